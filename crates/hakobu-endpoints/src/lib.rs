@@ -5,7 +5,8 @@
 //! shows.
 
 pub mod block;
-mod common;
+pub mod common;
 
 pub mod local;
+pub mod memory;
 pub mod sftp;

@@ -4,4 +4,5 @@ pub(crate) mod allowance;
 pub mod at_once;
 pub(crate) mod buffers;
 pub(crate) mod cover;
+pub mod granted;
 pub(crate) mod time_steps;

@@ -1,0 +1,285 @@
+//! A target within a grant: each operation is checked once, before the endpoint sees it.
+//!
+//! An operation that goes beyond the grant is refused as a whole: the engine never asks for one. What depends on what is found
+//! (a directory to be made on the way, an owner that may not be set) is up to the endpoint, which has the grant as well.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::counters::Beyond;
+use hakobu_core::endpoint::{
+    Begin, Change, Completion, DraftId, DraftKind, Endpoint, Lane, Passed, PieceBuffer, TargetEndpoint,
+    TargetLane, TargetOp, TargetOutcome, Ticket, Wait,
+};
+use hakobu_core::grant::Grant;
+use hakobu_core::pack::{Content, PACK_BYTES_MAX, PackReader, Record};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::allowance::Allowance;
+
+/// A target that is given no operation beyond its grant.
+pub struct Granted<E> {
+    inner: E,
+    permit: Arc<Permit>,
+}
+
+/// The grant, and what has been taken of it.
+struct Permit {
+    grant: Grant,
+    allowance: Allowance,
+    /// How many bytes were taken for each draft.
+    drafts: Mutex<HashMap<DraftId, u64>>,
+}
+
+impl<E: TargetEndpoint> Granted<E> {
+    /// Puts a grant around a target.
+    pub fn new(inner: E, grant: Grant) -> Self {
+        let permit = Permit { grant, allowance: Allowance::default(), drafts: Mutex::default() };
+        Self { inner, permit: Arc::new(permit) }
+    }
+}
+
+impl<E: TargetEndpoint> Endpoint for Granted<E> {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn may_open_lane(&self, has_work: bool) -> bool {
+        self.inner.may_open_lane(has_work)
+    }
+
+    fn passed(&self) -> Option<Passed> {
+        self.inner.passed()
+    }
+
+    fn lanes_are_complete(&self) {
+        self.inner.lanes_are_complete();
+    }
+
+    fn interrupt(&self) {
+        self.inner.interrupt();
+    }
+}
+
+impl<E: TargetEndpoint> TargetEndpoint for Granted<E> {
+    fn open_target_lane(&self, index: usize) -> Result<Box<dyn TargetLane>> {
+        let inner = self.inner.open_target_lane(index)?;
+        let permit = Arc::clone(&self.permit);
+        let (refused, taken) = (VecDeque::new(), HashMap::new());
+        Ok(Box::new(GrantedLane { inner, permit, refused, taken }))
+    }
+
+    fn spreads_writers(&self) -> bool {
+        self.inner.spreads_writers()
+    }
+}
+
+/// What an operation under way has taken of the bytes that may be written, and gives back if it fails.
+enum Taken {
+    /// A pack, by its entries.
+    Pack(Vec<u64>),
+    Draft(DraftId),
+}
+
+struct GrantedLane {
+    inner: Box<dyn TargetLane>,
+    permit: Arc<Permit>,
+    /// Answers to what was refused.
+    refused: VecDeque<Completion<TargetOutcome>>,
+    taken: HashMap<Ticket, Taken>,
+}
+
+impl Lane<TargetOp> for GrantedLane {
+    fn submit(&mut self, ticket: Ticket, mut operation: TargetOp) -> std::result::Result<(), TargetOp> {
+        let taken = match self.permit.check(&mut operation) {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.refused.push_back(Completion { ticket, result: Err(error) });
+                return Ok(());
+            }
+        };
+        if let Err(back) = self.inner.submit(ticket, operation) {
+            self.permit.give_back(taken.as_ref(), &[]);
+            return Err(back);
+        }
+        self.taken.extend(taken.map(|taken| (ticket, taken)));
+        Ok(())
+    }
+
+    fn reap(&mut self, wait: Wait) -> Option<Completion<TargetOutcome>> {
+        if let Some(refused) = self.refused.pop_front() {
+            return Some(refused);
+        }
+        let completion = self.inner.reap(wait)?;
+        let taken = self.taken.remove(&completion.ticket);
+        match &completion.result {
+            Ok(TargetOutcome::Stored { failures, .. }) => {
+                let failed: Vec<u32> = failures.iter().map(|(index, _)| *index).collect();
+                self.permit.give_back(taken.as_ref().filter(|_| !failed.is_empty()), &failed);
+            }
+            Ok(_) => {}
+            Err(_) => self.permit.give_back(taken.as_ref(), &[]),
+        }
+        Some(completion)
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+}
+
+impl TargetLane for GrantedLane {
+    fn piece_buffer(&mut self) -> PieceBuffer {
+        self.inner.piece_buffer()
+    }
+
+    fn pack_buffer(&mut self) -> Vec<u8> {
+        self.inner.pack_buffer()
+    }
+
+    fn recycle(&mut self, buffer: PieceBuffer) {
+        self.inner.recycle(buffer);
+    }
+
+    fn beyond(&mut self) -> Beyond {
+        self.inner.beyond()
+    }
+}
+
+impl Permit {
+    fn drafts(&self) -> MutexGuard<'_, HashMap<DraftId, u64>> {
+        self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks an operation, and takes the bytes that it writes.
+    ///
+    /// # Errors
+    /// `BeyondGrant`, naming the path.
+    fn check(&self, operation: &mut TargetOp) -> Result<Option<Taken>> {
+        let grant = &self.grant;
+        match operation {
+            TargetOp::Inspect { path, .. } => grant.check_enter(path)?,
+            TargetOp::List { directories, budget, .. } => {
+                directories.iter().try_for_each(|path| grant.check_enter(path))?;
+                // What is below one that only leads to a granted place is not to be seen.
+                if !directories.iter().all(|path| grant.is_in_tree(path)) {
+                    *budget = 0;
+                }
+            }
+            TargetOp::Digest { directory, names, .. } => {
+                grant.check_enter(directory)?;
+                names.iter().try_for_each(|name| grant.check_write(&directory.join(name)?))?;
+            }
+            TargetOp::Store { pack } => {
+                self.refuse_writing(DraftKind::File)?;
+                return self.check_pack(pack).map(Some);
+            }
+            TargetOp::Begin { draft, begin } => return self.check_begin(*draft, begin).map(Some),
+            TargetOp::Apply { changes } => {
+                self.refuse_writing(DraftKind::File)?;
+                changes.iter().try_for_each(|change| self.check_change(change))?;
+            }
+            TargetOp::Finish { draft, .. } => return Ok(Some(Taken::Draft(*draft))),
+            TargetOp::Abandon { draft, .. } => self.give_back(Some(&Taken::Draft(*draft)), &[]),
+            // Of a draft that may be there.
+            TargetOp::Sign { .. }
+            | TargetOp::Hole { .. }
+            | TargetOp::Patch { .. }
+            | TargetOp::Sum { .. }
+            | TargetOp::Assemble { .. }
+            | TargetOp::Zero { .. }
+            | TargetOp::Complete { .. }
+            | TargetOp::Length { .. }
+            | TargetOp::Write { .. }
+            | TargetOp::Clone { .. }
+            // About nothing that is there.
+            | TargetOp::Numbers { .. }
+            | TargetOp::Barrier { .. } => {}
+        }
+        Ok(None)
+    }
+
+    /// Refuses what writes where only reading was granted.
+    fn refuse_writing(&self, kind: DraftKind) -> Result<()> {
+        if !self.grant.only_reads || matches!(kind, DraftKind::Compare | DraftKind::Sink) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares"))
+    }
+
+    fn check_pack(&self, pack: &[u8]) -> Result<Taken> {
+        let malformed = |words| Error::new(ErrorKind::Protocol, "reading a pack", words);
+        if pack.len() > PACK_BYTES_MAX {
+            return Err(malformed("it is too large"));
+        }
+        let mut here: Option<(EntryPath, bool)> = None;
+        let mut bytes = Vec::new();
+        let mut reader = PackReader::new(pack);
+        while let Some(record) = reader.read()? {
+            match record {
+                Record::Directory { path } => {
+                    self.grant.check_enter(&path)?;
+                    let is_granted = self.grant.is_in_tree(&path);
+                    here = Some((path, is_granted));
+                }
+                Record::Entry(head, content) => {
+                    let (path, is_granted) =
+                        here.as_ref().ok_or_else(|| malformed("a record before its directory"))?;
+                    if !is_granted {
+                        self.grant.check_write(&path.join(head.name)?)?;
+                    }
+                    bytes.push(if let Content::File(file) = content { file.bytes.len() as u64 } else { 0 });
+                }
+            }
+        }
+        self.allowance.take(&self.grant, bytes.iter().sum())?;
+        Ok(Taken::Pack(bytes))
+    }
+
+    fn check_begin(&self, draft: DraftId, begin: &Begin) -> Result<Taken> {
+        self.refuse_writing(begin.kind)?;
+        self.grant.check_write(&begin.path)?;
+        let in_place = begin.kind == DraftKind::InPlace && self.grant.is_in_tree(&begin.path);
+        if in_place && !self.grant.may_write_in_place {
+            let words = "the job does not allow to write to files where they lie";
+            return Err(Error::new(ErrorKind::BeyondGrant, "beginning a draft", words).at(&begin.path));
+        }
+        if begin.kind == DraftKind::Device {
+            self.grant.device(&begin.path)?;
+        }
+        let mut drafts = self.drafts();
+        if drafts.contains_key(&draft) {
+            let words = "a number that another draft has";
+            return Err(Error::new(ErrorKind::Protocol, "beginning a draft", words).at(&begin.path));
+        }
+        self.allowance.take(&self.grant, begin.size_bytes)?;
+        drafts.insert(draft, begin.size_bytes);
+        Ok(Taken::Draft(draft))
+    }
+
+    fn check_change(&self, change: &Change) -> Result<()> {
+        let grant = &self.grant;
+        match change {
+            Change::Remove { path, .. } => grant.check_remove(path),
+            // A name that is written to later is written to under both names.
+            Change::Link { path, to, .. } => grant.check_write(path).and_then(|()| grant.check_write(to)),
+            Change::Rename { path, from } => grant.check_write(path).and_then(|()| grant.check_write(from)),
+            Change::MakeDirectory { path, .. }
+            | Change::Directory { path, .. }
+            | Change::Attributes { path, .. } => grant.check_write(path),
+        }
+    }
+
+    /// Gives back what is not at the target: of a pack these entries, or all of it where none is named; of a draft all.
+    fn give_back(&self, taken: Option<&Taken>, failed: &[u32]) {
+        let bytes = match taken {
+            None => return,
+            Some(Taken::Pack(bytes)) if failed.is_empty() => bytes.iter().sum(),
+            Some(Taken::Pack(bytes)) => failed.iter().filter_map(|index| bytes.get(*index as usize)).sum(),
+            Some(Taken::Draft(draft)) => self.drafts().remove(draft).unwrap_or(0),
+        };
+        self.allowance.give_back(&self.grant, bytes);
+    }
+}

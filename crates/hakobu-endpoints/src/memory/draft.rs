@@ -1,0 +1,196 @@
+//! Drafts of large files: parts that become one entry when all of them are there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{Begin, DraftId, DraftKind};
+use hakobu_core::extent::{CHUNK_BYTES, Extent, UNKNOWN_BYTES};
+use hakobu_core::path::EntryPath;
+use hakobu_core::tag::{Tagger, piece_value};
+use hakobu_core::{Error, ErrorKind, Result};
+
+use crate::common::cover::Cover;
+
+/// A file that cannot be seen under its name yet, or one that is compared.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) path: EntryPath,
+    kind: DraftKind,
+    tagger: Option<Tagger>,
+    /// What it is compared with.
+    there: Option<Arc<[u8]>>,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    /// `UNKNOWN_BYTES` of a stream that has not ended.
+    size_bytes: u64,
+    taken: Cover,
+    taken_bytes: u64,
+    /// What was written, by the number of the chunk.
+    parts: BTreeMap<u64, Vec<u8>>,
+    open: bool,
+    failed: Option<Error>,
+}
+
+impl Draft {
+    pub(crate) fn new(begin: &Begin, there: Option<Arc<[u8]>>) -> Result<Self> {
+        let size_bytes = there.as_ref().map_or(begin.size_bytes, |there| there.len() as u64);
+        if size_bytes != UNKNOWN_BYTES && i64::try_from(size_bytes).is_err() {
+            return Err(protocol("an impossible size"));
+        }
+        let progress = Progress {
+            size_bytes,
+            taken: Cover::default(),
+            taken_bytes: 0,
+            parts: BTreeMap::new(),
+            open: true,
+            failed: None,
+        };
+        let tagger = begin.tag_key.map(Tagger::new).transpose()?;
+        Ok(Self { path: begin.path.clone(), kind: begin.kind, tagger, there, progress: Mutex::new(progress) })
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes bytes, each of them once. What fails is remembered.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut progress = self.progress();
+        let taken = progress.take(self.kind, offset, bytes.len() as u64);
+        if let Err(error) = taken {
+            progress.failed.get_or_insert(error.clone());
+            return Err(error);
+        }
+        progress.put(offset, bytes);
+        Ok(())
+    }
+
+    /// Takes a range that is zeros.
+    pub(crate) fn zero(&self, extent: Extent) -> Result<()> {
+        self.progress().take(self.kind, extent.offset, extent.length)
+    }
+
+    /// Returns what went wrong, if anything did.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.progress().failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// A stream that has ended has this size.
+    pub(crate) fn set_size(&self, size_bytes: u64) -> Result<()> {
+        let mut progress = self.progress();
+        if progress.size_bytes != UNKNOWN_BYTES || progress.taken.end() > size_bytes {
+            return Err(protocol("a stream of another size"));
+        }
+        progress.size_bytes = size_bytes;
+        Ok(())
+    }
+
+    /// Returns the values of the pieces of what it is compared with.
+    pub(crate) fn sign(&self, extent: Extent) -> Result<Vec<Digest>> {
+        let there = self.there.as_deref().ok_or_else(|| protocol("a draft with nothing to compare"))?;
+        let value = |piece: Extent| {
+            let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(there.len());
+            let bytes = &there[at(piece.offset)..at(piece.end())];
+            piece_value(self.tagger.as_ref(), there.len() as u64, piece.offset, bytes)
+        };
+        extent.pieces().map(value).collect()
+    }
+
+    /// Closes it and returns its content; none of what is only compared.
+    ///
+    /// # Errors
+    /// `Corrupt` where something of it is missing.
+    pub(crate) fn complete(&self) -> Result<Option<Arc<[u8]>>> {
+        let mut progress = self.progress();
+        if !std::mem::replace(&mut progress.open, false) {
+            return Err(Error::new(ErrorKind::NotFound, "finishing", "the draft is closed"));
+        }
+        if let Some(error) = &progress.failed {
+            return Err(error.clone());
+        }
+        if self.there.is_some() {
+            return Ok(None);
+        }
+        if progress.taken_bytes != progress.size_bytes {
+            return Err(Error::new(ErrorKind::Corrupt, "finishing", "some bytes were never written"));
+        }
+        Ok(Some(progress.content()))
+    }
+}
+
+impl Progress {
+    fn take(&mut self, kind: DraftKind, offset: u64, length: u64) -> Result<()> {
+        let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes);
+        let Some(end) = end.filter(|_| kind != DraftKind::Compare) else {
+            return Err(protocol("bytes beyond the end of the draft"));
+        };
+        if length > 0 && !self.taken.take(offset, end) {
+            return Err(protocol("bytes that were written before"));
+        }
+        self.taken_bytes += length;
+        Ok(())
+    }
+
+    fn put(&mut self, offset: u64, bytes: &[u8]) {
+        let (mut offset, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let within = offset % CHUNK_BYTES;
+            let length = rest.len().min((CHUNK_BYTES - within) as usize);
+            let (now, later) = rest.split_at(length);
+            let part = self.parts.entry(offset / CHUNK_BYTES).or_default();
+            let end = within as usize + length;
+            if part.len() < end {
+                part.resize(end, 0);
+            }
+            part[within as usize..end].copy_from_slice(now);
+            (offset, rest) = (offset + length as u64, later);
+        }
+    }
+
+    fn content(&mut self) -> Arc<[u8]> {
+        let mut content = Vec::with_capacity(usize::try_from(self.size_bytes).unwrap_or(0));
+        for (number, part) in std::mem::take(&mut self.parts) {
+            content.resize(usize::try_from(number * CHUNK_BYTES).unwrap_or(usize::MAX), 0);
+            content.extend_from_slice(&part);
+        }
+        content.resize(usize::try_from(self.size_bytes).unwrap_or(usize::MAX), 0);
+        content.into()
+    }
+}
+
+/// The drafts of a target, by the numbers that the engine has given them.
+#[derive(Debug, Default)]
+pub(crate) struct Drafts(Mutex<HashMap<DraftId, Arc<Draft>>>);
+
+impl Drafts {
+    fn all(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<Draft>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a draft under a number that no other has.
+    pub(crate) fn add(&self, id: DraftId, draft: Draft) -> Result<()> {
+        let mut all = self.all();
+        if all.contains_key(&id) {
+            return Err(protocol("a number that another draft has"));
+        }
+        all.insert(id, Arc::new(draft));
+        Ok(())
+    }
+
+    pub(crate) fn find(&self, id: DraftId) -> Result<Arc<Draft>> {
+        let missing = || Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number");
+        self.all().get(&id).cloned().ok_or_else(missing)
+    }
+
+    pub(crate) fn remove(&self, id: DraftId) -> Option<Arc<Draft>> {
+        self.all().remove(&id)
+    }
+}
+
+fn protocol(words: &'static str) -> Error {
+    Error::new(ErrorKind::Protocol, "writing", words)
+}

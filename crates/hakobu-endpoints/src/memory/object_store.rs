@@ -1,0 +1,230 @@
+//! An object store in memory.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::Change;
+use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
+use hakobu_core::event::Failure;
+use hakobu_core::extended::Classes;
+use hakobu_core::grant::Grant;
+use hakobu_core::listing::Listing;
+use hakobu_core::losses::LossKind;
+use hakobu_core::path::{EntryPath, check_name};
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::store::{Content, Held, Page, Position, Store, Ticks, conflict, missing, unsupported};
+use super::tree::own;
+
+const REMOVING: &str = "removing";
+
+/// Objects in memory: any bytes are a key, a directory is what keys have in common, and an object has nothing but its content
+/// and the time of its upload.
+#[derive(Debug, Default)]
+pub struct MemoryObjectStore(Mutex<Objects>);
+
+#[derive(Debug, Default)]
+struct Objects {
+    by_key: BTreeMap<Vec<u8>, Object>,
+    ticks: Ticks,
+}
+
+#[derive(Clone, Debug)]
+struct Object {
+    bytes: Arc<[u8]>,
+    uploaded: Time,
+}
+
+impl MemoryObjectStore {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Uploads an object under any key, also one that is no path.
+    pub fn upload(&self, key: &[u8], bytes: &[u8]) {
+        self.objects().upload(key.to_vec(), bytes.into());
+    }
+
+    fn objects(&self) -> MutexGuard<'_, Objects> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Objects {
+    fn upload(&mut self, key: Vec<u8>, bytes: Arc<[u8]>) {
+        let uploaded = self.ticks.next();
+        self.by_key.insert(key, Object { bytes, uploaded });
+    }
+
+    /// Returns true if keys begin with this path and a slash.
+    fn has_below(&self, path: &EntryPath) -> bool {
+        let prefix = prefix(path);
+        self.by_key.range(prefix.clone()..).next().is_some_and(|(key, _)| key.starts_with(&prefix))
+    }
+}
+
+/// What the keys of all that is in a directory begin with.
+fn prefix(directory: &EntryPath) -> Vec<u8> {
+    match directory.is_root() {
+        true => Vec::new(),
+        false => [directory.as_bytes(), b"/"].concat(),
+    }
+}
+
+fn metadata(object: &Object) -> Metadata {
+    let Attributes { mode, uid, gid, .. } = own(0o644);
+    let (size_bytes, time) = (object.bytes.len() as u64, object.uploaded);
+    Metadata { mode, uid, gid, size_bytes, mtime: time, ctime: time, ..Metadata::new(Kind::File) }
+}
+
+fn directory() -> Metadata {
+    let Attributes { mode, uid, gid, .. } = own(0o755);
+    Metadata { mode, uid, gid, ..Metadata::new(Kind::Directory) }
+}
+
+impl Store for MemoryObjectStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            set_id: false,
+            extended: Classes::NONE,
+            modes: false,
+            directories: false,
+            keeps_times: false,
+            hard_links: false,
+            inodes: false,
+            special_files: false,
+            symlinks: false,
+            sets_links: false,
+            tells_file_systems: false,
+            account_names: false,
+            writes_in_place: false,
+            hashes: false,
+            reads_medium: false,
+            tells_room: false,
+            compresses: false,
+            ..Capabilities::posix(false)
+        }
+    }
+
+    fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
+        let objects = self.objects();
+        if let Some(object) = objects.by_key.get(path.as_bytes()) {
+            return Some(metadata(object));
+        }
+        (path.is_root() || objects.has_below(path)).then(directory)
+    }
+
+    fn page(&self, path: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page> {
+        let (objects, prefix) = (self.objects(), prefix(path));
+        if !path.is_root() && !objects.has_below(path) {
+            return Err(match objects.by_key.contains_key(path.as_bytes()) {
+                true => conflict("listing", "an object is in its place"),
+                false => missing("listing"),
+            });
+        }
+        let mut listing = Listing::default();
+        let mut last = after.cloned();
+        loop {
+            let behind = behind(&prefix, last.as_ref());
+            let next = objects.by_key.range((behind, Bound::Unbounded)).next();
+            let Some((key, object)) = next.filter(|(key, _)| key.starts_with(&prefix)) else {
+                return Ok(Page { listing, next: None });
+            };
+            if listing.len() + listing.refused().len() >= most {
+                return Ok(Page { listing, next: last });
+            }
+            let rest = &key[prefix.len()..];
+            let slash = rest.iter().position(|byte| *byte == b'/');
+            let (name, described) = match slash {
+                Some(slash) => (&rest[..slash], directory()),
+                None => (rest, metadata(object)),
+            };
+            let shown = &rest[..slash.map_or(rest.len(), |slash| slash + 1)];
+            match check_name(name) {
+                Ok(()) => listing.push(name, described)?,
+                Err(error) => {
+                    let words = format!("the key is no path: {}; rename the object", error.detail);
+                    let error = Error::new(ErrorKind::Unsupported, "listing", words);
+                    listing.refuse(Failure { path: [prefix.as_slice(), shown].concat(), error });
+                }
+            }
+            last = Some(Position(shown.to_vec()));
+        }
+    }
+
+    fn get(&self, path: &EntryPath) -> Result<Held> {
+        let objects = self.objects();
+        match objects.by_key.get(path.as_bytes()) {
+            Some(object) => {
+                Ok(Held { metadata: metadata(object), content: Content::File(Arc::clone(&object.bytes)) })
+            }
+            None if objects.has_below(path) => Err(conflict("reading", "a directory is in its place")),
+            None => Err(missing("reading")),
+        }
+    }
+
+    fn put(
+        &self,
+        path: &EntryPath,
+        content: Content,
+        attributes: &Attributes,
+        _grant: &Grant,
+    ) -> Result<Vec<LossKind>> {
+        let Content::File(bytes) = content else {
+            return Err(unsupported("an object store holds the content of files, and nothing else"));
+        };
+        if path.is_root() {
+            return Err(conflict("uploading", "the target itself is a directory"));
+        }
+        let mine = own(0);
+        let foreign = (attributes.uid, attributes.gid) != (mine.uid, mine.gid);
+        self.objects().upload(path.as_bytes().to_vec(), bytes);
+        Ok(if foreign { vec![LossKind::Owner] } else { Vec::new() })
+    }
+
+    fn apply(&self, change: &Change, _grant: &Grant) -> Result<Vec<LossKind>> {
+        let mut objects = self.objects();
+        match change {
+            // They are there as soon as something is in them.
+            Change::MakeDirectory { .. } | Change::Directory { .. } => Ok(Vec::new()),
+            Change::Attributes { path, .. } => match objects.by_key.contains_key(path.as_bytes()) {
+                true => Ok(Vec::new()),
+                false => Err(missing("setting the attributes")),
+            },
+            Change::Remove { path, directory: false, .. } => {
+                let removed = objects.by_key.remove(path.as_bytes());
+                match removed.is_none() && objects.has_below(path) {
+                    true => Err(conflict(REMOVING, "a directory is in its place")),
+                    false => Ok(Vec::new()),
+                }
+            }
+            Change::Remove { path, directory: true, .. } => {
+                match (objects.has_below(path), objects.by_key.contains_key(path.as_bytes())) {
+                    (true, _) => Err(conflict(REMOVING, "the directory is not empty")),
+                    (false, true) => Err(conflict(REMOVING, "an object is in its place")),
+                    (false, false) => Ok(Vec::new()),
+                }
+            }
+            Change::Link { .. } => Err(unsupported("an object has one key")),
+            Change::Rename { .. } => Err(unsupported("an object keeps its key")),
+        }
+    }
+}
+
+/// Returns the first key behind the entry of a position: behind all that begins with it, if it is a directory.
+fn behind(prefix: &[u8], position: Option<&Position>) -> Bound<Vec<u8>> {
+    let Some(Position(shown)) = position else { return Bound::Included(prefix.to_vec()) };
+    let mut key = [prefix, shown].concat();
+    match key.last_mut() {
+        // The byte after the slash: everything below the directory is before it.
+        Some(last @ b'/') => {
+            *last = b'/' + 1;
+            Bound::Included(key)
+        }
+        _ => Bound::Excluded(key),
+    }
+}

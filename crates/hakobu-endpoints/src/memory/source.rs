@@ -1,0 +1,245 @@
+//! The source: a store, read by lanes.
+
+use std::sync::Arc;
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::content::content_sum;
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{
+    Endpoint, Fetched, Pick, Picks, PieceBuffer, SourceEndpoint, SourceFile, SourceLane, SourceOp,
+    SourceOutcome,
+};
+use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extent::Extent;
+use hakobu_core::handle::{Cursor, SharedFile};
+use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::path::EntryPath;
+use hakobu_core::tag::{TagKey, Tagger, content_value};
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::store::{Content, Held, Position, Store, list_all, unsupported};
+use crate::common::at_once::{AtOnce, Work};
+use crate::local::fault::{changed, foreign, place, vanished};
+
+/// A store that is read. It has one root: all of it.
+#[derive(Clone)]
+pub struct MemorySource {
+    store: Arc<dyn Store>,
+    capabilities: Capabilities,
+}
+
+impl MemorySource {
+    /// Opens a store to read it.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        let capabilities = store.capabilities();
+        Self { store, capabilities }
+    }
+}
+
+impl Endpoint for MemorySource {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+}
+
+impl SourceEndpoint for MemorySource {
+    fn open_source_lane(&self, _index: usize) -> Result<Box<dyn SourceLane>> {
+        Ok(Box::new(AtOnce::new(SourceWork { store: Arc::clone(&self.store) })))
+    }
+}
+
+/// What a lane of a source reads.
+struct SourceWork {
+    store: Arc<dyn Store>,
+}
+
+impl Work for SourceWork {
+    type Op = SourceOp;
+
+    fn perform(&mut self, operation: SourceOp) -> Option<Result<SourceOutcome>> {
+        Some(self.answer(operation))
+    }
+}
+
+impl SourceWork {
+    fn answer(&self, operation: SourceOp) -> Result<SourceOutcome> {
+        let store = &*self.store;
+        match operation {
+            SourceOp::Inspect { root, path, detail: _ } => {
+                check_root(root)?;
+                Ok(SourceOutcome::Inspected(store.inspect(&path)))
+            }
+            SourceOp::List { root, directories, budget, detail: _ } => {
+                check_root(root)?;
+                Ok(SourceOutcome::Listed(list_all(store, directories, budget, at_source)))
+            }
+            SourceOp::Portion { root, directory, from, entries, detail: _ } => {
+                check_root(root)?;
+                let from: Option<Position> =
+                    from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
+                let page = store.page(&directory, from.as_ref(), entries).map_err(at_source)?;
+                Ok(SourceOutcome::Portion(page.listing, page.next.map(Cursor::new)))
+            }
+            SourceOp::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
+                check_root(root)?;
+                Ok(SourceOutcome::Fetched(self.fetch((&directory, &target), (&picks, from), buffer)))
+            }
+            SourceOp::Read { file, extent, buffer } => {
+                self.read(&file, extent, buffer).map_err(|error| error.at(&file.path))
+            }
+            SourceOp::Confirm { file, ask: _ } => {
+                self.listed(&file.path, &file.metadata).map_err(|error| error.at(&file.path))?;
+                Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() })
+            }
+            SourceOp::DigestPicks { root, directory, picks, key } => {
+                check_root(root)?;
+                self.digests(&directory, &picks, key).map(SourceOutcome::Digests)
+            }
+            SourceOp::FindHole { extent, .. } => Ok(SourceOutcome::HoleUntil(extent.offset)),
+            SourceOp::Open { .. } => Ok(SourceOutcome::Opened(SharedFile::new(()))),
+            SourceOp::Extended { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
+            SourceOp::Names { accounts } => Ok(SourceOutcome::Names(vec![None; accounts.len()])),
+            SourceOp::Next { .. } => Err(unsupported("files are no streams")),
+        }
+    }
+
+    /// Returns an entry that has to be the version that was listed.
+    fn listed(&self, path: &EntryPath, listed: &Metadata) -> Result<Held> {
+        let held = self.store.get(path).map_err(at_source)?;
+        match listed.same_version(&held.metadata) {
+            true => Ok(held),
+            false => Err(changed("reading")),
+        }
+    }
+
+    fn read(&self, file: &SourceFile, extent: Extent, mut buffer: PieceBuffer) -> Result<SourceOutcome> {
+        let held = self.listed(&file.path, &file.metadata)?;
+        let Content::File(bytes) = held.content else { return Err(changed("reading")) };
+        let range = usize::try_from(extent.offset).ok().zip(usize::try_from(extent.end()).ok());
+        let bytes = range.and_then(|(begin, end)| bytes.get(begin..end)).ok_or_else(|| changed("reading"))?;
+        let Some(room) = buffer.room().get_mut(..bytes.len()) else {
+            return Err(Error::new(ErrorKind::Usage, "reading", "an extent that is larger than a piece"));
+        };
+        room.copy_from_slice(bytes);
+        buffer.set_read(extent.offset, bytes.len());
+        Ok(SourceOutcome::Read(buffer))
+    }
+
+    /// Reads entries from one on, as many as fit into a pack.
+    fn fetch(
+        &self,
+        (directory, target): (&EntryPath, &EntryPath),
+        (picks, from): (&Picks, u32),
+        buffer: Vec<u8>,
+    ) -> Fetched {
+        let mut fetched = Fetched { until: from, ..Fetched::default() };
+        let mut pack = PackBuilder::new(buffer);
+        pack.directory(target);
+        for pick in picks.entries.iter().skip(from as usize) {
+            match self.entry(directory, picks, pick) {
+                Ok(held) => {
+                    let size_bytes = held.metadata.size_bytes as usize;
+                    if pack.records() > 0 && pack.bytes() + size_bytes + 512 > PACK_BYTES_USUAL {
+                        break;
+                    }
+                    let name = picks.target_name.as_deref();
+                    let name = name.unwrap_or(picks.listing.name(pick.index as usize));
+                    fetched.content_bytes += put(&mut pack, name, pick, &held);
+                    fetched.packed.push(fetched.until);
+                }
+                Err(error) => fetched.failures.push((fetched.until, error)),
+            }
+            fetched.until += 1;
+        }
+        let is_empty = pack.records() == 0;
+        fetched.pack = pack.finish();
+        if is_empty {
+            fetched.pack.clear();
+        }
+        fetched
+    }
+
+    /// Returns a small entry as it is now, unless it has become something else.
+    fn entry(&self, directory: &EntryPath, picks: &Picks, pick: &Pick) -> Result<Held> {
+        let (name, listed) = picked(picks, pick)?;
+        let held = self.store.get(&directory.join(name)?).map_err(at_source);
+        let held = held.map_err(|error| error.at(place(directory, name)))?;
+        let now = &held.metadata;
+        let is_same = match listed.kind {
+            Kind::File => {
+                now.kind == Kind::File
+                    && now.size_bytes <= PACKED_FILE_BYTES_MAX
+                    && (now.links, now.inode.is_some()) == (listed.links, listed.inode.is_some())
+            }
+            _ => listed.same_version(now),
+        };
+        if is_same { Ok(held) } else { Err(changed("reading").at(place(directory, name))) }
+    }
+
+    fn digests(
+        &self,
+        directory: &EntryPath,
+        picks: &Picks,
+        key: Option<TagKey>,
+    ) -> Result<Vec<Result<Digest>>> {
+        let tagger = key.map(Tagger::new).transpose()?;
+        let digest = |pick: &Pick| {
+            let (name, listed) = picked(picks, pick)?;
+            let held = self.listed(&directory.join(name)?, listed);
+            let held = held.map_err(|error| error.at(place(directory, name)))?;
+            content_digest(&held.content, tagger.as_ref())
+        };
+        Ok(picks.entries.iter().map(digest).collect())
+    }
+}
+
+/// Returns the digest of a small file or of the text of a link, or its tag.
+pub(crate) fn content_digest(content: &Content, tagger: Option<&Tagger>) -> Result<Digest> {
+    match content {
+        Content::File(bytes) | Content::Symlink(bytes) => content_value(bytes, tagger),
+        Content::Special(..) => Err(unsupported("there is no content in it")),
+    }
+}
+
+/// Adds an entry to a pack, and returns how much content it has.
+fn put(pack: &mut PackBuilder, name: &[u8], pick: &Pick, held: &Held) -> u64 {
+    let head = Head::new(name, held.metadata.attributes()).replacing(pick.replaces);
+    match &held.content {
+        Content::File(bytes) => {
+            pack.whole_file(&head, bytes, content_sum(bytes));
+            bytes.len() as u64
+        }
+        Content::Symlink(text) => {
+            pack.symlink(&head, text);
+            0
+        }
+        Content::Special(kind, device) => {
+            pack.special(&head, *kind, *device);
+            0
+        }
+    }
+}
+
+/// Returns the name and the description of an entry that was picked.
+fn picked<'a>(picks: &'a Picks, pick: &Pick) -> Result<(&'a [u8], &'a Metadata)> {
+    let index = Some(pick.index as usize).filter(|index| *index < picks.listing.len());
+    let missing = || Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing");
+    index.map(|index| (picks.listing.name(index), picks.listing.metadata(index))).ok_or_else(missing)
+}
+
+fn check_root(root: u16) -> Result<()> {
+    match root {
+        0 => Ok(()),
+        root => Err(Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"))),
+    }
+}
+
+/// What an error means of something that was listed.
+fn at_source(error: Error) -> Error {
+    match error.kind {
+        ErrorKind::NotFound => vanished("reading"),
+        ErrorKind::Conflict => changed("reading"),
+        _ => error,
+    }
+}

@@ -1,0 +1,263 @@
+//! The target: a store, written by lanes.
+
+use std::sync::Arc;
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::content::ContentSum;
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{
+    Begin, Change, DraftId, DraftKind, Endpoint, TargetEndpoint, TargetLane, TargetOp, TargetOutcome,
+};
+use hakobu_core::entry::Attributes;
+use hakobu_core::grant::Grant;
+use hakobu_core::losses::{Loss, Losses};
+use hakobu_core::pack::{Content as Packed, PackReader, Record};
+use hakobu_core::path::EntryPath;
+use hakobu_core::tag::{TagKey, Tagger};
+use hakobu_core::{Error, Result};
+
+use super::draft::{Draft, Drafts};
+use super::source::content_digest;
+use super::store::{Content, Store, list_all, unsupported};
+use crate::common::at_once::{AtOnce, Buffered, Work};
+use crate::common::buffers::Buffers;
+use crate::common::granted::Granted;
+use crate::local::fault::place;
+
+/// A store that is written within a grant.
+pub struct MemoryTarget {
+    shared: Arc<Shared>,
+    capabilities: Capabilities,
+}
+
+/// What lanes share.
+struct Shared {
+    store: Arc<dyn Store>,
+    grant: Grant,
+    drafts: Drafts,
+}
+
+impl MemoryTarget {
+    /// Opens a store to write it within a grant.
+    pub fn open(store: Arc<dyn Store>, grant: Grant) -> Granted<Self> {
+        let able = store.capabilities();
+        let (owners, set_id) = (able.owners && grant.may_chown, able.set_id && grant.may_set_id);
+        let capabilities = Capabilities { owners, set_id, ..able };
+        let shared = Shared { store, grant: grant.clone(), drafts: Drafts::default() };
+        Granted::new(Self { shared: Arc::new(shared), capabilities }, grant)
+    }
+}
+
+impl Endpoint for MemoryTarget {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+}
+
+impl TargetEndpoint for MemoryTarget {
+    fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {
+        Ok(Box::new(AtOnce::new(TargetWork {
+            shared: Arc::clone(&self.shared),
+            buffers: Buffers::default(),
+        })))
+    }
+}
+
+/// What a lane of a target writes with.
+struct TargetWork {
+    shared: Arc<Shared>,
+    buffers: Buffers,
+}
+
+impl Buffered for TargetWork {
+    fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
+}
+
+impl Work for TargetWork {
+    type Op = TargetOp;
+
+    fn perform(&mut self, operation: TargetOp) -> Option<Result<TargetOutcome>> {
+        match operation {
+            TargetOp::Write { draft, offset, buffer, check: _, acknowledge } => {
+                let written = self.shared.drafts.find(draft).and_then(|draft| {
+                    draft.write(offset, buffer.filled())?;
+                    draft.check()
+                });
+                self.buffers.return_piece(buffer);
+                silent(written, acknowledge)
+            }
+            TargetOp::Zero { draft, extent, acknowledge } => {
+                silent(self.shared.drafts.find(draft).and_then(|draft| draft.zero(extent)), acknowledge)
+            }
+            TargetOp::Store { pack } => {
+                let stored = self.shared.store_pack(&pack);
+                self.buffers.return_pack(pack);
+                Some(stored)
+            }
+            TargetOp::Patch { buffer, .. } | TargetOp::Assemble { buffer, .. } => {
+                self.buffers.return_piece(buffer);
+                Some(Err(unsupported("files are replaced, and never changed")))
+            }
+            operation => Some(self.shared.answer(operation)),
+        }
+    }
+}
+
+/// Answers only what failed, unless an answer was asked for.
+fn silent(done: Result<()>, acknowledge: bool) -> Option<Result<TargetOutcome>> {
+    (acknowledge || done.is_err()).then(|| done.map(|()| TargetOutcome::Done))
+}
+
+impl Shared {
+    fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {
+        let store = &*self.store;
+        match operation {
+            TargetOp::Inspect { path, detail: _ } => Ok(TargetOutcome::Inspected(store.inspect(&path))),
+            TargetOp::List { directories, budget, detail: _ } => {
+                Ok(TargetOutcome::Listed(list_all(store, directories, budget, |error| error)))
+            }
+            TargetOp::Digest { directory, names, key } => {
+                self.digests(&directory, &names, key).map(TargetOutcome::Digests)
+            }
+            TargetOp::Numbers { names } => Ok(TargetOutcome::Numbers(vec![None; names.len()])),
+            TargetOp::Begin { draft, begin } => {
+                self.begin(draft, &begin).map_err(|error| error.at(&begin.path))
+            }
+            TargetOp::Sign { draft, extent, blocks: false } => {
+                self.drafts.find(draft)?.sign(extent).map(TargetOutcome::Signed)
+            }
+            TargetOp::Hole { extent, .. } => Ok(TargetOutcome::HoleUntil(extent.offset)),
+            TargetOp::Complete { draft, .. } => {
+                self.drafts.find(draft)?.check().map(|()| TargetOutcome::Done)
+            }
+            TargetOp::Length { draft, size_bytes } => {
+                self.drafts.find(draft)?.set_size(size_bytes).map(|()| TargetOutcome::Done)
+            }
+            TargetOp::Finish { draft, attributes, extended: _, digest: _ } => self.finish(draft, &attributes),
+            TargetOp::Abandon { draft, keep: _ } => {
+                self.drafts.remove(draft);
+                Ok(TargetOutcome::Done)
+            }
+            TargetOp::Apply { changes } => Ok(self.apply(&changes)),
+            TargetOp::Barrier { .. } => Ok(TargetOutcome::Done),
+            TargetOp::Sign { .. } | TargetOp::Sum { .. } | TargetOp::Clone { .. } => {
+                Err(unsupported("files are replaced, and never changed"))
+            }
+            // Dealt with above, since they carry buffers.
+            TargetOp::Store { .. }
+            | TargetOp::Write { .. }
+            | TargetOp::Zero { .. }
+            | TargetOp::Patch { .. }
+            | TargetOp::Assemble { .. } => Err(unsupported("an operation of a lane")),
+        }
+    }
+
+    /// Puts all entries of a pack into their places. Those that fail are named by their index.
+    fn store_pack(&self, pack: &[u8]) -> Result<TargetOutcome> {
+        let (mut failures, mut losses) = (Vec::new(), Losses::default());
+        let (mut directory, mut index) = (EntryPath::root(), 0);
+        let mut reader = PackReader::new(pack);
+        while let Some(record) = reader.read()? {
+            let (head, content) = match record {
+                Record::Directory { path } => {
+                    directory = path;
+                    continue;
+                }
+                Record::Entry(head, content) => (head, content),
+            };
+            let stored = owned(content).and_then(|content| {
+                self.store.put(&directory.join(head.name)?, content, &head.attributes, &self.grant)
+            });
+            match stored {
+                Ok(lost) => losses.merge(&lost, true, || place(&directory, head.name)),
+                Err(error) => failures.push((index, error.at(place(&directory, head.name)))),
+            }
+            index += 1;
+        }
+        Ok(TargetOutcome::Stored { failures, losses: losses.finish() })
+    }
+
+    fn digests(
+        &self,
+        directory: &EntryPath,
+        names: &[Vec<u8>],
+        key: Option<TagKey>,
+    ) -> Result<Vec<Result<Digest>>> {
+        let tagger = key.map(Tagger::new).transpose()?;
+        let digest = |name: &Vec<u8>| {
+            let path = directory.join(name)?;
+            let held = self.store.get(&path).map_err(|error| error.at(&path))?;
+            content_digest(&held.content, tagger.as_ref())
+        };
+        Ok(names.iter().map(digest).collect())
+    }
+
+    fn begin(&self, id: DraftId, begin: &Begin) -> Result<TargetOutcome> {
+        let there = match begin.kind {
+            DraftKind::File => {
+                self.check_place(&begin.path)?;
+                None
+            }
+            DraftKind::Compare => match self.store.get(&begin.path)?.content {
+                Content::File(bytes) => Some(bytes),
+                _ => return Err(unsupported("there is no content in it")),
+            },
+            _ => return Err(unsupported("files are replaced, and never changed")),
+        };
+        self.drafts.add(id, Draft::new(begin, there)?)?;
+        Ok(TargetOutcome::Done)
+    }
+
+    /// Finds out early whether a file can have this name in the end.
+    fn check_place(&self, path: &EntryPath) -> Result<()> {
+        let Some((parent, _)) = path.split_last() else {
+            return Err(super::store::conflict("making the file", "the target itself is a directory"));
+        };
+        self.store.apply(&Change::MakeDirectory { path: parent, mode: 0o700 }, &self.grant).map(drop)
+    }
+
+    fn finish(&self, id: DraftId, attributes: &Attributes) -> Result<TargetOutcome> {
+        let draft = self.drafts.find(id)?;
+        let finished = draft.complete().and_then(|content| match content {
+            Some(bytes) => self.store.put(&draft.path, Content::File(bytes), attributes, &self.grant),
+            None => Ok(Vec::new()),
+        });
+        self.drafts.remove(id);
+        let lost = finished.map_err(|error| error.at(&draft.path))?;
+        if lost.is_empty() {
+            return Ok(TargetOutcome::Done);
+        }
+        let example = draft.path.as_bytes();
+        let loss = |what| Loss { what, count: 1, at_target: true, example: example.to_vec() };
+        Ok(TargetOutcome::Stored { failures: Vec::new(), losses: lost.into_iter().map(loss).collect() })
+    }
+
+    fn apply(&self, changes: &[Change]) -> TargetOutcome {
+        let (mut failures, mut losses) = (Vec::new(), Losses::default());
+        for (index, change) in (0..).zip(changes) {
+            let applied: Result<_, Error> = self.store.apply(change, &self.grant);
+            match applied {
+                Ok(lost) => losses.merge(&lost, true, || change.path().as_bytes().to_vec()),
+                Err(error) => failures.push((index, error.at(change.path()))),
+            }
+        }
+        TargetOutcome::Stored { failures, losses: losses.finish() }
+    }
+}
+
+/// Takes the content out of a pack, and checks it as it is kept.
+fn owned(content: Packed<'_>) -> Result<Content> {
+    Ok(match content {
+        Packed::File(file) => {
+            let bytes: Arc<[u8]> = file.bytes.into();
+            let mut sum = ContentSum::default();
+            sum.add(0, &bytes);
+            file.check(sum)?;
+            Content::File(bytes)
+        }
+        Packed::Symlink(text) => Content::Symlink(text.into()),
+        Packed::Special(kind, device) => Content::Special(kind, device),
+    })
+}

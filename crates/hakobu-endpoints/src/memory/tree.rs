@@ -1,0 +1,228 @@
+//! The inodes of a file system in memory, and the way to them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use hakobu_core::entry::{Attributes, Inode, Kind, Metadata, Time};
+use hakobu_core::grant::Grant;
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::store::{Content, Ticks, conflict, missing};
+
+/// The number of the root.
+pub(crate) const ROOT: u64 = 1;
+/// The mode of directories that are made on the way to something.
+const PRIVATE: u32 = 0o700;
+const MAKING: &str = "making the entry";
+
+/// The entries of a directory: names, of directories with a slash behind them, which gives the order of listings.
+pub(crate) type Names = BTreeMap<Vec<u8>, u64>;
+
+/// What is in an inode.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Content(Content),
+    Directory(Names),
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) attributes: Attributes,
+    pub(crate) ctime: Time,
+    pub(crate) links: u32,
+    pub(crate) body: Body,
+}
+
+/// All inodes.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) nodes: HashMap<u64, Node>,
+    pub(crate) ticks: Ticks,
+    /// The number of the file system.
+    device: u64,
+    last: u64,
+}
+
+/// The name of an entry as its directory has it.
+pub(crate) fn key(name: &[u8], is_directory: bool) -> Vec<u8> {
+    let slash: &[u8] = if is_directory { b"/" } else { b"" };
+    [name, slash].concat()
+}
+
+impl Tree {
+    /// An empty tree.
+    pub(crate) fn new(device: u64) -> Self {
+        let mut tree = Self { nodes: HashMap::new(), ticks: Ticks::default(), device, last: ROOT - 1 };
+        tree.add(Body::Directory(Names::new()), own(0o755));
+        tree
+    }
+
+    /// Adds an inode without a name.
+    pub(crate) fn add(&mut self, body: Body, attributes: Attributes) -> u64 {
+        self.last += 1;
+        let ctime = self.ticks.next();
+        self.nodes.insert(self.last, Node { attributes, ctime, links: 1, body });
+        self.last
+    }
+
+    pub(crate) fn node(&self, number: u64) -> Result<&Node> {
+        self.nodes.get(&number).ok_or_else(|| missing("looking at"))
+    }
+
+    pub(crate) fn node_mut(&mut self, number: u64) -> Result<&mut Node> {
+        self.nodes.get_mut(&number).ok_or_else(|| missing("looking at"))
+    }
+
+    /// Returns the description of an inode.
+    pub(crate) fn metadata(&self, number: u64) -> Result<Metadata> {
+        let node = self.node(number)?;
+        let (kind, size_bytes, device) = match &node.body {
+            Body::Directory(_) => (Kind::Directory, 0, 0),
+            Body::Content(Content::File(bytes)) => (Kind::File, bytes.len() as u64, 0),
+            Body::Content(Content::Symlink(text)) => (Kind::Symlink, text.len() as u64, 0),
+            Body::Content(Content::Special(kind, device)) => (*kind, 0, *device),
+        };
+        let Attributes { mode, uid, gid, mtime } = node.attributes;
+        let mode = if kind == Kind::Symlink { 0o777 } else { mode };
+        let inode = (node.links > 1).then_some(Inode { file_system: self.device, number });
+        let (ctime, links) = (node.ctime, node.links);
+        Ok(Metadata { mode, uid, gid, size_bytes, mtime, ctime, links, device, inode, ..Metadata::new(kind) })
+    }
+
+    /// Returns the names in a directory.
+    pub(crate) fn names(&self, directory: u64) -> Result<&Names> {
+        match &self.node(directory)?.body {
+            Body::Directory(names) => Ok(names),
+            Body::Content(Content::Symlink(_)) => {
+                Err(conflict("looking at", "a symbolic link is in the way"))
+            }
+            Body::Content(_) => Err(conflict("looking at", "something that is no directory is in the way")),
+        }
+    }
+
+    fn names_mut(&mut self, directory: u64) -> Result<&mut Names> {
+        match &mut self.node_mut(directory)?.body {
+            Body::Directory(names) => Ok(names),
+            Body::Content(_) => Err(conflict("looking at", "something that is no directory is in the way")),
+        }
+    }
+
+    /// Returns the inode of a name in a directory.
+    pub(crate) fn child(&self, directory: u64, name: &[u8]) -> Result<Option<u64>> {
+        let names = self.names(directory)?;
+        Ok(names.get(name).or_else(|| names.get(&key(name, true))).copied())
+    }
+
+    /// Follows a path; never a link.
+    ///
+    /// # Errors
+    /// `NotFound`, or `Conflict` where something that is no directory is on the way.
+    pub(crate) fn find(&self, path: &EntryPath) -> Result<u64> {
+        let mut at = ROOT;
+        for name in path.names() {
+            at = self.child(at, name)?.ok_or_else(|| missing("looking at"))?;
+        }
+        Ok(at)
+    }
+
+    pub(crate) fn is_directory(&self, number: u64) -> bool {
+        matches!(self.nodes.get(&number), Some(Node { body: Body::Directory(_), .. }))
+    }
+
+    fn is_symlink(&self, number: u64) -> bool {
+        matches!(self.nodes.get(&number), Some(Node { body: Body::Content(Content::Symlink(_)), .. }))
+    }
+
+    /// Returns the directory of this path; what is missing is made, and what is in the way gives way where it may.
+    ///
+    /// # Errors
+    /// `Conflict`, or `NotFound` for what the grant does not let be made.
+    pub(crate) fn reach(&mut self, path: &EntryPath, mode: u32, grant: &Grant) -> Result<u64> {
+        let (mut at, mut way) = (ROOT, EntryPath::root());
+        for name in path.names() {
+            way = way.join(name)?;
+            let found = self.child(at, name)?;
+            at = match found {
+                Some(found) if self.is_directory(found) => found,
+                Some(found) if !self.is_symlink(found) && grant.check_remove(&way).is_err() => {
+                    return Err(conflict(MAKING, "something that is no directory is in the way"));
+                }
+                _ => {
+                    grant.check_write(&way).map_err(|_| leads())?;
+                    if found.is_some() {
+                        self.unname(at, name)?;
+                    }
+                    let made = self.add(Body::Directory(Names::new()), own(mode));
+                    self.name(at, name, made)?;
+                    made
+                }
+            };
+        }
+        Ok(at)
+    }
+
+    /// Returns the directory that a path is in, made if it is missing, and the name in it.
+    pub(crate) fn reach_parent<'a>(&mut self, path: &'a EntryPath, grant: &Grant) -> Result<(u64, &'a [u8])> {
+        let Some((parent, _)) = path.split_last() else {
+            return Err(conflict(MAKING, "the target itself is a directory"));
+        };
+        let name = path.names().last().unwrap_or_default();
+        Ok((self.reach(&parent, PRIVATE, grant)?, name))
+    }
+
+    /// Gives an inode a name in a directory, in the place of whatever has it that is no directory.
+    ///
+    /// # Errors
+    /// `Conflict` where a directory has it.
+    pub(crate) fn name(&mut self, directory: u64, name: &[u8], number: u64) -> Result<()> {
+        match self.child(directory, name)? {
+            Some(there) if self.is_directory(there) => {
+                return Err(conflict(MAKING, "a directory is in the way"));
+            }
+            Some(_) => self.unname(directory, name)?,
+            None => {}
+        }
+        let key = key(name, self.is_directory(number));
+        self.names_mut(directory)?.insert(key, number);
+        self.touch(directory)
+    }
+
+    /// Takes a name away, and the inode with its last one.
+    pub(crate) fn unname(&mut self, directory: u64, name: &[u8]) -> Result<()> {
+        let names = self.names_mut(directory)?;
+        let Some(number) = names.remove(name).or_else(|| names.remove(&key(name, true))) else {
+            return Ok(());
+        };
+        let ctime = self.ticks.next();
+        if let Some(node) = self.nodes.get_mut(&number) {
+            (node.links, node.ctime) = (node.links.saturating_sub(1), ctime);
+            if node.links == 0 {
+                self.nodes.remove(&number);
+            }
+        }
+        self.touch(directory)
+    }
+
+    /// Takes note that a directory has changed.
+    fn touch(&mut self, directory: u64) -> Result<()> {
+        let now = self.ticks.next();
+        let node = self.node_mut(directory)?;
+        (node.attributes.mtime, node.ctime) = (now, now);
+        Ok(())
+    }
+}
+
+/// The attributes of what nobody has said anything of.
+pub(crate) fn own(mode: u32) -> Attributes {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Attributes { mode, uid, gid, mtime: Time::default() }
+}
+
+/// The error for a directory that only leads to what was granted, and is not there.
+fn leads() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        MAKING,
+        "a directory on the way to it is missing, and the job does not make it",
+    )
+}

@@ -1,0 +1,145 @@
+//! Stores, runs between them, and what is in them afterwards.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
+use hakobu_core::engine::{Clock, Setup, Summary, run};
+use hakobu_core::entry::{Attributes, Kind, Time};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::grant::Grant;
+use hakobu_core::job::{Item, Job};
+use hakobu_core::path::EntryPath;
+use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
+use hakobu_endpoints::memory::{Content, MemorySource, MemoryTarget, Store};
+
+/// What a run said.
+#[derive(Default)]
+pub struct Events(pub Mutex<Vec<Event>>);
+
+impl Observer for Events {
+    fn event(&self, event: Event) {
+        if !matches!(event, Event::Progress(_)) {
+            self.0.lock().unwrap().push(event);
+        }
+    }
+}
+
+/// A clock that goes on whenever it is looked at.
+#[derive(Default)]
+pub struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn now_ns(&self) -> u64 {
+        self.0.fetch_add(1000, Relaxed)
+    }
+}
+
+/// A job that brings the contents of the source into the target.
+pub fn contents() -> Job {
+    let item = Item { root: 0, source: EntryPath::root(), target: EntryPath::root(), ..whole() };
+    Job { items: vec![item], lanes: 2, digest: true, hard_links: true, ..Job::default() }
+}
+
+fn whole() -> Item {
+    let (source, target) = (EntryPath::root(), EntryPath::root());
+    Item { root: 0, source, target, place: hakobu_core::endpoint::DraftKind::File }
+}
+
+/// Runs a job between two endpoints.
+pub fn run_between(
+    source: &dyn SourceEndpoint,
+    target: &dyn TargetEndpoint,
+    job: &Job,
+    cancel: &AtomicBool,
+) -> Summary {
+    let events = Events::default();
+    let setup = Setup {
+        source,
+        target,
+        job,
+        observer: &events,
+        clock: &Ticking::default(),
+        tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
+        changes: &(),
+        cancel,
+    };
+    run(&setup)
+}
+
+/// Runs a job between two stores.
+pub fn copy(source: &Arc<impl Store>, target: &Arc<impl Store>, job: &Job) -> Summary {
+    let source = MemorySource::new(Arc::clone(source) as Arc<dyn Store>);
+    let target = MemoryTarget::open(Arc::clone(target) as Arc<dyn Store>, Grant::everything());
+    run_between(&source, &target, job, &AtomicBool::new(false))
+}
+
+/// An entry, as far as two stores can have it in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub kind: Kind,
+    pub mode: u32,
+    pub mtime: Time,
+    pub content: Option<Content>,
+    /// How many names it has.
+    pub links: u32,
+}
+
+/// Everything in a store, by its path.
+pub fn view(store: &dyn Store) -> BTreeMap<Vec<u8>, Seen> {
+    let mut seen = BTreeMap::new();
+    let mut open = vec![EntryPath::root()];
+    while let Some(directory) = open.pop() {
+        let mut after = None;
+        loop {
+            // A size that no page of the engine has.
+            let page = store.page(&directory, after.as_ref(), 7).unwrap();
+            for index in 0..page.listing.len() {
+                let path = directory.join(page.listing.name(index)).unwrap();
+                let found = *page.listing.metadata(index);
+                let content = match found.kind {
+                    Kind::Directory => {
+                        open.push(path.clone());
+                        None
+                    }
+                    _ => Some(store.get(&path).unwrap().content),
+                };
+                let (kind, mode, mtime, links) = (found.kind, found.mode, found.mtime, found.links);
+                let mut key = path.as_bytes().to_vec();
+                if kind == Kind::Directory {
+                    key.push(b'/');
+                }
+                assert!(seen.insert(key, Seen { kind, mode, mtime, content, links }).is_none());
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    seen
+}
+
+/// The contents of all files, by their paths.
+pub fn contents_of(store: &dyn Store) -> BTreeMap<Vec<u8>, Content> {
+    let files = view(store).into_iter().filter_map(|(path, seen)| Some((path, seen.content?)));
+    files.collect()
+}
+
+pub fn path(text: &str) -> EntryPath {
+    EntryPath::new(text).unwrap()
+}
+
+/// Puts a file into a store.
+pub fn put(store: &impl Store, at: &str, bytes: &[u8]) {
+    let attributes =
+        Attributes { mode: 0o640, uid: 0, gid: 0, mtime: Time { seconds: 1_000_000_000, nanoseconds: 7 } };
+    store.put(&path(at), Content::File(bytes.into()), &attributes, &Grant::everything()).unwrap();
+}
+
+/// Bytes that differ from place to place.
+pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
+    (0..length as u64).map(|index| ((index ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29) as u8).collect()
+}

@@ -1,0 +1,7 @@
+//! Runs of the engine between stores in memory.
+
+#![allow(clippy::unwrap_used)]
+
+mod bench;
+mod objects;
+mod plain;

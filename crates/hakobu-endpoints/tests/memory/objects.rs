@@ -1,0 +1,108 @@
+//! To object stores, and back.
+
+use std::sync::Arc;
+
+use hakobu_core::error::ErrorKind;
+use hakobu_core::job::{Mode, Removal};
+use hakobu_core::losses::LossKind;
+use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore, Store};
+
+use crate::bench::{bytes, contents, contents_of, copy, path, put, view};
+
+fn files() -> Arc<MemoryFileSystem> {
+    let store = Arc::new(MemoryFileSystem::new());
+    for number in 0..50_usize {
+        put(
+            &*store,
+            &format!("d{}/e{}/f{number}", number % 3, number % 5),
+            &bytes(number * 997, number as u64),
+        );
+    }
+    put(&*store, "large", &bytes(20_000_000, 3));
+    store
+}
+
+#[test]
+fn files_go_to_an_object_store_and_come_back() {
+    let (source, objects) = (files(), Arc::new(MemoryObjectStore::new()));
+    let first = copy(&source, &objects, &contents());
+    assert!(first.fatal.is_none() && first.failures.is_empty(), "{:?} {:?}", first.fatal, first.failures);
+    assert_eq!(contents_of(&*source), contents_of(&*objects));
+    let lost: Vec<_> = first.losses.iter().map(|loss| (loss.what, loss.count)).collect();
+    assert!(lost.contains(&(LossKind::Times, 51)), "{lost:?}");
+    // What was uploaded later than it was changed is up to date.
+    let before = view(&*objects);
+    let again = copy(&source, &objects, &contents());
+    let counters = &again.counters;
+    assert_eq!((counters.entries_created, counters.entries_updated), (0, 0));
+    assert_eq!(view(&*objects), before);
+    let mut verify = contents();
+    verify.mode = Mode::Compare;
+    let compared = copy(&source, &objects, &verify);
+    assert_eq!((compared.counters.entries_different, compared.counters.entries_failed), (0, 0));
+    let back = Arc::new(MemoryFileSystem::new());
+    let last = copy(&objects, &back, &contents());
+    assert!(last.fatal.is_none() && last.failures.is_empty(), "{:?} {:?}", last.fatal, last.failures);
+    assert_eq!(contents_of(&*source), contents_of(&*back));
+    let counters = copy(&objects, &back, &contents()).counters;
+    assert_eq!((counters.entries_created, counters.entries_updated), (0, 0));
+}
+
+#[test]
+fn what_changed_is_uploaded_again_and_what_is_gone_removed() {
+    let (source, objects) = (files(), Arc::new(MemoryObjectStore::new()));
+    copy(&source, &objects, &contents());
+    objects.upload(b"d0/extra/key", b"x");
+    objects.upload(b"only here", b"y");
+    put(&*source, "d0/e0/f0", b"longer");
+    let mut removing = contents();
+    (removing.removal, removing.removals_max) = (Removal::Remove, 100);
+    let removed = copy(&source, &objects, &removing);
+    assert!(removed.failures.is_empty(), "{:?}", removed.failures);
+    assert_eq!(copy(&source, &objects, &contents()).counters.entries_updated, 1);
+    assert_eq!(contents_of(&*source), contents_of(&*objects));
+    assert!(objects.inspect(&path("d0/extra")).is_none());
+}
+
+#[test]
+fn a_key_that_is_no_path_fails_by_itself() {
+    let objects = Arc::new(MemoryObjectStore::new());
+    let long = [b'l'; 300];
+    let keys: [&[u8]; 7] = [b"a//b", b"a/ok", b"/top", b"..", b"x/./y", &long, b"end/"];
+    keys.iter().for_each(|key| objects.upload(key, b"content"));
+    let target = Arc::new(MemoryFileSystem::new());
+    let made = copy(&objects, &target, &contents());
+    assert!(made.fatal.is_none());
+    let mut failed: Vec<_> = made.failures.iter().map(|failure| failure.path.clone()).collect();
+    failed.sort();
+    let expected: [&[u8]; 6] = [b"..", b"/", b"a//", b"end/", &long, b"x/./"];
+    assert_eq!(failed, expected);
+    assert!(made.failures.iter().all(|failure| !matches!(failure.error.kind, ErrorKind::Io)));
+    assert_eq!(contents_of(&*target).len(), 1);
+}
+
+#[test]
+fn a_key_and_what_is_below_it_do_not_end_the_run() {
+    let objects = Arc::new(MemoryObjectStore::new());
+    for key in [&b"a"[..], b"a/b", b"a/c", b"d"] {
+        objects.upload(key, key);
+    }
+    let target = Arc::new(MemoryFileSystem::new());
+    // So many keys between the two that they are not in one portion.
+    for (round, between) in [0, 20_000].into_iter().enumerate() {
+        (0..between).for_each(|number| objects.upload(format!("a-{number}").as_bytes(), b""));
+        let made = copy(&objects, &target, &contents());
+        assert!(made.fatal.is_none(), "{:?}", made.fatal);
+        let failed: Vec<_> =
+            made.failures.iter().map(|failure| (&failure.path[..], failure.error.kind)).collect();
+        assert_eq!(failed, [(&b"a"[..], ErrorKind::Conflict)], "round {round}");
+        assert_eq!(contents_of(&*target).len(), 2 + between);
+    }
+    let other = Arc::new(MemoryFileSystem::new());
+    assert_eq!(copy(&objects, &other, &contents()).counters.entries_failed, 1);
+    assert_eq!(contents_of(&*other), contents_of(&*target));
+    // Where both can be, both are.
+    let copied = Arc::new(MemoryObjectStore::new());
+    assert!(copy(&objects, &copied, &contents()).failures.is_empty());
+    assert_eq!(contents_of(&*copied), contents_of(&*objects));
+}
