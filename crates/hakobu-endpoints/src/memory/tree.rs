@@ -1,6 +1,6 @@
 //! The inodes of a file system in memory, and the way to them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use hakobu_core::entry::{Attributes, Inode, Kind, Metadata, Time};
 use hakobu_core::grant::Grant;
@@ -36,7 +36,8 @@ pub(crate) struct Node {
 /// All inodes.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    pub(crate) nodes: HashMap<u64, Node>,
+    /// By their numbers; a map that never has to be moved as a whole.
+    pub(crate) nodes: BTreeMap<u64, Node>,
     pub(crate) ticks: Ticks,
     /// The number of the file system.
     device: u64,
@@ -52,7 +53,7 @@ pub(crate) fn key(name: &[u8], is_directory: bool) -> Vec<u8> {
 impl Tree {
     /// An empty tree.
     pub(crate) fn new(device: u64) -> Self {
-        let mut tree = Self { nodes: HashMap::new(), ticks: Ticks::default(), device, last: ROOT - 1 };
+        let mut tree = Self { nodes: BTreeMap::new(), ticks: Ticks::default(), device, last: ROOT - 1 };
         tree.add(Body::Directory(Names::new()), own(0o755));
         tree
     }

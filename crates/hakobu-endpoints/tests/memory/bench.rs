@@ -1,6 +1,7 @@
 //! Stores, runs between them, and what is in them afterwards.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -76,13 +77,32 @@ pub fn copy(source: &Arc<impl Store>, target: &Arc<impl Store>, job: &Job) -> Su
     run_between(&source, &target, job, &AtomicBool::new(false))
 }
 
+/// What stands for a content where it is compared, and printed: what it is, how long, and a hash of it.
+pub type Print = (&'static str, usize, u64);
+
+/// Returns what stands for a content.
+pub fn print(content: &Content) -> Print {
+    let mut hasher = DefaultHasher::new();
+    match content {
+        Content::File(bytes) => {
+            bytes.hash(&mut hasher);
+            ("file", bytes.len(), hasher.finish())
+        }
+        Content::Symlink(text) => {
+            text.hash(&mut hasher);
+            ("link", text.len(), hasher.finish())
+        }
+        Content::Special(kind, device) => (kind.words(), 0, u64::from(*device)),
+    }
+}
+
 /// An entry, as far as two stores can have it in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub kind: Kind,
     pub mode: u32,
     pub mtime: Time,
-    pub content: Option<Content>,
+    pub content: Option<Print>,
     /// How many names it has.
     pub links: u32,
 }
@@ -104,7 +124,7 @@ pub fn view(store: &dyn Store) -> BTreeMap<Vec<u8>, Seen> {
                         open.push(path.clone());
                         None
                     }
-                    _ => Some(store.get(&path).unwrap().content),
+                    _ => Some(print(&store.get(&path).unwrap().content)),
                 };
                 let (kind, mode, mtime, links) = (found.kind, found.mode, found.mtime, found.links);
                 let mut key = path.as_bytes().to_vec();
@@ -123,7 +143,7 @@ pub fn view(store: &dyn Store) -> BTreeMap<Vec<u8>, Seen> {
 }
 
 /// The contents of all files, by their paths.
-pub fn contents_of(store: &dyn Store) -> BTreeMap<Vec<u8>, Content> {
+pub fn contents_of(store: &dyn Store) -> BTreeMap<Vec<u8>, Print> {
     let files = view(store).into_iter().filter_map(|(path, seen)| Some((path, seen.content?)));
     files.collect()
 }

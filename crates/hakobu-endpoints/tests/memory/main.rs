@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
+mod million;
 mod objects;
 mod plain;
+mod torture;
