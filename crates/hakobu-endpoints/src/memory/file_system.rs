@@ -14,8 +14,8 @@ use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 
-use super::store::{Content, Held, Page, Position, Store, conflict, missing, unsupported};
 use super::tree::{Body, Tree, own};
+use crate::store::{Content, Held, Page, Position, Store, conflict, missing, unsupported};
 
 /// The number of the next file system.
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(1 << 40);

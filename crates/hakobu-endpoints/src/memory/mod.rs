@@ -2,19 +2,16 @@
 //! endpoints there are, for whoever writes another.
 //!
 //! [`MemoryFileSystem`] has directories, hard links, modes, owners and times. [`MemoryObjectStore`] has flat keys, replaces
-//! whole objects, and keeps the time of the upload alone. Both are a [`Store`]; [`MemorySource`] and [`MemoryTarget`] make
-//! endpoints of any of them.
+//! whole objects, and keeps the time of the upload alone.
 
-mod draft;
 mod file_system;
+#[cfg(feature = "memory")]
+mod named;
 mod object_store;
-mod source;
-mod store;
-mod target;
+mod ticks;
 mod tree;
 
 pub use file_system::MemoryFileSystem;
+#[cfg(feature = "memory")]
+pub use named::{object_store, open};
 pub use object_store::MemoryObjectStore;
-pub use source::MemorySource;
-pub use store::{Content, Held, Page, Position, Store};
-pub use target::MemoryTarget;

@@ -15,8 +15,9 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::path::{EntryPath, check_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::store::{Content, Held, Page, Position, Store, Ticks, conflict, missing, unsupported};
+use super::ticks::Ticks;
 use super::tree::own;
+use crate::store::{Content, Held, Page, Position, Store, conflict, missing, unsupported};
 
 const REMOVING: &str = "removing";
 

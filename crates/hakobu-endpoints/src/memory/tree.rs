@@ -7,7 +7,8 @@ use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::store::{Content, Ticks, conflict, missing};
+use super::ticks::Ticks;
+use crate::store::{Content, conflict, missing};
 
 /// The number of the root.
 pub(crate) const ROOT: u64 = 1;

@@ -14,7 +14,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
-use hakobu_endpoints::memory::{Content, MemorySource, MemoryTarget, Store};
+use hakobu_endpoints::store::{Content, Store, StoreSource, StoreTarget};
 
 /// What a run said.
 #[derive(Default)]
@@ -72,8 +72,9 @@ pub fn run_between(
 
 /// Runs a job between two stores.
 pub fn copy(source: &Arc<impl Store>, target: &Arc<impl Store>, job: &Job) -> Summary {
-    let source = MemorySource::new(Arc::clone(source) as Arc<dyn Store>);
-    let target = MemoryTarget::open(Arc::clone(target) as Arc<dyn Store>, Grant::everything());
+    let source = StoreSource::new(Arc::clone(source) as Arc<dyn Store>);
+    let target = Arc::clone(target) as Arc<dyn Store>;
+    let target = StoreTarget::open(target, &EntryPath::root(), &Grant::everything()).unwrap();
     run_between(&source, &target, job, &AtomicBool::new(false))
 }
 

@@ -3,21 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Kind, Metadata};
 use hakobu_core::grant::Grant;
-use hakobu_core::listing::Listing;
-use hakobu_core::losses::LossKind;
-use hakobu_core::path::EntryPath;
-use hakobu_core::{Error, ErrorKind, Result};
-use hakobu_endpoints::memory::{
-    Content, Held, MemoryFileSystem, MemoryObjectStore, MemorySource, MemoryTarget, Page, Position, Store,
-};
+use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
+use hakobu_endpoints::null::NullStore;
+use hakobu_endpoints::store::{Store, StoreSource, StoreTarget};
 use hakobu_testkit::faults::OperationKind::{List, Store as StorePack};
 use hakobu_testkit::faults::{Fault, Faulty, Plan, When};
 
-use crate::bench::{contents, contents_of, run_between};
+use crate::bench::{contents, contents_of, path, run_between};
 
 const KEYS: u64 = 1_000_000;
 /// What may be used besides what the stores hold.
@@ -40,8 +33,8 @@ fn copied(source: Arc<dyn Store>, target: Arc<dyn Store>) -> (u64, u64, u64) {
     }));
     let (all, first) = (Arc::clone(&listings), Arc::clone(&by_then));
     let noted = Fault::Call(Arc::new(move || first.store(all.load(Relaxed), Relaxed)));
-    let source = Faulty::new(MemorySource::new(source), Plan::new(1).on(List, When::Always, counted));
-    let opened = MemoryTarget::open(target, Grant::everything());
+    let source = Faulty::new(StoreSource::new(source), Plan::new(1).on(List, When::Always, counted));
+    let opened = StoreTarget::open(target, &path(""), &Grant::everything()).unwrap();
     let target = Faulty::new(opened, Plan::new(2).on(StorePack, When::Nth(1), noted));
     // From here on the peak is counted anew.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
@@ -49,35 +42,6 @@ fn copied(source: Arc<dyn Store>, target: Arc<dyn Store>) -> (u64, u64, u64) {
     let above = status("VmHWM:").saturating_sub(status("VmRSS:"));
     assert!(made.fatal.is_none() && made.failures.is_empty(), "{:?} {:?}", made.fatal, made.failures);
     (above, by_then.load(Relaxed), listings.load(Relaxed))
-}
-
-/// A target that swallows everything and has nothing.
-struct Nothing;
-
-impl Store for Nothing {
-    fn capabilities(&self) -> Capabilities {
-        MemoryFileSystem::new().capabilities()
-    }
-
-    fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
-        path.is_root().then(|| Metadata::new(Kind::Directory))
-    }
-
-    fn page(&self, _directory: &EntryPath, _after: Option<&Position>, _most: usize) -> Result<Page> {
-        Ok(Page { listing: Listing::default(), next: None })
-    }
-
-    fn get(&self, _path: &EntryPath) -> Result<Held> {
-        Err(Error::new(ErrorKind::NotFound, "reading", "nothing is there"))
-    }
-
-    fn put(&self, _: &EntryPath, _: Content, _: &Attributes, _: &Grant) -> Result<Vec<LossKind>> {
-        Ok(Vec::new())
-    }
-
-    fn apply(&self, _: &Change, _: &Grant) -> Result<Vec<LossKind>> {
-        Ok(Vec::new())
-    }
 }
 
 #[test]
@@ -89,7 +53,7 @@ fn a_million_keys_take_no_memory_of_their_own() {
     }
     // Where nothing is kept, all that is used is the engine's.
     let before = status("VmRSS:");
-    copied(objects.clone(), Arc::new(Nothing));
+    copied(objects.clone(), Arc::new(NullStore));
     let engine = status("VmHWM:").saturating_sub(before);
     let files = Arc::new(MemoryFileSystem::new());
     let there = copied(objects.clone(), files.clone());

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::job::{Mode, Removal};
 use hakobu_core::losses::LossKind;
-use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore, Store};
+use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
+use hakobu_endpoints::store::Store;
 
 use crate::bench::{bytes, contents, contents_of, copy, path, put, view};
 

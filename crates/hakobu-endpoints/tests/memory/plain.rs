@@ -6,7 +6,8 @@ use hakobu_core::endpoint::Change;
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Mode, Removal};
-use hakobu_endpoints::memory::{Content, MemoryFileSystem, Store};
+use hakobu_endpoints::memory::MemoryFileSystem;
+use hakobu_endpoints::store::{Content, Store};
 
 use crate::bench::{bytes, contents, copy, path, put, view};
 

@@ -16,9 +16,8 @@ use hakobu_core::extent::{CHUNK_BYTES, PIECE_BYTES};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode, Removal};
 use hakobu_core::pack::PACKED_FILE_BYTES_MAX;
-use hakobu_endpoints::memory::{
-    Content, MemoryFileSystem, MemoryObjectStore, MemorySource, MemoryTarget, Store,
-};
+use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
+use hakobu_endpoints::store::{Content, Store, StoreSource, StoreTarget};
 use hakobu_testkit::faults::OperationKind::{self, *};
 use hakobu_testkit::faults::{Fault, Faulty, Plan, When};
 
@@ -193,14 +192,14 @@ fn run_with_faults(ground: &Arc<Ground>, target: &Place, job: &Job, numbers: &mu
         reading = reading.on(operation, When::Nth(1 + numbers.below(6) as u64), change);
     }
     let writing = plan(numbers, &[List, Store, Begin, Write, Finish, Apply, Zero, Complete]);
-    let source = Faulty::new(MemorySource::new(Arc::clone(&ground.source)), reading);
-    let opened = MemoryTarget::open(Arc::clone(&target.store), Grant::everything());
+    let source = Faulty::new(StoreSource::new(Arc::clone(&ground.source)), reading);
+    let opened = StoreTarget::open(Arc::clone(&target.store), &path(""), &Grant::everything()).unwrap();
     run_between(&source, &Faulty::new(opened, writing), job, &AtomicBool::new(false))
 }
 
 fn run_plainly(ground: &Ground, target: &Place, job: &Job) -> Summary {
-    let source = MemorySource::new(Arc::clone(&ground.source));
-    let opened = MemoryTarget::open(Arc::clone(&target.store), Grant::everything());
+    let source = StoreSource::new(Arc::clone(&ground.source));
+    let opened = StoreTarget::open(Arc::clone(&target.store), &path(""), &Grant::everything()).unwrap();
     run_between(&source, &opened, job, &AtomicBool::new(false))
 }
 

@@ -17,15 +17,16 @@ use hakobu_core::tag::{TagKey, Tagger};
 use hakobu_core::{Error, Result};
 
 use super::draft::{Draft, Drafts};
+use super::listing::list_all;
 use super::source::content_digest;
-use super::store::{Content, Store, list_all, unsupported};
+use super::{Below, Content, Store, conflict, unsupported};
 use crate::common::at_once::{AtOnce, Buffered, Work};
 use crate::common::buffers::Buffers;
 use crate::common::granted::Granted;
 use crate::local::fault::place;
 
 /// A store that is written within a grant.
-pub struct MemoryTarget {
+pub struct StoreTarget {
     shared: Arc<Shared>,
     capabilities: Capabilities,
 }
@@ -33,28 +34,33 @@ pub struct MemoryTarget {
 /// What lanes share.
 struct Shared {
     store: Arc<dyn Store>,
+    /// For the whole store.
     grant: Grant,
     drafts: Drafts,
 }
 
-impl MemoryTarget {
-    /// Opens a store to write it within a grant.
-    pub fn open(store: Arc<dyn Store>, grant: Grant) -> Granted<Self> {
+impl StoreTarget {
+    /// Opens a directory of a store, which need not be there, to write it within a grant.
+    ///
+    /// # Errors
+    /// `Unsupported` for a root and a grant whose paths become too long together.
+    pub fn open(store: Arc<dyn Store>, root: &EntryPath, grant: &Grant) -> Result<Granted<Self>> {
         let able = store.capabilities();
         let (owners, set_id) = (able.owners && grant.may_chown, able.set_id && grant.may_set_id);
         let capabilities = Capabilities { owners, set_id, ..able };
-        let shared = Shared { store, grant: grant.clone(), drafts: Drafts::default() };
-        Granted::new(Self { shared: Arc::new(shared), capabilities }, grant)
+        let (store, whole) = (Below::of(store, root), Below::grant(grant, root)?);
+        let shared = Shared { store, grant: whole, drafts: Drafts::default() };
+        Ok(Granted::new(Self { shared: Arc::new(shared), capabilities }, grant.clone()))
     }
 }
 
-impl Endpoint for MemoryTarget {
+impl Endpoint for StoreTarget {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
 }
 
-impl TargetEndpoint for MemoryTarget {
+impl TargetEndpoint for StoreTarget {
     fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {
         Ok(Box::new(AtOnce::new(TargetWork {
             shared: Arc::clone(&self.shared),
@@ -213,7 +219,7 @@ impl Shared {
     /// Finds out early whether a file can have this name in the end.
     fn check_place(&self, path: &EntryPath) -> Result<()> {
         let Some((parent, _)) = path.split_last() else {
-            return Err(super::store::conflict("making the file", "the target itself is a directory"));
+            return Err(conflict("making the file", "the target itself is a directory"));
         };
         self.store.apply(&Change::MakeDirectory { path: parent, mode: 0o700 }, &self.grant).map(drop)
     }

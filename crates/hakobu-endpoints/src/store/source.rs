@@ -17,41 +17,49 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::store::{Content, Held, Position, Store, list_all, unsupported};
+use super::listing::list_all;
+use super::{Content, Held, Position, Store, unsupported};
 use crate::common::at_once::{AtOnce, Work};
 use crate::local::fault::{changed, foreign, place, vanished};
 
-/// A store that is read. It has one root: all of it.
+/// Stores that are read, each a root.
 #[derive(Clone)]
-pub struct MemorySource {
-    store: Arc<dyn Store>,
+pub struct StoreSource {
+    roots: Arc<[Arc<dyn Store>]>,
     capabilities: Capabilities,
 }
 
-impl MemorySource {
+impl StoreSource {
     /// Opens a store to read it.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
-        let capabilities = store.capabilities();
-        Self { store, capabilities }
+        Self::of(vec![store])
+    }
+
+    /// Opens several, which can do the same.
+    #[must_use]
+    pub fn of(roots: Vec<Arc<dyn Store>>) -> Self {
+        let capabilities =
+            roots.first().map_or_else(|| Capabilities::posix(false), |root| root.capabilities());
+        Self { roots: roots.into(), capabilities }
     }
 }
 
-impl Endpoint for MemorySource {
+impl Endpoint for StoreSource {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
 }
 
-impl SourceEndpoint for MemorySource {
+impl SourceEndpoint for StoreSource {
     fn open_source_lane(&self, _index: usize) -> Result<Box<dyn SourceLane>> {
-        Ok(Box::new(AtOnce::new(SourceWork { store: Arc::clone(&self.store) })))
+        Ok(Box::new(AtOnce::new(SourceWork { roots: Arc::clone(&self.roots) })))
     }
 }
 
 /// What a lane of a source reads.
 struct SourceWork {
-    store: Arc<dyn Store>,
+    roots: Arc<[Arc<dyn Store>]>,
 }
 
 impl Work for SourceWork {
@@ -64,37 +72,33 @@ impl Work for SourceWork {
 
 impl SourceWork {
     fn answer(&self, operation: SourceOp) -> Result<SourceOutcome> {
-        let store = &*self.store;
         match operation {
             SourceOp::Inspect { root, path, detail: _ } => {
-                check_root(root)?;
-                Ok(SourceOutcome::Inspected(store.inspect(&path)))
+                Ok(SourceOutcome::Inspected(self.root(root)?.inspect(&path)))
             }
             SourceOp::List { root, directories, budget, detail: _ } => {
-                check_root(root)?;
-                Ok(SourceOutcome::Listed(list_all(store, directories, budget, at_source)))
+                Ok(SourceOutcome::Listed(list_all(self.root(root)?, directories, budget, at_source)))
             }
             SourceOp::Portion { root, directory, from, entries, detail: _ } => {
-                check_root(root)?;
+                let store = self.root(root)?;
                 let from: Option<Position> =
                     from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
                 let page = store.page(&directory, from.as_ref(), entries).map_err(at_source)?;
                 Ok(SourceOutcome::Portion(page.listing, page.next.map(Cursor::new)))
             }
             SourceOp::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
-                check_root(root)?;
-                Ok(SourceOutcome::Fetched(self.fetch((&directory, &target), (&picks, from), buffer)))
+                let store = self.root(root)?;
+                Ok(SourceOutcome::Fetched(fetch(store, (&directory, &target), (&picks, from), buffer)))
             }
             SourceOp::Read { file, extent, buffer } => {
                 self.read(&file, extent, buffer).map_err(|error| error.at(&file.path))
             }
             SourceOp::Confirm { file, ask: _ } => {
-                self.listed(&file.path, &file.metadata).map_err(|error| error.at(&file.path))?;
+                self.listed(&file).map_err(|error| error.at(&file.path))?;
                 Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() })
             }
             SourceOp::DigestPicks { root, directory, picks, key } => {
-                check_root(root)?;
-                self.digests(&directory, &picks, key).map(SourceOutcome::Digests)
+                digests(self.root(root)?, &directory, &picks, key).map(SourceOutcome::Digests)
             }
             SourceOp::FindHole { extent, .. } => Ok(SourceOutcome::HoleUntil(extent.offset)),
             SourceOp::Open { .. } => Ok(SourceOutcome::Opened(SharedFile::new(()))),
@@ -104,18 +108,18 @@ impl SourceWork {
         }
     }
 
-    /// Returns an entry that has to be the version that was listed.
-    fn listed(&self, path: &EntryPath, listed: &Metadata) -> Result<Held> {
-        let held = self.store.get(path).map_err(at_source)?;
-        match listed.same_version(&held.metadata) {
-            true => Ok(held),
-            false => Err(changed("reading")),
-        }
+    fn root(&self, root: u16) -> Result<&dyn Store> {
+        let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"));
+        self.roots.get(usize::from(root)).map(|root| &**root).ok_or_else(missing)
+    }
+
+    /// Returns a file that has to be the version that was listed.
+    fn listed(&self, file: &SourceFile) -> Result<Held> {
+        listed(self.root(file.root)?, &file.path, &file.metadata)
     }
 
     fn read(&self, file: &SourceFile, extent: Extent, mut buffer: PieceBuffer) -> Result<SourceOutcome> {
-        let held = self.listed(&file.path, &file.metadata)?;
-        let Content::File(bytes) = held.content else { return Err(changed("reading")) };
+        let Content::File(bytes) = self.listed(file)?.content else { return Err(changed("reading")) };
         let range = usize::try_from(extent.offset).ok().zip(usize::try_from(extent.end()).ok());
         let bytes = range.and_then(|(begin, end)| bytes.get(begin..end)).ok_or_else(|| changed("reading"))?;
         let Some(room) = buffer.room().get_mut(..bytes.len()) else {
@@ -125,73 +129,82 @@ impl SourceWork {
         buffer.set_read(extent.offset, bytes.len());
         Ok(SourceOutcome::Read(buffer))
     }
+}
 
-    /// Reads entries from one on, as many as fit into a pack.
-    fn fetch(
-        &self,
-        (directory, target): (&EntryPath, &EntryPath),
-        (picks, from): (&Picks, u32),
-        buffer: Vec<u8>,
-    ) -> Fetched {
-        let mut fetched = Fetched { until: from, ..Fetched::default() };
-        let mut pack = PackBuilder::new(buffer);
-        pack.directory(target);
-        for pick in picks.entries.iter().skip(from as usize) {
-            match self.entry(directory, picks, pick) {
-                Ok(held) => {
-                    let size_bytes = held.metadata.size_bytes as usize;
-                    if pack.records() > 0 && pack.bytes() + size_bytes + 512 > PACK_BYTES_USUAL {
-                        break;
-                    }
-                    let name = picks.target_name.as_deref();
-                    let name = name.unwrap_or(picks.listing.name(pick.index as usize));
-                    fetched.content_bytes += put(&mut pack, name, pick, &held);
-                    fetched.packed.push(fetched.until);
+/// Returns an entry that has to be the version that was listed.
+fn listed(store: &dyn Store, path: &EntryPath, listed: &Metadata) -> Result<Held> {
+    let held = store.get(path).map_err(at_source)?;
+    match listed.same_version(&held.metadata) {
+        true => Ok(held),
+        false => Err(changed("reading")),
+    }
+}
+
+/// Reads entries from one on, as many as fit into a pack.
+fn fetch(
+    store: &dyn Store,
+    (directory, target): (&EntryPath, &EntryPath),
+    (picks, from): (&Picks, u32),
+    buffer: Vec<u8>,
+) -> Fetched {
+    let mut fetched = Fetched { until: from, ..Fetched::default() };
+    let mut pack = PackBuilder::new(buffer);
+    pack.directory(target);
+    for pick in picks.entries.iter().skip(from as usize) {
+        match entry(store, directory, picks, pick) {
+            Ok(held) => {
+                let size_bytes = held.metadata.size_bytes as usize;
+                if pack.records() > 0 && pack.bytes() + size_bytes + 512 > PACK_BYTES_USUAL {
+                    break;
                 }
-                Err(error) => fetched.failures.push((fetched.until, error)),
+                let name = picks.target_name.as_deref();
+                let name = name.unwrap_or(picks.listing.name(pick.index as usize));
+                fetched.content_bytes += put(&mut pack, name, pick, &held);
+                fetched.packed.push(fetched.until);
             }
-            fetched.until += 1;
+            Err(error) => fetched.failures.push((fetched.until, error)),
         }
-        let is_empty = pack.records() == 0;
-        fetched.pack = pack.finish();
-        if is_empty {
-            fetched.pack.clear();
-        }
-        fetched
+        fetched.until += 1;
     }
+    let is_empty = pack.records() == 0;
+    fetched.pack = pack.finish();
+    if is_empty {
+        fetched.pack.clear();
+    }
+    fetched
+}
 
-    /// Returns a small entry as it is now, unless it has become something else.
-    fn entry(&self, directory: &EntryPath, picks: &Picks, pick: &Pick) -> Result<Held> {
-        let (name, listed) = picked(picks, pick)?;
-        let held = self.store.get(&directory.join(name)?).map_err(at_source);
+/// Returns a small entry as it is now, unless it has become something else.
+fn entry(store: &dyn Store, directory: &EntryPath, picks: &Picks, pick: &Pick) -> Result<Held> {
+    let (name, listed) = picked(picks, pick)?;
+    let held = store.get(&directory.join(name)?).map_err(at_source);
+    let held = held.map_err(|error| error.at(place(directory, name)))?;
+    let now = &held.metadata;
+    let is_same = match listed.kind {
+        Kind::File => {
+            now.kind == Kind::File
+                && now.size_bytes <= PACKED_FILE_BYTES_MAX
+                && (now.links, now.inode.is_some()) == (listed.links, listed.inode.is_some())
+        }
+        _ => listed.same_version(now),
+    };
+    if is_same { Ok(held) } else { Err(changed("reading").at(place(directory, name))) }
+}
+
+fn digests(
+    store: &dyn Store,
+    directory: &EntryPath,
+    picks: &Picks,
+    key: Option<TagKey>,
+) -> Result<Vec<Result<Digest>>> {
+    let tagger = key.map(Tagger::new).transpose()?;
+    let digest = |pick: &Pick| {
+        let (name, metadata) = picked(picks, pick)?;
+        let held = listed(store, &directory.join(name)?, metadata);
         let held = held.map_err(|error| error.at(place(directory, name)))?;
-        let now = &held.metadata;
-        let is_same = match listed.kind {
-            Kind::File => {
-                now.kind == Kind::File
-                    && now.size_bytes <= PACKED_FILE_BYTES_MAX
-                    && (now.links, now.inode.is_some()) == (listed.links, listed.inode.is_some())
-            }
-            _ => listed.same_version(now),
-        };
-        if is_same { Ok(held) } else { Err(changed("reading").at(place(directory, name))) }
-    }
-
-    fn digests(
-        &self,
-        directory: &EntryPath,
-        picks: &Picks,
-        key: Option<TagKey>,
-    ) -> Result<Vec<Result<Digest>>> {
-        let tagger = key.map(Tagger::new).transpose()?;
-        let digest = |pick: &Pick| {
-            let (name, listed) = picked(picks, pick)?;
-            let held = self.listed(&directory.join(name)?, listed);
-            let held = held.map_err(|error| error.at(place(directory, name)))?;
-            content_digest(&held.content, tagger.as_ref())
-        };
-        Ok(picks.entries.iter().map(digest).collect())
-    }
+        content_digest(&held.content, tagger.as_ref())
+    };
+    Ok(picks.entries.iter().map(digest).collect())
 }
 
 /// Returns the digest of a small file or of the text of a link, or its tag.
@@ -226,13 +239,6 @@ fn picked<'a>(picks: &'a Picks, pick: &Pick) -> Result<(&'a [u8], &'a Metadata)>
     let index = Some(pick.index as usize).filter(|index| *index < picks.listing.len());
     let missing = || Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing");
     index.map(|index| (picks.listing.name(index), picks.listing.metadata(index))).ok_or_else(missing)
-}
-
-fn check_root(root: u16) -> Result<()> {
-    match root {
-        0 => Ok(()),
-        root => Err(Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"))),
-    }
 }
 
 /// What an error means of something that was listed.

@@ -1,0 +1,74 @@
+//! `null://`: it swallows everything and lists nothing, so a copy to it shows how fast a tree can be read.
+//!
+//! It is the smallest endpoint there is, and the example in CONTRIBUTING.md.
+
+use std::sync::Arc;
+
+use hakobu_core::Result;
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::Change;
+use hakobu_core::entry::{Attributes, Kind, Metadata};
+use hakobu_core::extended::Classes;
+use hakobu_core::grant::Grant;
+use hakobu_core::listing::Listing;
+use hakobu_core::losses::LossKind;
+use hakobu_core::path::EntryPath;
+
+use crate::store::{Content, Held, Page, Position, Store, StoreAccess, missing};
+
+/// A store that holds nothing, whatever it is given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullStore;
+
+/// Opens it.
+#[must_use]
+pub fn open() -> Arc<dyn StoreAccess> {
+    let store: Arc<dyn Store> = Arc::new(NullStore);
+    Arc::new(store)
+}
+
+impl Store for NullStore {
+    /// It loses nothing that it is given, since it keeps nothing. It tells nothing of itself either.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            extended: Classes::NONE,
+            account_names: false,
+            compresses: false,
+            hashes: false,
+            reads_medium: false,
+            tells_file_systems: false,
+            tells_room: false,
+            writes_in_place: false,
+            ..Capabilities::posix(true)
+        }
+    }
+
+    fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
+        path.is_root().then(|| Metadata::new(Kind::Directory))
+    }
+
+    fn page(&self, directory: &EntryPath, _after: Option<&Position>, _most: usize) -> Result<Page> {
+        match directory.is_root() {
+            true => Ok(Page { listing: Listing::default(), next: None }),
+            false => Err(missing("listing")),
+        }
+    }
+
+    fn get(&self, _path: &EntryPath) -> Result<Held> {
+        Err(missing("reading"))
+    }
+
+    fn put(
+        &self,
+        _path: &EntryPath,
+        _content: Content,
+        _attributes: &Attributes,
+        _grant: &Grant,
+    ) -> Result<Vec<LossKind>> {
+        Ok(Vec::new())
+    }
+
+    fn apply(&self, _change: &Change, _grant: &Grant) -> Result<Vec<LossKind>> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,93 @@
+//! One directory of a store, shown as a store.
+
+use std::sync::Arc;
+
+use hakobu_core::Result;
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::Change;
+use hakobu_core::entry::{Attributes, Metadata};
+use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::losses::LossKind;
+use hakobu_core::path::EntryPath;
+
+use super::{Content, Held, Page, Position, Store};
+
+/// What is below a directory of a store.
+pub struct Below {
+    store: Arc<dyn Store>,
+    root: EntryPath,
+}
+
+impl Below {
+    /// Returns what is below `root`, which need not be there.
+    pub fn of(store: Arc<dyn Store>, root: &EntryPath) -> Arc<dyn Store> {
+        match root.is_root() {
+            true => store,
+            false => Arc::new(Self { store, root: root.clone() }),
+        }
+    }
+
+    /// Returns a grant for what is below `root` as one for the whole store.
+    ///
+    /// # Errors
+    /// `Unsupported` for paths that become too long.
+    pub(crate) fn grant(grant: &Grant, root: &EntryPath) -> Result<Grant> {
+        let place =
+            |place: &GrantedPlace| Ok(GrantedPlace { path: within(root, &place.path)?, ..place.clone() });
+        Ok(Grant { places: grant.places.iter().map(place).collect::<Result<_>>()?, ..grant.clone() })
+    }
+
+    fn whole(&self, path: &EntryPath) -> Result<EntryPath> {
+        within(&self.root, path)
+    }
+}
+
+/// Returns a path below a directory.
+fn within(directory: &EntryPath, path: &EntryPath) -> Result<EntryPath> {
+    match (directory.is_root(), path.is_root()) {
+        (true, _) => Ok(path.clone()),
+        (_, true) => Ok(directory.clone()),
+        _ => EntryPath::new([directory.as_bytes(), b"/", path.as_bytes()].concat()),
+    }
+}
+
+impl Store for Below {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
+        self.store.inspect(&self.whole(path).ok()?)
+    }
+
+    fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page> {
+        self.store.page(&self.whole(directory)?, after, most)
+    }
+
+    fn get(&self, path: &EntryPath) -> Result<Held> {
+        self.store.get(&self.whole(path)?)
+    }
+
+    fn put(
+        &self,
+        path: &EntryPath,
+        content: Content,
+        attributes: &Attributes,
+        grant: &Grant,
+    ) -> Result<Vec<LossKind>> {
+        self.store.put(&self.whole(path)?, content, attributes, grant)
+    }
+
+    fn apply(&self, change: &Change, grant: &Grant) -> Result<Vec<LossKind>> {
+        let mut change = change.clone();
+        match &mut change {
+            Change::MakeDirectory { path, .. }
+            | Change::Directory { path, .. }
+            | Change::Attributes { path, .. }
+            | Change::Remove { path, .. } => *path = self.whole(path)?,
+            Change::Link { path, to, .. } => (*path, *to) = (self.whole(path)?, self.whole(to)?),
+            Change::Rename { path, from } => (*path, *from) = (self.whole(path)?, self.whole(from)?),
+        }
+        self.store.apply(&change, grant)
+    }
+}
