@@ -53,28 +53,30 @@ impl<'a> HostPair<'a> {
 
     /// Says what these hosts do not show of a source, and cannot keep of it.
     pub fn tell(&self, job: &Job, observer: &dyn Observer) {
-        let tell = |why: &str, what: &str, lost: &[String]| {
+        let tell = |why: Option<String>, what: &str, lost: &[String]| {
             let lost = (!lost.is_empty()).then(|| format!("{what}: {}", lost.join(", ")));
-            for words in std::iter::once(why.to_owned()).chain(lost) {
+            for words in why.into_iter().chain(lost) {
                 observer.event(Event::Notice { words });
             }
         };
         // A plan, a comparison or a digest writes nothing that could lack something.
         let writes = !job.mode.only_reads();
-        let not_shown = |able: &Capabilities, why: &str| {
-            tell(why, "what the server does not show", &not_shown(able));
+        let not_shown = |host: &dyn Host, able: &Capabilities| {
+            let what = format!("what the {} does not show", host.short_opener());
+            tell(host.told_first(), &what, &not_shown(able));
         };
-        let source = self.source.told_first();
-        if let Some(why) = &source {
-            not_shown(&self.source_able, why);
+        if !self.source.has_agent() {
+            not_shown(self.source, &self.source_able);
         }
-        match self.target.told_first() {
-            Some(why) if writes => {
+        match self.target.has_agent() {
+            false if writes => {
+                let why = self.target.told_first();
                 // Who may not rely on it should know before anything else.
-                let why = if self.target_able.confines { why } else { format!("{LINKS}; {why}") };
-                tell(&why, "what cannot be kept there", &not_kept(&self.target_able, job.durable));
+                let why =
+                    why.map(|why| if self.target_able.confines { why } else { format!("{LINKS}; {why}") });
+                tell(why, "what cannot be kept there", &not_kept(&self.target_able, job.durable));
             }
-            Some(why) if source.is_none() => not_shown(&self.target_able, &why),
+            false if self.source.has_agent() => not_shown(self.target, &self.target_able),
             _ => {}
         }
     }

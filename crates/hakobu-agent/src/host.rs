@@ -58,6 +58,11 @@ pub trait Host {
     /// What opens places there, for people: "an agent".
     fn opener(&self) -> &'static str;
 
+    /// The same in short: "server".
+    fn short_opener(&self) -> &'static str {
+        "agent"
+    }
+
     /// What to do where something is needed that no place there can do.
     fn way_out(&self, _need: Need) -> &'static str {
         "leave it out"

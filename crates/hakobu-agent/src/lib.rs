@@ -55,6 +55,7 @@ mod rsync;
 mod sftp;
 mod sha256;
 mod ssh_channel;
+mod store;
 mod strangers;
 mod through_ssh;
 mod told;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
-use hakobu_core::location::{Location, SshHost};
+use hakobu_core::location::{Location, SshHost, StoreName};
 use hakobu_core::report::Route;
 
 use crate::host::Host;
@@ -18,6 +18,7 @@ use crate::sftp::{SftpSide, WAY_OUT};
 use crate::side::Side;
 use crate::ssh::Prompts;
 use crate::stop::Stop;
+use crate::store::StoreHost;
 use crate::stream::Streams;
 
 /// The hosts of a copy. One where both ends are on one machine.
@@ -63,21 +64,21 @@ impl Opener<'_> {
     /// # Errors
     /// `Usage` for what does not go together; what went wrong at a login.
     pub fn open(&mut self) -> Result<Hosts> {
-        let (source, target) = ssh_hosts(self.request)?;
+        let (source, target) = host_names(self.request)?;
         if source == target {
             let source = match source {
-                None => self.here(Side::new(self.stop())),
-                Some(_) => self.host(source)?,
+                HostName::Here => self.here(Side::new(self.stop())),
+                _ => self.host(source)?,
             };
             return Ok(Hosts { source, target: None });
         }
         let mut source_host = self.host(source)?;
         let mut target_host = self.host(target)?;
         // The engine is where the source is read, or here: an agent cannot work with a host that has none.
-        if let Some(host) = source.filter(|_| source_host.has_agent() && !target_host.has_agent()) {
+        if let Some(host) = source.ssh().filter(|_| source_host.has_agent() && !target_host.has_agent()) {
             source_host = self.without_agent(host, Some(format!("{} has none", target_host.name())))?;
         }
-        if let Some(host) = target.filter(|_| target_host.has_agent() && !source_host.has_agent()) {
+        if let Some(host) = target.ssh().filter(|_| target_host.has_agent() && !source_host.has_agent()) {
             target_host = self.without_agent(host, Some(format!("{} has none", source_host.name())))?;
         }
         if self.request.cipher == CipherChoice::Auto {
@@ -100,8 +101,12 @@ impl Opener<'_> {
     }
 
     /// A host with the best that is possible there.
-    fn host(&mut self, host: Option<&SshHost>) -> Result<Box<dyn Host>> {
-        let Some(host) = host else { return Ok(self.here(Side::with_identity(self.stop())?)) };
+    fn host(&mut self, name: HostName<'_>) -> Result<Box<dyn Host>> {
+        let host = match name {
+            HostName::Here => return Ok(self.here(Side::with_identity(self.stop())?)),
+            HostName::Store(store) => return Ok(Box::new(StoreHost::open(store)?)),
+            HostName::Ssh(host) => host,
+        };
         let request = self.request;
         if request.transport == Transport::Sftp || asks_for_sftp(request, host) {
             return self.without_agent(host, None);
@@ -155,10 +160,35 @@ fn asks_for_sftp(request: &CopyRequest, host: &SshHost) -> bool {
     all.into_iter().any(|location| location.wants_sftp() && location.ssh_host() == Some(host))
 }
 
-/// The hosts of the sources and of the targets; none for this machine.
-fn ssh_hosts(request: &CopyRequest) -> Result<(Option<&SshHost>, Option<&SshHost>)> {
+/// Where a location is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HostName<'a> {
+    Here,
+    Ssh(&'a SshHost),
+    Store(&'a StoreName),
+}
+
+impl<'a> HostName<'a> {
+    fn of(location: &'a Location) -> Self {
+        match (location.ssh_host(), location.store()) {
+            (Some(host), _) => Self::Ssh(host),
+            (None, Some(store)) => Self::Store(store),
+            (None, None) => Self::Here,
+        }
+    }
+
+    fn ssh(self) -> Option<&'a SshHost> {
+        match self {
+            Self::Ssh(host) => Some(host),
+            Self::Here | Self::Store(_) => None,
+        }
+    }
+}
+
+/// The hosts of the sources and of the targets.
+fn host_names(request: &CopyRequest) -> Result<(HostName<'_>, HostName<'_>)> {
     let hosts = match request.pairs.is_empty() {
-        true => (one_host(request.sources.iter(), "sources")?, request.target.ssh_host()),
+        true => (one_host(request.sources.iter(), "sources")?, HostName::of(&request.target)),
         false => (
             one_host(request.pairs.iter().map(|pair| &pair.0), "sources")?,
             one_host(request.pairs.iter().map(|pair| &pair.1), "targets")?,
@@ -169,7 +199,7 @@ fn ssh_hosts(request: &CopyRequest) -> Result<(Option<&SshHost>, Option<&SshHost
         Transport::Sftp => "sftp",
         _ => return Ok(hosts),
     };
-    if hosts == (None, None) {
+    if hosts.0.ssh().is_none() && hosts.1.ssh().is_none() {
         let words = format!(
             "--transport {named} is a way between machines, and everything is on this one; leave it out"
         );
@@ -179,9 +209,9 @@ fn ssh_hosts(request: &CopyRequest) -> Result<(Option<&SshHost>, Option<&SshHost
 }
 
 /// The one host that all of them are on.
-fn one_host<'a>(locations: impl Iterator<Item = &'a Location>, what: &str) -> Result<Option<&'a SshHost>> {
-    let mut hosts = locations.map(Location::ssh_host);
-    let first = hosts.next().flatten();
+fn one_host<'a>(locations: impl Iterator<Item = &'a Location>, what: &str) -> Result<HostName<'a>> {
+    let mut hosts = locations.map(HostName::of);
+    let first = hosts.next().unwrap_or(HostName::Here);
     if hosts.all(|host| host == first) {
         return Ok(first);
     }

@@ -2,7 +2,7 @@
 //!
 //! A colon before the first slash makes it remote, as with scp and rsync: `[user@]host:path`;
 //! `ssh://[user@]host[:port]/path` says the same with a port, and `sftp://` that the server's SFTP is meant.
-//! `host::module/path` and `rsync://[user@]host[:port]/module/path` are of an rsync daemon. `./a:b` is a local name. Names are
+//! `scheme://name/path` is in a store, such as `null://`. `host::module/path` and `rsync://[user@]host[:port]/module/path` are of an rsync daemon. `./a:b` is a local name. Names are
 //! bytes and are taken as they are: nothing is decoded, expanded or normalised.
 
 use std::fmt;
@@ -13,6 +13,9 @@ use crate::path::lossy;
 /// Said of a password in a place.
 const PASSWORD: &str =
     "a password is not taken on the command line: leave it out, and see --password-file, or let ssh ask";
+
+/// Schemes of stores that this machine reaches by itself: `scheme://name/path`.
+const STORE_SCHEMES: [&str; 2] = ["memory", "null"];
 
 /// Schemes that are understood but served by a later version.
 const LATER_SCHEMES: [&str; 6] = ["hakobu", "nfs", "smb", "s3", "az", "gs"];
@@ -43,6 +46,13 @@ pub enum Place {
         /// never empty (`.` is the home directory).
         path: Vec<u8>,
     },
+    /// A path in a store that this machine reaches by itself.
+    Store {
+        /// Which one.
+        store: StoreName,
+        /// The path in it, without a slash before it; empty for all of it.
+        path: Vec<u8>,
+    },
     /// A path in a module of an rsync daemon.
     Rsync {
         /// Which machine, and as which of the module's users.
@@ -62,6 +72,24 @@ pub struct SshHost {
     pub host: String,
     /// The port, if one was typed.
     pub port: Option<u16>,
+}
+
+/// A store of a location: `scheme://name`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StoreName {
+    /// What kind of store it is, in lower case.
+    pub scheme: String,
+    /// Which one of that kind.
+    pub name: Vec<u8>,
+}
+
+impl StoreName {
+    /// Returns the location of a path in it, as people type it.
+    pub fn location_of(&self, path: &[u8]) -> Vec<u8> {
+        let path = path.strip_prefix(b"/").unwrap_or(path);
+        let slash: &[u8] = if path.is_empty() { b"" } else { b"/" };
+        [self.scheme.as_bytes(), b"://", &self.name, slash, path].concat()
+    }
 }
 
 impl Location {
@@ -99,6 +127,10 @@ impl Location {
                 let place = Place::Ssh { host: host.clone(), path: path.to_vec() };
                 Self { typed: [host.destination().as_bytes(), b":", path].concat(), place }
             }
+            Place::Store { store, .. } => {
+                let place = Place::Store { store: store.clone(), path: path.to_vec() };
+                Self { typed: store.location_of(path), place }
+            }
             Place::Rsync { host, .. } => {
                 let place = Place::Rsync { host: host.clone(), path: path.to_vec() };
                 Self { typed: [host.destination().as_bytes(), b"::", path].concat(), place }
@@ -119,15 +151,31 @@ impl Location {
     /// The path, on whichever machine it is.
     pub fn path(&self) -> &[u8] {
         match &self.place {
-            Place::Local { path } | Place::Ssh { path, .. } | Place::Rsync { path, .. } => path,
+            Place::Local { path }
+            | Place::Ssh { path, .. }
+            | Place::Store { path, .. }
+            | Place::Rsync { path, .. } => path,
             Place::Stream => b"-",
         }
+    }
+
+    /// The store, if it is in one.
+    pub fn store(&self) -> Option<&StoreName> {
+        match &self.place {
+            Place::Store { store, .. } => Some(store),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a path on this machine.
+    pub fn is_local(&self) -> bool {
+        matches!(self.place, Place::Local { .. })
     }
 
     /// The machine that ssh reaches, or `None` when it is this one or an rsync daemon's.
     pub fn ssh_host(&self) -> Option<&SshHost> {
         match &self.place {
-            Place::Local { .. } | Place::Stream | Place::Rsync { .. } => None,
+            Place::Local { .. } | Place::Stream | Place::Store { .. } | Place::Rsync { .. } => None,
             Place::Ssh { host, .. } => Some(host),
         }
     }
@@ -285,6 +333,12 @@ fn has_password(typed: &[u8]) -> bool {
 fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
     if scheme == "file" {
         return Err(usage("write a local path without file://"));
+    }
+    if STORE_SCHEMES.contains(&scheme) {
+        let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+        let (name, path) = rest.split_at(slash);
+        let store = StoreName { scheme: scheme.to_owned(), name: name.to_vec() };
+        return Ok(Place::Store { store, path: path.strip_prefix(b"/").unwrap_or(path).to_vec() });
     }
     if LATER_SCHEMES.contains(&scheme) {
         return Err(usage(format!("{scheme}:// is not in this version; ssh://host/path is")));

@@ -198,3 +198,24 @@ fn a_password_is_neither_taken_nor_shown() {
         );
     }
 }
+
+#[test]
+fn stores_are_named_by_their_scheme() {
+    let parse = |typed: &str| Location::parse(typed.as_bytes()).unwrap();
+    for (typed, scheme, name, path, contents) in [
+        ("null://", "null", "", "", true),
+        ("NULL:///", "null", "", "", true),
+        ("memory://bucket", "memory", "bucket", "", true),
+        ("memory://bucket/a/b", "memory", "bucket", "a/b", false),
+        ("memory://bucket/a//b/", "memory", "bucket", "a//b/", true),
+    ] {
+        let location = parse(typed);
+        let store = StoreName { scheme: scheme.to_owned(), name: name.as_bytes().to_vec() };
+        assert_eq!((location.store(), location.path()), (Some(&store), path.as_bytes()), "{typed}");
+        assert_eq!(location.means_contents(), contents, "{typed}");
+        assert!(!location.is_local() && location.ssh_host().is_none(), "{typed}");
+    }
+    assert_eq!(parse("memory://b/x").beside(b"y/z"), parse("memory://b/y/z"));
+    assert_eq!(parse("memory://b/x").beside(b"/dev/null").as_typed(), b"memory://b/dev/null");
+    assert!(Location::parse(b"unknown://x").is_err());
+}

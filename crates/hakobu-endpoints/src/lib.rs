@@ -10,5 +10,6 @@ pub mod common;
 pub mod local;
 pub mod memory;
 pub mod null;
+pub mod open;
 pub mod sftp;
 pub mod store;

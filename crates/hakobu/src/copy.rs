@@ -123,9 +123,7 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
 
 /// The place on this machine that a report would overwrite, or be overwritten by.
 fn taken_by_report<'a>(request: &'a CopyRequest, file: &ReportFile) -> Option<&'a Location> {
-    let is_here =
-        |place: &&Location| place.ssh_host().is_none() && place.rsync_host().is_none() && !place.is_stream();
-    let mut places = request.sources.iter().chain([&request.target]).filter(is_here);
+    let mut places = request.sources.iter().chain([&request.target]).filter(|place| place.is_local());
     places.find(|place| file.is(Path::new(OsStr::from_bytes(place.path()))))
 }
 

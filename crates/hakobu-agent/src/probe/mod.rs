@@ -196,6 +196,9 @@ fn refuse(location: &Location) -> Result<()> {
     if location.is_stream() {
         return refused("a stream gives nothing to measure; name a file, directory or disk");
     }
+    if location.store().is_some() {
+        return refused("a probe measures places on machines with hakobu, and this is a store");
+    }
     if location.rsync_host().is_some() {
         return refused(
             "a probe needs hakobu on the other machine, and an rsync daemon has none; if you can log in \

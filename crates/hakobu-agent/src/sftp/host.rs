@@ -53,6 +53,10 @@ impl Host for SftpSide {
         "an sftp server"
     }
 
+    fn short_opener(&self) -> &'static str {
+        "server"
+    }
+
     fn way_out(&self, need: Need) -> &'static str {
         match need {
             Need::Compression => {

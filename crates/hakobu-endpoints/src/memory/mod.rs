@@ -5,13 +5,11 @@
 //! whole objects, and keeps the time of the upload alone.
 
 mod file_system;
-#[cfg(feature = "memory")]
 mod named;
 mod object_store;
 mod ticks;
 mod tree;
 
 pub use file_system::MemoryFileSystem;
-#[cfg(feature = "memory")]
 pub use named::{object_store, open};
 pub use object_store::MemoryObjectStore;

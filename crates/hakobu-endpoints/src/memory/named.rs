@@ -1,7 +1,9 @@
-//! `memory://name`: object stores that are there as long as the process, for tests of whole transfers.
+//! `memory://name`: object stores that are there as long as the process that made them, for tests of whole transfers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use hakobu_core::{Error, ErrorKind, Result};
 
 use super::MemoryObjectStore;
 use crate::store::{Store, StoreAccess};
@@ -9,14 +11,20 @@ use crate::store::{Store, StoreAccess};
 /// The object stores of this process, by their names.
 static STORES: Mutex<BTreeMap<Vec<u8>, Arc<MemoryObjectStore>>> = Mutex::new(BTreeMap::new());
 
-/// Opens the object store of this name; it is there as long as the process.
-pub fn open(name: &[u8]) -> Arc<dyn StoreAccess> {
-    let store: Arc<dyn Store> = object_store(name);
-    Arc::new(store)
-}
-
-/// Returns the object store of this name.
+/// Returns the object store of this name, made if this process has none.
 pub fn object_store(name: &[u8]) -> Arc<MemoryObjectStore> {
     let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(stores.entry(name.to_vec()).or_default())
+}
+
+/// Opens the object store of this name.
+///
+/// # Errors
+/// `Usage` where this process has made none: what was copied to it would be gone with the process.
+pub fn open(name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
+    let stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let missing =
+        || Error::new(ErrorKind::Usage, "opening the store", "there are stores in memory in tests alone");
+    let store: Arc<dyn Store> = Arc::<MemoryObjectStore>::clone(stores.get(name).ok_or_else(missing)?);
+    Ok(Arc::new(store))
 }

@@ -8,7 +8,6 @@ use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
 use hakobu_core::entry::{Attributes, Kind, Metadata};
-use hakobu_core::extended::Classes;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
@@ -20,18 +19,17 @@ use crate::store::{Content, Held, Page, Position, Store, StoreAccess, missing};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullStore;
 
-/// Opens it.
+/// Opens it, whatever it is called.
 #[must_use]
-pub fn open() -> Arc<dyn StoreAccess> {
+pub fn open(_name: &[u8]) -> Arc<dyn StoreAccess> {
     let store: Arc<dyn Store> = Arc::new(NullStore);
     Arc::new(store)
 }
 
 impl Store for NullStore {
-    /// It loses nothing that it is given, since it keeps nothing. It tells nothing of itself either.
+    /// It takes everything, and tells nothing of itself.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            extended: Classes::NONE,
             account_names: false,
             compresses: false,
             hashes: false,
@@ -39,7 +37,7 @@ impl Store for NullStore {
             tells_file_systems: false,
             tells_room: false,
             writes_in_place: false,
-            ..Capabilities::posix(true)
+            ..Capabilities::unlimited()
         }
     }
 

@@ -1,13 +1,13 @@
-//! From what a location names to a store: one line for each scheme.
+//! A store as this machine reaches it.
 
 use std::sync::Arc;
 
+use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::entry::Metadata;
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
-use hakobu_core::{Error, ErrorKind, Result};
 
 use super::{Below, Store, StoreSource, StoreTarget};
 
@@ -33,22 +33,6 @@ pub trait StoreAccess: Send + Sync {
     /// # Errors
     /// When it cannot be opened.
     fn target(&self, root: &EntryPath, grant: &Grant) -> Result<Box<dyn TargetEndpoint>>;
-}
-
-/// Opens the store that `scheme://name` stands for.
-///
-/// # Errors
-/// `Usage` for a scheme that this build does not have.
-pub fn open(scheme: &str, name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
-    match scheme {
-        "null" => Ok(crate::null::open()),
-        #[cfg(feature = "memory")]
-        "memory" => Ok(crate::memory::open(name)),
-        _ => {
-            let words = format!("{scheme}:// is not in this build");
-            Err(Error::new(ErrorKind::Usage, "opening the store", words).at(name))
-        }
-    }
 }
 
 impl StoreAccess for Arc<dyn Store> {

@@ -2,7 +2,7 @@
 //!
 //! [`StoreSource`] and [`StoreTarget`] turn the operations of lanes into such steps: packs and drafts become whole entries,
 //! listings are put together from pages. [`Below`] shows one directory of a store as a store. What a location names is opened
-//! by [`open`].
+//! by [`open`](crate::open::open).
 
 mod access;
 mod below;
@@ -12,7 +12,7 @@ mod source;
 mod store_trait;
 mod target;
 
-pub use access::{StoreAccess, open};
+pub use access::StoreAccess;
 pub use below::Below;
 pub use source::StoreSource;
 pub use store_trait::{Content, Held, Page, Position, Store};
