@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -17,13 +17,15 @@ use hakobu_core::compression::Compression;
 use hakobu_core::endpoint::{Endpoint, SourceEndpoint, TargetEndpoint, TargetLane};
 use hakobu_core::error::Result;
 use hakobu_core::grant::Grant;
-use hakobu_endpoints::local::{LocalTarget, TargetOptions};
-use hakobu_testkit::conformance::{Harness, run_all};
+use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
+use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
+use tempfile::TempDir;
 
 /// Connections of one target: no case opens more lanes.
 const LANES: usize = 8;
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 
+#[derive(Clone)]
 struct Served {
     cipher: Cipher,
     compression: Compression,
@@ -56,19 +58,43 @@ impl Served {
 }
 
 impl Harness for Served {
-    fn target(&self, root: &Path, grant: Grant) -> Box<dyn TargetEndpoint> {
+    fn place(&self) -> Box<dyn Place> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        Box::new(ServedPlace { served: self.clone(), path, _directory: Some(directory) })
+    }
+
+    fn over(&self, directory: &Path) -> Option<Box<dyn Place>> {
+        Some(Box::new(ServedPlace { served: self.clone(), path: directory.to_owned(), _directory: None }))
+    }
+}
+
+/// A directory that is written through an agent and read here: an agent's source is never read from elsewhere.
+struct ServedPlace {
+    served: Served,
+    path: PathBuf,
+    /// Removes it in the end, if it is ours.
+    _directory: Option<TempDir>,
+}
+
+impl Place for ServedPlace {
+    fn target(&self, grant: Grant) -> Box<dyn TargetEndpoint> {
         let options = TargetOptions { job: [7; 32], durable: false, state: None };
-        let local = Arc::new(LocalTarget::open(root, grant, options).unwrap());
+        let local = Arc::new(LocalTarget::open(&self.path, grant, options).unwrap());
         let capabilities = local.capabilities().clone();
-        let (connections, servers) = (0..LANES).map(|_| self.connect(&local)).unzip();
+        let (connections, servers) = (0..LANES).map(|_| self.served.connect(&local)).unzip();
         drop(local);
-        let remote = RemoteTarget::new(capabilities, connections).unwrap().compressing(self.compression);
+        let remote = RemoteTarget::new(capabilities, connections).unwrap();
+        let remote = remote.compressing(self.served.compression);
         Box::new(Session { remote, opened: AtomicUsize::new(0), servers: Mutex::new(servers) })
     }
 
-    /// An agent's source is never read from elsewhere.
-    fn source(&self, _root: &Path) -> Option<Box<dyn SourceEndpoint>> {
-        None
+    fn source(&self) -> Box<dyn SourceEndpoint> {
+        Box::new(LocalSource::open(&[SourceRoot { path: self.path.clone() }]).unwrap())
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.path)
     }
 }
 
@@ -119,4 +145,9 @@ fn encrypted_and_compressed() {
 #[test]
 fn sealed_and_compressed() {
     run_all(&Served::new(Cipher::None, Compression::Adapted));
+}
+
+#[test]
+fn nearly_all_cases_apply_to_a_served_target() {
+    assert!(case_names(&Served::new(Cipher::None, Compression::None)).len() >= 80);
 }

@@ -1,28 +1,53 @@
 //! The local endpoints pass the conformance suite, with what a new kernel offers and without.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::grant::Grant;
-use hakobu_testkit::conformance::{Harness, run_all};
+use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
+use tempfile::TempDir;
 
 use super::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 
+#[derive(Clone, Copy)]
 struct Local {
     /// Without `openat2` and nameless files.
     plain: bool,
 }
 
 impl Harness for Local {
-    fn target(&self, root: &Path, grant: Grant) -> Box<dyn TargetEndpoint> {
-        let options = TargetOptions { job: [7; 32], durable: false, state: None };
-        let open = if self.plain { LocalTarget::open_plain } else { LocalTarget::open };
-        Box::new(open(root, grant, options).unwrap())
+    fn place(&self) -> Box<dyn Place> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        Box::new(LocalPlace { local: *self, path, _directory: Some(directory) })
     }
 
-    fn source(&self, root: &Path) -> Option<Box<dyn SourceEndpoint>> {
-        let open = if self.plain { LocalSource::open_plain } else { LocalSource::open };
-        Some(Box::new(open(&[SourceRoot { path: root.to_path_buf() }]).unwrap()))
+    fn over(&self, directory: &Path) -> Option<Box<dyn Place>> {
+        Some(Box::new(LocalPlace { local: *self, path: directory.to_owned(), _directory: None }))
+    }
+}
+
+struct LocalPlace {
+    local: Local,
+    path: PathBuf,
+    /// Removes it in the end, if it is ours.
+    _directory: Option<TempDir>,
+}
+
+impl Place for LocalPlace {
+    fn target(&self, grant: Grant) -> Box<dyn TargetEndpoint> {
+        let options = TargetOptions { job: [7; 32], durable: false, state: None };
+        let open = if self.local.plain { LocalTarget::open_plain } else { LocalTarget::open };
+        Box::new(open(&self.path, grant, options).unwrap())
+    }
+
+    fn source(&self) -> Box<dyn SourceEndpoint> {
+        let open = if self.local.plain { LocalSource::open_plain } else { LocalSource::open };
+        Box::new(open(&[SourceRoot { path: self.path.clone() }]).unwrap())
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.path)
     }
 }
 
@@ -34,4 +59,9 @@ fn local_endpoints_conform() {
 #[test]
 fn local_endpoints_conform_on_an_old_system() {
     run_all(&Local { plain: true });
+}
+
+#[test]
+fn nearly_all_cases_apply_to_a_directory() {
+    assert!(case_names(&Local { plain: false }).len() >= 80);
 }

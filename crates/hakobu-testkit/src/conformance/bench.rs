@@ -1,12 +1,9 @@
-//! What the cases have in common: places to work in, and words for what they ask of a lane.
+//! The bench: a place for one case, and words for what the case asks of lanes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
-use std::fs;
-use std::ops::Deref;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::cell::Cell;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hakobu_core::Result;
@@ -14,8 +11,8 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{
-    Begin, Check, Completion, Detail, DraftId, Endpoint, Lane, Operation, SourceEndpoint, SourceLane,
-    SourceOp, SourceOutcome, TargetEndpoint, TargetLane, TargetOp, TargetOutcome, Ticket, Wait,
+    Begin, Change, Check, Completion, Detail, DraftId, Lane, Operation, SourceEndpoint, SourceLane, SourceOp,
+    SourceOutcome, TargetEndpoint, TargetLane, TargetOp, TargetOutcome, Ticket, Wait,
 };
 use hakobu_core::entry::{Attributes, Metadata, Time};
 use hakobu_core::error::ErrorKind;
@@ -25,96 +22,62 @@ use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::losses::Loss;
 use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::EntryPath;
-use tempfile::TempDir;
 
-use super::harness::Harness;
+use super::abilities::Abilities;
+use super::harness::{Harness, Place};
 
 /// The longest that anything in a case may take before it has failed.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The time of the first version of anything.
+const FIRST_VERSION_S: i64 = 1_000_000_000;
+/// The time from one version to the next: more than any step of times.
+const NEXT_VERSION_S: i64 = 10;
 
-/// A harness, and a place of its own for one case.
+/// A fresh place of a harness, for one case.
 pub struct Bench<'a> {
     harness: &'a dyn Harness,
-    base: TempDir,
-}
-
-/// An endpoint with the directory it stands over.
-pub struct Over<E: ?Sized> {
-    endpoint: Box<E>,
-    /// The directory.
-    pub root: PathBuf,
-}
-
-/// A target with its directory.
-pub type Target = Over<dyn TargetEndpoint>;
-/// A source with its directory.
-pub type Source = Over<dyn SourceEndpoint>;
-
-impl<E: Endpoint + ?Sized> Over<E> {
-    /// A time as this endpoint keeps it. In whole seconds it cannot be before 1970 either.
-    pub fn kept(&self, time: Time) -> Time {
-        match self.capabilities().time_step_ns {
-            1 => time,
-            _ => Time { seconds: time.seconds.max(0), nanoseconds: 0 },
-        }
-    }
-
-    /// Insists on the attributes of what is there.
-    pub fn check(&self, at: impl AsRef<Path>, wanted: &Attributes) {
-        let found = fs::symlink_metadata(self.root.join(&at)).unwrap();
-        let mtime = Time { seconds: found.mtime(), nanoseconds: found.mtime_nsec() as u32 };
-        let found = Attributes { mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid(), mtime };
-        let wanted = Attributes { mtime: self.kept(wanted.mtime), ..*wanted };
-        assert_eq!(found, wanted, "{}", at.as_ref().display());
-    }
-
-    /// Waits until a change can be told by its time: within one step of it nobody sees any.
-    pub fn tick(&self) {
-        let step = Duration::from_nanos(self.capabilities().time_step_ns.into());
-        std::thread::sleep(step + Duration::from_millis(20));
-    }
-}
-
-impl<E: ?Sized> Deref for Over<E> {
-    type Target = E;
-    fn deref(&self) -> &Self::Target {
-        &self.endpoint
-    }
+    place: Box<dyn Place>,
+    /// The abilities of the harness's endpoints.
+    pub abilities: &'a Abilities,
+    version_s: Cell<i64>,
 }
 
 impl<'a> Bench<'a> {
-    /// A bench with an empty directory.
-    pub fn new(harness: &'a dyn Harness) -> Self {
-        Self { harness, base: tempfile::tempdir().unwrap() }
+    /// A bench with an empty place.
+    pub fn new(harness: &'a dyn Harness, abilities: &'a Abilities) -> Self {
+        Self { harness, place: harness.place(), abilities, version_s: Cell::new(FIRST_VERSION_S) }
     }
 
-    /// A directory of that name beside the target's, made if it is missing.
-    pub fn directory(&self, name: &str) -> PathBuf {
-        let path = self.base.path().join(name);
-        fs::create_dir_all(&path).unwrap();
-        path
-    }
-
-    /// A target over the directory `target` that may do everything.
-    pub fn target(&self) -> Target {
+    /// Opens a target that may do everything.
+    pub fn target(&self) -> Box<dyn TargetEndpoint> {
         self.target_with(Grant::everything())
     }
 
-    /// A target over the directory `target` with that grant.
-    pub fn target_with(&self, grant: Grant) -> Target {
-        let root = self.directory("target");
-        self.target_at(&root, grant)
+    /// Opens a target with that grant.
+    pub fn target_with(&self, grant: Grant) -> Box<dyn TargetEndpoint> {
+        self.place.target(grant)
     }
 
-    /// A target over any directory.
-    pub fn target_at(&self, root: &Path, grant: Grant) -> Target {
-        Over { endpoint: self.harness.target(root, grant), root: root.to_path_buf() }
+    /// Opens a source.
+    pub fn source(&self) -> Box<dyn SourceEndpoint> {
+        self.place.source()
     }
 
-    /// A source over the directory `source`, if there are sources of this kind.
-    pub fn source(&self) -> Option<Source> {
-        let root = self.directory("source");
-        Some(Over { endpoint: self.harness.source(&root)?, root })
+    /// The directory of this machine that the place is. Only for cases that require one.
+    pub fn root(&self) -> &Path {
+        self.place.directory().expect("the case requires a directory")
+    }
+
+    /// A place over another directory of this machine. Only for cases that require a directory.
+    pub fn over(&self, directory: &Path) -> Box<dyn Place> {
+        self.harness.over(directory).expect("a harness over directories makes places over any of them")
+    }
+
+    /// Attributes that nothing else of this bench has, whose time says that it is a later version.
+    pub fn next_version(&self, mode: u32) -> Attributes {
+        let seconds = self.version_s.get();
+        self.version_s.set(seconds + NEXT_VERSION_S);
+        Attributes { mtime: Time { seconds, nanoseconds: 123_456_789 }, ..attributes(mode) }
     }
 }
 
@@ -127,7 +90,7 @@ pub trait Opens {
     fn open(&self) -> Box<Self::Lane>;
 }
 
-impl Opens for dyn SourceEndpoint {
+impl Opens for dyn SourceEndpoint + '_ {
     type Lane = dyn SourceLane;
 
     fn open(&self) -> Box<dyn SourceLane> {
@@ -135,7 +98,7 @@ impl Opens for dyn SourceEndpoint {
     }
 }
 
-impl Opens for dyn TargetEndpoint {
+impl Opens for dyn TargetEndpoint + '_ {
     type Lane = dyn TargetLane;
 
     fn open(&self) -> Box<dyn TargetLane> {
@@ -143,8 +106,8 @@ impl Opens for dyn TargetEndpoint {
     }
 }
 
-/// A lane of an endpoint.
-pub fn lane<E: Opens + ?Sized>(endpoint: &Over<E>) -> Box<E::Lane> {
+/// Opens a lane of an endpoint.
+pub fn lane<E: Opens + ?Sized>(endpoint: &E) -> Box<E::Lane> {
     endpoint.open()
 }
 
@@ -311,6 +274,38 @@ pub fn finish(lane: &mut dyn TargetLane, draft: DraftId, attributes: Attributes)
     done(&ask(lane, TargetOp::Finish { draft, attributes, extended: None, digest: None })?)
 }
 
+/// Makes changes, and returns those that failed and what was lost.
+///
+/// # Errors
+/// Those of the lane.
+pub fn apply(lane: &mut dyn TargetLane, changes: Vec<Change>) -> Result<Stored> {
+    match ask(lane, TargetOp::Apply { changes })? {
+        TargetOutcome::Stored { failures, losses } => {
+            Ok((failures.into_iter().map(|(index, error)| (index, error.kind)).collect(), losses))
+        }
+        other => panic!("not the answer to changes: {other:?}"),
+    }
+}
+
+/// Makes one change.
+///
+/// # Errors
+/// Those of the lane and of the change.
+pub fn change(lane: &mut dyn TargetLane, change: Change) -> Result<()> {
+    match ask(lane, TargetOp::Apply { changes: vec![change] })? {
+        TargetOutcome::Stored { mut failures, .. } => failures.pop().map_or(Ok(()), |(_, error)| Err(error)),
+        other => panic!("not the answer to changes: {other:?}"),
+    }
+}
+
+/// Removes one entry.
+///
+/// # Errors
+/// As [`change`].
+pub fn remove(lane: &mut dyn TargetLane, at: &str, directory: bool, kept_names: u16) -> Result<()> {
+    change(lane, Change::Remove { path: path(at), directory, kept_names })
+}
+
 /// Insists on the plain answer.
 pub fn done(outcome: &TargetOutcome) -> Result<()> {
     assert!(matches!(outcome, TargetOutcome::Done), "not the plain answer: {outcome:?}");
@@ -340,24 +335,4 @@ pub fn inspect<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Option<Metad
 /// The kind of the error that has to be there.
 pub fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
     result.expect_err("this has to fail").kind
-}
-
-/// The names in a directory of this machine, sorted, with drafts among them.
-pub fn names(directory: &Path) -> Vec<Vec<u8>> {
-    let mut names: Vec<_> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().as_bytes().to_vec())
-        .collect();
-    names.sort();
-    names
-}
-
-/// Waits until a directory holds these names and no others: the far side may need a moment to
-/// clean up behind a connection that ended.
-pub fn settles_to(directory: &Path, expected: &[&[u8]]) {
-    let deadline = Instant::now() + PATIENCE;
-    while names(directory) != expected {
-        assert!(Instant::now() < deadline, "left behind: {:?}", names(directory));
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

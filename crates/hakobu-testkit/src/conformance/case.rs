@@ -1,44 +1,76 @@
-//! A case: one thing that an endpoint has to do, and who can run it.
+//! Cases: each is one thing that an endpoint has to do, and knows of which endpoints it can be asked.
 
+use super::abilities::Abilities;
 use super::bench::Bench;
 
 /// One thing that an endpoint has to do.
 pub struct Case {
-    /// What it is about; unique.
+    /// The sentence that says it; unique.
     pub name: &'static str,
-    needs: Needs,
+    needs: &'static [Requirement],
     pub(super) run: fn(&Bench<'_>),
 }
 
-/// Who can run a case.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Needs {
-    Anyone,
-    /// It mounts a file system or gives files away.
+/// A condition without which a case says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Requirement {
+    /// Symbolic links can be made.
+    Symlinks,
+    /// Owner and time of symbolic links can be set.
+    LinkAttributes,
+    /// Owners can be set.
+    Owners,
+    /// Set-ID bits can be set.
+    SetId,
+    /// Files can be given further names.
+    HardLinks,
+    /// Listings tell inodes.
+    Inodes,
+    /// Named pipes can be made.
+    SpecialFiles,
+    /// Users' extended attributes are seen and set.
+    UserAttributes,
+    /// It is known how much room there is.
+    Room,
+    /// The user is root, who mounts file systems and gives files away.
     Root,
-    /// Root is refused nothing.
+    /// The user is not root, who is refused nothing.
     NotRoot,
+}
+
+impl Requirement {
+    fn is_met(self, abilities: &Abilities) -> bool {
+        use hakobu_core::extended::Classes;
+        let Abilities { target, source, .. } = abilities;
+        let is_root = rustix::process::geteuid().is_root();
+        match self {
+            Self::Symlinks => target.symlinks,
+            Self::LinkAttributes => target.symlinks && target.sets_links,
+            Self::Owners => target.owners,
+            Self::SetId => target.set_id,
+            Self::HardLinks => target.hard_links,
+            Self::Inodes => target.inodes && source.inodes,
+            Self::SpecialFiles => target.special_files,
+            Self::UserAttributes => {
+                target.extended.contains(Classes::USER) && source.extended.contains(Classes::USER)
+            }
+            Self::Room => target.free_bytes.is_some(),
+            Self::Root => is_root,
+            Self::NotRoot => !is_root,
+        }
+    }
 }
 
 impl Case {
     pub(super) const fn new(name: &'static str, run: fn(&Bench<'_>)) -> Self {
-        Self { name, needs: Needs::Anyone, run }
+        Self { name, needs: &[], run }
     }
 
-    pub(super) const fn root(name: &'static str, run: fn(&Bench<'_>)) -> Self {
-        Self { name, needs: Needs::Root, run }
+    pub(super) const fn needs(self, needs: &'static [Requirement]) -> Self {
+        Self { needs, ..self }
     }
 
-    pub(super) const fn not_root(name: &'static str, run: fn(&Bench<'_>)) -> Self {
-        Self { name, needs: Needs::NotRoot, run }
-    }
-
-    pub(super) fn applies(&self) -> bool {
-        let root = rustix::process::geteuid().is_root();
-        match self.needs {
-            Needs::Anyone => true,
-            Needs::Root => root,
-            Needs::NotRoot => !root,
-        }
+    pub(super) fn applies(&self, abilities: &Abilities) -> bool {
+        self.needs.iter().all(|need| need.is_met(abilities))
     }
 }

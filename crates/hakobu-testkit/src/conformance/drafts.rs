@@ -2,18 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
-use hakobu_core::endpoint::{Begin, DraftKind, TargetOp};
-use hakobu_core::error::ErrorKind;
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{Begin, TargetLane, TargetOp, TargetOutcome};
 use hakobu_core::extent::PIECE_BYTES;
-use hakobu_core::grant::Grant;
-use hakobu_core::path::is_draft_name;
 
 use super::bench::*;
 use super::case::Case;
+use super::tree_reader::{reader, settles_to};
+use super::tree_writer::writer;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("a draft cannot be seen before it is finished", invisible),
@@ -23,106 +19,133 @@ pub(super) const CASES: &[Case] = &[
     Case::new("bytes beyond a draft's size are refused", oversized),
     Case::new("bytes are written once", twice),
     Case::new("a draft that was never begun takes nothing", unknown),
+    Case::new("a draft that is kept for a later run cannot be seen", kept_for_later),
     Case::new("two lanes write chunks of one draft", two_lanes),
     Case::new("many drafts are open at once", many),
-    Case::new("null, zero and full take content, other devices do not", devices),
 ];
 
 fn invisible(bench: &Bench<'_>) {
+    writer(bench).file("file", b"old");
     let target = bench.target();
-    fs::write(target.root.join("file"), "old").unwrap();
-    let mut lane = lane(&target);
-    begin(&mut *lane, 1, "file", 3).unwrap();
-    begin(&mut *lane, 2, "fresh", 3).unwrap();
-    write(&mut *lane, 1, 3, 0, b"new").unwrap();
-    write(&mut *lane, 2, 3, 0, b"new").unwrap();
-    assert_eq!(fs::read(target.root.join("file")).unwrap(), b"old");
-    assert!(!target.root.join("fresh").exists());
-    for name in names(&target.root).iter().filter(|name| *name != b"file") {
-        assert!(is_draft_name(name), "{name:?}");
-        let draft = fs::metadata(target.root.join(str::from_utf8(name).unwrap())).unwrap();
-        assert_eq!(draft.mode() & 0o777, 0o600);
-    }
+    let mut lane = lane(&*target);
+    begin_two(&mut *lane);
+    let mut seen = reader(bench);
+    assert_eq!(seen.content("file"), b"old");
+    assert_eq!(seen.inspect("fresh"), None);
+    assert_eq!(seen.names(""), [b"file"], "drafts are not listed");
     assert_eq!(list(&mut *lane, "").unwrap().len(), 1, "drafts are not listed");
     finish(&mut *lane, 1, attributes(0o644)).unwrap();
     finish(&mut *lane, 2, attributes(0o644)).unwrap();
-    assert_eq!(fs::read(target.root.join("file")).unwrap(), b"new");
-    assert_eq!(names(&target.root), [&b"file"[..], b"fresh"]);
+    let mut seen = reader(bench);
+    assert_eq!((seen.content("file"), seen.content("fresh")), (b"new".to_vec(), b"new".to_vec()));
+    settles_to(bench, "", &[b"file", b"fresh"]);
 }
 
-fn abandoned(bench: &Bench<'_>) {
+/// Writes two drafts, `file` and `fresh`, and finishes neither.
+pub(super) fn begin_two(lane: &mut dyn TargetLane) {
+    begin(lane, 1, "file", 3).unwrap();
+    begin(lane, 2, "fresh", 3).unwrap();
+    write(lane, 1, 3, 0, b"new").unwrap();
+    write(lane, 2, 3, 0, b"new").unwrap();
+}
+
+/// Leaves an empty `file`.
+pub(super) fn abandoned(bench: &Bench<'_>) {
     let target = bench.target();
-    let mut lane = lane(&target);
+    let mut lane = lane(&*target);
     begin(&mut *lane, 1, "file", 3).unwrap();
     write(&mut *lane, 1, 3, 0, b"new").unwrap();
     done(&ask(&mut *lane, TargetOp::Abandon { draft: 1, keep: false }).unwrap()).unwrap();
-    settles_to(&target.root, &[]);
+    settles_to(bench, "", &[]);
     assert!(finish(&mut *lane, 1, attributes(0o644)).is_err());
     // The path and the number are free again.
     begin(&mut *lane, 1, "file", 0).unwrap();
     finish(&mut *lane, 1, attributes(0o644)).unwrap();
-    assert_eq!(names(&target.root), [b"file"]);
+    assert_eq!(reader(bench).names(""), [b"file"]);
 }
 
-fn dropped(bench: &Bench<'_>) {
+/// Leaves nothing.
+pub(super) fn dropped(bench: &Bench<'_>) {
     let target = bench.target();
-    let root = target.root.clone();
-    let mut lane = lane(&target);
+    let mut lane = lane(&*target);
     begin(&mut *lane, 1, "a", 3).unwrap();
     begin(&mut *lane, 2, "b", 0).unwrap();
     write(&mut *lane, 1, 3, 0, b"new").unwrap();
     drop(lane);
     drop(target);
-    settles_to(&root, &[]);
+    settles_to(bench, "", &[]);
 }
 
-fn incomplete(bench: &Bench<'_>) {
+/// Leaves nothing.
+pub(super) fn incomplete(bench: &Bench<'_>) {
     let target = bench.target();
-    let mut lane = lane(&target);
+    let mut lane = lane(&*target);
     let size_bytes = 2 * PIECE_BYTES;
     begin(&mut *lane, 1, "half", size_bytes).unwrap();
     write(&mut *lane, 1, size_bytes, PIECE_BYTES, &content(PIECE_BYTES)).unwrap();
     assert!(finish(&mut *lane, 1, attributes(0o644)).is_err());
     drop(lane);
-    let root = target.root.clone();
     drop(target);
-    settles_to(&root, &[]);
+    settles_to(bench, "", &[]);
 }
 
-fn oversized(bench: &Bench<'_>) {
+/// Leaves nothing.
+pub(super) fn oversized(bench: &Bench<'_>) {
     for (offset, length) in [(0, 4), (3, 1), (2, 2), (u64::MAX, 1), (u64::MAX - 1, 4)] {
         let target = bench.target();
-        let mut lane = lane(&target);
+        let mut lane = lane(&*target);
         begin(&mut *lane, 1, "file", 3).unwrap();
         assert!(write(&mut *lane, 1, 3, offset, &content(length)).is_err(), "{length} bytes at {offset}");
     }
-    assert!(names(&bench.directory("target")).iter().all(|name| is_draft_name(name)));
+    assert!(reader(bench).names("").is_empty());
     let target = bench.target();
-    assert!(begin(&mut *lane(&target), 1, "file", u64::MAX).is_err());
+    assert!(begin(&mut *lane(&*target), 1, "file", u64::MAX).is_err());
+    drop(target);
+    settles_to(bench, "", &[]);
 }
 
-fn twice(bench: &Bench<'_>) {
+/// Leaves nothing.
+pub(super) fn twice(bench: &Bench<'_>) {
     let target = bench.target();
-    let mut lane = lane(&target);
+    let mut lane = lane(&*target);
     let size_bytes = 2 * PIECE_BYTES;
     begin(&mut *lane, 1, "file", size_bytes).unwrap();
     write(&mut *lane, 1, size_bytes, 0, &content(PIECE_BYTES)).unwrap();
     assert!(write(&mut *lane, 1, size_bytes, 0, &content(PIECE_BYTES)).is_err());
     drop(lane);
-    let root = target.root.clone();
     drop(target);
-    settles_to(&root, &[]);
+    settles_to(bench, "", &[]);
 }
 
 fn unknown(bench: &Bench<'_>) {
     let target = bench.target();
-    assert!(write(&mut *lane(&target), 7, 1, 0, b"x").is_err());
+    assert!(write(&mut *lane(&*target), 7, 1, 0, b"x").is_err());
     let target = bench.target();
-    assert!(finish(&mut *lane(&target), 7, attributes(0o644)).is_err());
+    assert!(finish(&mut *lane(&*target), 7, attributes(0o644)).is_err());
     let target = bench.target();
-    let mut lane = lane(&target);
+    let mut lane = lane(&*target);
     begin(&mut *lane, 7, "a", 0).unwrap();
     assert!(begin(&mut *lane, 7, "b", 0).is_err(), "a number is used once at a time");
+}
+
+fn kept_for_later(bench: &Bench<'_>) {
+    let target = bench.target();
+    let mut lane = lane(&*target);
+    let size_bytes = 2 * PIECE_BYTES;
+    let version = Some(Digest::default());
+    let begin = Begin { version, ..Begin::file(path("file"), size_bytes) };
+    let begun = ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap();
+    assert!(matches!(begun, TargetOutcome::Begun(_) | TargetOutcome::Done), "{begun:?}");
+    write(&mut *lane, 1, size_bytes, 0, &content(PIECE_BYTES)).unwrap();
+    done(&ask(&mut *lane, TargetOp::Abandon { draft: 1, keep: true }).unwrap()).unwrap();
+    drop(lane);
+    drop(target);
+    let mut seen = reader(bench);
+    assert_eq!((seen.inspect("file"), seen.names("")), (None, Vec::new()));
+    // Another job writes the file, whatever was kept of it.
+    writer(bench).file("file", b"whole");
+    let mut seen = reader(bench);
+    assert_eq!((seen.content("file"), seen.names("")), (b"whole".to_vec(), vec![b"file".to_vec()]));
 }
 
 fn two_lanes(bench: &Bench<'_>) {
@@ -143,12 +166,12 @@ fn two_lanes(bench: &Bench<'_>) {
         }
     });
     finish(&mut *first, 9, attributes(0o644)).unwrap();
-    assert!(fs::read(target.root.join("big")).unwrap() == bytes);
+    assert!(reader(bench).content("big") == bytes);
 }
 
 fn many(bench: &Bench<'_>) {
     let target = bench.target();
-    let mut lane = lane(&target);
+    let mut lane = lane(&*target);
     for draft in 0..100 {
         begin(&mut *lane, draft, &format!("{draft}"), 1).unwrap();
     }
@@ -156,29 +179,9 @@ fn many(bench: &Bench<'_>) {
         write(&mut *lane, draft, 1, 0, &[draft as u8]).unwrap();
         finish(&mut *lane, draft, attributes(0o644)).unwrap();
     }
-    assert_eq!(names(&target.root).len(), 100);
-    assert_eq!(fs::read(target.root.join("42")).unwrap(), [42]);
-}
-
-fn devices(bench: &Bench<'_>) {
-    if !bench.target().capabilities().special_files {
-        return;
+    let found = reader(bench).contents("");
+    assert_eq!(found.len(), 100);
+    for (name, bytes) in found {
+        assert_eq!(String::from_utf8(name).unwrap(), bytes[0].to_string());
     }
-    let open = |name: &str| {
-        let target = bench.target_at(Path::new("/dev"), Grant::everything());
-        let mut lane = lane(&target);
-        let begin = Begin { kind: DraftKind::Sink, ..Begin::file(path(name), PIECE_BYTES) };
-        let begin = TargetOp::Begin { draft: 1, begin };
-        ask(&mut *lane, begin)?;
-        write(&mut *lane, 1, PIECE_BYTES, 0, &content(PIECE_BYTES))?;
-        finish(&mut *lane, 1, attributes(0o644))
-    };
-    let before = fs::metadata("/dev/null").unwrap();
-    open("null").unwrap();
-    open("zero").unwrap();
-    let after = fs::metadata("/dev/null").unwrap();
-    assert_eq!((before.mode(), before.rdev(), before.ino()), (after.mode(), after.rdev(), after.ino()));
-    assert_eq!(kind(open("full")), ErrorKind::NoSpace);
-    assert_eq!(kind(open("urandom")), ErrorKind::Refused);
-    assert_eq!(kind(open("hakobu-has-no-such-device")), ErrorKind::NotFound);
 }

@@ -2,26 +2,30 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Change, TargetLane, TargetOp, TargetOutcome};
+use hakobu_core::endpoint::{Change, TargetLane, TargetOp};
 use hakobu_core::entry::Attributes;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::losses::LossKind;
 
 use super::bench::*;
-use super::case::Case;
+use super::case::{Case, Requirement};
+use super::tree_reader::{reader, settles_to};
+use super::tree_writer::writer;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("nothing outside of the granted tree is written or seen", outside_the_tree),
     Case::new("a grant for one name is for that name only", one_name),
     Case::new("the way to a granted place has to be there", way),
     Case::new("no more bytes than granted are written", bytes),
-    Case::new("set-ID bits that are not granted are left out and counted", set_id),
-    Case::root("owners that may not be set are counted, and set-ID bits go with them", owner),
+    Case::new("set-ID bits that are not granted are left out and counted", set_id)
+        .needs(&[Requirement::SetId]),
+    Case::new("owners that may not be set are counted, and set-ID bits go with them", owner).needs(&[
+        Requirement::Root,
+        Requirement::Owners,
+        Requirement::SetId,
+    ]),
 ];
 
 fn grant(place: &str, tree: bool) -> Grant {
@@ -40,10 +44,11 @@ fn grant(place: &str, tree: bool) -> Grant {
 }
 
 fn outside_the_tree(bench: &Bench<'_>) {
-    let root = bench.directory("target");
-    fs::create_dir_all(root.join("in/tree")).unwrap();
-    fs::create_dir_all(root.join("in/treetop")).unwrap();
-    fs::write(root.join("in/other"), "keep").unwrap();
+    let mut preparing = writer(bench);
+    preparing.directories(["in/tree", "in/treetop"]);
+    let of_other = preparing.file("in/other", b"keep");
+    drop(preparing);
+    let of_in = reader(bench).metadata("in").attributes();
     type Attempt = fn(&mut dyn TargetLane) -> Result<()>;
     let attempts: [(&str, Attempt); 10] = [
         ("pack beside", |lane| store(lane, pack("in/treetop", &[(b"x", b"1")])).map(drop)),
@@ -51,12 +56,15 @@ fn outside_the_tree(bench: &Bench<'_>) {
         ("new directory", |lane| store(lane, pack("elsewhere", &[(b"x", b"1")])).map(drop)),
         ("draft", |lane| begin(lane, 1, "in/other", 1)),
         ("draft beside", |lane| begin(lane, 1, "in/treetop/x", 1)),
-        ("directory", |lane| apply(lane, Change::MakeDirectory { path: path("in/new"), mode: 0o755 })),
+        ("directory", |lane| change(lane, Change::MakeDirectory { path: path("in/new"), mode: 0o755 })),
         ("directory attributes", |lane| {
-            apply(lane, Change::Directory { path: path("in"), attributes: attributes(0o777), extended: None })
+            change(
+                lane,
+                Change::Directory { path: path("in"), attributes: attributes(0o777), extended: None },
+            )
         }),
         ("attributes", |lane| {
-            apply(
+            change(
                 lane,
                 Change::Attributes { path: path("in/other"), attributes: attributes(0o777), extended: None },
             )
@@ -66,74 +74,72 @@ fn outside_the_tree(bench: &Bench<'_>) {
     ];
     for (what, attempt) in attempts {
         let target = bench.target_with(grant("in/tree", true));
-        assert_eq!(kind(attempt(&mut *lane(&target))), ErrorKind::BeyondGrant, "{what}");
+        assert_eq!(kind(attempt(&mut *lane(&*target))), ErrorKind::BeyondGrant, "{what}");
     }
-    assert_eq!(names(&root), [b"in"]);
-    assert_eq!(names(&root.join("in")), [&b"other"[..], b"tree", b"treetop"]);
-    assert_eq!(fs::read(root.join("in/other")).unwrap(), b"keep");
+    settles_to(bench, "", &[b"in"]);
+    settles_to(bench, "in", &[b"other", b"tree", b"treetop"]);
+    let mut seen = reader(bench);
+    assert!(seen.names("in/tree").is_empty() && seen.names("in/treetop").is_empty());
+    assert_eq!(seen.content("in/other"), b"keep");
+    seen.check("in/other", &of_other);
+    seen.check("in", &of_in);
     let target = bench.target_with(grant("in/tree", true));
-    let mut lane = lane(&target);
+    let mut lane = lane(&*target);
     store_all(&mut *lane, pack("in/tree/below", &[(b"x", b"1")]));
     assert!(inspect(&mut *lane, "in/tree/below/x").unwrap().is_some());
-}
-
-fn apply(lane: &mut dyn TargetLane, change: Change) -> Result<()> {
-    match ask(lane, TargetOp::Apply { changes: vec![change] })? {
-        TargetOutcome::Stored { mut failures, .. } => failures.pop().map_or(Ok(()), |(_, error)| Err(error)),
-        other => panic!("not the answer to changes: {other:?}"),
-    }
+    assert_eq!(reader(bench).content("in/tree/below/x"), b"1");
 }
 
 fn one_name(bench: &Bench<'_>) {
     let target = bench.target_with(grant("file", false));
-    let mut first = lane(&target);
+    let mut first = lane(&*target);
     store_all(&mut *first, pack("", &[(b"file", b"1")]));
     begin(&mut *first, 1, "file", 1).unwrap();
     write(&mut *first, 1, 1, 0, b"2").unwrap();
     finish(&mut *first, 1, attributes(0o600)).unwrap();
-    assert_eq!(fs::read(target.root.join("file")).unwrap(), b"2");
+    assert_eq!(reader(bench).content("file"), b"2");
     drop((first, target));
     let target = bench.target_with(grant("file", false));
-    let refused = store(&mut *lane(&target), pack("", &[(b"filed", b"1")]));
+    let refused = store(&mut *lane(&*target), pack("", &[(b"filed", b"1")]));
     assert_eq!(kind(refused), ErrorKind::BeyondGrant);
-    assert_eq!(names(&bench.directory("target")), [b"file"]);
+    settles_to(bench, "", &[b"file"]);
     // What is below a name is not the name.
+    writer(bench).directories(["directory"]);
     let target = bench.target_with(grant("directory", false));
-    fs::create_dir(target.root.join("directory")).unwrap();
-    let refused = store(&mut *lane(&target), pack("directory", &[(b"x", b"1")]));
+    let refused = store(&mut *lane(&*target), pack("directory", &[(b"x", b"1")]));
     assert_eq!(kind(refused), ErrorKind::BeyondGrant);
-    assert!(names(&target.root.join("directory")).is_empty());
+    assert!(reader(bench).names("directory").is_empty());
 }
 
 fn way(bench: &Bench<'_>) {
     let target = bench.target_with(grant("not/there", true));
-    let (failures, _) = store(&mut *lane(&target), pack("not/there", &[(b"x", b"1")])).unwrap();
+    let (failures, _) = store(&mut *lane(&*target), pack("not/there", &[(b"x", b"1")])).unwrap();
     assert_eq!(failures, [(0, ErrorKind::NotFound)]);
-    assert!(names(&target.root).is_empty());
+    assert!(reader(bench).names("").is_empty());
 }
 
 fn bytes(bench: &Bench<'_>) {
     let limited = || bench.target_with(Grant { bytes_max: Some(10), ..Grant::everything() });
     let target = limited();
-    let mut first = lane(&target);
+    let mut first = lane(&*target);
     store_all(&mut *first, pack("", &[(b"a", b"1234"), (b"b", b"5678")]));
     assert_eq!(kind(store(&mut *first, pack("", &[(b"c", b"901")]))), ErrorKind::BeyondGrant);
     drop((first, target));
     let target = limited();
-    let mut second = lane(&target);
+    let mut second = lane(&*target);
     assert_eq!(kind(begin(&mut *second, 1, "d", 11)), ErrorKind::BeyondGrant);
     drop((second, target));
     let target = limited();
-    let mut third = lane(&target);
+    let mut third = lane(&*target);
     begin(&mut *third, 1, "d", 10).unwrap();
     assert_eq!(kind(begin(&mut *third, 2, "e", 1)), ErrorKind::BeyondGrant);
     drop((third, target));
-    settles_to(&bench.directory("target"), &[b"a", b"b"]);
+    settles_to(bench, "", &[b"a", b"b"]);
 }
 
 fn set_id(bench: &Bench<'_>) {
     let target = bench.target_with(Grant { may_set_id: false, ..Grant::everything() });
-    let mut lane = lane(&target);
+    let mut lane = lane(&*target);
     let mut pack = pack("", &[]);
     add_file(&mut pack, b"first", &attributes(0o4755), false, b"");
     add_file(&mut pack, b"second", &attributes(0o2755), false, b"");
@@ -144,18 +150,13 @@ fn set_id(bench: &Bench<'_>) {
     assert_eq!(losses[0].example, b"first");
     // What a draft loses need not be said, but it has to be lost.
     begin(&mut *lane, 1, "draft", 0).unwrap();
-    ask(
-        &mut *lane,
-        TargetOp::Finish { draft: 1, attributes: attributes(0o6755), extended: None, digest: None },
-    )
-    .unwrap();
-    apply(
-        &mut *lane,
-        Change::Attributes { path: path("third"), attributes: attributes(0o6711), extended: None },
-    )
-    .unwrap();
-    let mode = |name: &str| fs::metadata(target.root.join(name)).unwrap().mode() & 0o7777;
-    assert_eq!((mode("first"), mode("second"), mode("draft"), mode("third")), (0o755, 0o755, 0o755, 0o711));
+    let finish = TargetOp::Finish { draft: 1, attributes: attributes(0o6755), extended: None, digest: None };
+    ask(&mut *lane, finish).unwrap();
+    let third = Change::Attributes { path: path("third"), attributes: attributes(0o6711), extended: None };
+    change(&mut *lane, third).unwrap();
+    let mut seen = reader(bench);
+    let modes = ["first", "second", "draft", "third"].map(|name| seen.metadata(name).mode);
+    assert_eq!(modes, [0o755, 0o755, 0o755, 0o711]);
 }
 
 fn owner(bench: &Bench<'_>) {
@@ -164,11 +165,11 @@ fn owner(bench: &Bench<'_>) {
     let other = Attributes { uid: 4711, ..attributes(0o4755) };
     let mut pack = pack("", &[]);
     add_file(&mut pack, b"file", &other, false, b"");
-    let (failures, losses) = store(&mut *lane(&target), pack).unwrap();
+    let (failures, losses) = store(&mut *lane(&*target), pack).unwrap();
     assert!(failures.is_empty());
     let kinds: Vec<_> = losses.iter().map(|loss| (loss.what, loss.count)).collect();
     assert_eq!(kinds, [(LossKind::Owner, 1), (LossKind::SetId, 1)]);
-    let found = fs::metadata(target.root.join("file")).unwrap();
+    let found = reader(bench).metadata("file");
     // The bit would have lent root's rights, as the file is root's now.
-    assert_eq!((found.uid(), found.mode() & 0o7777), (0, 0o755));
+    assert_eq!((found.uid, found.mode), (0, 0o755));
 }

@@ -1,65 +1,90 @@
-//! Links in the way: replaced, never followed.
+//! Links in the way: replaced, never followed. They lead to another part of the same place here; those that lead out of
+//! it are cases over directories.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
+use hakobu_core::endpoint::Change;
+use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::pack::Head;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
-use std::path::{Path, PathBuf};
-
-use hakobu_core::endpoint::{Change, TargetOp, TargetOutcome};
-use hakobu_core::entry::Kind;
 
 use super::bench::*;
-use super::case::Case;
+use super::case::{Case, Requirement};
+use super::tree_reader::reader;
+use super::tree_writer::writer;
+
+const SYMLINKS: &[Requirement] = &[Requirement::Symlinks];
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("a link in the place of a file is replaced, not written through", link_to_file),
-    Case::new("a link in the place of a directory is replaced, not entered", link_to_directory),
-    Case::new("a link deep in the path is replaced, not entered", link_in_the_middle),
-    Case::new("attributes are not set through a link", attributes_through_a_link),
-    Case::new("a list does not enter through a link", list_through_a_link),
-    Case::new("links keep their text, whatever it is", texts),
+    Case::new("links keep their text, whatever it is", texts).needs(SYMLINKS),
+    Case::new("a link to a file is replaced, not written through", link_to_file).needs(SYMLINKS),
+    Case::new("a link to a directory is replaced, not entered", link_to_directory).needs(SYMLINKS),
+    Case::new("a link to a directory on the way is replaced, not entered", link_in_the_middle)
+        .needs(SYMLINKS),
+    Case::new("attributes of what a link leads to are not set", attributes_through_a_link).needs(SYMLINKS),
+    Case::new("what a link leads to is not listed below it", list_through_a_link).needs(SYMLINKS),
+    Case::new("what a link leads to is not removed", remove_through_a_link).needs(SYMLINKS),
 ];
 
-/// A directory outside of the target, with a file in it that must stay as it is.
-fn outside(bench: &Bench<'_>) -> PathBuf {
-    let outside = bench.directory("outside");
-    fs::write(outside.join("file"), "untouched").unwrap();
-    outside
+fn texts(bench: &Bench<'_>) {
+    let long = vec![b'x'; 4000];
+    let texts: [&[u8]; 6] = [b"../../etc", b"/absolute", b"\xff\n", b".", b"missing", &long];
+    let mut pack = pack("in", &[]);
+    for (index, text) in texts.iter().enumerate() {
+        pack.symlink(&Head::new(index.to_string().as_bytes(), attributes(0o777)), text);
+    }
+    store_all(&mut *lane(&*bench.target()), pack);
+    let mut seen = reader(bench);
+    for (index, text) in texts.iter().enumerate() {
+        assert_eq!(seen.text(&format!("in/{index}")), *text);
+    }
 }
 
-fn untouched(outside: &Path) {
-    assert_eq!(names(outside), [b"file"]);
-    assert_eq!(fs::read(outside.join("file")).unwrap(), b"untouched");
+/// Puts a file that must stay as it is into a directory for which links are meant.
+fn aside(bench: &Bench<'_>) -> Attributes {
+    let mut preparing = writer(bench);
+    preparing.directories(["aside/b"]);
+    preparing.file("aside/file", b"untouched")
+}
+
+fn untouched(bench: &Bench<'_>, of_file: &Attributes) {
+    let mut seen = reader(bench);
+    assert_eq!(seen.names("aside"), [&b"b"[..], b"file"]);
+    assert!(seen.names("aside/b").is_empty());
+    assert_eq!(seen.content("aside/file"), b"untouched");
+    seen.check("aside/file", of_file);
 }
 
 fn link_to_file(bench: &Bench<'_>) {
-    let (target, outside) = (bench.target(), outside(bench));
-    let mut lane = lane(&target);
-    for name in ["announced", "not announced", "draft"] {
-        symlink(outside.join("file"), target.root.join(name)).unwrap();
+    let of_file = aside(bench);
+    let names = ["announced", "not announced", "draft"];
+    for name in names {
+        writer(bench).symlink(name, b"aside/file");
     }
+    let target = bench.target();
+    let mut lane = lane(&*target);
     let mut pack = pack("", &[]);
-    add_file(&mut pack, b"announced", &attributes(0o644), true, b"new");
-    add_file(&mut pack, b"not announced", &attributes(0o644), false, b"new");
+    add_file(&mut pack, b"announced", &attributes(0o600), true, b"new");
+    add_file(&mut pack, b"not announced", &attributes(0o600), false, b"new");
     store_all(&mut *lane, pack);
     begin(&mut *lane, 1, "draft", 3).unwrap();
     write(&mut *lane, 1, 3, 0, b"new").unwrap();
-    finish(&mut *lane, 1, attributes(0o644)).unwrap();
-    for name in ["announced", "not announced", "draft"] {
-        assert!(fs::symlink_metadata(target.root.join(name)).unwrap().is_file());
-        assert_eq!(fs::read(target.root.join(name)).unwrap(), b"new");
+    finish(&mut *lane, 1, attributes(0o600)).unwrap();
+    let mut seen = reader(bench);
+    for name in names {
+        assert_eq!(seen.content(name), b"new");
+        seen.check(name, &attributes(0o600));
     }
-    untouched(&outside);
+    untouched(bench, &of_file);
 }
 
 fn link_to_directory(bench: &Bench<'_>) {
-    let (target, outside) = (bench.target(), outside(bench));
-    for name in ["pack", "draft", "made", "attributes"] {
-        symlink(&outside, target.root.join(name)).unwrap();
+    let of_file = aside(bench);
+    let names = ["pack", "draft", "made", "attributes"];
+    for name in names {
+        writer(bench).symlink(name, b"aside");
     }
-    let mut lane = lane(&target);
+    let target = bench.target();
+    let mut lane = lane(&*target);
     store_all(&mut *lane, pack("pack", &[(b"file", b"new")]));
     begin(&mut *lane, 1, "draft/file", 3).unwrap();
     write(&mut *lane, 1, 3, 0, b"new").unwrap();
@@ -68,71 +93,65 @@ fn link_to_directory(bench: &Bench<'_>) {
         Change::MakeDirectory { path: path("made"), mode: 0o755 },
         Change::Directory { path: path("attributes"), attributes: attributes(0o755), extended: None },
     ];
-    assert!(ask(&mut *lane, TargetOp::Apply { changes }).is_ok());
-    for name in ["pack", "draft", "made", "attributes"] {
-        assert!(fs::symlink_metadata(target.root.join(name)).unwrap().is_dir(), "{name}");
-    }
-    assert_eq!(fs::read(target.root.join("pack/file")).unwrap(), b"new");
-    assert_eq!(fs::read(target.root.join("draft/file")).unwrap(), b"new");
-    untouched(&outside);
+    assert_eq!(apply(&mut *lane, changes).unwrap(), (Vec::new(), Vec::new()));
+    let mut seen = reader(bench);
+    names.iter().for_each(|name| assert_eq!(seen.kind(name), Kind::Directory, "{name}"));
+    assert_eq!((seen.content("pack/file"), seen.content("draft/file")), (b"new".to_vec(), b"new".to_vec()));
+    untouched(bench, &of_file);
 }
 
 fn link_in_the_middle(bench: &Bench<'_>) {
-    let (target, outside) = (bench.target(), outside(bench));
-    fs::create_dir(outside.join("b")).unwrap();
-    symlink(&outside, target.root.join("a")).unwrap();
-    store_all(&mut *lane(&target), pack("a/b/c", &[(b"file", b"new")]));
-    assert_eq!(fs::read(target.root.join("a/b/c/file")).unwrap(), b"new");
-    assert!(fs::symlink_metadata(target.root.join("a")).unwrap().is_dir());
-    assert!(names(&outside.join("b")).is_empty());
+    let of_file = aside(bench);
+    writer(bench).symlink("a", b"aside");
+    store_all(&mut *lane(&*bench.target()), pack("a/b/c", &[(b"file", b"new")]));
+    let mut seen = reader(bench);
+    assert_eq!(seen.kind("a"), Kind::Directory);
+    assert_eq!(seen.content("a/b/c/file"), b"new");
+    untouched(bench, &of_file);
 }
 
 fn attributes_through_a_link(bench: &Bench<'_>) {
-    let (target, outside) = (bench.target(), outside(bench));
-    let before = fs::metadata(outside.join("file")).unwrap();
-    symlink(outside.join("file"), target.root.join("link")).unwrap();
-    symlink(&outside, target.root.join("way")).unwrap();
-    let changes = vec![
-        Change::Attributes { path: path("link"), attributes: attributes(0o4777), extended: None },
-        Change::Attributes { path: path("way/file"), attributes: attributes(0o4777), extended: None },
-    ];
-    let outcome = ask(&mut *lane(&target), TargetOp::Apply { changes }).unwrap();
-    let TargetOutcome::Stored { failures, .. } = outcome else {
-        panic!("not the answer to changes: {outcome:?}")
-    };
+    let of_file = aside(bench);
+    let mut preparing = writer(bench);
+    preparing.symlink("link", b"aside/file");
+    preparing.symlink("way", b"aside");
+    drop(preparing);
+    let changes = ["link", "way/file"].map(|at| Change::Attributes {
+        path: path(at),
+        attributes: attributes(0o4777),
+        extended: None,
+    });
+    let (failures, _) = apply(&mut *lane(&*bench.target()), changes.to_vec()).unwrap();
     assert_eq!(failures.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1]);
-    let after = fs::metadata(outside.join("file")).unwrap();
-    assert_eq!(
-        (before.mode(), before.mtime_nsec(), before.ctime_nsec()),
-        (after.mode(), after.mtime_nsec(), after.ctime_nsec())
-    );
+    let mut seen = reader(bench);
+    assert_eq!((seen.text("link"), seen.text("way")), (b"aside/file".to_vec(), b"aside".to_vec()));
+    untouched(bench, &of_file);
 }
 
 fn list_through_a_link(bench: &Bench<'_>) {
-    let (target, outside) = (bench.target(), outside(bench));
-    symlink(&outside, target.root.join("way")).unwrap();
-    fs::create_dir(outside.join("b")).unwrap();
-    let mut lane = lane(&target);
-    assert!(list(&mut *lane, "way").is_err());
-    assert!(list(&mut *lane, "way/b").is_err());
-    assert_eq!(inspect(&mut *lane, "way/file").unwrap(), None);
-    assert_eq!(inspect(&mut *lane, "way").unwrap().unwrap().kind, Kind::Symlink);
+    fn all_fail<L: Looks + ?Sized>(lane: &mut L) {
+        assert!(list(lane, "way").is_err());
+        assert!(list(lane, "way/b").is_err());
+        assert_eq!(inspect(lane, "way/file").unwrap(), None);
+        assert_eq!(inspect(lane, "way").unwrap().unwrap().kind, Kind::Symlink);
+    }
+    aside(bench);
+    writer(bench).symlink("way", b"aside");
+    all_fail(&mut *lane(&*bench.target()));
+    all_fail(&mut *lane(&*bench.source()));
 }
 
-fn texts(bench: &Bench<'_>) {
+fn remove_through_a_link(bench: &Bench<'_>) {
+    let of_file = aside(bench);
+    writer(bench).symlink("way", b"aside");
     let target = bench.target();
-    if !target.capabilities().symlinks {
-        return;
-    }
-    let long = vec![b'x'; 4000];
-    let texts: [&[u8]; 6] = [b"../../etc", b"/absolute", b"\xff\n", b".", b"missing", &long];
-    let mut pack = pack("in", &[]);
-    for (index, text) in texts.iter().enumerate() {
-        pack.symlink(&Head::new(index.to_string().as_bytes(), attributes(0o777)), text);
-    }
-    store_all(&mut *lane(&target), pack);
-    for (index, text) in texts.iter().enumerate() {
-        let found = fs::read_link(target.root.join("in").join(index.to_string())).unwrap();
-        assert_eq!(found.as_os_str().as_encoded_bytes(), *text);
-    }
+    let mut lane = lane(&*target);
+    // It is not below the link: it is not there.
+    remove(&mut *lane, "way/file", false, 0).unwrap();
+    remove(&mut *lane, "way/b", true, 0).unwrap();
+    untouched(bench, &of_file);
+    assert!(remove(&mut *lane, "way", true, 0).is_err(), "each kind by its own name only");
+    remove(&mut *lane, "way", false, 0).unwrap();
+    assert_eq!(reader(bench).names(""), [b"aside"]);
+    untouched(bench, &of_file);
 }

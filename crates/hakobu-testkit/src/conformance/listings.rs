@@ -3,47 +3,48 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, symlink};
 
-use hakobu_core::endpoint::{Detail, TargetOp, TargetOutcome};
-use hakobu_core::entry::{Kind, Metadata, Time};
+use hakobu_core::Result;
+use hakobu_core::entry::{Attributes, Kind, Metadata};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::listing::Listing;
 
 use super::bench::*;
-use super::case::Case;
+use super::case::{Case, Requirement};
+use super::tree_reader::reader;
+use super::tree_writer::writer;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("ten thousand entries are all listed, in order", ten_thousand),
-    Case::new("an entry is described as it is", described),
+    Case::new("an entry is described as it was made", described),
+    Case::new("names of one file are told to be that", names_of_one_file)
+        .needs(&[Requirement::HardLinks, Requirement::Inodes]),
     Case::new("several directories are answered in the order they were asked for", several),
     Case::new("descendants come complete and within the budget", budget),
     Case::new("a listing that is asked for comes whatever the budget", small_budget),
-    Case::not_root("a directory that cannot be read is an error, and the others are listed", unreadable),
 ];
 
 fn ten_thousand(bench: &Bench<'_>) {
-    let root = bench.directory("target");
-    let mut expected = Vec::new();
+    let (mut files, mut directories, mut expected) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..10_000u32 {
         // Every seventh is no UTF-8, every hundredth a directory.
         let mut name = format!("{:x}-{number}", number.wrapping_mul(2_654_435_761)).into_bytes();
-        if number.is_multiple_of(7) {
+        if number.is_multiple_of(7) && !bench.abilities.target.names.text {
             name.insert(0, 0xff);
         }
-        let at = root.join(OsStr::from_bytes(&name));
         if number.is_multiple_of(100) {
-            fs::create_dir(at).unwrap();
+            directories.push(name.clone());
             name.push(b'/');
         } else {
-            fs::write(at, []).unwrap();
+            files.push(name.clone());
         }
         expected.push(name);
     }
     expected.sort();
+    let mut preparing = writer(bench);
+    preparing.files("", &files.iter().map(|name| (&name[..], &b""[..])).collect::<Vec<_>>());
+    preparing.directories(&directories);
+    drop(preparing);
     let check = |listing: Listing| {
         assert!(listing.is_sorted());
         let found: Vec<_> = (0..listing.len())
@@ -54,101 +55,132 @@ fn ten_thousand(bench: &Bench<'_>) {
             .collect();
         assert!(found == expected, "{} of {} entries, or in another order", found.len(), expected.len());
     };
-    check(list(&mut *lane(&bench.target()), "").unwrap());
-    fs::rename(&root, root.with_file_name("source")).unwrap();
-    if let Some(source) = bench.source() {
-        check(list(&mut *lane(&source), "").unwrap());
-    }
+    check(list(&mut *lane(&*bench.target()), "").unwrap());
+    check(list(&mut *lane(&*bench.source()), "").unwrap());
 }
 
 fn described(bench: &Bench<'_>) {
-    let target = bench.target();
-    fs::write(target.root.join("file"), "12345").unwrap();
-    fs::hard_link(target.root.join("file"), target.root.join("again")).unwrap();
-    fs::create_dir(target.root.join("directory")).unwrap();
-    symlink("twelve bytes", target.root.join("link")).unwrap();
-    fs::File::create(target.root.join("sparse")).unwrap().set_len(1 << 20).unwrap();
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        target.root.join("pipe"),
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
-    let mut lane = lane(&target);
-    let listing = list(&mut *lane, "").unwrap();
-    assert_eq!(listing.len(), 6);
+    let mut preparing = writer(bench);
+    let abilities = &bench.abilities.target;
+    let mut expected: BTreeMap<&str, (Kind, u64, Attributes)> = BTreeMap::new();
+    expected.insert("file", (Kind::File, 5, preparing.file("file", b"12345")));
+    if abilities.symlinks {
+        expected.insert("link", (Kind::Symlink, 12, preparing.symlink("link", b"twelve bytes")));
+    }
+    if abilities.special_files {
+        expected.insert("pipe", (Kind::Fifo, 0, preparing.pipe("pipe")));
+    }
+    let of_directory = bench.next_version(0o750);
+    preparing.directory_attributes("directory", of_directory);
+    expected.insert("directory", (Kind::Directory, 0, of_directory));
+    preparing.hole("sparse", 1 << 17);
+    drop(preparing);
+    let of_target = described_by(bench, &mut *lane(&*bench.target()), &expected);
+    let of_source = described_by(bench, &mut *lane(&*bench.source()), &expected);
+    for ((name, target), (other, source)) in of_target.iter().zip(&of_source) {
+        // Only the one end doubts.
+        let seen = |it: &Metadata| (it.kind, it.attributes(), it.size_bytes);
+        assert_eq!((name, seen(target)), (other, seen(source)));
+        let inodes = abilities.inodes && bench.abilities.source.inodes;
+        assert!(!inodes || (target.ctime, target.sparse) == (source.ctime, source.sparse), "{name:?}");
+    }
+}
+
+fn described_by<L: Looks + ?Sized>(
+    bench: &Bench<'_>,
+    lane: &mut L,
+    expected: &BTreeMap<&str, (Kind, u64, Attributes)>,
+) -> Vec<(Vec<u8>, Metadata)> {
+    let listing = list(lane, "").unwrap();
+    assert_eq!(listing.len(), expected.len() + 1);
+    let mut all = Vec::new();
     for index in 0..listing.len() {
         let name = str::from_utf8(listing.name(index)).unwrap();
-        let (found, real) = (*listing.metadata(index), fs::symlink_metadata(target.root.join(name)).unwrap());
-        let kind = match name {
-            "directory" => Kind::Directory,
-            "link" => Kind::Symlink,
-            "pipe" => Kind::Fifo,
-            _ => Kind::File,
-        };
-        let time = |seconds, nanoseconds: i64| Time { seconds, nanoseconds: nanoseconds as u32 };
-        assert_eq!(
-            (found.kind, found.mode, found.size_bytes),
-            (kind, real.mode() & 0o7777, real.size()),
-            "{name}"
-        );
-        // Of directories nobody wants to know how many there are in them.
-        let links = if real.is_dir() { 1 } else { real.nlink() };
-        assert_eq!((found.uid, found.gid), (real.uid(), real.gid()), "{name}");
-        assert_eq!(found.mtime, target.kept(time(real.mtime(), real.mtime_nsec())), "{name}");
-        if !target.capabilities().inodes {
-            let seen = inspect(&mut *lane, name).unwrap().unwrap();
-            assert_eq!(Metadata { links: found.links, ..seen }, found, "{name}");
-            continue;
+        let found = *listing.metadata(index);
+        let inspected = inspect(lane, name).unwrap().unwrap();
+        if bench.abilities.target.inodes {
+            assert_eq!(inspected, found, "{name}");
+            assert!(found.sparse == (name == "sparse") || name == "file", "{name}");
+            assert_eq!(found.links, 1, "{name}");
+        } else {
+            assert_eq!(Metadata { links: found.links, ..inspected }, found, "{name}");
         }
-        assert_eq!(u64::from(found.links), links, "{name}");
-        assert_eq!(found.ctime, time(real.ctime(), real.ctime_nsec()), "{name}");
-        assert!(found.sparse == (name == "sparse") || name == "file" || name == "again", "{name}");
-        assert_eq!(inspect(&mut *lane, name).unwrap(), Some(found), "{name}");
+        all.push((name.as_bytes().to_vec(), found));
+        let Some((kind, size_bytes, attributes)) = expected.get(name) else {
+            assert_eq!((name, found.kind, found.size_bytes), ("sparse", Kind::File, 1 << 17));
+            continue;
+        };
+        assert_eq!(found.kind, *kind, "{name}");
+        assert!(found.size_bytes == *size_bytes || *kind == Kind::Directory, "{name}");
+        match kind {
+            // The permissions of links mean nothing, and their times are not set everywhere.
+            Kind::Symlink if bench.abilities.target.sets_links => {
+                assert_eq!(found.mtime, bench.abilities.kept_time(attributes.mtime));
+            }
+            Kind::Symlink => {}
+            _ => bench.abilities.check(name, &found, attributes),
+        }
     }
-    assert_eq!(inspect(&mut *lane, "missing").unwrap(), None);
-    assert_eq!(inspect(&mut *lane, "file/below").unwrap(), None);
-    assert_eq!(inspect(&mut *lane, "").unwrap().unwrap().kind, Kind::Directory);
+    assert_eq!(inspect(lane, "missing").unwrap(), None);
+    assert_eq!(inspect(lane, "file/below").unwrap(), None);
+    assert_eq!(inspect(lane, "").unwrap().unwrap().kind, Kind::Directory);
+    all
+}
+
+fn names_of_one_file(bench: &Bench<'_>) {
+    let mut preparing = writer(bench);
+    preparing.files("", &[(b"alone", b"x"), (b"first", b"x")]);
+    preparing.hard_link("second", "first");
+    drop(preparing);
+    for listing in
+        [list(&mut *lane(&*bench.target()), "").unwrap(), list(&mut *lane(&*bench.source()), "").unwrap()]
+    {
+        let found = |name: &[u8]| *listing.metadata(listing.find(name, false).unwrap());
+        let [alone, first, second] = [b"alone".as_slice(), b"first", b"second"].map(found);
+        assert_eq!((alone.links, first.links, second.links), (1, 2, 2));
+        assert!(first.inode.is_some() && first.inode == second.inode && first.inode != alone.inode);
+    }
 }
 
 fn several(bench: &Bench<'_>) {
-    let target = bench.target();
-    fs::create_dir_all(target.root.join("b/inside")).unwrap();
-    fs::write(target.root.join("file"), "").unwrap();
+    let mut preparing = writer(bench);
+    preparing.directories(["b/inside"]);
+    preparing.file("file", b"");
+    drop(preparing);
     let asked = ["b", "missing", "", "file", "b/inside"].map(path);
-    let listed = ask(
-        &mut *lane(&target),
-        TargetOp::List { directories: asked.to_vec(), budget: 0, detail: Detail::default() },
-    );
-    let Ok(TargetOutcome::Listed(listed)) = listed else { panic!("not the answer to a list: {listed:?}") };
-    assert_eq!(listed.iter().map(|listing| listing.path.clone()).collect::<Vec<_>>(), asked);
-    let results: Vec<_> = listed.iter().map(|listing| listing.result.as_ref()).collect();
-    let kinds = results.iter().map(|result| result.map(|listing| listing.len()).map_err(|error| error.kind));
-    let expected = [Ok(1), Err(ErrorKind::NotFound), Ok(2), Err(ErrorKind::Conflict), Ok(0)];
-    assert_eq!(kinds.collect::<Vec<_>>(), expected);
-    assert_eq!(results[1].unwrap_err().at, b"missing");
+    let lengths = |listed: Result<Vec<hakobu_core::listing::DirectoryListing>>| {
+        let listed = listed.unwrap();
+        assert_eq!(listed.iter().map(|listing| listing.path.clone()).collect::<Vec<_>>(), asked);
+        assert_eq!(listed[1].result.as_ref().unwrap_err().at, b"missing");
+        let length = |listing: Listing| listing.len();
+        let results =
+            listed.into_iter().map(|listing| listing.result.map(length).map_err(|error| error.kind));
+        results.collect::<Vec<_>>()
+    };
+    let found = lengths(lane(&*bench.target()).list(asked.to_vec(), 0));
+    assert_eq!(found, [Ok(1), Err(ErrorKind::NotFound), Ok(2), Err(ErrorKind::Conflict), Ok(0)]);
+    let found = lengths(lane(&*bench.source()).list(asked.to_vec(), 0));
+    let changed = found[3].expect_err("a file is no directory");
+    assert!(matches!(changed, ErrorKind::SourceVanished | ErrorKind::SourceChanged), "{changed:?}");
+    assert_eq!(found, [Ok(1), Err(ErrorKind::SourceVanished), Ok(2), Err(changed), Ok(0)]);
 }
 
 fn budget(bench: &Bench<'_>) {
-    let target = bench.target();
+    let mut preparing = writer(bench);
     for directory in 0..10 {
         for below in 0..10 {
-            fs::create_dir_all(target.root.join(format!("{directory}/{below}"))).unwrap();
-            for file in 0..3 {
-                fs::write(target.root.join(format!("{directory}/{below}/{file}")), "").unwrap();
-            }
+            preparing.files(&format!("{directory}/{below}"), &[(b"0", b""), (b"1", b""), (b"2", b"")]);
         }
     }
+    drop(preparing);
+    within_budgets(&mut *lane(&*bench.target()));
+    within_budgets(&mut *lane(&*bench.source()));
+}
+
+fn within_budgets<L: Looks + ?Sized>(lane: &mut L) {
     for budget in [5, 12, 50, 115, 100_000] {
-        let list = TargetOp::List { directories: vec![path("")], budget, detail: Detail::default() };
-        let listed = ask(&mut *lane(&target), list);
-        let Ok(TargetOutcome::Listed(listed)) = listed else {
-            panic!("not the answer to a list: {listed:?}")
-        };
         let mut seen = BTreeMap::new();
-        for (index, listing) in listed.into_iter().enumerate() {
+        for (index, listing) in lane.list(vec![path("")], budget).unwrap().into_iter().enumerate() {
             let entries = listing.result.unwrap();
             let depth = listing.path.names().count();
             assert_eq!(entries.len(), if depth < 2 { 10 } else { 3 }, "a listing is complete");
@@ -165,24 +197,12 @@ fn budget(bench: &Bench<'_>) {
 }
 
 fn small_budget(bench: &Bench<'_>) {
-    let target = bench.target();
-    (0..50).for_each(|number| fs::create_dir(target.root.join(number.to_string())).unwrap());
-    let list = TargetOp::List { directories: vec![path("")], budget: 7, detail: Detail::default() };
-    let listed = ask(&mut *lane(&target), list);
-    let Ok(TargetOutcome::Listed(listed)) = listed else { panic!("not the answer to a list: {listed:?}") };
-    assert_eq!(listed[0].result.as_ref().unwrap().len(), 50);
-}
-
-fn unreadable(bench: &Bench<'_>) {
-    use std::os::unix::fs::PermissionsExt;
-    let target = bench.target();
-    fs::create_dir(target.root.join("closed")).unwrap();
-    fs::create_dir(target.root.join("open")).unwrap();
-    fs::set_permissions(target.root.join("closed"), fs::Permissions::from_mode(0o0)).unwrap();
-    let mut lane = lane(&target);
-    assert_eq!(kind(list(&mut *lane, "closed")), ErrorKind::PermissionDenied);
-    assert!(list(&mut *lane, "open").is_ok());
-    assert_eq!(kind(begin(&mut *lane, 1, "closed/x", 1)), ErrorKind::PermissionDenied);
-    // So that it can be cleared away.
-    fs::set_permissions(target.root.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+    writer(bench).directories((0..50).map(|number| number.to_string()));
+    for listed in [
+        lane(&*bench.target()).list(vec![path("")], 7).unwrap(),
+        lane(&*bench.source()).list(vec![path("")], 7).unwrap(),
+    ] {
+        assert_eq!(listed[0].result.as_ref().unwrap().len(), 50);
+    }
+    assert_eq!(reader(bench).names("").len(), 50);
 }

@@ -2,66 +2,57 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hakobu_core::endpoint::{Begin, TargetOp};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
-use hakobu_core::grant::Grant;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
-use super::bench::*;
-use super::case::Case;
+use super::ground::{names, settles_to};
+use crate::conformance::bench::*;
+use crate::conformance::case::{Case, Requirement};
+
+/// Whoever tells how much room there is can tell a full file system from another failure.
+const FULL: &[Requirement] = &[Requirement::Root, Requirement::Room];
 
 pub(super) const CASES: &[Case] = &[
-    Case::root("a full file system stops a pack and leaves no partial file", full_pack),
-    Case::root("a draft that cannot fit is refused before any data", too_large),
-    Case::root("a draft with holes that fits is taken, whatever its size", larger_than_all),
-    Case::root("a file system that fills up under a draft leaves nothing", full_draft),
-    Case::root("a file system without inodes says so", no_inodes),
-    Case::root("a read-only file system says so", read_only),
+    Case::new("a full file system stops a pack and leaves no partial file", full_pack).needs(FULL),
+    Case::new("a draft that cannot fit is refused before any data", too_large).needs(FULL),
+    Case::new("a draft with holes that fits is taken, whatever its size", larger_than_all)
+        .needs(&[Requirement::Root]),
+    Case::new("a file system that fills up under a draft leaves nothing", full_draft).needs(FULL),
+    Case::new("a file system without inodes says so", no_inodes).needs(FULL),
+    Case::new("a read-only file system says so", read_only).needs(FULL),
 ];
 
-/// A small file system of its own, in memory.
-struct Small(PathBuf);
+/// A small file system of its own, in memory, that is mounted on the place.
+struct SmallFileSystem<'a>(&'a Path);
 
-impl Small {
-    fn new(bench: &Bench<'_>, options: &str) -> Self {
-        let at = bench.directory("small");
+impl<'a> SmallFileSystem<'a> {
+    fn new(bench: &'a Bench<'_>, options: &str) -> Self {
         let options = std::ffi::CString::new(options).unwrap();
-        mount("none", &at, "tmpfs", MountFlags::empty(), Some(options.as_c_str())).unwrap();
-        Self(at)
-    }
-
-    fn target(&self, bench: &Bench<'_>) -> Target {
-        bench.target_at(&self.0, Grant::everything())
+        mount("none", bench.root(), "tmpfs", MountFlags::empty(), Some(options.as_c_str())).unwrap();
+        Self(bench.root())
     }
 
     fn path(&self) -> &Path {
-        &self.0
+        self.0
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallFileSystem<'_> {
     fn drop(&mut self) {
-        let _ = unmount(&self.0, UnmountFlags::DETACH);
+        let _ = unmount(self.0, UnmountFlags::DETACH);
     }
-}
-
-/// Whether the endpoint can tell a full file system from another failure.
-fn tells_room(target: &Target) -> bool {
-    target.capabilities().free_bytes.is_some()
 }
 
 fn full_pack(bench: &Bench<'_>) {
-    let small = Small::new(bench, "size=256k");
-    let target = small.target(bench);
-    if !tells_room(&target) {
-        return;
-    }
+    let small = SmallFileSystem::new(bench, "size=256k");
+    let target = bench.target();
     let bytes = content(100_000);
     let files: Vec<(&[u8], &[u8])> = vec![(b"a", &bytes), (b"b", &bytes), (b"c", &bytes), (b"d", &bytes)];
-    let stored = store(&mut *lane(&target), pack("", &files));
+    let stored = store(&mut *lane(&*target), pack("", &files));
     assert_eq!(kind(stored), ErrorKind::NoSpace);
     drop(target);
     for name in names(small.path()) {
@@ -71,22 +62,19 @@ fn full_pack(bench: &Bench<'_>) {
 }
 
 fn too_large(bench: &Bench<'_>) {
-    let small = Small::new(bench, "size=1m");
-    let target = small.target(bench);
-    if !tells_room(&target) {
-        return;
-    }
+    let small = SmallFileSystem::new(bench, "size=1m");
+    let target = bench.target();
     let free_bytes = target.capabilities().free_bytes.unwrap();
     assert!((900_000..=1 << 20).contains(&free_bytes), "{free_bytes}");
-    let mut lane = lane(&target);
+    let mut lane = lane(&*target);
     assert_eq!(kind(begin(&mut *lane, 1, "big", 2 << 20)), ErrorKind::NoSpace);
     settles_to(small.path(), &[]);
 }
 
 fn larger_than_all(bench: &Bench<'_>) {
-    let small = Small::new(bench, "size=1m");
-    let target = small.target(bench);
-    let mut lane = lane(&target);
+    let small = SmallFileSystem::new(bench, "size=1m");
+    let target = bench.target();
+    let mut lane = lane(&*target);
     let (size_bytes, bytes) = (64 << 20, content(PIECE_BYTES));
     let begin = Begin { sparse: true, ..Begin::file(path("holes"), size_bytes) };
     done(&ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap()).unwrap();
@@ -100,12 +88,9 @@ fn larger_than_all(bench: &Bench<'_>) {
 }
 
 fn full_draft(bench: &Bench<'_>) {
-    let small = Small::new(bench, "size=1m");
-    let target = small.target(bench);
-    if !tells_room(&target) {
-        return;
-    }
-    let mut lane = lane(&target);
+    let small = SmallFileSystem::new(bench, "size=1m");
+    let target = bench.target();
+    let mut lane = lane(&*target);
     let size_bytes = 3 * PIECE_BYTES;
     begin(&mut *lane, 1, "big", size_bytes).unwrap();
     // Someone else takes the room.
@@ -121,27 +106,21 @@ fn full_draft(bench: &Bench<'_>) {
 }
 
 fn no_inodes(bench: &Bench<'_>) {
-    let small = Small::new(bench, "size=10m,nr_inodes=8");
-    let target = small.target(bench);
-    if !tells_room(&target) {
-        return;
-    }
+    let _small = SmallFileSystem::new(bench, "size=10m,nr_inodes=8");
+    let target = bench.target();
     assert!(target.capabilities().free_inodes.unwrap() <= 8);
     let files: Vec<_> = (b'a'..=b'z').map(|letter| [letter]).collect();
     let files: Vec<(&[u8], &[u8])> = files.iter().map(|name| (&name[..], &b"x"[..])).collect();
-    assert_eq!(kind(store(&mut *lane(&target), pack("", &files))), ErrorKind::NoInodes);
-    let target = small.target(bench);
-    assert_eq!(kind(begin(&mut *lane(&target), 1, "big", 1)), ErrorKind::NoInodes);
+    assert_eq!(kind(store(&mut *lane(&*target), pack("", &files))), ErrorKind::NoInodes);
+    let target = bench.target();
+    assert_eq!(kind(begin(&mut *lane(&*target), 1, "big", 1)), ErrorKind::NoInodes);
 }
 
 fn read_only(bench: &Bench<'_>) {
-    let small = Small::new(bench, "size=1m");
+    let small = SmallFileSystem::new(bench, "size=1m");
     mount_remount(small.path(), MountFlags::RDONLY, c"").unwrap();
-    let target = small.target(bench);
-    if !tells_room(&target) {
-        return;
-    }
-    assert_eq!(kind(store(&mut *lane(&target), pack("", &[(b"a", b"x")]))), ErrorKind::ReadOnly);
-    let target = small.target(bench);
-    assert_eq!(kind(begin(&mut *lane(&target), 1, "a", 1)), ErrorKind::ReadOnly);
+    let target = bench.target();
+    assert_eq!(kind(store(&mut *lane(&*target), pack("", &[(b"a", b"x")]))), ErrorKind::ReadOnly);
+    let target = bench.target();
+    assert_eq!(kind(begin(&mut *lane(&*target), 1, "a", 1)), ErrorKind::ReadOnly);
 }

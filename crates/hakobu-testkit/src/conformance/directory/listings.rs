@@ -1,0 +1,88 @@
+//! Listings of what others have made, compared with what the system says of it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use hakobu_core::entry::{Kind, Metadata, Time};
+use hakobu_core::error::ErrorKind;
+
+use crate::conformance::bench::*;
+use crate::conformance::case::{Case, Requirement};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("an entry is described as it is", described),
+    Case::new("a directory that cannot be read is an error, and the others are listed", unreadable)
+        .needs(&[Requirement::NotRoot]),
+];
+
+fn described(bench: &Bench<'_>) {
+    let root = bench.root();
+    fs::write(root.join("file"), "12345").unwrap();
+    fs::hard_link(root.join("file"), root.join("again")).unwrap();
+    fs::create_dir(root.join("directory")).unwrap();
+    symlink("twelve bytes", root.join("link")).unwrap();
+    fs::File::create(root.join("sparse")).unwrap().set_len(1 << 20).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        root.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    described_by(bench, &mut *lane(&*bench.target()));
+    described_by(bench, &mut *lane(&*bench.source()));
+}
+
+fn described_by<L: Looks + ?Sized>(bench: &Bench<'_>, lane: &mut L) {
+    let listing = list(lane, "").unwrap();
+    assert_eq!(listing.len(), 6);
+    for index in 0..listing.len() {
+        let name = str::from_utf8(listing.name(index)).unwrap();
+        let (found, real) =
+            (*listing.metadata(index), fs::symlink_metadata(bench.root().join(name)).unwrap());
+        let kind = match name {
+            "directory" => Kind::Directory,
+            "link" => Kind::Symlink,
+            "pipe" => Kind::Fifo,
+            _ => Kind::File,
+        };
+        let time = |seconds, nanoseconds: i64| Time { seconds, nanoseconds: nanoseconds as u32 };
+        assert_eq!(
+            (found.kind, found.mode, found.size_bytes),
+            (kind, real.mode() & 0o7777, real.size()),
+            "{name}"
+        );
+        // Of directories nobody wants to know how many there are in them.
+        let links = if real.is_dir() { 1 } else { real.nlink() };
+        assert_eq!((found.uid, found.gid), (real.uid(), real.gid()), "{name}");
+        assert_eq!(found.mtime, bench.abilities.kept_time(time(real.mtime(), real.mtime_nsec())), "{name}");
+        if !bench.abilities.target.inodes {
+            let seen = inspect(lane, name).unwrap().unwrap();
+            assert_eq!(Metadata { links: found.links, ..seen }, found, "{name}");
+            continue;
+        }
+        assert_eq!(u64::from(found.links), links, "{name}");
+        assert_eq!(found.ctime, time(real.ctime(), real.ctime_nsec()), "{name}");
+        assert!(found.sparse == (name == "sparse") || name == "file" || name == "again", "{name}");
+        assert_eq!(inspect(lane, name).unwrap(), Some(found), "{name}");
+    }
+    assert_eq!(inspect(lane, "missing").unwrap(), None);
+    assert_eq!(inspect(lane, "file/below").unwrap(), None);
+    assert_eq!(inspect(lane, "").unwrap().unwrap().kind, Kind::Directory);
+}
+
+fn unreadable(bench: &Bench<'_>) {
+    let (root, target) = (bench.root(), bench.target());
+    fs::create_dir(root.join("closed")).unwrap();
+    fs::create_dir(root.join("open")).unwrap();
+    fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o0)).unwrap();
+    let mut lane = lane(&*target);
+    assert_eq!(kind(list(&mut *lane, "closed")), ErrorKind::PermissionDenied);
+    assert!(list(&mut *lane, "open").is_ok());
+    assert_eq!(kind(begin(&mut *lane, 1, "closed/x", 1)), ErrorKind::PermissionDenied);
+    // So that it can be cleared away.
+    fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+}

@@ -1,0 +1,97 @@
+//! Removing among links out of the root, drafts that others left, and mounts.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use hakobu_core::error::ErrorKind;
+use hakobu_core::path::draft_name;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::ground::names;
+use crate::conformance::bench::*;
+use crate::conformance::case::{Case, Requirement};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("entries that others made are removed, and links are not followed", removed),
+    Case::new("a directory goes when it is empty but for drafts", directories),
+    Case::new("what is on another file system stays", mounted).needs(&[
+        Requirement::Root,
+        // What tells how much room there is tells file systems apart as well.
+        Requirement::Room,
+    ]),
+];
+
+fn removed(bench: &Bench<'_>) {
+    let (root, outside) = (bench.root(), tempfile::tempdir().unwrap());
+    let outside = outside.path();
+    fs::write(outside.join("file"), "keep").unwrap();
+    fs::create_dir_all(root.join("a/b/empty")).unwrap();
+    fs::write(root.join("a/b/file"), "x").unwrap();
+    symlink(outside, root.join("a/b/link")).unwrap();
+    symlink(outside, root.join("a/out")).unwrap();
+    mknodat(CWD, root.join("a/b/fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    let target = bench.target();
+    let mut lane = lane(&*target);
+    for name in ["file", "link", "fifo"] {
+        remove(&mut *lane, &format!("a/b/{name}"), false, 1).unwrap();
+    }
+    remove(&mut *lane, "a/b/empty", true, 1).unwrap();
+    assert!(names(&root.join("a/b")).is_empty());
+    remove(&mut *lane, "a/b", true, 1).unwrap();
+    // What is beyond a link is not below the root: it is not there.
+    remove(&mut *lane, "a/out/file", false, 1).unwrap();
+    assert_eq!(names(&root.join("a")), [b"out"]);
+    assert_eq!(fs::read(outside.join("file")).unwrap(), b"keep");
+}
+
+fn directories(bench: &Bench<'_>) {
+    let root = bench.root();
+    fs::create_dir_all(root.join("full")).unwrap();
+    fs::write(root.join("full/file"), "x").unwrap();
+    fs::create_dir(root.join("left")).unwrap();
+    let draft = String::from_utf8(draft_name(b"any")).unwrap();
+    fs::write(root.join("left").join(draft), "half").unwrap();
+    // Only looks like a draft, so it is a user's.
+    fs::create_dir_all(root.join("named")).unwrap();
+    fs::write(root.join("named/.hakobu.abcdefghijklmnopqrstuvwxyz"), "mine").unwrap();
+    let target = bench.target();
+    let mut lane = lane(&*target);
+    assert_eq!(kind(remove(&mut *lane, "full", true, 0)), ErrorKind::Conflict);
+    assert_eq!(fs::read(root.join("full/file")).unwrap(), b"x");
+    remove(&mut *lane, "left", true, 0).unwrap();
+    // Each kind by its own name only.
+    assert!(remove(&mut *lane, "full", false, 0).is_err());
+    assert!(remove(&mut *lane, "full/file", true, 0).is_err());
+    assert_eq!(fs::read(root.join("full/file")).unwrap(), b"x");
+    assert_eq!(kind(remove(&mut *lane, "named", true, 0)), ErrorKind::Conflict);
+    assert_eq!(fs::read(root.join("named/.hakobu.abcdefghijklmnopqrstuvwxyz")).unwrap(), b"mine");
+    assert_eq!(list(&mut *lane, "named").unwrap().len(), 1);
+    assert_eq!(names(root), [&b"full"[..], b"named"]);
+}
+
+fn mounted(bench: &Bench<'_>) {
+    struct Mounted(std::path::PathBuf);
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        }
+    }
+    let disk = bench.root().join("old/disk");
+    fs::create_dir_all(&disk).unwrap();
+    let mount = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&disk).status();
+    assert!(mount.expect("mount is needed").success());
+    let _mounted = Mounted(disk.clone());
+    fs::write(disk.join("file"), "keep").unwrap();
+    let target = bench.target();
+    let mut lane = lane(&*target);
+    // `old` is only at the target; the top stays.
+    assert_eq!(kind(remove(&mut *lane, "old/disk/file", false, 0)), ErrorKind::Refused);
+    assert_eq!(kind(remove(&mut *lane, "old/disk", true, 0)), ErrorKind::Refused);
+    assert_eq!(fs::read(disk.join("file")).unwrap(), b"keep");
+    // Where the source has the mounted directory as well, what is in it is like anything else.
+    remove(&mut *lane, "old/disk/file", false, 2).unwrap();
+    assert!(names(&disk).is_empty());
+}

@@ -1,0 +1,127 @@
+//! The tree writer: it prepares what a case needs, through a target that may do everything.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
+
+use hakobu_core::content::content_sum;
+use hakobu_core::endpoint::{Change, TargetEndpoint, TargetLane};
+use hakobu_core::entry::{Attributes, Kind};
+use hakobu_core::extent::PIECE_BYTES;
+use hakobu_core::pack::{Head, PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX, PackBuilder};
+
+use super::bench::*;
+
+/// A target with a lane, by which a case prepares and changes a place. It panics where anything fails.
+pub struct TreeWriter<'a> {
+    bench: &'a Bench<'a>,
+    // The lane ends before its target.
+    lane: Box<dyn TargetLane>,
+    _target: Box<dyn TargetEndpoint>,
+}
+
+/// Opens a tree writer.
+pub fn writer<'a>(bench: &'a Bench<'a>) -> TreeWriter<'a> {
+    let target = bench.target();
+    TreeWriter { bench, lane: lane(&*target), _target: target }
+}
+
+impl TreeWriter<'_> {
+    /// Makes a file, in the place of whatever file or link is there, as a later version. Returns its attributes.
+    pub fn file(&mut self, at: &str, content: &[u8]) -> Attributes {
+        let attributes = self.bench.next_version(0o644);
+        self.file_with(at, content, attributes);
+        attributes
+    }
+
+    /// Makes a file with those attributes.
+    pub fn file_with(&mut self, at: &str, content: &[u8], attributes: Attributes) {
+        if content.len() as u64 <= PACKED_FILE_BYTES_MAX {
+            let (mut pack, name) = pack_for(at);
+            add_file(&mut pack, &name, &attributes, false, content);
+            return store_all(&mut *self.lane, pack);
+        }
+        let size_bytes = content.len() as u64;
+        begin(&mut *self.lane, 0, at, size_bytes).unwrap();
+        for (index, piece) in content.chunks(PIECE_BYTES as usize).enumerate() {
+            write(&mut *self.lane, 0, size_bytes, index as u64 * PIECE_BYTES, piece).unwrap();
+        }
+        finish(&mut *self.lane, 0, attributes).unwrap();
+    }
+
+    /// Makes many files in one directory, each with its content.
+    pub fn files(&mut self, directory: &str, files: &[(&[u8], &[u8])]) {
+        for some in files.chunks(PACK_RECORDS_MAX as usize) {
+            store_all(&mut *self.lane, pack(directory, some));
+        }
+    }
+
+    /// Makes a file of zeros with a hole as large as it is.
+    pub fn hole(&mut self, at: &str, size_bytes: usize) {
+        let (mut pack, name) = pack_for(at);
+        let head = Head { sparse: true, ..Head::new(&name, self.bench.next_version(0o644)) };
+        let zeros = vec![0; size_bytes];
+        pack.whole_file(&head, &zeros, content_sum(&zeros));
+        store_all(&mut *self.lane, pack);
+    }
+
+    /// Makes directories with usual permissions, and those above them.
+    pub fn directories<T: AsRef<[u8]>>(&mut self, all: impl IntoIterator<Item = T>) {
+        let make = |at: T| Change::MakeDirectory { path: path(at), mode: 0o755 };
+        self.apply(all.into_iter().map(make).collect());
+    }
+
+    /// Makes a symbolic link, in the place of whatever file or link is there.
+    pub fn symlink(&mut self, at: &str, text: &[u8]) -> Attributes {
+        let attributes = self.bench.next_version(0o777);
+        let (mut pack, name) = pack_for(at);
+        pack.symlink(&Head::new(&name, attributes), text);
+        store_all(&mut *self.lane, pack);
+        attributes
+    }
+
+    /// Makes a named pipe.
+    pub fn pipe(&mut self, at: &str) -> Attributes {
+        let attributes = self.bench.next_version(0o600);
+        let (mut pack, name) = pack_for(at);
+        pack.special(&Head::new(&name, attributes), Kind::Fifo, 0);
+        store_all(&mut *self.lane, pack);
+        attributes
+    }
+
+    /// Gives a file one more name.
+    pub fn hard_link(&mut self, at: &str, to: &str) {
+        self.apply(vec![Change::Link { path: path(at), to: path(to), replaces: false }]);
+    }
+
+    /// Sets the attributes of a file or link.
+    pub fn attributes(&mut self, at: &str, attributes: Attributes) {
+        self.apply(vec![Change::Attributes { path: path(at), attributes, extended: None }]);
+    }
+
+    /// Sets the attributes of a directory.
+    pub fn directory_attributes(&mut self, at: &str, attributes: Attributes) {
+        self.apply(vec![Change::Directory { path: path(at), attributes, extended: None }]);
+    }
+
+    /// Removes files and links.
+    pub fn remove(&mut self, all: &[&str]) {
+        all.iter().for_each(|at| remove(&mut *self.lane, at, false, 0).unwrap());
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_directory(&mut self, at: &str) {
+        remove(&mut *self.lane, at, true, 0).unwrap();
+    }
+
+    fn apply(&mut self, changes: Vec<Change>) {
+        assert_eq!(apply(&mut *self.lane, changes).unwrap(), (Vec::new(), Vec::new()));
+    }
+}
+
+/// A pack of the directory above an entry, and the entry's name.
+fn pack_for(at: &str) -> (PackBuilder, Vec<u8>) {
+    let whole = path(at);
+    let (parent, name) = whole.split_last().expect("an entry has a name");
+    let mut pack = PackBuilder::default();
+    pack.directory(&parent);
+    (pack, name.to_vec())
+}
