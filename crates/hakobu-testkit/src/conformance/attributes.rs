@@ -114,7 +114,7 @@ fn changed_link(bench: &Bench<'_>) {
     }
 }
 
-/// What is in a directory comes before it, in operations that are under way at the same time.
+/// The entries of a directory come before it, in operations that are under way at the same time.
 fn directories_in_order(bench: &Bench<'_>) {
     writer(bench).directories(["in"]);
     let target = bench.target();

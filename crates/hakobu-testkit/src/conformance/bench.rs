@@ -218,7 +218,7 @@ pub fn add_file(
     pack.whole_file(&head, content, content_sum(content));
 }
 
-/// What came of a pack: failures by index, and losses.
+/// The failures of a pack or of changes, by index, and the losses.
 pub type Stored = (Vec<(u32, ErrorKind)>, Vec<Loss>);
 
 /// Stores a pack.
@@ -324,7 +324,7 @@ pub fn list<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Listing> {
     first.result
 }
 
-/// What is known of one entry.
+/// Returns what is known of one entry.
 ///
 /// # Errors
 /// Those of the lane.

@@ -78,3 +78,18 @@ pub fn run_one(harness: &dyn Harness, name: &str) {
     let Some(case) = case else { panic!("there is no case {name:?} for this harness and user") };
     (case.run)(&Bench::new(harness, &abilities));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_cases_have_one_name() {
+        let mut names: Vec<_> =
+            CASES.iter().chain(directory::CASES).copied().flatten().map(|case| case.name).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

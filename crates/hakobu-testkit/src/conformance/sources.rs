@@ -57,12 +57,12 @@ pub(super) fn listed(lane: &mut dyn SourceLane, directory: &str) -> Arc<Listing>
 /// An entry by its name, with its content or why that is missing.
 pub(super) type Named = (Vec<u8>, Result<Vec<u8>, ErrorKind>);
 
-/// What became of each entry.
+/// Returns what became of each entry.
 pub(super) fn results(listing: &Listing, fetched: &Fetched) -> Vec<Named> {
     results_now(listing, listing, fetched)
 }
 
-/// What became of entries that have changed since they were listed: their attributes are those of another listing.
+/// Returns what became of entries that have changed since they were listed: their attributes are those of another listing.
 pub(super) fn results_now(listing: &Listing, now: &Listing, fetched: &Fetched) -> Vec<Named> {
     let mut results = Vec::new();
     let mut reader = PackReader::new(&fetched.pack);

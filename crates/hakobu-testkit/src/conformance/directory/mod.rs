@@ -12,7 +12,7 @@ mod space;
 
 use super::case::Case;
 
-/// All of them.
+/// All cases of this folder.
 pub(super) const CASES: &[&[Case]] = &[
     drafts::CASES,
     files::CASES,

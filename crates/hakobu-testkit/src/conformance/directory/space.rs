@@ -13,7 +13,7 @@ use super::ground::{names, settles_to};
 use crate::conformance::bench::*;
 use crate::conformance::case::{Case, Requirement};
 
-/// Whoever tells how much room there is can tell a full file system from another failure.
+/// The needs of cases about room: whoever tells how much there is can tell a full file system from another failure.
 const FULL: &[Requirement] = &[Requirement::Root, Requirement::Room];
 
 pub(super) const CASES: &[Case] = &[
