@@ -4,7 +4,7 @@
 
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Begin, TargetLane, TargetOp, TargetOutcome};
-use hakobu_core::extent::PIECE_BYTES;
+use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES};
 
 use super::bench::*;
 use super::case::Case;
@@ -128,18 +128,25 @@ fn unknown(bench: &Bench<'_>) {
     assert!(begin(&mut *lane, 7, "b", 0).is_err(), "a number is used once at a time");
 }
 
-fn kept_for_later(bench: &Bench<'_>) {
+/// Writes one of two chunks of a draft, and leaves it to a later run.
+pub(super) fn leave_half(bench: &Bench<'_>, at: &str) {
     let target = bench.target();
     let mut lane = lane(&*target);
-    let size_bytes = 2 * PIECE_BYTES;
-    let version = Some(Digest::default());
-    let begin = Begin { version, ..Begin::file(path("file"), size_bytes) };
+    let (size_bytes, chunk) = (2 * CHUNK_BYTES, Extent { offset: 0, length: CHUNK_BYTES });
+    let begin = Begin { version: Some(Digest::default()), ..Begin::file(path(at), size_bytes) };
     let begun = ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap();
     assert!(matches!(begun, TargetOutcome::Begun(_) | TargetOutcome::Done), "{begun:?}");
-    write(&mut *lane, 1, size_bytes, 0, &content(PIECE_BYTES)).unwrap();
+    let bytes = content(PIECE_BYTES);
+    for piece in chunk.pieces() {
+        write(&mut *lane, 1, size_bytes, piece.offset, &bytes).unwrap();
+    }
+    let complete = TargetOp::Complete { draft: 1, extent: chunk, value: None, kept: true };
+    done(&ask(&mut *lane, complete).unwrap()).unwrap();
     done(&ask(&mut *lane, TargetOp::Abandon { draft: 1, keep: true }).unwrap()).unwrap();
-    drop(lane);
-    drop(target);
+}
+
+fn kept_for_later(bench: &Bench<'_>) {
+    leave_half(bench, "file");
     let mut seen = reader(bench);
     assert_eq!((seen.inspect("file"), seen.names("")), (None, Vec::new()));
     // Another job writes the file, whatever was kept of it.

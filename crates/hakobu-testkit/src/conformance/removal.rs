@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
-use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, TargetOp};
 use hakobu_core::error::ErrorKind;
-use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::{Grant, GrantedPlace};
 
 use super::bench::*;
 use super::case::Case;
+use super::drafts::leave_half;
 use super::tree_reader::reader;
 use super::tree_writer::writer;
 
@@ -81,14 +79,7 @@ fn directories(bench: &Bench<'_>) {
 }
 
 fn kept_draft(bench: &Bench<'_>) {
-    let target = bench.target();
-    let mut first = lane(&*target);
-    let size_bytes = 2 * PIECE_BYTES;
-    let begin = Begin { version: Some(Digest::default()), ..Begin::file(path("left/file"), size_bytes) };
-    ask(&mut *first, TargetOp::Begin { draft: 1, begin }).unwrap();
-    write(&mut *first, 1, size_bytes, 0, &content(PIECE_BYTES)).unwrap();
-    done(&ask(&mut *first, TargetOp::Abandon { draft: 1, keep: true }).unwrap()).unwrap();
-    drop((first, target));
+    leave_half(bench, "left/file");
     let target = bench.target();
     remove(&mut *lane(&*target), "left", true, 0).unwrap();
     assert!(reader(bench).names("").is_empty());
