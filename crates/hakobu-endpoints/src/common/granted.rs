@@ -80,7 +80,10 @@ impl<E: TargetEndpoint> TargetEndpoint for Granted<E> {
 enum Taken {
     /// A pack, by its entries.
     Pack(Vec<u64>),
-    Draft(DraftId),
+    /// A draft that is begun.
+    Begun(DraftId),
+    /// A draft that is finished: it is gone afterwards, one way or the other.
+    Finished(DraftId),
 }
 
 struct GrantedLane {
@@ -118,8 +121,9 @@ impl Lane<TargetOp> for GrantedLane {
             Ok(TargetOutcome::Stored { failures, .. }) => {
                 let failed: Vec<u32> = failures.iter().map(|(index, _)| *index).collect();
                 self.permit.give_back(taken.as_ref().filter(|_| !failed.is_empty()), &failed);
+                self.permit.end_draft(taken.as_ref());
             }
-            Ok(_) => {}
+            Ok(_) => self.permit.end_draft(taken.as_ref()),
             Err(_) => self.permit.give_back(taken.as_ref(), &[]),
         }
         Some(completion)
@@ -181,8 +185,8 @@ impl Permit {
                 self.refuse_writing(DraftKind::File)?;
                 changes.iter().try_for_each(|change| self.check_change(change))?;
             }
-            TargetOp::Finish { draft, .. } => return Ok(Some(Taken::Draft(*draft))),
-            TargetOp::Abandon { draft, .. } => self.give_back(Some(&Taken::Draft(*draft)), &[]),
+            TargetOp::Finish { draft, .. } => return Ok(Some(Taken::Finished(*draft))),
+            TargetOp::Abandon { draft, .. } => self.give_back(Some(&Taken::Finished(*draft)), &[]),
             // Of a draft that may be there.
             TargetOp::Sign { .. }
             | TargetOp::Hole { .. }
@@ -256,7 +260,7 @@ impl Permit {
         }
         self.allowance.take(&self.grant, begin.size_bytes)?;
         drafts.insert(draft, begin.size_bytes);
-        Ok(Taken::Draft(draft))
+        Ok(Taken::Begun(draft))
     }
 
     fn check_change(&self, change: &Change) -> Result<()> {
@@ -272,13 +276,20 @@ impl Permit {
         }
     }
 
+    /// Lets go of the number of a draft whose bytes are at the target.
+    fn end_draft(&self, taken: Option<&Taken>) {
+        if let Some(Taken::Finished(draft)) = taken {
+            self.drafts().remove(draft);
+        }
+    }
+
     /// Gives back what is not at the target: of a pack these entries, or all of it where none is named; of a draft all.
     fn give_back(&self, taken: Option<&Taken>, failed: &[u32]) {
         let bytes = match taken {
             None => return,
             Some(Taken::Pack(bytes)) if failed.is_empty() => bytes.iter().sum(),
             Some(Taken::Pack(bytes)) => failed.iter().filter_map(|index| bytes.get(*index as usize)).sum(),
-            Some(Taken::Draft(draft)) => self.drafts().remove(draft).unwrap_or(0),
+            Some(Taken::Begun(draft) | Taken::Finished(draft)) => self.drafts().remove(draft).unwrap_or(0),
         };
         self.allowance.give_back(&self.grant, bytes);
     }

@@ -197,7 +197,8 @@ fn a_directory_that_is_removed_leaves_the_time_of_the_one_above_it() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("root");
     fs::create_dir_all(root.join("in/deep/er")).unwrap();
-    let target = Sftp::default().target(&root, Grant::everything());
+    let over = Sftp::default().over(&root).unwrap();
+    let target = over.target(Grant::everything());
     let mut lane = target.open_target_lane(0).unwrap();
     let path = |text: &str| EntryPath::new(text).unwrap();
     let own = fs::metadata(&root).unwrap();

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Metadata};
+use hakobu_core::entry::{Attributes, Kind, Metadata};
 use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
+use hakobu_core::{ErrorKind, Result};
 
 use super::{Content, Held, Page, Position, Store};
 
@@ -37,6 +38,11 @@ impl Below {
         Ok(Grant { places: grant.places.iter().map(place).collect::<Result<_>>()?, ..grant.clone() })
     }
 
+    /// Returns true for the directory itself, where none is there before something is in it: it is empty, and not missing.
+    fn is_implied(&self, path: &EntryPath) -> bool {
+        path.is_root() && !self.store.capabilities().directories
+    }
+
     fn whole(&self, path: &EntryPath) -> Result<EntryPath> {
         within(&self.root, path)
     }
@@ -57,11 +63,19 @@ impl Store for Below {
     }
 
     fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
-        self.store.inspect(&self.whole(path).ok()?)
+        let found = self.store.inspect(&self.whole(path).ok()?);
+        found.or_else(|| {
+            self.is_implied(path).then(|| Metadata { mode: 0o755, ..Metadata::new(Kind::Directory) })
+        })
     }
 
     fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page> {
-        self.store.page(&self.whole(directory)?, after, most)
+        match self.store.page(&self.whole(directory)?, after, most) {
+            Err(error) if error.kind == ErrorKind::NotFound && self.is_implied(directory) => {
+                Ok(Page { listing: Listing::default(), next: None })
+            }
+            page => page,
+        }
     }
 
     fn get(&self, path: &EntryPath) -> Result<Held> {

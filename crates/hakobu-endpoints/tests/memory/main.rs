@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
+mod conformance;
 mod million;
 mod objects;
 mod plain;

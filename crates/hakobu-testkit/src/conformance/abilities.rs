@@ -16,6 +16,8 @@ pub struct Abilities {
     pub source: Capabilities,
     /// Places are directories of this machine.
     pub in_directory: bool,
+    /// What is written can be read.
+    pub keeps: bool,
 }
 
 impl Abilities {
@@ -26,12 +28,18 @@ impl Abilities {
             target: place.target(Grant::everything()).capabilities().clone(),
             source: place.source().capabilities().clone(),
             in_directory: place.directory().is_some(),
+            keeps: harness.keeps(),
         }
     }
 
-    /// Returns true if permissions are kept. No ability of its own says so: what keeps set-ID bits keeps the others too.
+    /// Returns true if permissions are kept.
     pub fn keeps_modes(&self) -> bool {
-        self.target.set_id
+        self.target.modes && self.source.modes
+    }
+
+    /// Returns true if an entry has the time that it was given.
+    pub fn keeps_times(&self) -> bool {
+        self.target.keeps_times && self.source.keeps_times
     }
 
     /// Returns true if the owner of an entry is known: it is set, or is that of who runs the cases.
@@ -62,6 +70,7 @@ impl Abilities {
             (format!("{:o}", it.mode & modes), owner, mtime)
         };
         let (found, wanted) = (found.attributes(), *wanted);
-        assert_eq!(seen(found, found.mtime), seen(wanted, self.kept_time(wanted.mtime)), "{at}");
+        let time = if self.keeps_times() { self.kept_time(wanted.mtime) } else { found.mtime };
+        assert_eq!(seen(found, found.mtime), seen(wanted, time), "{at}");
     }
 }

@@ -12,12 +12,13 @@ use super::tree_reader::reader;
 use super::tree_writer::writer;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("mode and time are kept, as finely as the endpoint says", kept),
+    Case::new("mode and time are kept, as finely as the endpoint says", kept).needs(&[Requirement::Times]),
     Case::new("the times of links are kept", link_times).needs(&[Requirement::LinkAttributes]),
-    Case::new("attributes of directories and files change", changed),
+    Case::new("attributes of directories and files change", changed).needs(&[Requirement::Directories]),
     Case::new("attributes of links are set or left, and never fail", changed_link)
         .needs(&[Requirement::Symlinks]),
-    Case::new("directories are given their attributes in the order of the operations", directories_in_order),
+    Case::new("directories are given their attributes in the order of the operations", directories_in_order)
+        .needs(&[Requirement::Directories, Requirement::Times]),
     Case::new("owners are kept by number, and set-ID bits with them", owners).needs(&[
         Requirement::Root,
         Requirement::Owners,
@@ -30,7 +31,8 @@ pub(super) const CASES: &[Case] = &[
     ]),
     Case::new("what is made in a set-group-ID directory gets the group that it should have", given_group)
         .needs(&[Requirement::Root, Requirement::Owners, Requirement::SetId]),
-    Case::new("a directory can be made with ordinary permissions", make_directory),
+    Case::new("a directory can be made with ordinary permissions", make_directory)
+        .needs(&[Requirement::Directories]),
 ];
 
 /// Modes and times of all sorts.

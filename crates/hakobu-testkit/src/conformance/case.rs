@@ -8,12 +8,18 @@ pub struct Case {
     /// The sentence that says it; unique.
     pub name: &'static str,
     needs: &'static [Requirement],
+    /// It is only about what is refused.
+    is_of_refusals: bool,
     pub(super) run: fn(&Bench<'_>),
 }
 
 /// A condition without which a case says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requirement {
+    /// Directories are entries of their own.
+    Directories,
+    /// An entry has the time that it was given.
+    Times,
     /// Symbolic links can be made.
     Symlinks,
     /// Owner and time of symbolic links can be set.
@@ -44,6 +50,8 @@ impl Requirement {
         let Abilities { target, source, .. } = abilities;
         let is_root = rustix::process::geteuid().is_root();
         match self {
+            Self::Directories => target.directories && source.directories,
+            Self::Times => abilities.keeps_times(),
             Self::Symlinks => target.symlinks,
             Self::LinkAttributes => target.symlinks && target.sets_links,
             Self::Owners => target.owners,
@@ -63,14 +71,19 @@ impl Requirement {
 
 impl Case {
     pub(super) const fn new(name: &'static str, run: fn(&Bench<'_>)) -> Self {
-        Self { name, needs: &[], run }
+        Self { name, needs: &[], is_of_refusals: false, run }
     }
 
     pub(super) const fn needs(self, needs: &'static [Requirement]) -> Self {
         Self { needs, ..self }
     }
 
+    /// Says that it looks at nothing that was written, so that what keeps nothing can be asked as well.
+    pub(super) const fn of_refusals(self) -> Self {
+        Self { is_of_refusals: true, ..self }
+    }
+
     pub(super) fn applies(&self, abilities: &Abilities) -> bool {
-        self.needs.iter().all(|need| need.is_met(abilities))
+        (abilities.keeps || self.is_of_refusals) && self.needs.iter().all(|need| need.is_met(abilities))
     }
 }

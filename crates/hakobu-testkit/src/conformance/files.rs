@@ -24,12 +24,16 @@ pub(super) const CASES: &[Case] = &[
     Case::new("what has another name keeps its content under that", replaces_one_name)
         .needs(&[Requirement::HardLinks]),
     Case::new("missing directories above a file are made, private", parents),
-    Case::new("a directory in the place of a file is a conflict", directory_conflict),
+    Case::new("a directory in the place of a file is a conflict", directory_conflict)
+        .needs(&[Requirement::Directories]),
     Case::new("a directory in the place of a link is a conflict", directory_for_link)
         .needs(&[Requirement::Symlinks]),
-    Case::new("a file in the place of a directory is a conflict where nothing may be removed", file_conflict),
-    Case::new("a directory takes the place of a file where something may be removed", file_gives_way),
-    Case::new("a change that fails is named and the rest is made", failed_change),
+    Case::new("a file in the place of a directory is a conflict where nothing may be removed", file_conflict)
+        .needs(&[Requirement::Directories]),
+    Case::new("a directory takes the place of a file where something may be removed", file_gives_way)
+        .needs(&[Requirement::Directories]),
+    Case::new("a change that fails is named and the rest is made", failed_change)
+        .needs(&[Requirement::Directories]),
     Case::new("a file is given a further name", further_name).needs(&[Requirement::HardLinks]),
     Case::new("named pipes arrive as named pipes", pipes).needs(&[Requirement::SpecialFiles]),
     Case::new("a barrier is answered", barrier),

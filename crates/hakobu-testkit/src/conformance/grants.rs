@@ -15,9 +15,10 @@ use super::tree_reader::{reader, settles_to};
 use super::tree_writer::writer;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("nothing outside of the granted tree is written or seen", outside_the_tree),
-    Case::new("a grant for one name is for that name only", one_name),
-    Case::new("the way to a granted place has to be there", way),
+    Case::new("nothing outside of the granted tree is written or seen", outside_the_tree)
+        .needs(&[Requirement::Directories]),
+    Case::new("a grant for one name is for that name only", one_name).needs(&[Requirement::Directories]),
+    Case::new("the way to a granted place has to be there", way).needs(&[Requirement::Directories]),
     Case::new("no more bytes than granted are written", bytes),
     Case::new("set-ID bits that are not granted are left out and counted", set_id)
         .needs(&[Requirement::SetId]),

@@ -10,6 +10,11 @@ pub trait Harness {
     /// Makes a fresh, empty place.
     fn place(&self) -> Box<dyn Place>;
 
+    /// Returns true if what is written can be read. Else only the cases apply that are about what is refused.
+    fn keeps(&self) -> bool {
+        true
+    }
+
     /// Returns a place over a directory of this machine that exists already. Asked only of a harness whose places have a
     /// [`Place::directory`].
     fn over(&self, _directory: &Path) -> Option<Box<dyn Place>> {

@@ -6,17 +6,18 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::{Grant, GrantedPlace};
 
 use super::bench::*;
-use super::case::Case;
+use super::case::{Case, Requirement};
 use super::drafts::leave_half;
 use super::tree_reader::reader;
 use super::tree_writer::writer;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("entries are removed", removed),
-    Case::new("what is gone already is removed", gone),
+    Case::new("entries are removed", removed).needs(&[Requirement::Directories]),
+    Case::new("what is gone already is removed", gone).of_refusals(),
     Case::new("a directory goes only when it is empty", directories),
     Case::new("a directory with what was kept of a draft goes", kept_draft),
-    Case::new("nothing is removed without leave, and never the place itself", leave),
+    Case::new("nothing is removed without leave, and never the place itself", leave)
+        .needs(&[Requirement::Directories]),
 ];
 
 fn removed(bench: &Bench<'_>) {

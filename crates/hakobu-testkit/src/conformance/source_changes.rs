@@ -14,7 +14,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new(
         "what changed after the list is taken as it is, what vanished or is another kind is named",
         changed,
-    ),
+    )
+    .needs(&[Requirement::Directories]),
     Case::new("links that changed after the list are named", changed_links).needs(&[Requirement::Symlinks]),
     Case::new("a file that has another name since the list is named where names are counted", new_name)
         .needs(&[Requirement::HardLinks]),

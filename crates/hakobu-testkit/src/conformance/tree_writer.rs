@@ -63,8 +63,18 @@ impl TreeWriter<'_> {
         store_all(&mut *self.lane, pack);
     }
 
-    /// Makes directories with usual permissions, and those above them.
+    /// Makes directories with usual permissions, and those above them. Where directories are no entries of their own, each gets
+    /// a file, `in`.
     pub fn directories<T: AsRef<[u8]>>(&mut self, all: impl IntoIterator<Item = T>) {
+        if !self.bench.abilities.target.directories {
+            for at in all {
+                let mut pack = PackBuilder::default();
+                pack.directory(&path(at));
+                add_file(&mut pack, b"in", &self.bench.next_version(0o644), false, b"");
+                store_all(&mut *self.lane, pack);
+            }
+            return;
+        }
         let make = |at: T| Change::MakeDirectory { path: path(at), mode: 0o755 };
         self.apply(all.into_iter().map(make).collect());
     }

@@ -1,0 +1,71 @@
+//! Stores pass the conformance suite, as far as they can do what its cases need.
+
+use std::sync::Arc;
+
+use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
+use hakobu_core::grant::Grant;
+use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
+use hakobu_endpoints::null::NullStore;
+use hakobu_endpoints::store::{Below, Store, StoreSource, StoreTarget};
+use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
+
+use crate::bench::path;
+
+/// Stores of a kind, and a directory of them in which the cases take place.
+struct Stores {
+    make: fn() -> Arc<dyn Store>,
+    root: &'static str,
+    keeps: bool,
+}
+
+struct InStore {
+    store: Arc<dyn Store>,
+    root: &'static str,
+}
+
+impl Harness for Stores {
+    fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    fn place(&self) -> Box<dyn Place> {
+        Box::new(InStore { store: (self.make)(), root: self.root })
+    }
+}
+
+impl Place for InStore {
+    fn target(&self, grant: Grant) -> Box<dyn TargetEndpoint> {
+        Box::new(StoreTarget::open(Arc::clone(&self.store), &path(self.root), &grant).unwrap())
+    }
+
+    fn source(&self) -> Box<dyn SourceEndpoint> {
+        let root = Below::of(Arc::clone(&self.store), &path(self.root));
+        Box::new(StoreSource::new(root))
+    }
+}
+
+fn check(stores: &Stores, cases_min: usize) {
+    let names = case_names(stores);
+    assert!(names.len() >= cases_min, "{} cases: {names:?}", names.len());
+    run_all(stores);
+}
+
+#[test]
+fn a_file_system_in_memory_conforms() {
+    check(&Stores { make: || Arc::new(MemoryFileSystem::new()), root: "", keeps: true }, 60);
+}
+
+#[test]
+fn an_object_store_in_memory_conforms() {
+    check(&Stores { make: || Arc::new(MemoryObjectStore::new()), root: "", keeps: true }, 27);
+}
+
+#[test]
+fn a_directory_of_an_object_store_conforms() {
+    check(&Stores { make: || Arc::new(MemoryObjectStore::new()), root: "some/where", keeps: true }, 27);
+}
+
+#[test]
+fn what_swallows_everything_conforms() {
+    check(&Stores { make: || Arc::new(NullStore), root: "", keeps: false }, 6);
+}
