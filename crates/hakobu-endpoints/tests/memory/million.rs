@@ -45,8 +45,8 @@ fn copied(source: Arc<dyn Store>, target: Arc<dyn Store>) -> (u64, u64, u64) {
 }
 
 #[test]
-#[ignore = "it takes a minute; `.ci/run --long` runs it"]
-fn a_million_keys_take_no_memory_of_their_own() {
+#[ignore = "long"]
+fn long_a_million_keys_take_no_memory_of_their_own() {
     let objects = Arc::new(MemoryObjectStore::new());
     for number in 0..KEYS {
         objects.upload(format!("prefix/{number:07}").as_bytes(), &number.to_le_bytes());
