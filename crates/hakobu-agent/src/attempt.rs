@@ -219,6 +219,7 @@ impl Attempt<'_, '_> {
             false => hosts.target().open_target(&root, &grant, &identity, &job)?,
         };
         let ran = here.run_between(&*source, &*target, &job, observer);
+        self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
         // Where there is no agent nothing of ours has any.
         let of = |host: &dyn Host| ran.peak_memory_bytes.filter(|_| host.is_here());
         transfer.peak_memory_bytes = (of(&*hosts.source), of(hosts.target()));
@@ -239,7 +240,12 @@ impl Attempt<'_, '_> {
         let told = Told::new(observer, job.lanes);
         let request = RunHereRequest { job, identity, roots, root, grant };
         let (cancel, limits) = (&self.surroundings.cancel, &*self.surroundings.limits);
-        let ran = engine.run_here(request, &told, cancel, limits).or_else(|error| told.ran(error))?;
+        self.carryover.entries_made = None;
+        let ran = engine.run_here(request, &told, cancel, limits);
+        if let Ok(ran) = &ran {
+            self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
+        }
+        let ran = ran.or_else(|error| told.ran(error))?;
         transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
         Ok(ran)
     }
@@ -299,6 +305,12 @@ impl Attempt<'_, '_> {
         }
         let served = target.end_serving(cut);
         drop(carried);
+        // Either end can say it. Where both are lost nobody can.
+        self.carryover.entries_made = match (&ran, &served) {
+            (Ok(ran), _) => Some(ran.summary.counters.entries_absent),
+            (Err(_), Ok(served)) => served.entries_made,
+            (Err(_), Err(_)) => None,
+        };
         let mut ran = ran.or_else(|error| told.ran(error))?;
         transfer.wire_bytes = (!lost).then_some((ran.wire_sent_bytes, ran.wire_received_bytes));
         match served {

@@ -17,6 +17,8 @@ pub(crate) struct Carryover {
     pub is_last: bool,
     /// What was to be begun anew has been, by an attempt of this run.
     pub begun: bool,
+    /// How many entries the attempt may have made at the target, where that is known.
+    pub entries_made: Option<u64>,
     /// The run ends once everything has been looked at and agreed on.
     pub only_agrees: bool,
     /// Somebody holds the source still: nothing may have been written to it meanwhile.

@@ -159,7 +159,11 @@ pub(crate) fn agree(
     if surroundings.cancel.load(Relaxed) {
         return Err(stopped());
     }
-    if let Some(words) = beyond_limit(deletion.max, extras, total) {
+    let seen = match done.target_may_have_more {
+        true => "that the target is known to have had before the connection was lost",
+        false => "at the target",
+    };
+    if let Some(words) = beyond_limit(deletion.max, extras, (total, seen)) {
         return Err(refused(words));
     }
     if deletion.agreed || only_planned {
@@ -190,9 +194,10 @@ pub(crate) fn agree(
     }
 }
 
-/// Why so many entries may not go, if they may not. `total` is how many the target has.
-fn beyond_limit(max: Option<DeletionMax>, extras: u64, total: u64) -> Option<String> {
-    let of = format!("{} of the {} at the target", format_count(extras), entries(total));
+/// Returns why so many entries may not go, if they may not. `total` is how many the target had when the run began, `seen` says
+/// which these are.
+fn beyond_limit(max: Option<DeletionMax>, extras: u64, (total, seen): (u64, &str)) -> Option<String> {
+    let of = format!("{} of the {} {seen}", format_count(extras), entries(total));
     match max {
         Some(DeletionMax::Count(max)) if extras > max => {
             Some(format!("{of} would go, and --max-delete allows {}; none was deleted", format_count(max)))
@@ -288,7 +293,7 @@ mod tests {
             (Some(Percent(100)), u64::MAX, u64::MAX, true),
         ];
         for (max, extras, total, allowed) in cases {
-            let refusal = beyond_limit(max, extras, total);
+            let refusal = beyond_limit(max, extras, (total, "at the target"));
             assert_eq!(refusal.is_none(), allowed, "{max:?} {extras} of {total}: {refusal:?}");
         }
     }

@@ -36,6 +36,7 @@ mod cipher;
 pub mod control_channel;
 mod data_path;
 mod deletion;
+mod entries_before;
 mod fit;
 mod gather;
 pub mod host;

@@ -51,6 +51,9 @@ pub struct Transfer {
     pub wire_bytes: Option<(u64, u64)>,
     /// The most memory of the process at the source and of the one at the target.
     pub peak_memory_bytes: (Option<u64>, Option<u64>),
+    /// Whether the target may have had more entries when the run began than are counted: what an attempt that was lost has
+    /// made could not be told from them.
+    pub target_may_have_more: bool,
     /// Whether data was checked as it was written.
     pub verified: bool,
     /// Whether set-ID bits and the like were left out because the user did not allow them.

@@ -267,7 +267,9 @@ impl Side {
         session.target.close();
         self.stop.forget();
         let error = session.error.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Served { error, peak_memory_bytes: machine::peak_memory_bytes() }
+        let all_ended = session.open.load(Ordering::Acquire) == 0;
+        let entries_made = all_ended.then(|| session.target.entries_made());
+        Served { error, peak_memory_bytes: machine::peak_memory_bytes(), entries_made }
     }
 
     /// Makes the engine's connections. Of those that are dialled from elsewhere the first is waited for, the others may

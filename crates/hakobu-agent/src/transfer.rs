@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use hakobu_core::engine::Summary;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::Event;
+use hakobu_core::job::Removal;
 
 use crate::attempt::Attempt;
 use crate::carryover::Carryover;
+use crate::entries_before::EntriesBefore;
 use crate::outcome::{Surroundings, Transfer, add_earlier};
 use crate::request::CopyRequest;
 use crate::retry::{Next, Retries};
@@ -39,12 +41,16 @@ fn attempts(
     let mut connect = None;
     let mut earlier: Option<Summary> = None;
     let mut earlier_wire_bytes = None;
+    let mut entries_before = EntriesBefore::default();
     let mut retries = Retries::new(request.retry_for, request.unattended);
     loop {
         let mut transfer = Transfer::default();
+        let left = what_is_left(request, earlier.as_ref());
         let login_limit = retries.login_limit(Instant::now());
         let carryover = &mut *carryover;
-        let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit, carryover };
+        carryover.entries_made = Some(0);
+        let attempt =
+            Attempt { request: &left, surroundings: &mut *surroundings, began, login_limit, carryover };
         if let Err(error) = attempt.run(&mut transfer) {
             transfer.summary.fatal.get_or_insert(error);
         }
@@ -52,6 +58,10 @@ fn attempts(
         transfer.connect = connect.unwrap_or_default();
         if surroundings.cancel.load(Relaxed) && transfer.summary.fatal.is_some() {
             transfer.summary.fatal = Some(stopped());
+        }
+        if request.removal == Removal::Count {
+            let made = if request.dry_run { Some(0) } else { carryover.entries_made };
+            transfer.target_may_have_more = !entries_before.count(&mut transfer.summary.counters, made);
         }
         let advanced = transfer.summary.counters.target_written_bytes > 0;
         // Of several files some may not have been.
@@ -93,6 +103,13 @@ fn attempts(
     }
 }
 
+/// What an attempt has to do after those before it. They were agreed to remove so many entries together. What one has removed
+/// in the last moment before its engine was lost is not known, and may be removed once more.
+fn what_is_left(request: &CopyRequest, earlier: Option<&Summary>) -> CopyRequest {
+    let deleted = earlier.map_or(0, |earlier| earlier.counters.entries_deleted);
+    CopyRequest { removals_max: request.removals_max.saturating_sub(deleted), ..request.clone() }
+}
+
 fn stopped() -> Error {
     Error::new(ErrorKind::Cancelled, "copying", "stopped as asked")
 }
@@ -117,4 +134,20 @@ fn sleep(time: Duration, cancel: &AtomicBool) -> bool {
         std::thread::sleep(Duration::from_millis(50));
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_go_is_less_by_what_has_gone() {
+        let request = CopyRequest { removals_max: 10, ..CopyRequest::default() };
+        assert_eq!(what_is_left(&request, None).removals_max, 10);
+        let mut earlier = Summary::default();
+        for (deleted, left) in [(3, 7), (10, 0), (12, 0)] {
+            earlier.counters.entries_deleted = deleted;
+            assert_eq!(what_is_left(&request, Some(&earlier)).removals_max, left);
+        }
+    }
 }

@@ -98,6 +98,8 @@ counters! {
     entries_only_in_target,
     /// Entries seen at the target, of a run that counts or removes what only the target has.
     entries_in_target,
+    /// Entries of the source that the target did not have when both were compared: a run makes at most so many.
+    entries_absent,
     /// Entries of the target that were removed because the source lacks them.
     entries_deleted,
     /// Entries that wait for a directory in their place to be removed.

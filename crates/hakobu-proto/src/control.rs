@@ -429,6 +429,8 @@ pub struct Served {
     pub error: Option<Error>,
     /// The most memory that the process has had, in bytes.
     pub peak_memory_bytes: Option<u64>,
+    /// How many entries the session may have made at the target; none where some of its threads would not end.
+    pub entries_made: Option<u64>,
 }
 
 /// The version in which an agent answers.

@@ -261,6 +261,11 @@ impl<E: Endpoint> Faulty<E> {
         self
     }
 
+    /// Returns the endpoint behind it.
+    pub fn inner(&self) -> &E {
+        &self.inner
+    }
+
     /// All operations so far, in the order in which they were submitted.
     pub fn log(&self) -> Vec<Logged> {
         lock(&self.state.log).clone()

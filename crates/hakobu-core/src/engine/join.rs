@@ -185,6 +185,9 @@ impl<'a> Join<'a> {
             return self.counters.entries_skipped.add(1);
         }
         self.scanned(metadata);
+        if target.is_none() {
+            self.counters.entries_absent.add(1);
+        }
         if self.verifies() {
             return self.verify(parts, number, index, target);
         }

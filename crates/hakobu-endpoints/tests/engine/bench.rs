@@ -59,6 +59,8 @@ pub struct Made {
     pub target_log: Vec<Logged>,
     pub events: Vec<Event>,
     pub interrupted: bool,
+    /// How many entries the target says it may have made.
+    pub entries_made: u64,
 }
 
 impl Place {
@@ -153,6 +155,7 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
         target_log: faulty.log(),
         events: events.0.into_inner().unwrap(),
         interrupted: faulty.was_interrupted(),
+        entries_made: faulty.inner().entries_made(),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Entries that only the target has: counted by one run, removed by another.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use hakobu_core::job::Removal;
-use hakobu_testkit::faults::OperationKind::{Apply, List};
+use hakobu_testkit::faults::OperationKind::{Apply, List, Store};
 use hakobu_testkit::faults::{Fault, Plan, When};
 
 use crate::bench::{Made, Order, Place};
@@ -72,6 +72,7 @@ fn any_tree_becomes_any_other() {
         // Nothing is gone yet but what something of another kind took the place of.
         let after = place.target_view();
         assert!(before.0.keys().all(|path| after.0.contains_key(path)));
+        assert_made(&counted, &before, &after);
         let removed = go(Removal::Remove);
         let extras = figures.entries_only_in_target;
         assert_eq!(removed.summary.counters.entries_deleted, extras, "round {round}");
@@ -87,6 +88,91 @@ fn any_tree_becomes_any_other() {
         let again = go(Removal::Remove);
         assert!(again.writes().is_empty(), "round {round}: {:?}", again.writes());
     }
+}
+
+/// Both ends know how many entries the target did not have before, or count some too many.
+fn assert_made(made: &Made, before: &View, after: &View) {
+    let new = after.0.keys().filter(|path| !before.0.contains_key(*path)).count() as u64;
+    let absent = made.summary.counters.entries_absent;
+    assert!(new <= absent, "{new} new entries, {absent} that the target did not have");
+    assert!(new <= made.entries_made, "{new} new entries, {} that it says it made", made.entries_made);
+}
+
+/// A run that lost its connection has made entries of which it knows nothing: what its ends say is enough to tell how many there
+/// were before it.
+#[test]
+fn a_run_that_was_lost_made_no_more_than_either_end_says() {
+    let mut middle = 0;
+    for (round, lanes) in (0..40u64).zip([1, 2, 5].into_iter().cycle()) {
+        let place = Place::new();
+        let numbers = &mut Numbers(round);
+        grow(&place.source(), numbers, 60);
+        grow(&place.target(), numbers, 20);
+        let before = place.target_view();
+        let (mut lost, fault) = (order(lanes, Removal::Count), hakobu_core::error::ErrorKind::ConnectionLost);
+        // What was under way is done, and nobody hears of it.
+        let kind = if round % 2 == 0 { Store } else { Apply };
+        lost.target = Plan::new(round).on(kind, When::Nth(1 + round % 4), Fault::Unheard(fault));
+        let made = place.run(&lost);
+        let after = place.target_view();
+        assert_made(&made, &before, &after);
+        if made.summary.fatal.is_some() && after.0.len() > before.0.len() {
+            middle += 1;
+        }
+        // A run that goes on sees what this one made.
+        let again = run(&place, &order(lanes, Removal::Count));
+        let seen = again.summary.counters.entries_in_target;
+        assert_eq!(seen, after.0.len() as u64 - 1, "round {round}");
+        for may_be_new in [made.summary.counters.entries_absent, made.entries_made] {
+            assert!(seen.saturating_sub(may_be_new) < before.0.len() as u64, "round {round}");
+        }
+    }
+    assert!(middle > 10, "only {middle} runs were lost in the middle");
+}
+
+/// Nothing counts twice: what was there before would seem to be less than it was.
+#[test]
+fn what_is_new_is_made_once() {
+    let place = Place::new();
+    let source = place.source();
+    fs::create_dir_all(source.join("one/two/three")).unwrap();
+    for (name, size) in [("small", 10), ("one/two/small", 10), ("large", 400_000), ("one/empty", 0)] {
+        fs::write(source.join(name), vec![1; size]).unwrap();
+    }
+    for (number, name) in ["small", "one/two/small", "large"].iter().enumerate() {
+        fs::hard_link(source.join(name), source.join(format!("one/name-{number}"))).unwrap();
+    }
+    symlink("to", source.join("link")).unwrap();
+    for lanes in [1, 5] {
+        let order = order(lanes, Removal::Count).job(|job| job.hard_links = true);
+        let made = run(&place, &order);
+        let (counters, all) = (&made.summary.counters, place.target_view().0.len() as u64 - 1);
+        assert_eq!((counters.entries_absent, made.entries_made, all), (11, 11, 11));
+        let again = run(&place, &order);
+        assert_eq!((again.summary.counters.entries_absent, again.entries_made), (0, 0));
+        fs::remove_dir_all(place.target()).unwrap();
+        fs::create_dir(place.target()).unwrap();
+    }
+}
+
+/// What was there before does not count as made, however it is changed.
+#[test]
+fn what_is_updated_is_not_made() {
+    let place = Place::new();
+    for (index, root) in [place.source(), place.target()].iter().enumerate() {
+        fs::create_dir(root.join("directory")).unwrap();
+        for name in ["small", "directory/small", "large"] {
+            let size = if name == "large" { 400_000 } else { 10 };
+            fs::write(root.join(name), vec![index as u8; size + index]).unwrap();
+        }
+        symlink("to".repeat(index + 1), root.join("link")).unwrap();
+        fs::set_permissions(root.join("directory"), Permissions::from_mode(0o700 + index as u32)).unwrap();
+    }
+    let made = run(&place, &order(2, Removal::Count));
+    let counters = &made.summary.counters;
+    assert_eq!((counters.entries_updated, counters.entries_in_target), (4, 5));
+    assert_eq!((counters.entries_absent, made.entries_made), (0, 0));
+    assert_same(&place.source_view(), &place.target_view());
 }
 
 #[test]

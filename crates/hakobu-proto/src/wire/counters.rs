@@ -15,6 +15,7 @@ mirror! {
         entries_compared: u64,
         entries_only_in_target: u64,
         entries_in_target: u64,
+        entries_absent: u64,
         entries_deleted: u64,
         entries_in_the_way: u64,
         entries_skipped: u64,

@@ -50,6 +50,13 @@ fn complete(source: &Path, target: &Path) -> BTreeMap<PathBuf, u64> {
     found
 }
 
+fn kill_agents(host: &Host) {
+    for agent in host.agents() {
+        // It may be gone.
+        let _ = kill_process(agent, Signal::KILL);
+    }
+}
+
 /// One kill, and the run after it. Whether it hit in the middle.
 fn kill(host: &Host, (source, target): (&Path, &Path), far: bool, goal: usize) -> bool {
     let _ = fs::remove_dir_all(target);
@@ -118,5 +125,70 @@ fn kills_in_the_middle_of_a_tree() {
 fn long_kills_in_the_middle_of_a_tree() {
     if !no_root() {
         kills(50, 40);
+    }
+}
+
+/// What a run has made before it lost its connection is no part of the target that is to be protected: a wrong source stays
+/// one. Over ssh an agent holds the target, or the source, or both.
+#[test]
+fn what_an_attempt_that_was_lost_has_made_does_not_count_for_the_limit() {
+    if no_root() {
+        return;
+    }
+    let (host, place) = (Host::up(), place());
+    let source = place.path().join("source");
+    grow(&source);
+    for (far_source, far_target) in [(false, true), (true, false), (true, true)] {
+        let target = place.path().join(format!("target {far_source} {far_target}"));
+        fs::create_dir_all(target.join("old")).unwrap();
+        (0..50).for_each(|number| fs::write(target.join(format!("old/{number}")), "x").unwrap());
+        let at = |far: bool, path: &Path| if far { host.at(path) } else { path.as_os_str().to_owned() };
+        let typed = [contents(at(far_source, &source)), at(far_target, &target)];
+        let running = Copy::sync().to(&host).options("--delete --retry-for 60s").args(typed).start();
+        let began = Instant::now();
+        while fs::read_dir(&target).unwrap().count() < 10 {
+            assert!(began.elapsed() < PATIENCE, "it does not come so far");
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        kill_agents(&host);
+        let ran = running.end();
+        assert_eq!(ran.code, Some(6), "{}\n{:#}", ran.err, ran.report);
+        ran.says(&["trying again", "would go, more than half"]);
+        assert_eq!(fs::read_dir(target.join("old")).unwrap().count(), 50);
+        assert_eq!(complete(&source, &target).len(), DIRECTORIES * (FILES_EACH + 1));
+    }
+}
+
+/// One that is right is not refused because it lost its connection.
+#[test]
+fn a_run_that_lost_its_connection_removes_what_it_may() {
+    if no_root() {
+        return;
+    }
+    let (host, place) = (Host::up(), place());
+    let source = place.path().join("source");
+    grow(&source);
+    for far_source in [false, true] {
+        let target = place.path().join(format!("target {far_source}"));
+        Copy::sync().args([contents(&source), target.clone().into()]).run_to(0);
+        // More than a half is to be brought over, and some goes.
+        for number in 10..DIRECTORIES {
+            fs::remove_dir_all(target.join(format!("dir {number:03}"))).unwrap();
+        }
+        fs::create_dir_all(target.join("old")).unwrap();
+        (0..500).for_each(|number| fs::write(target.join(format!("old/{number}")), "x").unwrap());
+        let at = |far: bool, path: &Path| if far { host.at(path) } else { path.as_os_str().to_owned() };
+        let typed = [contents(at(far_source, &source)), at(!far_source, &target)];
+        let running = Copy::sync().to(&host).options("--delete --retry-for 60s").args(typed).start();
+        let began = Instant::now();
+        while fs::read_dir(&target).unwrap().count() < 20 {
+            assert!(began.elapsed() < PATIENCE, "it does not come so far");
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        kill_agents(&host);
+        let ran = running.end();
+        assert_eq!(ran.code, Some(0), "{}\n{:#}", ran.err, ran.report);
+        ran.says(&["trying again"]);
+        assert_same(&source, &target);
     }
 }

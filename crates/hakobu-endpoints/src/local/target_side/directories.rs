@@ -233,6 +233,7 @@ fn step(
         Err(errno) => return Err(fault("opening the directory", errno).at(path)),
     }
     may_make(shared, path)?;
+    shared.makes_entry();
     match mkdirat(parent, name, Mode::from_raw_mode(mode & 0o7777)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(creation_fault(during, errno, parent).at(path)),

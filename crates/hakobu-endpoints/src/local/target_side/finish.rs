@@ -63,6 +63,9 @@ impl Draft {
         let must = shared.before_naming() || self.replaces || self.size_bytes() >= stable::FLUSHED_FROM_BYTES;
         stable::flush(&self.file, self.stability, must, shared.options.durable)?;
         stable::close_another(&self.file, self.stability)?;
+        if !self.replaces {
+            shared.makes_entry();
+        }
         renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
             .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;
         self.pending.store(false, Ordering::Release);

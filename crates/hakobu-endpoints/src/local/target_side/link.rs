@@ -38,6 +38,7 @@ pub(crate) fn link(
     let directory = directories.enter(shared, &parent)?.fd.clone();
     let make = |name: &[u8]| linkat(&from, from_name, &directory, name, AtFlags::empty());
     if !replaces {
+        shared.makes_entry();
         match make(name) {
             Ok(()) => return Ok(()),
             Err(Errno::EXIST) => {}

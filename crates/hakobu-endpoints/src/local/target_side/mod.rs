@@ -33,7 +33,8 @@ mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -120,6 +121,7 @@ impl LocalTarget {
         let devices = Devices::new();
         let marks = RunMarks::look(&root, &grant);
         let (drafts, allowance, lanes) = (Drafts::default(), Allowance::default(), AtomicU32::new(0));
+        let made = AtomicU64::new(0);
         let (nameless, stream, files_only) = (true, None, false);
         let on_network = capabilities.answer_ns.is_some();
         let shared = Shared {
@@ -134,6 +136,7 @@ impl LocalTarget {
             devices,
             allowance,
             lanes,
+            made,
             nameless,
             stream,
             files_only,
@@ -177,6 +180,11 @@ impl LocalTarget {
     pub fn close(&self) {
         self.shared.drafts.close();
         self.shared.settle();
+    }
+
+    /// Returns how many entries it may have made where there were none: what failed half way counts as well.
+    pub fn entries_made(&self) -> u64 {
+        self.shared.made.load(Relaxed)
     }
 
     /// A lane of the concrete type, which also offers [`LocalTargetLane::draft_writer`].

@@ -1,7 +1,8 @@
 //! The state that all lanes of a target share.
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use hakobu_core::Result;
 use hakobu_core::grant::Grant;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(super) allowance: Allowance,
     /// How many lanes have been opened.
     pub(super) lanes: AtomicU32,
+    /// How many entries may have been made.
+    pub(super) made: AtomicU64,
     /// Whether files without a name may be tried.
     pub(super) nameless: bool,
     /// What may be written to in order, and is in no directory.
@@ -96,6 +99,11 @@ impl Shared {
     /// has to be flushed for that.
     pub(super) fn before_naming(&self) -> bool {
         self.options.durable && self.marks.begin(&self.root, &self.grant, &self.options.job)
+    }
+
+    /// Takes note that an entry is about to be made where there is none.
+    pub(super) fn makes_entry(&self) {
+        self.made.fetch_add(1, Relaxed);
     }
 
     /// Takes content bytes from the grant.

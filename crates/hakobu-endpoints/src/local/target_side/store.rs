@@ -156,6 +156,9 @@ impl Run<'_> {
         if let Some(error) = &here.blocked {
             return Err(error.clone());
         }
+        if !head.replaces {
+            self.shared.makes_entry();
+        }
         if !here.granted {
             let path = here.path.join(name)?;
             self.shared.grant.check_write(&path)?;
