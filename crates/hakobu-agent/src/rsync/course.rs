@@ -211,7 +211,11 @@ impl<'a> Course<'a> {
             let (known, left_out) = (std::mem::take(&mut found.known), std::mem::take(&mut found.left_out));
             Found { known, left_out, ..Found::default() }
         };
-        let extras = Extras::find(self.way, self.ends, &found, self.filter.as_ref(), surroundings)?;
+        let mut extras = Extras::find(self.way, self.ends, &found, self.filter.as_ref(), surroundings)?;
+        // A plan has made nothing.
+        if !self.way.request.dry_run {
+            extras.discount(self.record.entries_made());
+        }
         extras.tell(&mut transfer.summary);
         if extras.is_empty() {
             return Ok(());

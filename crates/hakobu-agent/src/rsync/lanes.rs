@@ -243,7 +243,10 @@ impl<'a> Lanes<'a> {
             Verdict::Done => Vec::new(),
             Verdict::Partly(failures) => failures,
             Verdict::Full(max) => return Ok(self.again(index, batch, Turn::Full(max))),
-            Verdict::Lost(error) => return Ok(self.again(index, batch, Turn::Lost(error))),
+            Verdict::Lost(error) => {
+                batch.was_lost = true;
+                return Ok(self.again(index, batch, Turn::Lost(error)));
+            }
             Verdict::AuthFailed(error) | Verdict::Fatal(error) => {
                 self.pool.done(Some(batch));
                 return Err(error);

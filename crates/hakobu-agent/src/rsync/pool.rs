@@ -112,6 +112,8 @@ pub(super) struct Batch {
     pub changes: HashMap<EntryPath, Change>,
     /// The most bytes of it that an attempt has moved.
     pub moved_bytes: u64,
+    /// Whether the connection of an attempt was lost, which may have done more than it told.
+    pub was_lost: bool,
 }
 
 impl Batch {

@@ -35,6 +35,8 @@ struct Sums {
     waiting: BTreeMap<Vec<u8>, Error>,
     /// Directories that were made on the way to files.
     made: HashSet<EntryPath>,
+    /// Entries that a connection which was lost may have made without a word.
+    perhaps_made: HashSet<EntryPath>,
     /// When something last went forward.
     moved_at: Option<Instant>,
     directories_with_drafts: u64,
@@ -43,6 +45,21 @@ struct Sums {
 impl Sums {
     fn has_failed(&self, path: &EntryPath) -> bool {
         self.failures.contains_key(path.as_bytes()) || self.waiting.contains_key(path.as_bytes())
+    }
+
+    /// Takes note of what the lost attempts at a batch may have made: files of which a later one told nothing else, and all
+    /// directories on the way.
+    fn perhaps_make(&mut self, batch: &Batch) {
+        for path in batch.paths() {
+            if !matches!(batch.changes.get(path), Some(Change::Created | Change::Updated)) {
+                self.perhaps_made.insert(path.clone());
+            }
+            let mut above = path.split_last().map(|(parent, _)| parent);
+            while let Some(directory) = above.filter(|directory| !directory.is_root()) {
+                above = directory.split_last().map(|(parent, _)| parent);
+                self.perhaps_made.insert(directory);
+            }
+        }
     }
 }
 
@@ -148,6 +165,9 @@ impl<'a> Record<'a> {
     /// All that could be done of a batch is.
     pub fn batch(&self, lane: usize, batch: &Batch) {
         let mut sums = self.sums();
+        if batch.was_lost {
+            sums.perhaps_make(batch);
+        }
         for file in &batch.files {
             if sums.has_failed(&file.path) {
                 continue;
@@ -202,6 +222,13 @@ impl<'a> Record<'a> {
     /// Whether a directory was made on the way to a file.
     pub fn was_made(&self, path: &EntryPath) -> bool {
         self.sums().made.contains(path)
+    }
+
+    /// Returns how many entries the lanes may have made at the target.
+    pub fn entries_made(&self) -> u64 {
+        let sums = self.sums();
+        let unsaid = sums.made.union(&sums.perhaps_made).count();
+        sums.counters.entries_created.saturating_add(unsaid as u64)
     }
 
     /// How long nothing has gone forward.
@@ -292,7 +319,29 @@ fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use hakobu_core::event::NoObserver;
 
+    use super::super::pool::Waiting;
     use super::*;
+
+    #[test]
+    fn what_a_lost_connection_may_have_made_counts_as_made() {
+        let path = |text: &str| EntryPath::new(text).unwrap();
+        let file = |text| Waiting { size_bytes: 1, path: path(text), may_have_holes: false };
+        let batch = |was_lost| Batch {
+            files: ["a/b/new", "a/b/unsaid", "old"].map(file).into(),
+            changes: [(path("a/b/new"), Change::Created), (path("old"), Change::Updated)].into(),
+            was_lost,
+            ..Batch::default()
+        };
+        let record = Record::new(&NoObserver, 1, true);
+        record.made(path("a"));
+        record.batch(0, &batch(false));
+        assert_eq!(record.entries_made(), 2);
+        let record = Record::new(&NoObserver, 1, true);
+        record.made(path("a"));
+        record.batch(0, &batch(true));
+        // `a/b/new`, `a`, and perhaps `a/b` and `a/b/unsaid`.
+        assert_eq!(record.entries_made(), 4);
+    }
 
     #[test]
     fn a_conflict_waits_for_the_removal_and_a_part_that_was_not_seen_does_not() {

@@ -204,6 +204,12 @@ impl Extras {
         Ok(sorting.finish())
     }
 
+    /// Leaves out of the target's entries what this run has made, at most so many: what may go is judged by those that were
+    /// there when it began.
+    pub fn discount(&mut self, made: u64) {
+        self.total = self.total.saturating_sub(made).max(self.count);
+    }
+
     /// Whether there is anything.
     pub fn is_empty(&self) -> bool {
         self.count == 0

@@ -50,6 +50,25 @@ fn nothing_goes_without_consent_or_beyond_the_limit() {
     assert_nothing_to_do(&tree, &bench.module("t"));
 }
 
+/// What the run has brought over itself is no part of the target that is to be protected.
+#[test]
+fn more_than_half_of_what_was_there_stays_whatever_comes() {
+    let bench = Bench::new();
+    let source = bench.path("source");
+    fs::create_dir_all(source.join("new/deep")).unwrap();
+    for number in 0..20 {
+        fs::write(source.join(format!("new/deep/{number}")), "x").unwrap();
+    }
+    let target = bench.module("t");
+    fs::create_dir(&target).unwrap();
+    for name in ["one", "two", "three"] {
+        fs::write(target.join(name), name).unwrap();
+    }
+    let sync = || Copy::sync().options("--delete").arg(contents(&source)).arg(bench.url("m/t"));
+    sync().run_to(6).says(&["3 of the 3 entries at the target would go", "more than half"]);
+    assert!(target.join("one").exists() && target.join("new/deep/19").exists());
+}
+
 #[test]
 fn a_copy_takes_nothing_away_from_the_target() {
     let bench = Bench::new();
