@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::ground::faults::Fault;
 use super::model::{Name, Time};
 use super::select::Selection;
 use super::step::{Step, Verb};
@@ -412,8 +413,10 @@ impl Making<'_> {
         self.failed += self.making_way.iter().filter(|path| stays(path)).count();
         self.making_way.retain(|path| !stays(path));
         let (count, total) = (gone.len(), self.target.len().saturating_sub(1));
+        // Where both ends were lost nobody knows what they had made, and as little counts as had been seen by then.
+        let may_be_unknown = self.step.fault.as_ref().is_some_and(Fault::may_lose_both_ends);
         let limit_holds = self.step.all_may_go
-            || count * 2 <= total.saturating_sub(2)
+            || count * 2 <= total.saturating_sub(2) && !(may_be_unknown && refused)
             // Whether the root counts, and what is in the way: not promised.
             || count * 2 <= total + 2 && !refused;
         // What comes in the place of a directory comes after the removal, and may fail then.

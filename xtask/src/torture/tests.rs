@@ -4,6 +4,8 @@ use std::path::Path;
 
 use super::check::{self, Proof, Violation};
 use super::generate::{self, Limits};
+use super::ground::faults::{Fault, Process, Trigger};
+use super::ground::hosts::Host;
 use super::history::{self, Event, History};
 use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
 use super::place::{self, Setting};
@@ -173,6 +175,31 @@ fn sync_removes_what_rules_do_not_protect() {
     assert!(!has(&step, 0, b"b") && has(&step, 0, b"a"));
     step.rules.push(Rule { include: false, pattern: Pattern::Suffix(".tmp".to_owned()) });
     assert!(has(&step, 0, b"c.tmp") && !has(&step, 0, b"b"));
+}
+
+#[test]
+fn half_of_the_target_may_go_and_more_only_with_leave() {
+    let folder = Folder::new("half");
+    let source = snapshot(&folder, "source", vec![file(b"a", 5), file(b"new", 5), file(b"newer", 5)]);
+    let kept = |count: u8| (0..count).map(|number| file(&[b'k', b'0' + number], 5));
+    let few = snapshot(&folder, "few", [file(b"a", 5)].into_iter().chain(kept(6)).collect());
+    let source_of_many = snapshot(&folder, "many-source", kept(6).collect());
+    let many = snapshot(&folder, "many", [file(b"a", 5)].into_iter().chain(kept(6)).collect());
+    let mut step = Step { delete: true, ..Step::plain(Verb::Sync, Shape::Contents) };
+    let allows = |step: &Step, source, target, code| {
+        promise::of(step, source, target, &Abilities::default(), Some(code)).codes.contains(&code)
+    };
+    let host = Host::A;
+    let (ms, when) = (1, Trigger::AfterMs(1));
+    let killed = Fault::Kill { process: Process::Agent(host), when };
+    for (fault, may_not_know) in
+        [(None, false), (Some(killed), false), (Some(Fault::LinkDown { host, ms, when }), true)]
+    {
+        step.fault = fault;
+        assert!(allows(&step, &source, &few, 6) && !allows(&step, &source, &few, 0), "{:?}", step.fault);
+        assert!(allows(&step, &source_of_many, &many, 0), "{:?}", step.fault);
+        assert_eq!(allows(&step, &source_of_many, &many, 6), may_not_know, "{:?}", step.fault);
+    }
 }
 
 #[test]

@@ -156,6 +156,15 @@ impl Fault {
         }
     }
 
+    /// True for those by which both ends of a transfer may be lost at once.
+    #[must_use]
+    pub fn may_lose_both_ends(&self) -> bool {
+        matches!(
+            self,
+            Self::StopFor { .. } | Self::LinkDown { .. } | Self::Kill { process: Process::Ssh, .. }
+        )
+    }
+
     /// A word for counting.
     #[must_use]
     pub fn name(&self) -> &'static str {
