@@ -44,7 +44,8 @@ pub const LIKE_A_DRAFT: &str = ".hakobu.abcdefghijklmnopqrstuvwxyz";
 
 /// Returns true for the name of what a run leaves behind: only [`LIKE_A_DRAFT`] is made otherwise, and what that is renamed to.
 pub fn is_draft(base: &[u8]) -> bool {
-    base.starts_with(b".hakobu.") && base != LIKE_A_DRAFT.as_bytes() && !base.ends_with(b".tampered")
+    let is_ours = [b".tampered".as_slice(), b".meddled"].iter().any(|ending| base.ends_with(ending));
+    base.starts_with(b".hakobu.") && base != LIKE_A_DRAFT.as_bytes() && !is_ours
 }
 
 /// How much a tree may hold.
