@@ -1,5 +1,7 @@
 //! One thing in a tree, as a file system describes it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -115,7 +117,8 @@ pub struct Metadata {
     /// never travels.
     pub missed: bool,
     /// Whether another file may have the number of its inode, and look the same: the file system is one of another program,
-    /// or keeps whole seconds. Only listings of a source say so, and it never travels.
+    /// or keeps whole seconds. Only listings of a source say so, and it never travels: those of a target have told such files
+    /// apart ([`Metadata::tell_apart`]).
     pub uncertain: bool,
 }
 
@@ -162,6 +165,36 @@ impl Metadata {
         self.doubted |= self.kind == Kind::File && since.is_none_or(|since| self.ctime >= since);
     }
 
+    /// Returns a number that stands for all that is said of an inode besides its number, which is the same for all of its names.
+    pub fn said(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (
+            self.kind,
+            self.mode,
+            self.uid,
+            self.gid,
+            self.size_bytes,
+            self.mtime,
+            self.ctime,
+            self.links,
+            self.device,
+        )
+            .hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Puts what is said of it into the number of its inode, where another file may have the same: who compares numbers then
+    /// tells the two apart, as far as anybody can.
+    pub fn tell_apart(&mut self) {
+        if !std::mem::replace(&mut self.uncertain, false) {
+            return;
+        }
+        let said = self.said();
+        if let Some(inode) = &mut self.inode {
+            inode.number ^= said;
+        }
+    }
+
     /// Whether both have the same extended attributes, as far as these could be read.
     pub fn same_extended(&self, other: &Metadata) -> bool {
         crate::extended::are_equal(self.extended, other.extended)
@@ -197,4 +230,26 @@ pub struct Attributes {
     pub gid: u32,
     /// When the content last changed.
     pub mtime: Time,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_share_a_number_are_told_apart_by_what_is_said_of_them() {
+        let inode = Inode { file_system: 1, number: 2 };
+        let one = Metadata { inode: Some(inode), uncertain: true, ..Metadata::new(Kind::File) };
+        let mut other = one;
+        other.ctime.nanoseconds += 1;
+        let told = |mut it: Metadata| {
+            it.tell_apart();
+            assert!(!it.uncertain);
+            it.inode
+        };
+        assert_eq!(told(one), told(one));
+        assert_ne!(told(one), told(other));
+        assert_eq!(told(Metadata { uncertain: false, ..other }), Some(inode));
+        assert_eq!(told(Metadata { inode: None, ..one }), None);
+    }
 }

@@ -5,7 +5,6 @@
 //! the same as for its first name.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
 use super::links::GROUPS_MAX;
@@ -61,7 +60,7 @@ impl Inodes {
         (root, directory, name): (u16, &EntryPath, &[u8]),
         metadata: &Metadata,
     ) -> Named {
-        let said = said(metadata);
+        let said = metadata.said();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State { known, uncertain } = &mut *state;
         let Some(it) = known.get_mut(&inode) else {
@@ -93,42 +92,12 @@ impl Inodes {
     }
 }
 
-/// Returns what tells a file of the target from others there: its number, and where several files may have one number also all
-/// that the listing says of it, the time of its last change among that.
-pub(super) fn identity(metadata: &Metadata) -> Option<Inode> {
-    let inode = metadata.inode?;
-    match metadata.uncertain {
-        true => Some(Inode { number: inode.number ^ said(metadata), ..inode }),
-        false => Some(inode),
-    }
-}
-
-/// What is the same for all names of an inode.
-fn said(it: &Metadata) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (it.kind, it.mode, it.uid, it.gid, it.size_bytes, it.mtime, it.ctime, it.links, it.device)
-        .hash(&mut hasher);
-    hasher.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::entry::Kind;
 
     const INODE: Inode = Inode { file_system: 1, number: 2 };
-
-    #[test]
-    fn files_that_share_a_number_are_told_apart_by_what_is_said_of_them() {
-        let mut one = Metadata { inode: Some(INODE), uncertain: true, ..Metadata::new(Kind::File) };
-        let mut other = one;
-        assert_eq!(identity(&one), identity(&other));
-        other.ctime.nanoseconds += 1;
-        assert_ne!(identity(&one), identity(&other));
-        (one.uncertain, other.uncertain) = (false, false);
-        assert_eq!((identity(&one), identity(&other)), (Some(INODE), Some(INODE)));
-        assert_eq!(identity(&Metadata::new(Kind::File)), None);
-    }
 
     fn file(size_bytes: u64) -> Metadata {
         Metadata { links: 3, size_bytes, inode: Some(INODE), ..Metadata::new(Kind::File) }

@@ -1,7 +1,6 @@
 //! Names of one inode, as a comparison meets them.
 
 use super::*;
-use crate::engine::inodes::identity;
 use crate::engine::links::Entered;
 
 impl Join<'_> {
@@ -27,7 +26,7 @@ impl Join<'_> {
         };
         let (Some(inode), true) = (metadata.inode, takes_part) else { return false };
         let (Ok(path), Ok(_)) = (self.node.target.join(name), self.below.join(name)) else { return false };
-        let there = target.filter(|_| !moves || compared).and_then(identity);
+        let there = target.filter(|_| !moves || compared).and_then(|target| target.inode);
         let follower = || Follower {
             node: self.node.clone(),
             origin: self.origin,

@@ -1,7 +1,6 @@
 //! Entries that are compared: by a run that writes nothing, and before anything is decided where times are not trusted.
 
 use super::*;
-use crate::engine::inodes::identity;
 use crate::engine::links::Entered;
 use crate::event::Different;
 use crate::job::Mode;
@@ -161,7 +160,7 @@ impl Join<'_> {
         let seen = self.shared.setup.job.hard_links && self.shared.able.inodes;
         let takes_part = seen && self.target_name.is_none();
         let Some(inode) = metadata.inode.filter(|_| takes_part) else { return false };
-        let there = identity(target);
+        let there = target.inode;
         let follower = || Follower {
             node: self.node.clone(),
             origin: self.origin,

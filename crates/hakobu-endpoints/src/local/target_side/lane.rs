@@ -8,7 +8,7 @@ use hakobu_core::endpoint::{Begin, Detail, DraftId, DraftKind, TargetOp, TargetO
 use hakobu_core::entry::{Account, Attributes, Metadata};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::extent::UNKNOWN_BYTES;
-use hakobu_core::listing::DirectoryListing;
+use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::losses::Loss;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -226,6 +226,7 @@ impl TargetWork {
         self.shared.grant.check_enter(path)?;
         let marks = &self.shared.marks;
         let mut inspected = inspect(&self.shared.root, path, (&mut self.extended, detail))?;
+        inspected.iter_mut().for_each(Metadata::tell_apart);
         if let (Some(found), true) = (&mut inspected, marks.has_doubts()) {
             let (parent, _) = path.split_last().unwrap_or_default();
             marks.doubts(&parent).into_iter().for_each(|since| found.doubt(since));
@@ -239,6 +240,10 @@ impl TargetWork {
         let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
         shared.marks.learn(&shared.root, &shared.grant, self.lister.met_marks());
         shared.leftovers.add(self.lister.met_drafts());
+        // What travels says nothing of numbers that several files may have.
+        for directory in &mut listed {
+            directory.result.iter_mut().flat_map(Listing::all_metadata_mut).for_each(Metadata::tell_apart);
+        }
         if shared.marks.has_doubts() {
             for directory in &mut listed {
                 let Ok(listing) = &mut directory.result else { continue };
