@@ -119,6 +119,24 @@ impl FileContent<'_> {
     }
 }
 
+fn is_link_text(text: &[u8]) -> bool {
+    !text.is_empty() && text.len() <= PATH_BYTES_MAX && !text.contains(&0)
+}
+
+/// Checks the text of a symbolic link that comes from elsewhere than a file system of this machine.
+///
+/// # Errors
+/// `Unsupported` for a text that no link can have.
+pub fn check_link_text(text: &[u8]) -> Result<()> {
+    if is_link_text(text) {
+        return Ok(());
+    }
+    let words = format!(
+        "a link with a text that none can have: empty, above {PATH_BYTES_MAX} bytes, or with a NUL byte in it"
+    );
+    Err(Error::new(ErrorKind::Unsupported, "reading the link", words))
+}
+
 /// A pack being filled. Its buffer is reused from pack to pack.
 #[derive(Debug, Default)]
 pub struct PackBuilder {
@@ -316,7 +334,7 @@ impl<'a> PackReader<'a> {
         }
         let content = self.take(u32_at(28) as usize)?;
         if tag == TAG_SYMLINK {
-            if content.is_empty() || content.len() > PATH_BYTES_MAX || content.contains(&0) {
+            if !is_link_text(content) {
                 return Err(malformed("a link whose text cannot be one"));
             }
             return Ok(Record::Entry(head, Content::Symlink(content)));

@@ -12,7 +12,7 @@ use hakobu_core::endpoint::{
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::Extent;
 use hakobu_core::handle::{Cursor, SharedFile};
-use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, check_link_text};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, ErrorKind, Result};
@@ -188,7 +188,13 @@ fn entry(store: &dyn Store, directory: &EntryPath, picks: &Picks, pick: &Pick) -
         }
         _ => listed.same_version(now),
     };
-    if is_same { Ok(held) } else { Err(changed("reading").at(place(directory, name))) }
+    if !is_same {
+        return Err(changed("reading").at(place(directory, name)));
+    }
+    if let Content::Symlink(text) = &held.content {
+        check_link_text(text).map_err(|error| error.at(place(directory, name)))?;
+    }
+    Ok(held)
 }
 
 fn digests(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hakobu_core::endpoint::Change;
 use hakobu_core::entry::{Attributes, Time};
+use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Mode, Removal};
 use hakobu_endpoints::memory::MemoryFileSystem;
@@ -71,4 +72,20 @@ fn what_differs_is_found_and_mended() {
     assert!(copy(&source, &target, &removing).failures.is_empty());
     assert!(copy(&source, &target, &contents()).failures.is_empty());
     assert_eq!(view(&*source), view(&*target));
+}
+
+#[test]
+fn a_link_with_a_text_that_none_can_have_fails_by_itself() {
+    let source = tree();
+    let attributes = Attributes { mode: 0o777, uid: 0, gid: 0, mtime: Time::default() };
+    for (name, text) in [("l/nul", &b"a\0b"[..]), ("l/empty", b""), ("l/long", &[b'x'; 5000])] {
+        let content = Content::Symlink(text.into());
+        source.put(&path(name), content, &attributes, &Grant::everything()).unwrap();
+    }
+    let target = Arc::new(MemoryFileSystem::new());
+    let made = copy(&source, &target, &contents());
+    assert!(made.fatal.is_none(), "{:?}", made.fatal);
+    let failed: Vec<_> = made.failures.iter().map(|failure| failure.error.kind).collect();
+    assert_eq!(failed, [ErrorKind::Unsupported; 3]);
+    assert_eq!(view(&*target).len() + 3, view(&*source).len());
 }

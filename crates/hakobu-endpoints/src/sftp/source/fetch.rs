@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hakobu_core::endpoint::{Fetched, Picks};
 use hakobu_core::entry::{Kind, Metadata};
-use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, check_link_text};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -178,9 +178,7 @@ async fn link(site: &Site, whole: &[u8], listed: &Metadata) -> Result<Vec<u8>> {
         _ => return Err(changed(during)),
     }
     let text = text.map_err(|refusal| site.error(during, refusal))?;
-    if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains(&0) {
-        return Err(Error::new(ErrorKind::Protocol, during, "the server told a text that no link can have"));
-    }
+    check_link_text(&text)?;
     Ok(text)
 }
 
