@@ -27,7 +27,7 @@ use super::abilities::Abilities;
 use super::harness::{Harness, Place};
 
 /// The longest that anything in a case may take before it has failed.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The time of the first version of anything.
 const FIRST_VERSION_S: i64 = 1_000_000_000;
 /// The time from one version to the next: more than any step of times.
