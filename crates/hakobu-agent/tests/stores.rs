@@ -159,6 +159,8 @@ fn everything_is_read_and_nothing_kept() {
     let (made, _) = run(&request(place.path().to_str().unwrap(), "null://"));
     assert!(made.summary.fatal.is_none() && made.summary.failures.is_empty(), "{:?}", made.summary);
     assert_eq!(made.summary.counters.source_read_bytes, 3_005_001);
+    let named = run(&request(place.path().to_str().unwrap(), "null://name")).0.summary.fatal.unwrap();
+    assert_eq!(named.kind, ErrorKind::Usage);
     let (nothing, _) = run(&request("null://", &format!("{}/new", place.path().to_str().unwrap())));
     assert!(nothing.summary.fatal.is_none());
 }

@@ -13,7 +13,7 @@ use crate::{memory, null};
 /// `Usage` for a scheme that this build does not have.
 pub fn open(scheme: &str, name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
     match scheme {
-        "null" => Ok(null::open(name)),
+        "null" => null::open(name),
         "memory" => memory::open(name),
         _ => {
             let words = format!("{scheme}:// is not in this build");

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
 use hakobu_core::entry::{Attributes, Kind, Metadata};
@@ -12,6 +11,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::store::{Content, Held, Page, Position, Store, StoreAccess, missing};
 
@@ -19,11 +19,17 @@ use crate::store::{Content, Held, Page, Position, Store, StoreAccess, missing};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullStore;
 
-/// Opens it, whatever it is called.
-#[must_use]
-pub fn open(_name: &[u8]) -> Arc<dyn StoreAccess> {
+/// Opens it. There is one, without a name.
+///
+/// # Errors
+/// `Usage` for a name: `null://directory` is more likely a slip than a path.
+pub fn open(name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
+    if !name.is_empty() {
+        let words = "what keeps nothing has no name; write null:// or null:///path";
+        return Err(Error::new(ErrorKind::Usage, "opening the store", words));
+    }
     let store: Arc<dyn Store> = Arc::new(NullStore);
-    Arc::new(store)
+    Ok(Arc::new(store))
 }
 
 impl Store for NullStore {
@@ -39,6 +45,10 @@ impl Store for NullStore {
             writes_in_place: false,
             ..Capabilities::unlimited()
         }
+    }
+
+    fn keeps(&self) -> bool {
+        false
     }
 
     fn inspect(&self, path: &EntryPath) -> Option<Metadata> {

@@ -62,6 +62,10 @@ impl Store for Below {
         self.store.capabilities()
     }
 
+    fn keeps(&self) -> bool {
+        self.store.keeps()
+    }
+
     fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
         let found = self.store.inspect(&self.whole(path).ok()?);
         found.or_else(|| {

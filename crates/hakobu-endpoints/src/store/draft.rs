@@ -20,6 +20,8 @@ pub(crate) struct Draft {
     tagger: Option<Tagger>,
     /// What it is compared with.
     there: Option<Arc<[u8]>>,
+    /// What is written is kept until it is complete.
+    keeps: bool,
     progress: Mutex<Progress>,
 }
 
@@ -36,7 +38,7 @@ struct Progress {
 }
 
 impl Draft {
-    pub(crate) fn new(begin: &Begin, there: Option<Arc<[u8]>>) -> Result<Self> {
+    pub(crate) fn new(begin: &Begin, there: Option<Arc<[u8]>>, keeps: bool) -> Result<Self> {
         let size_bytes = there.as_ref().map_or(begin.size_bytes, |there| there.len() as u64);
         if size_bytes != UNKNOWN_BYTES && i64::try_from(size_bytes).is_err() {
             return Err(protocol("an impossible size"));
@@ -50,7 +52,8 @@ impl Draft {
             failed: None,
         };
         let tagger = begin.tag_key.map(Tagger::new).transpose()?;
-        Ok(Self { path: begin.path.clone(), kind: begin.kind, tagger, there, progress: Mutex::new(progress) })
+        let (path, kind, progress) = (begin.path.clone(), begin.kind, Mutex::new(progress));
+        Ok(Self { path, kind, tagger, there, keeps, progress })
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -65,7 +68,9 @@ impl Draft {
             progress.failed.get_or_insert(error.clone());
             return Err(error);
         }
-        progress.put(offset, bytes);
+        if self.keeps {
+            progress.put(offset, bytes);
+        }
         Ok(())
     }
 
@@ -118,7 +123,7 @@ impl Draft {
         if progress.taken_bytes != progress.size_bytes {
             return Err(Error::new(ErrorKind::Corrupt, "finishing", "some bytes were never written"));
         }
-        Ok(Some(progress.content()))
+        Ok(Some(if self.keeps { progress.content() } else { Arc::default() }))
     }
 }
 

@@ -49,6 +49,12 @@ pub trait Store: Send + Sync + 'static {
     /// Returns what it can do.
     fn capabilities(&self) -> Capabilities;
 
+    /// Returns false if content that is put into it is gone. Then the content of large files is not held until they are whole,
+    /// and they are put with none.
+    fn keeps(&self) -> bool {
+        true
+    }
+
     /// Returns the description of an entry; nothing if there is no such entry.
     fn inspect(&self, path: &EntryPath) -> Option<Metadata>;
 

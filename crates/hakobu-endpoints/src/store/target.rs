@@ -212,7 +212,7 @@ impl Shared {
             },
             _ => return Err(unsupported("files are replaced, and never changed")),
         };
-        self.drafts.add(id, Draft::new(begin, there)?)?;
+        self.drafts.add(id, Draft::new(begin, there, self.store.keeps())?)?;
         Ok(TargetOutcome::Done)
     }
 
