@@ -14,8 +14,8 @@ use crate::path::lossy;
 const PASSWORD: &str =
     "a password is not taken on the command line: leave it out, and see --password-file, or let ssh ask";
 
-/// Schemes of stores that this machine reaches by itself: `scheme://name/path`.
-const STORE_SCHEMES: [&str; 2] = ["memory", "null"];
+/// Schemes of stores that this machine reaches by itself: `scheme://name/path`. Each has its line in `hakobu_endpoints::open`.
+pub const STORE_SCHEMES: [&str; 2] = ["memory", "null"];
 
 /// Schemes that are understood but served by a later version.
 const LATER_SCHEMES: [&str; 6] = ["hakobu", "nfs", "smb", "s3", "az", "gs"];

@@ -1,4 +1,5 @@
-//! From what a location names to a store: one line for each scheme.
+//! From what a location names to a store: one line for each of the schemes that locations may have
+//! ([`STORE_SCHEMES`](hakobu_core::location::STORE_SCHEMES)).
 
 use std::sync::Arc;
 
@@ -19,5 +20,21 @@ pub fn open(scheme: &str, name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
             let words = format!("{scheme}:// is not in this build");
             Err(Error::new(ErrorKind::Usage, "opening the store", words))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::location::STORE_SCHEMES;
+
+    use super::*;
+
+    #[test]
+    fn every_scheme_has_its_line() {
+        for scheme in STORE_SCHEMES {
+            let refused = open(scheme, b"").err().map(|error| error.detail).unwrap_or_default();
+            assert!(!refused.contains("is not in this build"), "{scheme}: {refused}");
+        }
+        assert!(open("another", b"").is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::MemoryObjectStore;
-use crate::store::{Store, StoreAccess};
+use crate::store::{StoreAccess, access};
 
 /// The object stores of this process, by their names.
 static STORES: Mutex<BTreeMap<Vec<u8>, Arc<MemoryObjectStore>>> = Mutex::new(BTreeMap::new());
@@ -25,6 +25,6 @@ pub fn open(name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
     let stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
     let missing =
         || Error::new(ErrorKind::Usage, "opening the store", "there are stores in memory in tests alone");
-    let store: Arc<dyn Store> = Arc::<MemoryObjectStore>::clone(stores.get(name).ok_or_else(missing)?);
-    Ok(Arc::new(store))
+    let store = Arc::clone(stores.get(name).ok_or_else(missing)?);
+    Ok(access(store))
 }

@@ -13,7 +13,7 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use crate::store::{Content, Held, Page, Position, Store, StoreAccess, missing};
+use crate::store::{Content, Held, Page, Position, Store, StoreAccess, access, missing};
 
 /// A store that holds nothing, whatever it is given.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,8 +28,7 @@ pub fn open(name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
         let words = "what keeps nothing has no name; write null:// or null:///path";
         return Err(Error::new(ErrorKind::Usage, "opening the store", words));
     }
-    let store: Arc<dyn Store> = Arc::new(NullStore);
-    Ok(Arc::new(store))
+    Ok(access(Arc::new(NullStore)))
 }
 
 impl Store for NullStore {

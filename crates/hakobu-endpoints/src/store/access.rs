@@ -35,6 +35,11 @@ pub trait StoreAccess: Send + Sync {
     fn target(&self, root: &EntryPath, grant: &Grant) -> Result<Box<dyn TargetEndpoint>>;
 }
 
+/// Returns a store as one that this machine reaches.
+pub fn access(store: Arc<dyn Store>) -> Arc<dyn StoreAccess> {
+    Arc::new(store)
+}
+
 impl StoreAccess for Arc<dyn Store> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()

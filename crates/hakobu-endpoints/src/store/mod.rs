@@ -12,7 +12,7 @@ mod source;
 mod store_trait;
 mod target;
 
-pub use access::StoreAccess;
+pub use access::{StoreAccess, access};
 pub use below::Below;
 pub use source::StoreSource;
 pub use store_trait::{Content, Held, Page, Position, Store};

@@ -44,7 +44,8 @@ pub struct Page {
     pub next: Option<Position>,
 }
 
-/// A place that holds entries.
+/// A place that holds entries. They are put whole: a large file is held in memory until all of it is there, so what has to take
+/// any file has lanes of its own.
 pub trait Store: Send + Sync + 'static {
     /// Returns what it can do.
     fn capabilities(&self) -> Capabilities;
@@ -58,7 +59,8 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the description of an entry; nothing if there is no such entry.
     fn inspect(&self, path: &EntryPath) -> Option<Metadata>;
 
-    /// Returns the entries of a directory behind `after`, at most `most`.
+    /// Returns the entries of a directory behind `after`, at most `most`. The root is a directory whatever is in the store; without
+    /// directories ([`Capabilities::directories`]) what nothing is in is missing.
     ///
     /// # Errors
     /// `NotFound`, or `Conflict` where the path leads to something else.
