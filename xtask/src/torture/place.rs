@@ -263,8 +263,8 @@ impl Setting {
         };
         let mut able = self.way.limit(able);
         if Self::lies(&self.source).no_xattrs {
-            // What a source cannot have is left as it is.
-            (able.user_xattrs, able.trusted_xattrs, able.acls) = (false, false, false);
+            // What a source cannot have is left as it is, but for access lists: they would give other rights than its modes say.
+            (able.user_xattrs, able.trusted_xattrs) = (false, false);
         }
         // Coming from an SFTP server each name is a file of its own, whatever its number.
         if self.way != Way::PullSftp {
