@@ -157,12 +157,28 @@ fn all_of_it_travels_where_that_is_asked_for() {
     ran.says(&["--in-place", "hakobu sync"]);
 }
 
-/// The old file lies on a disk that reads slowly, while the way carries a hundred times as much.
+/// A machine that is busy just then answers as late as one far away, and comparing is the right choice: so there are three
+/// attempts.
 #[test]
 fn a_file_whose_comparison_is_waited_for_is_sent_as_it_is() {
     if no_root() {
         return;
     }
+    let choice = "why: large: all of the rest: comparing goes at";
+    let mut ran = sync_beside_a_slow_disk();
+    for _ in 0..2 {
+        if !ran.err.contains(choice) {
+            ran = sync_beside_a_slow_disk();
+        }
+    }
+    ran.says(&[choice, "sending at"]);
+    let read = ran.report["bytes"]["target_read"].as_u64().unwrap();
+    assert!((32 * MIB..200 * MIB).contains(&read), "{:#}", ran.report);
+}
+
+/// Synchronises a file of which one page differs. The old file lies on a disk that reads slowly, while the way carries a hundred
+/// times as much.
+fn sync_beside_a_slow_disk() -> Ran {
     let (place, host) = (place(), Host::up());
     let (source, mounted) = (place.path().join("source"), place.path().join("mounted"));
     fs::create_dir(&source).unwrap();
@@ -186,10 +202,8 @@ fn a_file_whose_comparison_is_waited_for_is_sent_as_it_is() {
     let copy = Copy::verb(throttle.command(HAKOBU), "sync").to(&host).options("--why");
     let ran = copy.arg(contents(host.at(&source))).arg(&target).run_to(0);
     drop(throttle);
-    ran.says(&["why: large: all of the rest: comparing goes at", "sending at"]);
-    let read = ran.report["bytes"]["target_read"].as_u64().unwrap();
-    assert!((32 * MIB..200 * MIB).contains(&read), "{:#}", ran.report);
     assert_same(&source, &target);
+    ran
 }
 
 #[test]
