@@ -78,6 +78,8 @@ pub struct Capabilities {
     pub confines: bool,
     /// How many lanes do any good, where that is known beforehand.
     pub concurrency: Option<Concurrency>,
+    /// How many pieces of a file a lane should have under way at a time: 1 where each is there at once.
+    pub reads_at_once: u16,
     /// How long the file server takes for one answer while nothing else is asked of it, in nanoseconds, where it is on
     /// a file system that is mounted over a network.
     pub answer_ns: Option<u64>,
@@ -122,6 +124,7 @@ impl Capabilities {
             compresses: true,
             confines: true,
             concurrency: None,
+            reads_at_once: 1,
             answer_ns: None,
         }
     }

@@ -187,6 +187,11 @@ impl LargeFile {
         self.next.load(Ordering::Relaxed) < self.chunks()
     }
 
+    /// How many chunks have not been taken.
+    pub fn chunks_left(&self) -> u64 {
+        self.chunks().saturating_sub(self.next.load(Ordering::Relaxed))
+    }
+
     /// How many bytes the chunks have that have not been taken.
     pub fn bytes_left(&self) -> u64 {
         self.size_bytes().saturating_sub(self.next.load(Ordering::Relaxed).saturating_mul(CHUNK_BYTES))

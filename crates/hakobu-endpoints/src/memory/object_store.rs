@@ -107,6 +107,7 @@ impl Store for MemoryObjectStore {
             reads_medium: false,
             tells_room: false,
             compresses: false,
+            reads_at_once: 4,
             ..Capabilities::posix(false)
         }
     }

@@ -8,6 +8,8 @@ use super::server::Abilities;
 
 /// Each lane has an ssh process here and a server process there.
 const CONCURRENCY: Concurrency = Concurrency { near_max: 4, far_max: 10, processes: true };
+/// As many pieces as OpenSSH's window of 2 MiB has room for, and as much again on its way to it.
+const READS_AT_ONCE: u16 = 16;
 
 impl Abilities {
     /// Returns what any place on this server can do at best. `owners`: whether the account may set owners.
@@ -33,6 +35,7 @@ impl Abilities {
             compresses: false,
             confines: false,
             concurrency: Some(CONCURRENCY),
+            reads_at_once: READS_AT_ONCE,
             ..Capabilities::posix(owners)
         }
     }

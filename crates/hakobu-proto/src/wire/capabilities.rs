@@ -41,6 +41,7 @@ mirror! {
         modes: bool,
         directories: bool,
         keeps_times: bool,
+        reads_at_once: u16,
     }
 }
 

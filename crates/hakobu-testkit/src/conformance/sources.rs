@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hakobu_core::Result;
 use hakobu_core::content::content_sum;
 use hakobu_core::endpoint::{
-    Detail, Fetched, Pick, Picks, PieceBuffer, SourceFile, SourceLane, SourceOp, SourceOutcome,
+    Detail, Fetched, Pick, Picks, PieceBuffer, SourceFile, SourceLane, SourceOp, SourceOutcome, Wait,
 };
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk};
@@ -25,6 +25,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("the portions of a directory are all of it", portions),
     Case::new("a pack of one entry may have another name", renamed),
     Case::new("pieces of a big file are read as they are", pieces),
+    Case::new("pieces of several files may be read at a time", at_a_time),
     Case::new("the names of one file are no loss", further_names).needs(&[Requirement::HardLinks]),
     Case::new("holes and extended attributes go along with files", extended)
         .needs(&[Requirement::UserAttributes, Requirement::Inodes]),
@@ -215,6 +216,49 @@ fn pieces(bench: &Bench<'_>) {
     }
     confirm(&mut *lane, &file).unwrap();
     assert!(read(&mut *lane, &file, bytes.len() as u64 - 1, 2).unwrap_err().is_source_change());
+}
+
+fn at_a_time(bench: &Bench<'_>) {
+    const COUNT: u64 = 6;
+    let bytes = content(COUNT * PIECE_BYTES);
+    let turned: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
+    let mut preparing = writer(bench);
+    preparing.file("one", &bytes);
+    preparing.file("other", &turned);
+    drop(preparing);
+    let source = bench.source();
+    let mut lane = lane(&*source);
+    let files = ["one", "other", "one"].map(|name| file(&mut *lane, name));
+    let gone =
+        Arc::new(SourceFile { path: path("gone"), root: 0, metadata: files[0].metadata, tolerant: false });
+    // The tickets tell which piece of which file.
+    let asked: Vec<u64> =
+        (0..4 * COUNT).map(|number| number % 4 * COUNT + (number / 4 * 5) % COUNT).collect();
+    for ticket in asked.iter().copied() {
+        let file = files.get((ticket / COUNT) as usize).unwrap_or(&gone);
+        let extent = Extent { offset: ticket % COUNT * PIECE_BYTES, length: PIECE_BYTES };
+        let buffer = PieceBuffer::default();
+        assert!(lane.submit(ticket, SourceOp::Read { file: Arc::clone(file), extent, buffer }).is_ok());
+    }
+    lane.flush();
+    let mut answered = Vec::new();
+    for _ in &asked {
+        let completion = lane.reap(Wait::For(PATIENCE)).expect("an answer for each");
+        answered.push(completion.ticket);
+        let (file, at) = (completion.ticket / COUNT, completion.ticket % COUNT * PIECE_BYTES);
+        match completion.result {
+            Err(error) => assert!(file == 3 && error.is_source_change(), "{error}"),
+            Ok(SourceOutcome::Read(buffer)) => {
+                let expected = if file == 1 { &turned } else { &bytes };
+                let expected = &expected[at as usize..(at + PIECE_BYTES) as usize];
+                assert!(file < 3 && buffer.filled() == expected, "piece {}", completion.ticket);
+            }
+            Ok(other) => panic!("not the answer to a read: {other:?}"),
+        }
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, (0..4 * COUNT).collect::<Vec<_>>());
+    confirm(&mut *lane, &files[0]).unwrap();
 }
 
 fn further_names(bench: &Bench<'_>) {

@@ -196,7 +196,7 @@ impl Worker<'_> {
         }
         if !self.shared.ask.miss.is_empty() {
             let ask = self.shared.ask_losses();
-            super::directories::examine(self.shared, &mut *self.source, (source.root, &source.path), ask)
+            super::directories::examine(self.shared, &mut self.source, (source.root, &source.path), ask)
                 .map_err(at_source)?;
         }
         let different = self.shared.attributes_that_differ(&source.metadata, there);

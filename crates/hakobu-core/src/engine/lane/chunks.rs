@@ -1,6 +1,6 @@
 //! Chunks of big files: read, hashed, and handed to the target. Zeros never travel.
 
-use super::delta::Compared;
+use super::delta::{Compared, given_up};
 use super::*;
 use crate::zeros::{ZEROS, is_zero};
 
@@ -68,19 +68,33 @@ impl Worker<'_> {
                 Compared::Some => {}
             }
         }
-        while let Some(extent) = self.next_chunk(file)? {
-            if let Err(error) = self.chunk(file, extent, None) {
+        let mut next = self.next_chunk(file)?;
+        while let Some(chunk) = next {
+            let following = self.take_following(file);
+            if file.has_failed() {
+                self.fail_file(file, given_up(), 1)?;
+            } else if let Err(error) = self.chunk(file, Reading { chunk, following }, None) {
                 if error.is_fatal() {
                     return Err(error);
                 }
                 self.fail_file(file, at_source(error), 1)?;
             }
             // Others take the chunks that a lane leaves which is to rest.
-            if !self.go_on()? || !self.shared.gate.lets(self.index) {
+            if !self.go_on()? || following.is_none() && !self.shared.gate.lets(self.index) {
                 return Ok(());
             }
+            next = following.map_or_else(|| self.next_chunk(file), |following| Ok(Some(following)))?;
         }
         Ok(())
+    }
+
+    /// Takes the chunk behind the one that is about to be moved, so that it can be read ahead: not where others would lack it.
+    fn take_following(&self, file: &LargeFile) -> Option<Extent> {
+        let takes = self.source.reads_ahead()
+            && !file.is_open_ended()
+            && file.chunks_left() > file.lanes() as u64
+            && self.shared.gate.lets(self.index);
+        if takes { file.take_chunk() } else { None }
     }
 
     /// The next chunk for this lane: of a stream, what has just been read of it.
@@ -146,7 +160,7 @@ impl Worker<'_> {
             file.target, extent.length, extent.offset
         );
         self.shared.setup.observer.event(Event::Notice { words });
-        match self.chunk(file, extent, Some(earlier)) {
+        match self.chunk(file, Reading::only(extent), Some(earlier)) {
             Err(error) if !error.is_fatal() => self.fail_file(file, at_source(error), 1),
             other => other,
         }
@@ -155,19 +169,20 @@ impl Worker<'_> {
     pub(super) fn chunk(
         &mut self,
         file: &Arc<LargeFile>,
-        extent: Extent,
+        reading: Reading,
         earlier: Option<(u8, Digest)>,
     ) -> Result<()> {
         if file.is_only_hashed() {
-            return self.hash_chunk(file, extent);
+            return self.hash_chunk(file, reading);
         }
+        let extent = reading.chunk;
         let mut values = Values::new();
         let (mut zeros, mut unreadable) = (None, false);
         let attempt = earlier.map_or(0, |(attempt, _)| attempt);
         let mut pending = Chunk { file, extent, written_bytes: 0, attempt, completes: file.completes() };
         for piece in extent.pieces() {
             self.rest_within()?;
-            let (content, end) = self.read_piece(file, piece)?;
+            let (content, end) = self.read_piece(file, piece, reading)?;
             if piece.offset == extent.offset && end >= extent.end() && self.skip_hole(&pending, end)? {
                 return Ok(());
             }
@@ -205,8 +220,13 @@ impl Worker<'_> {
 
     /// Reads one piece. With it comes where the hole ends that it lies in, 0 if in none, and
     /// [`UNREADABLE`] if some of it could not be read, which has been recorded.
-    pub(super) fn read_piece(&mut self, file: &Arc<LargeFile>, piece: Extent) -> Result<(Piece, u64)> {
-        let (content, end, unreadable) = self.read_quietly(&file.source, piece)?;
+    pub(super) fn read_piece(
+        &mut self,
+        file: &Arc<LargeFile>,
+        piece: Extent,
+        reading: Reading,
+    ) -> Result<(Piece, u64)> {
+        let (content, end, unreadable) = self.read_quietly(&file.source, piece, reading)?;
         if unreadable.is_empty() {
             return Ok((content, end));
         }
@@ -219,11 +239,10 @@ impl Worker<'_> {
         &mut self,
         source: &Arc<SourceFile>,
         piece: Extent,
+        reading: Reading,
     ) -> Result<(Piece, u64, Vec<Extent>)> {
-        let buffer = self.target.piece_buffer();
         self.enter(Stage::Read);
-        let read = SourceOp::Read { file: source.clone(), extent: piece, buffer };
-        let outcome = self.ask_source(read)?;
+        let outcome = self.read_source(source, piece, reading)?;
         self.leave(Stage::Read);
         let (buffer, unreadable) = match outcome {
             SourceOutcome::Read(buffer) => (buffer, Vec::new()),

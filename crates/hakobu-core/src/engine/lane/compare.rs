@@ -156,7 +156,7 @@ impl Worker<'_> {
             return Ok(());
         }
         let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
-        let extended = match super::directories::examine(self.shared, &mut *self.source, (root, &path), ask) {
+        let extended = match super::directories::examine(self.shared, &mut self.source, (root, &path), ask) {
             Ok(extended) => extended,
             Err(error) if error.is_fatal() => return Err(error),
             Err(error) => {

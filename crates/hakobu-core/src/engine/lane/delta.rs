@@ -98,7 +98,9 @@ impl Worker<'_> {
             let compared = match told {
                 _ if file.has_failed() => Err(given_up()),
                 Ok(TargetOutcome::Signed(theirs)) => {
-                    self.compare(file, extent, &theirs, &mut held).map_err(at_source)
+                    let following = ahead.front().map(|(following, _)| *following);
+                    let reading = Reading { chunk: extent, following };
+                    self.compare(file, reading, &theirs, &mut held).map_err(at_source)
                 }
                 Ok(_) => return Err(unexpected()),
                 Err(error) => Err(at_target(error, &file.target)),
@@ -166,10 +168,11 @@ impl Worker<'_> {
     fn compare(
         &mut self,
         file: &Arc<LargeFile>,
-        extent: Extent,
+        reading: Reading,
         theirs: &[Digest],
         held: &mut VecDeque<Held>,
     ) -> Result<()> {
+        let extent = reading.chunk;
         if theirs.len() as u64 != extent.length.div_ceil(PIECE_BYTES) {
             return Err(unexpected());
         }
@@ -179,7 +182,7 @@ impl Worker<'_> {
         let mut chunk = Chunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
         let (mut pieces, mut left) = (Vec::new(), 0u16);
         for (index, (piece, theirs)) in extent.pieces().zip(theirs).enumerate() {
-            let (content, end) = self.read_piece(file, piece)?;
+            let (content, end) = self.read_piece(file, piece, reading)?;
             unreadable |= end == UNREADABLE;
             let (value, tags) = self.value(file, piece, &content)?;
             self.leave(Stage::Hash);

@@ -89,7 +89,7 @@ impl Worker<'_> {
     fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
         let Some(origin) = node.first() else { return Ok(true) };
         let ask = self.shared.ask_losses();
-        match examine(self.shared, &mut *self.source, (origin.root, &origin.path), ask) {
+        match examine(self.shared, &mut self.source, (origin.root, &origin.path), ask) {
             Ok(_) => Ok(true),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
@@ -377,7 +377,7 @@ impl Worker<'_> {
         self.enter(Stage::Scan);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);
-            let (shared, source) = (self.shared, &mut *self.source);
+            let (shared, source) = (self.shared, &mut self.source);
             let mut examine =
                 |root: u16, path: &EntryPath, ask: ExtendedAsk| examine(shared, source, (root, path), ask);
             Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
@@ -464,7 +464,7 @@ impl Worker<'_> {
             return Ok(Ok(None));
         };
         let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
-        match examine(self.shared, &mut *self.source, (origin.root, &origin.path), ask) {
+        match examine(self.shared, &mut self.source, (origin.root, &origin.path), ask) {
             Ok(extended) => Ok(Ok(extended)),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
@@ -483,11 +483,11 @@ struct NotRead;
 /// Asks for extended attributes of an entry, and counts those that are lost; fails if they must not be.
 pub(super) fn examine(
     shared: &Shared<'_>,
-    source: &mut dyn SourceLane,
+    source: &mut Source,
     (root, path): (u16, &EntryPath),
     which: ExtendedAsk,
 ) -> Result<Option<Extended>> {
-    match ask(source, SourceOp::Extended { root, path: path.clone(), ask: which })? {
+    match source.ask(SourceOp::Extended { root, path: path.clone(), ask: which })? {
         SourceOutcome::Extended { extended, losses } => {
             shared.record.losses(losses);
             Ok(extended)

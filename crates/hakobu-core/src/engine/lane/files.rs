@@ -189,7 +189,7 @@ impl Worker<'_> {
             }
             let mut values = Vec::with_capacity(PIECES_PER_CHUNK as usize);
             for piece in extent.pieces() {
-                let Some(buffer) = self.sample(file, piece)? else { break };
+                let Some(buffer) = self.sample(file, piece, Reading::only(*extent))? else { break };
                 values.push(piece_value(file.size_bytes(), piece.offset, buffer.bytes()));
                 self.recycle(buffer);
             }
@@ -205,8 +205,8 @@ impl Worker<'_> {
 
     /// Reads a piece that an earlier run has brought over. `None`: it cannot be read any more, as
     /// happens to disks that are about to die, and says nothing about the rest.
-    fn sample(&mut self, file: &Arc<LargeFile>, piece: Extent) -> Result<Option<Piece>> {
-        match self.read_quietly(&file.source, piece) {
+    fn sample(&mut self, file: &Arc<LargeFile>, piece: Extent, reading: Reading) -> Result<Option<Piece>> {
+        match self.read_quietly(&file.source, piece, reading) {
             Ok((content, _, unreadable)) if unreadable.is_empty() => Ok(Some(content)),
             Ok((content, ..)) => {
                 self.recycle(content);

@@ -38,10 +38,11 @@ impl Worker<'_> {
     }
 
     /// Takes the value of one chunk of a big file.
-    pub(super) fn hash_chunk(&mut self, file: &Arc<LargeFile>, extent: Extent) -> Result<()> {
+    pub(super) fn hash_chunk(&mut self, file: &Arc<LargeFile>, reading: Reading) -> Result<()> {
+        let extent = reading.chunk;
         let mut values = Values::new();
         for piece in extent.pieces() {
-            let (content, _) = self.read_piece(file, piece)?;
+            let (content, _) = self.read_piece(file, piece, reading)?;
             values.push(piece_value(file.size_bytes(), piece.offset, content.bytes()));
             self.leave(Stage::Hash);
             self.recycle(content);

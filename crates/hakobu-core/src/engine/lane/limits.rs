@@ -140,17 +140,50 @@ impl Worker<'_> {
         let reads = reads(&operation);
         self.counters.source_reads.add(reads);
         self.counters.source_requests.add(source_requests(&operation, reads));
-        let times = reads > 0 && self.shared.pacer.times_reads();
-        let began_ns = if times { self.shared.setup.clock.now_ns() } else { 0 };
-        let outcome = ask(&mut *self.source, operation);
-        let took_ns = if times { self.shared.setup.clock.now_ns().saturating_sub(began_ns) } else { 0 };
-        if let Some(each_ns) = took_ns.checked_div(reads).filter(|_| times) {
-            self.shared.pacer.read_took(each_ns, reads);
-        }
+        let outcome = self.timed(reads, |source| source.ask(operation));
         match &outcome {
             Ok(SourceOutcome::Listed(listings)) => self.owe_listed(Paced::Source, listings),
             Ok(SourceOutcome::Portion(listing, _)) => self.owe(Paced::Source, listing.len() as u64),
             _ => {}
+        }
+        outcome
+    }
+
+    /// Reads one piece. Where that does any good, those behind it are asked for as well, each in its turn; how long it took is
+    /// how long it was waited for.
+    pub(super) fn read_source(
+        &mut self,
+        file: &Arc<SourceFile>,
+        piece: Extent,
+        reading: Reading,
+    ) -> Result<SourceOutcome> {
+        if !self.source.reads_ahead() {
+            let buffer = self.target.piece_buffer();
+            return self.ask_source(SourceOp::Read { file: Arc::clone(file), extent: piece, buffer });
+        }
+        self.source.turn_to(file, piece, |buffer| self.target.recycle(buffer))?;
+        while let Some(next) = self.source.next_read(piece, reading) {
+            self.hold(Paced::Source, 1)?;
+            self.counters.source_reads.add(1);
+            self.counters.source_requests.add(REQUESTS_PER_OPERATION);
+            let buffer = self.target.piece_buffer();
+            self.source.read(next, buffer)?;
+        }
+        self.timed(1, Source::take_read)
+    }
+
+    /// Waits for the source, and takes note of how long that took where something is read.
+    fn timed(
+        &mut self,
+        reads: u64,
+        wait: impl FnOnce(&mut Source) -> Result<SourceOutcome>,
+    ) -> Result<SourceOutcome> {
+        let times = reads > 0 && self.shared.pacer.times_reads();
+        let began_ns = if times { self.shared.setup.clock.now_ns() } else { 0 };
+        let outcome = wait(&mut self.source);
+        let took_ns = if times { self.shared.setup.clock.now_ns().saturating_sub(began_ns) } else { 0 };
+        if let Some(each_ns) = took_ns.checked_div(reads).filter(|_| times) {
+            self.shared.pacer.read_took(each_ns, reads);
         }
         outcome
     }

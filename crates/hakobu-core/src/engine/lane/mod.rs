@@ -15,6 +15,7 @@ mod limits;
 mod moved;
 mod packs;
 mod same_inode;
+mod source;
 mod sparse;
 mod whole;
 
@@ -48,6 +49,7 @@ use crate::listing::{DirectoryListing, Listing};
 use crate::losses::{Loss, LossKind};
 use crate::path::EntryPath;
 use crate::tag::{PieceTags, Tagger};
+use source::{Reading, Source};
 
 /// So many operations may be under way before the lane waits for answers.
 const UNDER_WAY_MAX: usize = 192;
@@ -130,7 +132,7 @@ enum Pending {
 pub(super) struct Worker<'a> {
     shared: &'a Shared<'a>,
     index: usize,
-    source: Box<dyn SourceLane>,
+    source: Source,
     target: Box<dyn TargetLane>,
     counters: &'a LaneCounters,
     under_way: HashMap<Ticket, Pending>,
@@ -163,6 +165,7 @@ impl<'a> Worker<'a> {
         let now_ns = shared.setup.clock.now_ns();
         shared.record.lane_opened(now_ns);
         let able = shared.setup.target.capabilities();
+        let source = Source::new(source, shared.setup.source.capabilities().reads_at_once);
         Self {
             shared,
             index,
@@ -430,22 +433,6 @@ impl<'a> Worker<'a> {
         if let Some(choice) = self.shared.record.compressed(compressed, self.times_ns) {
             let (choice, reason) = choice.words();
             self.shared.setup.observer.event(Event::Decision { choice, reason });
-        }
-    }
-}
-
-fn ask(lane: &mut dyn SourceLane, operation: SourceOp) -> Result<SourceOutcome> {
-    if lane.submit(0, operation).is_err() {
-        return Err(unexpected());
-    }
-    lane.flush();
-    loop {
-        match lane.reap(Wait::Forever) {
-            Some(completion) if completion.ticket == 0 => return completion.result,
-            // The lane itself failed: no answer will come.
-            Some(Completion { result: Err(error), .. }) if error.is_fatal() => return Err(error),
-            Some(_) => {}
-            None => return Err(unexpected()),
         }
     }
 }

@@ -52,7 +52,7 @@ impl Worker<'_> {
         while let Some(chunk) = file.moves.take().or_else(|| file.take_chunk().map(PutOff::untouched)) {
             let done = match table.filter(|_| file.moves.pay()) {
                 _ if file.has_failed() => Err(given_up()),
-                None if !chunk.compared => self.chunk(file, chunk.extent, None),
+                None if !chunk.compared => self.chunk(file, Reading::only(chunk.extent), None),
                 table => self.put_together(file, chunk, table, &mut search),
             };
             self.unless_fatal(file, done.map_err(at_source))?;
@@ -174,14 +174,15 @@ impl Worker<'_> {
         search.zeros = 0;
         self.read_around(file, Extent { offset: begin, length: chunk.offset - begin }, search)?;
         let (mut values, mut unreadable) = (Values::new(), false);
+        let reading = Reading::only(chunk);
         for (index, piece) in chunk.pieces().enumerate() {
             let (content, hole_end) = match compared {
                 // What cannot be read was told then.
                 true => {
-                    let (content, hole_end, missing) = self.read_quietly(&file.source, piece)?;
+                    let (content, hole_end, missing) = self.read_quietly(&file.source, piece, reading)?;
                     (content, if missing.is_empty() { hole_end } else { UNREADABLE })
                 }
-                false => self.read_piece(file, piece)?,
+                false => self.read_piece(file, piece, reading)?,
             };
             unreadable |= hole_end == UNREADABLE;
             values.push(self.value(file, piece, &content)?.0);
@@ -201,7 +202,7 @@ impl Worker<'_> {
         let mut offset = range.offset;
         while offset < range.end() {
             let part = Extent { offset, length: PIECE_BYTES.min(range.end() - offset) };
-            let (content, ..) = self.read_quietly(&file.source, part)?;
+            let (content, ..) = self.read_quietly(&file.source, part, Reading::only(part))?;
             search.window.extend_from_slice(content.bytes());
             self.recycle(content);
             offset += part.length;

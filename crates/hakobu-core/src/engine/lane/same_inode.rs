@@ -91,8 +91,9 @@ impl Worker<'_> {
         let path = directory.join(name)?;
         let source = Arc::new(SourceFile { root: *root, path, metadata: *metadata, tolerant: false });
         let mut forest = Forest::new(size_bytes);
-        for (index, piece) in (Extent { offset: 0, length: size_bytes }).pieces().enumerate() {
-            let (content, _, unreadable) = self.read_quietly(&source, piece)?;
+        let all = Extent { offset: 0, length: size_bytes };
+        for (index, piece) in all.pieces().enumerate() {
+            let (content, _, unreadable) = self.read_quietly(&source, piece, Reading::only(all))?;
             let value = piece_value(size_bytes, piece.offset, content.bytes());
             self.recycle(content);
             if !unreadable.is_empty() {

@@ -48,7 +48,7 @@ impl Worker<'_> {
         let (began_ns, mut bytes) = (clock.now_ns(), 0);
         for _ in 0..Whole::chunks_to_try(file.chunks()) {
             let Some(extent) = file.take_chunk() else { break };
-            let done = self.chunk(file, extent, None);
+            let done = self.chunk(file, Reading::only(extent), None);
             self.unless_fatal(file, done.map_err(at_source))?;
             bytes += extent.length;
             // Nobody looked whether it is, and it was written.

@@ -1,6 +1,6 @@
 //! One lane of a source: the course of each operation.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Picks, PieceBuffer, SourceFile, SourceOp, SourceOutcome};
@@ -11,7 +11,7 @@ use hakobu_core::tag::{TagKey, Tagger};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::fetch::fetch;
-use super::large::LargeReader;
+use super::large::OneOpen;
 use crate::common::time_steps::TimeSteps;
 use crate::local::fault::{changed, place};
 use crate::local::positioned::wrong_size;
@@ -23,10 +23,9 @@ use crate::sftp::site::Site;
 
 /// What a lane of a source reads with.
 pub(crate) struct SourceWork {
-    pub(super) sites: Vec<Site>,
+    pub(super) sites: Vec<Arc<Site>>,
     pub(super) steps: TimeSteps,
-    /// The large file that was read last, as it is open. Taken out while it is used.
-    pub(super) large: Mutex<Option<LargeReader>>,
+    pub(super) large: OneOpen,
 }
 
 impl Work for SourceWork {
@@ -42,7 +41,7 @@ impl Work for SourceWork {
 }
 
 impl SourceWork {
-    fn site(&self, root: u16) -> Result<&Site> {
+    fn site(&self, root: u16) -> Result<&Arc<Site>> {
         let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"));
         self.sites.get(usize::from(root)).ok_or_else(missing)
     }
@@ -85,14 +84,15 @@ impl SourceWork {
     }
 
     /// Checks that a file is still the version that was listed.
-    async fn confirm(&self, file: &SourceFile) -> Result<SourceOutcome> {
+    async fn confirm(&self, file: &Arc<SourceFile>) -> Result<SourceOutcome> {
         let site = self.site(file.root)?;
         let (connection, size_bytes) = (&site.server.connection, file.metadata.size_bytes);
-        let reader = self.open(site, file).await?;
+        let open = self.large.open(site, file, &self.steps).await?;
+        self.large.forget();
         // Behind its end: looked for before its version is, so that what grows is told apart from what lies.
-        let more = connection.read(&reader.handle, size_bytes, 1);
+        let more = connection.read(&open.handle, size_bytes, 1);
         let now = connection.look(&site.whole(&file.path));
-        drop(connection.close(&reader.handle));
+        drop(open);
         let more = data(more, 1).await.map_err(|refusal| site.error("reading", refusal))?;
         match attrs(now).await.map_err(|refusal| site.error("looking at", refusal))? {
             Some(now) if !file.metadata.same_version(&now) => Err(changed("reading")),
@@ -133,26 +133,12 @@ impl SourceWork {
     /// Reads one piece.
     async fn read(
         &self,
-        file: &SourceFile,
+        file: &Arc<SourceFile>,
         extent: Extent,
         mut buffer: PieceBuffer,
     ) -> Result<SourceOutcome> {
-        let site = self.site(file.root)?;
-        let mut reader = self.open(site, file).await?;
-        let read = reader.read(site, file, extent, &mut buffer).await;
-        *self.large.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
-        read.map(|()| SourceOutcome::Read(buffer))
-    }
-
-    /// The file as this lane has it open, or opened now.
-    async fn open(&self, site: &Site, file: &SourceFile) -> Result<LargeReader> {
-        let open = self.large.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(open) = open {
-            if open.root == file.root && open.path == file.path {
-                return Ok(open);
-            }
-            drop(site.server.connection.close(&open.handle));
-        }
-        LargeReader::open(site, file, &self.steps).await
+        let open = self.large.open(self.site(file.root)?, file, &self.steps).await?;
+        open.read(file, extent, &mut buffer).await?;
+        Ok(SourceOutcome::Read(buffer))
     }
 }

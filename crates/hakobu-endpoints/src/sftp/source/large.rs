@@ -1,41 +1,63 @@
-//! Large files: one piece after another, with those that follow under way already.
+//! Large files: each is opened once for a lane, and its pieces are read as they are asked for, many at a time.
 
-use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::{FutureExt, Shared};
 use hakobu_core::endpoint::{PieceBuffer, SourceFile};
 use hakobu_core::entry::Kind;
-use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES};
-use hakobu_core::path::EntryPath;
+use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::common::time_steps::TimeSteps;
 use crate::local::fault::changed;
 use crate::local::positioned::wrong_size;
-use crate::sftp::connection::Answer;
 use crate::sftp::reading::check_version;
 use crate::sftp::requests::{attrs, data};
 use crate::sftp::site::Site;
 use crate::sftp::wire::Handle;
 
-/// Files up to this size are read by one lane alone, which may ask beyond the chunk at hand.
-const ALONE_BYTES: u64 = 2 * CHUNK_BYTES;
-/// How much is asked for ahead.
-const AHEAD_BYTES: u64 = CHUNK_BYTES;
-
-/// A large file that is open.
-pub(super) struct LargeReader {
-    pub(super) root: u16,
-    pub(super) path: EntryPath,
+/// A large file that is open until nobody reads it any more.
+pub(super) struct OpenFile {
+    site: Arc<Site>,
     pub(super) handle: Handle,
-    /// What has been asked for, in order: where, how much, the answer.
-    ahead: VecDeque<(u64, usize, Answer)>,
-    /// Where the next question begins.
-    next: u64,
 }
 
-impl LargeReader {
+/// The opening of a file, which all wait for who read it.
+type Opening = Shared<Pin<Box<dyn Future<Output = Result<Arc<OpenFile>>> + Send>>>;
+
+/// The large file that a lane reads.
+#[derive(Default)]
+pub(super) struct OneOpen(Mutex<Option<(Arc<SourceFile>, Opening)>>);
+
+impl OneOpen {
+    /// Returns the file, which is opened unless it is open, or being opened for somebody else. One that could not be opened is
+    /// tried anew.
+    pub(super) fn open(&self, site: &Arc<Site>, file: &Arc<SourceFile>, steps: &TimeSteps) -> Opening {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((is_open, opening)) = &*open
+            && Arc::ptr_eq(is_open, file)
+            && !matches!(opening.peek(), Some(Err(_)))
+        {
+            return opening.clone();
+        }
+        let (site, steps, wanted) = (Arc::clone(site), steps.clone(), Arc::clone(file));
+        let opening: Opening =
+            async move { OpenFile::open(site, &wanted, &steps).await.map(Arc::new) }.boxed().shared();
+        *open = Some((Arc::clone(file), opening.clone()));
+        opening
+    }
+
+    /// Forgets the file: it is closed once all reads of it have ended.
+    pub(super) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl OpenFile {
     /// Opens a file, which has to be as it was listed.
-    pub(super) async fn open(site: &Site, file: &SourceFile, steps: &TimeSteps) -> Result<Self> {
+    async fn open(site: Arc<Site>, file: &SourceFile, steps: &TimeSteps) -> Result<Self> {
         steps.wait(&file.metadata);
         let (connection, whole) = (&site.server.connection, site.whole(&file.path));
         let (parent, _) = file.path.split_last().unwrap_or_default();
@@ -46,85 +68,69 @@ impl LargeReader {
         let glanced = site.glanced(&parent, glance).await;
         let found = attrs(looked).await.map_err(|refusal| site.error("opening", refusal));
         let handle = opened.map_err(|refusal| site.error("opening", refusal))?;
-        let checked = match (glanced, found) {
-            (Ok(()), Ok(Some(found))) if found.kind == Kind::File => {
-                check_version(site, &handle, &file.metadata).await
-            }
-            (Ok(()), Ok(_)) => Err(changed("opening")),
-            (Err(error), _) | (_, Err(error)) => Err(error),
-        };
-        if let Err(error) = checked {
-            drop(connection.close(&handle));
-            return Err(error);
+        let opened = Self { site: Arc::clone(&site), handle };
+        glanced?;
+        if found?.is_none_or(|found| found.kind != Kind::File) {
+            return Err(changed("opening"));
         }
-        let (root, path) = (file.root, file.path.clone());
-        Ok(Self { root, path, handle, ahead: VecDeque::new(), next: 0 })
+        check_version(&opened.site, &opened.handle, &file.metadata).await?;
+        Ok(opened)
     }
 
     /// Reads one piece.
     pub(super) async fn read(
-        &mut self,
-        site: &Site,
+        &self,
         file: &SourceFile,
         extent: Extent,
         buffer: &mut PieceBuffer,
     ) -> Result<()> {
+        let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
         if extent.length > PIECE_BYTES {
             return Err(Error::new(ErrorKind::Usage, "reading", "more than one piece"));
         }
-        if self.ahead.front().is_none_or(|(offset, ..)| *offset != extent.offset) {
-            self.ahead.clear();
-            self.next = extent.offset;
-        }
-        let size_bytes = file.metadata.size_bytes;
-        let until = match size_bytes <= ALONE_BYTES {
-            true => extent.offset + AHEAD_BYTES,
-            // What lies beyond the chunk is another lane's.
-            false => extent.offset / CHUNK_BYTES * CHUNK_BYTES + CHUNK_BYTES,
+        let connection = &self.site.server.connection;
+        let part_bytes = part_bytes(self.site.server.read_bytes).min(length).max(1);
+        let ask = |begin: usize, end: usize| {
+            connection.read(&self.handle, extent.offset + begin as u64, end - begin)
         };
-        self.ask(site, until.min(size_bytes).max(extent.end()), extent);
-        let (room, mut filled) = (buffer.room(), 0);
-        while filled < extent.length as usize {
-            let Some((_, length, answer)) = self.ahead.pop_front() else { break };
-            let part = data(answer, length).await.map_err(|refusal| site.error("reading", refusal))?;
-            let end = filled + part.len();
-            let space = room.get_mut(filled..end).ok_or_else(|| changed("reading"))?;
-            space.copy_from_slice(&part);
-            filled = end;
-            if part.len() < length {
-                // A server may give less than it was asked for: what follows is asked for anew.
-                self.ahead.clear();
-                if part.is_empty() {
+        let parts = (0..length).step_by(part_bytes).map(|begin| (begin, length.min(begin + part_bytes)));
+        let parts: Vec<_> = parts.map(|(begin, end)| (begin, end, ask(begin, end))).collect();
+        let mut filled = 0;
+        for (begin, end, mut answer) in parts {
+            loop {
+                let part = data(answer, end - filled.max(begin)).await;
+                let part = part.map_err(|refusal| self.site.error("reading", refusal))?;
+                let space = buffer.room().get_mut(filled..filled + part.len());
+                space.ok_or_else(|| changed("reading"))?.copy_from_slice(&part);
+                filled += part.len();
+                // A server may give less than it was asked for: it is asked for the rest of the part.
+                if filled == end || part.is_empty() {
                     break;
                 }
-                self.next = extent.offset + filled as u64;
-                self.ask(site, extent.end(), extent);
+                answer = ask(filled, end);
+            }
+            if filled < end {
+                break;
             }
         }
         buffer.set_read(extent.offset, filled);
-        if filled as u64 == extent.length {
+        if filled == length {
             return Ok(());
         }
         // Whether it has been cut short, or never had its size.
-        check_version(site, &self.handle, &file.metadata).await?;
-        Err(wrong_size("reading", extent.offset + filled as u64, size_bytes))
+        check_version(&self.site, &self.handle, &file.metadata).await?;
+        Err(wrong_size("reading", extent.offset + filled as u64, file.metadata.size_bytes))
     }
+}
 
-    /// Asks for all up to a place, in parts of which none lies in two pieces.
-    fn ask(&mut self, site: &Site, until: u64, extent: Extent) {
-        let part_bytes = part_bytes(site.server.read_bytes);
-        while self.next < until {
-            // Pieces begin at multiples of their size, or where the file was asked for out of the order.
-            let piece_end = extent.offset + ((self.next - extent.offset) / PIECE_BYTES + 1) * PIECE_BYTES;
-            let length = part_bytes.min(piece_end - self.next).min(until - self.next);
-            let answer = site.server.connection.read(&self.handle, self.next, length as usize);
-            self.ahead.push_back((self.next, length as usize, answer));
-            self.next += length;
-        }
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        drop(self.site.server.connection.close(&self.handle));
     }
 }
 
 /// The length of parts of a piece, all equal, of which none is longer than the server gives.
-fn part_bytes(max: usize) -> u64 {
-    PIECE_BYTES.div_ceil(PIECE_BYTES.div_ceil(max as u64))
+fn part_bytes(max: usize) -> usize {
+    let piece = PIECE_BYTES as usize;
+    piece.div_ceil(piece.div_ceil(max.max(1)))
 }

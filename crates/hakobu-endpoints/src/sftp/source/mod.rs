@@ -4,8 +4,8 @@ mod fetch;
 mod lane;
 mod large;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -18,6 +18,7 @@ use super::server::Server;
 use super::site::{End, Site};
 use crate::common::time_steps::TimeSteps;
 use lane::SourceWork;
+use large::OneOpen;
 
 /// How far the clocks of this machine and of a server may be apart for a change a moment ago to be seen as one.
 const CLOCKS_APART_NS: u32 = 1_000_000_000;
@@ -71,10 +72,10 @@ impl Endpoint for SftpSource {
 impl SourceEndpoint for SftpSource {
     fn open_source_lane(&self, index: usize) -> Result<Box<dyn SourceLane>> {
         let server = self.access.server(index, &self.look, &self.stops)?;
-        let site = |root: &Vec<u8>| Site::new(server.clone(), End::Source, root.clone());
+        let site = |root: &Vec<u8>| Arc::new(Site::new(server.clone(), End::Source, root.clone()));
         let sites = self.roots.iter().map(site).collect();
-        let (large, steps) = (Mutex::default(), self.steps.clone());
-        Ok(Box::new(Queue::new(Arc::new(SourceWork { sites, large, steps }), server)))
+        let work = SourceWork { sites, steps: self.steps.clone(), large: OneOpen::default() };
+        Ok(Box::new(Queue::new(Arc::new(work), server)))
     }
 
     fn meet_time_step(&self, step_ns: u32) {
