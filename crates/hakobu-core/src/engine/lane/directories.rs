@@ -3,14 +3,10 @@
 use super::*;
 use crate::entry::Account;
 use crate::event::drafts_left_out;
-use crate::handle::Cursor;
 use crate::job::Removal;
 
 /// So many names are asked for in one operation.
 const ACCOUNTS_AT_ONCE: usize = 256;
-/// A directory that the target lacks is read in portions of about so many entries: the first of a million is
-/// copied soon, and memory does not grow with the directory.
-const PORTION_ENTRIES: usize = 8192;
 
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
@@ -107,7 +103,7 @@ impl Worker<'_> {
 
     /// What has to be known of entries that only the source has: where the target has no access control lists, the mode
     /// that an entry may have without.
-    fn new_detail(&self) -> Detail {
+    pub(super) fn new_detail(&self) -> Detail {
         Detail { missed: self.shared.masked, ..Detail::default() }
     }
 
@@ -165,7 +161,7 @@ impl Worker<'_> {
 
     /// Refuses directories whose name an object has as well: only one of the two can be at a target that has directories, and the
     /// object comes first. It is in the same listing, unless that is a portion that begins behind it.
-    fn refuse_twins(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
+    pub(super) fn refuse_twins(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
         let setup = self.shared.setup;
         if setup.source.capabilities().directories
             || !setup.target.capabilities().directories
@@ -200,7 +196,7 @@ impl Worker<'_> {
     }
 
     /// What has a name that no entry can have fails by itself, and not what is beside it.
-    fn fail_refused(&self, listing: &Listing) {
+    pub(super) fn fail_refused(&self, listing: &Listing) {
         // The run before has said it.
         if self.shared.setup.job.removal == Removal::Remove {
             return;
@@ -212,7 +208,7 @@ impl Worker<'_> {
     }
 
     /// Counts the drafts of a directory of the source, which take no part, and says so of the first such directories.
-    fn leave_drafts_out(&self, origin: &Origin, listing: &Listing) {
+    pub(super) fn leave_drafts_out(&self, origin: &Origin, listing: &Listing) {
         let drafts = listing.drafts();
         if drafts == 0 {
             return;
@@ -227,63 +223,6 @@ impl Worker<'_> {
         if let Some(words) = drafts_left_out(&origin.named(), drafts, earlier) {
             self.shared.setup.observer.event(Event::Notice { words });
         }
-    }
-
-    /// Whether a directory can be copied without being known as a whole. Plans, and what people read, are in order, and
-    /// where the target ignores case all names have to be compared.
-    fn may_take_portions(&self, node: &Node) -> bool {
-        let job = self.shared.setup.job;
-        let writes = !job.dry_run && !job.mode.only_reads() && job.removal != Removal::Remove;
-        let whole = matches!(&node.origins[..], [origin] if origin.only.is_none());
-        writes && whole && !self.shared.setup.target.capabilities().names.ignores_case
-    }
-
-    fn scan_portion(
-        &mut self,
-        origin: &Origin,
-        from: Option<Cursor>,
-        detail: Detail,
-    ) -> Result<(Listing, Option<Cursor>)> {
-        let (root, directory, entries) = (origin.root, origin.path.clone(), PORTION_ENTRIES);
-        let portion = SourceOp::Portion { root, directory, from, entries, detail };
-        let SourceOutcome::Portion(mut listing, rest) = self.ask_source(portion)? else {
-            return Err(unexpected());
-        };
-        self.leave_drafts_out(origin, &listing);
-        self.refuse_twins(origin, &mut listing)?;
-        self.fail_refused(&listing);
-        self.check_inodes(origin, &mut listing)?;
-        self.by_name(&mut listing)?;
-        Ok((listing, rest))
-    }
-
-    /// Brings over the next entries of a directory of which nothing is at the target, or the first, and leaves the rest
-    /// to whoever comes next.
-    fn portion(&mut self, node: &Arc<Node>, from: Option<Cursor>) -> Result<()> {
-        let Some(origin) = node.origins.first() else { return Err(unexpected()) };
-        self.enter(Stage::Scan);
-        let scanned = self.scan_portion(origin, from, self.new_detail());
-        self.leave(Stage::Scan);
-        match scanned {
-            Ok((listing, rest)) => {
-                // The rest is pending before what was found can be done.
-                node.hold(u64::from(rest.is_some()));
-                self.join(node, &[Part::whole(0, listing)], None, &Prefetched::default())?;
-                if let Some(rest) = rest {
-                    let task = DirectoryTask { node: node.clone(), target: TargetState::Rest(rest) };
-                    self.shared.queue.put_back(task);
-                    return Ok(());
-                }
-            }
-            Err(error) if error.is_fatal() => return Err(error),
-            Err(error) => {
-                node.fail();
-                fail(self.shared, self.counters, failure(origin.named(), at_source(error)));
-                self.shared.queue.release(node, self.counters);
-            }
-        }
-        self.directories_done(1);
-        Ok(())
     }
 
     /// Gives the entries of a listing of the source the owners of the same names at the target, if that is asked for.

@@ -11,6 +11,7 @@ mod directories;
 mod files;
 mod further_names;
 mod hashes;
+mod in_portions;
 mod limits;
 mod moved;
 mod packs;
