@@ -83,6 +83,7 @@ fn play_in(
         runs: 0,
         stale: true,
         drafts: BTreeSet::new(),
+        out_of_reach: BTreeSet::new(),
         cut: false,
         had_cut: false,
         took_place: false,
@@ -126,6 +127,8 @@ struct Scene<'a> {
     stale: bool,
     /// What interrupted runs have left behind.
     drafts: BTreeSet<Name>,
+    /// Those of them that are in directories which the step leaves out: they may stay.
+    out_of_reach: BTreeSet<Name>,
     /// The target before the last cut.
     before_cut: Snapshot,
     /// Where the run landed whose power was cut.
@@ -199,10 +202,18 @@ impl Scene<'_> {
             self.ground.make_image(&self.history.setting)?;
             self.stale = false;
         }
+        self.out_of_reach.clear();
         let Some(mut matter) = self.matter(step)? else { return Ok(None) };
         // What interrupted runs have left behind has to go.
         (matter.left, matter.before) =
             matter.before.into_iter().partition(|(path, _)| self.drafts.contains(path));
+        if step.writes() {
+            let selection = Selection::of(step);
+            let is_left_out = |path: &Name| {
+                path.parent().is_some_and(|directory| !selection.takes(&directory, &matter.source))
+            };
+            self.out_of_reach = matter.left.keys().filter(|path| is_left_out(path)).cloned().collect();
+        }
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
@@ -271,7 +282,7 @@ impl Scene<'_> {
         };
         let unsettled = self.had_cut || self.had_kill && self.history.events.iter().any(is_undurable);
         let stays = |path: &Path| unsettled && is_mark(path) || self.had_kill && is_blank_mark(path);
-        seen.retain(|path, _| !stays(&path.below(place)));
+        seen.retain(|path, _| !stays(&path.below(place)) && !self.out_of_reach.contains(path));
         if self.had_kill && !self.killed_at.contains(place) {
             // What a run of another place has left goes from the directories that this one writes to.
             seen.retain(|path, _| !generate::is_draft(path.base()));
