@@ -561,15 +561,16 @@ impl Making<'_> {
                 .iter()
                 .filter(|(path, entry)| entry.inode == inode && self.promise.vague.contains(*path))
                 .filter_map(|(path, _)| self.target.get(path).map(|there| there.kind.clone()));
+            let of_vague: Vec<Kind> = of_vague.collect();
             let left_alone: Vec<Kind> = group
                 .iter()
                 .filter_map(|path| self.promise.entries.get(path))
                 .flat_map(|expected| expected.or.clone())
-                .chain(of_vague)
+                .chain(of_vague.iter().cloned())
                 .collect();
-            // And its time, where that is equal in coarse steps only.
-            let keeps_time = group.iter().filter_map(|path| self.promise.entries.get(path));
-            let keeps_time = keeps_time.into_iter().any(|it| it.free.mtime);
+            // And its time, where that is equal in coarse steps only. Nobody knows which those are of a name that may not be held.
+            let mut members = group.iter().filter_map(|path| self.promise.entries.get(path));
+            let keeps_time = !of_vague.is_empty() || members.any(|it| it.free.mtime);
             for path in &group {
                 if let Some(expected) = self.promise.entries.get_mut(path) {
                     expected.free.mtime |= keeps_time;
