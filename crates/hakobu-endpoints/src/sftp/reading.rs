@@ -11,7 +11,7 @@ use hakobu_core::extent::Extent;
 use hakobu_core::pack::PACKED_FILE_BYTES_MAX;
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
-use hakobu_core::{Error, Result};
+use hakobu_core::{Error, ErrorKind, Result};
 
 use super::connection::{Answer, Connection};
 use super::requests::{Done, Refusal, attrs, data, done};
@@ -24,6 +24,9 @@ use crate::local::positioned::wrong_size;
 const FILES_AT_ONCE: usize = 128;
 /// How many ranges of one read are asked for at a time.
 const PARTS_AHEAD: usize = 16;
+
+/// How often a file at the target is read that changes meanwhile.
+const DIGEST_ATTEMPTS: u32 = 3;
 
 /// A small file as it was read, and what it was before and after.
 pub(crate) struct Small {
@@ -179,21 +182,32 @@ pub(crate) async fn digests(
     Ok(at_once(names.iter().map(digest)).await)
 }
 
-/// The digest of a small file or of the text of a link, or its tag. `listed`, if it is known, is what it has to be still.
+/// The digest of a small file or of the text of a link, or its tag. `listed`, if it is known, is what it has to be still; else it is
+/// whatever is there, which other names of the file may just be giving other attributes.
 pub(crate) async fn digest(
     (site, whole): (&Site, &[u8]),
     listed: Option<&Metadata>,
     tagger: Option<&Tagger>,
 ) -> Result<Digest> {
-    let connection = &site.server.connection;
-    let is = match listed {
-        Some(listed) => *listed,
-        None => {
-            let found =
-                attrs(connection.look(whole)).await.map_err(|refusal| site.error("opening", refusal))?;
-            found.ok_or_else(|| changed("opening"))?
+    if let Some(listed) = listed {
+        return digest_of((site, whole), listed, tagger).await;
+    }
+    let mut attempts_left = DIGEST_ATTEMPTS;
+    loop {
+        let found = attrs(site.server.connection.look(whole)).await;
+        let found = found.map_err(|refusal| site.error("opening", refusal))?;
+        let is = found.ok_or_else(|| changed("opening"))?;
+        attempts_left -= 1;
+        match digest_of((site, whole), &is, tagger).await {
+            Err(error) if error.kind == ErrorKind::SourceChanged && attempts_left > 0 => {}
+            other => return other,
         }
-    };
+    }
+}
+
+/// The digest of what has to be as it was seen.
+async fn digest_of((site, whole): (&Site, &[u8]), is: &Metadata, tagger: Option<&Tagger>) -> Result<Digest> {
+    let connection = &site.server.connection;
     if is.kind == Kind::Symlink {
         let text =
             connection.read_link(whole).await.map_err(|refusal| site.error("reading the link", refusal))?;
@@ -203,7 +217,7 @@ pub(crate) async fn digest(
         return Err(changed("reading"));
     }
     match read_small(site, whole, is.size_bytes).await? {
-        Some(small) if small.is.same_version(&is) => content_value(&small.bytes, tagger),
+        Some(small) if small.is.same_version(is) => content_value(&small.bytes, tagger),
         _ => Err(changed("reading")),
     }
 }
@@ -261,6 +275,6 @@ pub(crate) async fn check_version(site: &Site, handle: &Handle, listed: &Metadat
     match now {
         Some(now) if listed.same_version(&now) => Ok(()),
         _ if site.end == End::Source => Err(changed("reading")),
-        _ => Err(Error::new(hakobu_core::ErrorKind::Conflict, "reading", "it has changed meanwhile")),
+        _ => Err(Error::new(ErrorKind::Conflict, "reading", "it has changed meanwhile")),
     }
 }

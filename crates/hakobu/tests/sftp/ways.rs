@@ -228,6 +228,41 @@ fn what_is_removed_gives_nobody_the_rights_that_a_list_withheld() {
     assert_eq!((synced().entries("unchanged"), modes()), (3, before));
 }
 
+/// The server does not tell which names are of one file: while one is compared, others of its names give it another time.
+#[test]
+fn names_of_one_file_are_compared_while_it_gets_another_time() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    let sizes = [0, 100, 300_000, 2_000_000];
+    for (number, size_bytes) in sizes.iter().enumerate() {
+        let first = source.join(format!("{number}"));
+        file(&first, *size_bytes);
+        // That takes several requests.
+        if !no_root() {
+            std::os::unix::fs::chown(&first, Some(1000), Some(0)).unwrap();
+        }
+        fs::set_permissions(&first, fs::Permissions::from_mode(0o4430)).unwrap();
+        for name in 0..4 {
+            fs::hard_link(source.join(format!("{number}")), source.join(format!("{number}.{name}"))).unwrap();
+        }
+    }
+    let typed = [contents(&source), host.at(&target)];
+    copy(&host).args(&typed).run_to(0);
+    for (number, _) in sizes.iter().enumerate() {
+        let later = std::time::UNIX_EPOCH + Duration::from_secs(1_500_000_000);
+        fs::File::options()
+            .write(true)
+            .open(source.join(format!("{number}")))
+            .unwrap()
+            .set_modified(later)
+            .unwrap();
+    }
+    let ran = copy(&host).args(["--compare", "digest"]).args(&typed).run_to(0);
+    assert_eq!(ran.entries("updated"), 0, "{:#}", ran.report);
+    assert_rsync_agrees(&source, &target, &[]);
+}
+
 #[test]
 fn a_single_file_that_is_cut_is_told() {
     let (place, host) = (place(), server(&[]));
