@@ -77,6 +77,9 @@ fn delete_first(
         planned.summary.fatal = None;
     }
     if planned.summary.fatal.is_some() {
+        for failure in &planned.summary.failures {
+            surroundings.observer.event(Event::Failure(failure.clone()));
+        }
         return planned;
     }
     if has_extras && !is_wanted(&planned, surroundings.observer) {
@@ -230,7 +233,8 @@ struct Quiet<'a>(&'a dyn Observer);
 
 impl Observer for Quiet<'_> {
     fn event(&self, event: Event) {
-        if !matches!(event, Event::Planned { .. } | Event::Located { .. } | Event::Progress(_)) {
+        let comes_again = matches!(event, Event::Planned { .. } | Event::Located { .. } | Event::Failure(_));
+        if !comes_again && !matches!(event, Event::Progress(_)) {
             self.0.event(event);
         }
     }

@@ -129,6 +129,8 @@ fn a_directory_with_something_protected_in_it_cannot_make_way() {
         let copy = Copy::sync().options(protected).options(options);
         let ran = copy.args(pair.typed()).run_to(3);
         assert_eq!(ran.failures().len(), 1, "{:?}", ran.failures());
+        let told = ran.err.lines().filter(|line| line.starts_with("failed: ")).count();
+        assert_eq!(told, 1, "{}", ran.err);
         let (path, error) = &ran.failures()[0];
         assert!(
             path.ends_with("src") && error.contains("a filter rule leaves something in it alone"),
