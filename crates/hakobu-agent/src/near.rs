@@ -70,6 +70,7 @@ impl RemoteTarget {
     pub(crate) fn with(mut capabilities: Capabilities, arriving: Arriving) -> Self {
         capabilities.remote = true;
         capabilities.clones = false;
+        capabilities.lists_in_order = false;
         let sealed = arriving.pool.is_sealed();
         capabilities.wants_checksum = !sealed;
         capabilities.wants_digest = sealed;
@@ -193,6 +194,9 @@ impl RemoteLane {
                 )?;
                 // The far side lists while this one goes on scanning.
                 self.connection.flush().map_err(lost)
+            }
+            TargetOp::Portion { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "listing", "an agent lists directories as a whole"))
             }
             TargetOp::Store { pack } => {
                 self.expect(ticket, None);

@@ -417,6 +417,12 @@ impl Session {
                     send_checked(connection, kind::LISTED, flags, request, &[], payload)
                 })?;
             }
+            // Nobody can ask for one.
+            TargetOutcome::Portion(..) => {
+                let error =
+                    Error::new(ErrorKind::Unsupported, "listing", "an agent lists directories as a whole");
+                self.answer_failure(request, error)?;
+            }
             TargetOutcome::Stored { failures, losses } => {
                 self.payload.clear();
                 data::Stored { failures, losses }.encode_bounded(&mut self.payload)?;

@@ -56,6 +56,9 @@ pub struct Capabilities {
     pub free_bytes: Option<u64>,
     /// Inodes free, when the file system counts them.
     pub free_inodes: Option<u64>,
+    /// Directories are listed in portions in the order of [`Listing`](crate::listing::Listing), which is that of the
+    /// keys of object stores. An agent lists directories as a whole.
+    pub lists_in_order: bool,
     /// Listings show what is on another file system than the directory above it.
     pub tells_file_systems: bool,
     /// Names of users and groups can be looked up.
@@ -113,6 +116,7 @@ impl Capabilities {
             read_only: false,
             free_bytes: None,
             free_inodes: None,
+            lists_in_order: false,
             tells_file_systems: true,
             account_names: true,
             writes_in_place: true,

@@ -126,7 +126,7 @@ impl Listing {
     pub fn sort(&mut self) {
         let names = &self.names;
         let name = |record: &Record| &names[record.name_begin as usize..][..record.name_bytes as usize];
-        self.records.sort_unstable_by(|a, b| compare(name(a), a.metadata.kind, name(b), b.metadata.kind));
+        self.records.sort_unstable_by(|a, b| order((name(a), a.metadata.kind), (name(b), b.metadata.kind)));
     }
 
     /// How many entries there are.
@@ -166,19 +166,19 @@ impl Listing {
         self.records
             .binary_search_by(|record| {
                 let found = &self.names[record.name_begin as usize..][..record.name_bytes as usize];
-                compare(found, record.metadata.kind, name, kind)
+                order((found, record.metadata.kind), (name, kind))
             })
             .ok()
     }
 
     /// Compares entry `index` of this listing with entry `other_index` of another in the order.
     pub fn compare(&self, index: usize, other: &Listing, other_index: usize) -> Ordering {
-        compare(
-            self.name(index),
-            self.metadata(index).kind,
-            other.name(other_index),
-            other.metadata(other_index).kind,
-        )
+        order(self.place(index), other.place(other_index))
+    }
+
+    /// Returns the name and the kind of an entry, which [`order`] goes by.
+    pub fn place(&self, index: usize) -> (&[u8], Kind) {
+        (self.name(index), self.metadata(index).kind)
     }
 
     /// Appends the listing's encoding to `out`: a count, then each record with its name.
@@ -318,8 +318,8 @@ fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::Protocol, "reading a listing", what)
 }
 
-/// The pinned order: bytewise, directories as `name/`, which is the key order of object stores.
-fn compare(a: &[u8], a_kind: Kind, b: &[u8], b_kind: Kind) -> Ordering {
+/// Compares the places of two entries in the pinned order: bytewise, directories as `name/`, which is the key order of object stores.
+pub fn order((a, a_kind): (&[u8], Kind), (b, b_kind): (&[u8], Kind)) -> Ordering {
     let common = a.len().min(b.len());
     match a[..common].cmp(&b[..common]) {
         Ordering::Equal => {}

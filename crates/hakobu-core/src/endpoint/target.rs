@@ -9,8 +9,8 @@ use crate::entry::{Account, Attributes, Metadata};
 use crate::error::{Error, Result};
 use crate::extended::Extended;
 use crate::extent::Extent;
-use crate::handle::SharedFile;
-use crate::listing::{Detail, DirectoryListing};
+use crate::handle::{Cursor, SharedFile};
+use crate::listing::{Detail, DirectoryListing, Listing};
 use crate::losses::Loss;
 use crate::moved::Copied;
 use crate::path::EntryPath;
@@ -55,6 +55,19 @@ pub enum TargetOp {
         directories: Vec<EntryPath>,
         /// How many entries may be added on the way down.
         budget: u32,
+        /// What is told of each entry.
+        detail: Detail,
+    },
+    /// List a directory in portions, in the order of [`Listing`](crate::listing::Listing): answered with
+    /// [`TargetOutcome::Portion`]. Asked only where [`Capabilities::lists_in_order`](crate::capabilities::Capabilities::lists_in_order)
+    /// says so.
+    Portion {
+        /// Which directory.
+        directory: EntryPath,
+        /// What the last portion left; none: from the beginning.
+        from: Option<Cursor>,
+        /// The most entries of a portion.
+        entries: usize,
         /// What is told of each entry.
         detail: Detail,
     },
@@ -232,6 +245,8 @@ pub enum TargetOutcome {
     Inspected(Option<Metadata>),
     /// The listings, first those asked for, in order, then descendants.
     Listed(Vec<DirectoryListing>),
+    /// Entries of a directory, and what is left of it, if anything may be.
+    Portion(Listing, Option<Cursor>),
     /// Where the hole ends, within the range that was asked about; its beginning if there is data, or nobody can tell.
     HoleUntil(u64),
     /// Written, cloned, begun, finished, abandoned, or brought to stable storage.

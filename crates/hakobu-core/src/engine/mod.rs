@@ -19,6 +19,7 @@ mod portions;
 mod queue;
 mod record;
 mod shared;
+mod sides;
 mod tuner;
 mod tuning;
 mod whole;

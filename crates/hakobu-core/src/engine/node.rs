@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::sides::Sides;
 use crate::counters::LaneCounters;
 use crate::endpoint::Change;
 use crate::entry::{Attributes, Kind};
@@ -335,8 +336,17 @@ pub(super) enum TargetState {
     Rest(Cursor),
     /// It is there and has to be listed.
     Unknown,
+    /// It is there, both sides list in order, and so much of it is known and not compared.
+    Sides(Box<Sides>),
     /// It is there, and this is in it. What came along may be about directories further down.
     Listed(Listing, Prefetched),
+}
+
+impl TargetState {
+    /// Returns whether a part of it has been compared.
+    pub fn is_begun(&self) -> bool {
+        matches!(self, Self::Rest(_) | Self::Sides(_))
+    }
 }
 
 /// Listings that the target sent along with those it was asked for.

@@ -143,12 +143,22 @@ impl Queue {
         if directories.is_empty() && packs.is_empty() && files.is_empty() {
             return;
         }
+        self.lock().add(directories, packs, files);
+        self.wake.notify_all();
+    }
+
+    /// Adds what a scan found in a part of a directory that was taken and is not done. What is left of it comes behind the
+    /// directories that were found: so their number does not go with the size of the directory.
+    pub fn add_before(
+        &self,
+        rest: DirectoryTask,
+        directories: Vec<DirectoryTask>,
+        packs: Vec<PackTask>,
+        files: Vec<Arc<LargeFile>>,
+    ) {
         let mut state = self.lock();
-        state.outstanding += (directories.len() + packs.len() + files.len()) as u64;
-        state.scanning += directories.len() as u64;
-        state.directories.extend(directories.into_iter().rev());
-        state.packs.extend(packs);
-        state.files.extend(files);
+        state.directories.push(rest);
+        state.add(directories, packs, files);
         drop(state);
         self.wake.notify_all();
     }
@@ -254,6 +264,14 @@ impl Queue {
 }
 
 impl State {
+    fn add(&mut self, directories: Vec<DirectoryTask>, packs: Vec<PackTask>, files: Vec<Arc<LargeFile>>) {
+        self.outstanding += (directories.len() + packs.len() + files.len()) as u64;
+        self.scanning += directories.len() as u64;
+        self.directories.extend(directories.into_iter().rev());
+        self.packs.extend(packs);
+        self.files.extend(files);
+    }
+
     fn take_large(&mut self) -> Option<Task> {
         while self.active.front().is_some_and(|file| !file.has_chunks_left()) {
             self.active.pop_front();
@@ -284,8 +302,7 @@ impl State {
     fn take_small(&mut self) -> Option<Task> {
         let scan = self.packs.len() < PACKS_MAX && self.files.len() < FILES_MAX;
         // What is left of a directory is read before the others have nothing to do.
-        let rest =
-            matches!(self.directories.last(), Some(task) if matches!(task.target, TargetState::Rest(_)));
+        let rest = self.directories.last().is_some_and(|task| task.target.is_begun());
         if scan && rest && self.packs.len() < PACKS_FEW {
             return self.take_directories();
         }

@@ -172,6 +172,7 @@ impl Permit {
                     *budget = 0;
                 }
             }
+            TargetOp::Portion { directory, .. } => grant.check_enter(directory)?,
             TargetOp::Digest { directory, names, .. } => {
                 grant.check_enter(directory)?;
                 names.iter().try_for_each(|name| grant.check_write(&directory.join(name)?))?;

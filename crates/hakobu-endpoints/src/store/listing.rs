@@ -3,14 +3,27 @@
 use std::collections::VecDeque;
 
 use hakobu_core::entry::Kind;
+use hakobu_core::handle::Cursor;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, Result};
 
-use super::Store;
+use super::{Page, Position, Store};
+use crate::local::fault::foreign;
 
 /// How many entries a listing is put together from at a time.
 const PAGE_ENTRIES: usize = 1000;
+
+/// Lists a directory from where the last portion of it has left off.
+pub(crate) fn portion(
+    store: &dyn Store,
+    directory: &EntryPath,
+    from: Option<Cursor>,
+    entries: usize,
+) -> Result<Page> {
+    let from: Option<Position> = from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
+    store.page(directory, from.as_ref(), entries)
+}
 
 /// Lists a directory as a whole.
 pub(crate) fn list(store: &dyn Store, directory: &EntryPath, entries_max: usize) -> Result<Option<Listing>> {

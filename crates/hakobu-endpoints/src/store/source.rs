@@ -17,10 +17,10 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::listing::list_all;
-use super::{Content, Held, Position, Store, unsupported};
+use super::listing::{list_all, portion};
+use super::{Content, Held, Store, unsupported};
 use crate::common::at_once::{AtOnce, Work};
-use crate::local::fault::{changed, foreign, place, vanished};
+use crate::local::fault::{changed, place, vanished};
 
 /// Stores that are read, each a root.
 #[derive(Clone)]
@@ -39,8 +39,8 @@ impl StoreSource {
     /// Opens several, which can do the same.
     #[must_use]
     pub fn of(roots: Vec<Arc<dyn Store>>) -> Self {
-        let capabilities =
-            roots.first().map_or_else(|| Capabilities::posix(false), |root| root.capabilities());
+        let able = roots.first().map_or_else(|| Capabilities::posix(false), |root| root.capabilities());
+        let capabilities = Capabilities { lists_in_order: true, ..able };
         Self { roots: roots.into(), capabilities }
     }
 }
@@ -80,10 +80,7 @@ impl SourceWork {
                 Ok(SourceOutcome::Listed(list_all(self.root(root)?, directories, budget, at_source)))
             }
             SourceOp::Portion { root, directory, from, entries, detail: _ } => {
-                let store = self.root(root)?;
-                let from: Option<Position> =
-                    from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
-                let page = store.page(&directory, from.as_ref(), entries).map_err(at_source)?;
+                let page = portion(self.root(root)?, &directory, from, entries).map_err(at_source)?;
                 Ok(SourceOutcome::Portion(page.listing, page.next.map(Cursor::new)))
             }
             SourceOp::Fetch { root, directory, target, picks, from, ask: _, buffer } => {

@@ -10,6 +10,7 @@ use hakobu_core::endpoint::{
 };
 use hakobu_core::entry::Attributes;
 use hakobu_core::grant::Grant;
+use hakobu_core::handle::Cursor;
 use hakobu_core::losses::{Loss, Losses};
 use hakobu_core::pack::{Content as Packed, PackReader, Record};
 use hakobu_core::path::EntryPath;
@@ -17,7 +18,7 @@ use hakobu_core::tag::{TagKey, Tagger};
 use hakobu_core::{Error, Result};
 
 use super::draft::{Draft, Drafts};
-use super::listing::list_all;
+use super::listing::{list_all, portion};
 use super::source::content_digest;
 use super::{Below, Content, Store, conflict, unsupported};
 use crate::common::at_once::{AtOnce, Buffered, Work};
@@ -47,7 +48,7 @@ impl StoreTarget {
     pub fn open(store: Arc<dyn Store>, root: &EntryPath, grant: &Grant) -> Result<Granted<Self>> {
         let able = store.capabilities();
         let (owners, set_id) = (able.owners && grant.may_chown, able.set_id && grant.may_set_id);
-        let capabilities = Capabilities { owners, set_id, ..able };
+        let capabilities = Capabilities { owners, set_id, lists_in_order: true, ..able };
         let (store, whole) = (Below::of(store, root), Below::grant(grant, root)?);
         let shared = Shared { store, grant: whole, drafts: Drafts::default() };
         Ok(Granted::new(Self { shared: Arc::new(shared), capabilities }, grant.clone()))
@@ -123,6 +124,10 @@ impl Shared {
             TargetOp::Inspect { path, detail: _ } => Ok(TargetOutcome::Inspected(store.inspect(&path))),
             TargetOp::List { directories, budget, detail: _ } => {
                 Ok(TargetOutcome::Listed(list_all(store, directories, budget, |error| error)))
+            }
+            TargetOp::Portion { directory, from, entries, detail: _ } => {
+                let page = portion(store, &directory, from, entries).map_err(|error| error.at(&directory))?;
+                Ok(TargetOutcome::Portion(page.listing, page.next.map(Cursor::new)))
             }
             TargetOp::Digest { directory, names, key } => {
                 self.digests(&directory, &names, key).map(TargetOutcome::Digests)

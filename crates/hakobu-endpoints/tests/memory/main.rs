@@ -6,5 +6,6 @@ mod bench;
 mod conformance;
 mod million;
 mod objects;
+mod pages;
 mod plain;
 mod torture;

@@ -22,6 +22,7 @@ use hakobu_testkit::faults::OperationKind::{self, *};
 use hakobu_testkit::faults::{Fault, Faulty, Plan, When};
 
 use crate::bench::{Print, bytes, contents, contents_of, path, print, run_between, view};
+use crate::pages::Pages;
 
 /// These are played unless others are asked for.
 const USUAL: std::ops::Range<u64> = 0..200;
@@ -69,13 +70,15 @@ impl Versions {
 struct Ground {
     source: Arc<dyn Store>,
     keeps_all: bool,
+    /// Whether a name may be that of a file at one time and that of a directory at another.
+    changes_kinds: bool,
     versions: Versions,
 }
 
 impl Ground {
     /// Changes one path: a new file, another content, a link, or nothing any more.
     fn change(&self, numbers: &mut Numbers) {
-        let at = some_path(numbers);
+        let at = some_path(numbers, self.changes_kinds);
         let everything = Grant::everything();
         if numbers.one_in(6) {
             let remove = Change::Remove { path: path(&at), directory: numbers.one_in(4), kept_names: 0 };
@@ -106,16 +109,13 @@ fn now() -> Attributes {
 }
 
 /// A path out of so few that they meet again and again.
-fn some_path(numbers: &mut Numbers) -> String {
+fn some_path(numbers: &mut Numbers, changes_kinds: bool) -> String {
     let names = ["a", "b", "a-", "a.b", "é", "x y", "zz"];
     let depth = 1 + numbers.below(3);
     let all: Vec<_> = (0..depth).map(|_| *numbers.one_of(&names)).collect();
-    // A name is that of a file or that of a directory.
-    format!(
-        "{}{}",
-        all[..depth - 1].iter().map(|name| format!("d{name}/")).collect::<String>(),
-        all[depth - 1]
-    )
+    let kind = if changes_kinds && numbers.one_in(2) { "" } else { "d" };
+    let above = all[..depth - 1].iter().map(|name| format!("{kind}{name}/"));
+    format!("{}{}", above.collect::<String>(), all[depth - 1])
 }
 
 /// A size around one of the limits in the code.
@@ -169,10 +169,18 @@ struct Place {
 }
 
 fn place(numbers: &mut Numbers) -> Place {
-    match numbers.one_in(3) {
-        true => Place { store: Arc::new(MemoryObjectStore::new()), is_flat: true },
-        false => Place { store: Arc::new(MemoryFileSystem::new()), is_flat: false },
-    }
+    let is_flat = numbers.one_in(3);
+    Place { store: store(numbers, !is_flat), is_flat }
+}
+
+/// A file system, or an object store, whose directories come whole or a few entries at a time.
+fn store(numbers: &mut Numbers, is_file_system: bool) -> Arc<dyn Store> {
+    let store: Arc<dyn Store> = match is_file_system {
+        true => Arc::new(MemoryFileSystem::new()),
+        false => Arc::new(MemoryObjectStore::new()),
+    };
+    let most = *numbers.one_of(&[1, 2, 5, usize::MAX]);
+    Arc::new(Pages { store, most })
 }
 
 fn some_job(numbers: &mut Numbers) -> Job {
@@ -244,11 +252,11 @@ fn one(seed: u64) {
     let numbers = &mut Numbers(seed);
     let target = place(numbers);
     let keeps_all = !target.is_flat && numbers.below(4) > 0;
-    let source: Arc<dyn Store> = match keeps_all || numbers.one_in(2) {
-        true => Arc::new(MemoryFileSystem::new()),
-        false => Arc::new(MemoryObjectStore::new()),
-    };
-    let ground = Arc::new(Ground { source, keeps_all, versions: Versions::default() });
+    let is_file_system = keeps_all || numbers.one_in(2);
+    // An object store has both of one name at a time, which a file system cannot take.
+    let changes_kinds = is_file_system && numbers.one_in(2);
+    let source = store(numbers, is_file_system);
+    let ground = Arc::new(Ground { source, keeps_all, changes_kinds, versions: Versions::default() });
     for _ in 0..numbers.below(40) {
         ground.change(numbers);
     }

@@ -42,6 +42,7 @@ mirror! {
         directories: bool,
         keeps_times: bool,
         reads_at_once: u16,
+        lists_in_order: bool,
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) enum Requirement {
     HardLinks,
     /// Listings tell inodes.
     Inodes,
+    /// Directories are listed in order, in portions.
+    Order,
     /// Named pipes can be made.
     SpecialFiles,
     /// Users' extended attributes are seen and set.
@@ -58,6 +60,7 @@ impl Requirement {
             Self::SetId => target.set_id,
             Self::HardLinks => target.hard_links,
             Self::Inodes => target.inodes && source.inodes,
+            Self::Order => target.lists_in_order && source.lists_in_order,
             Self::SpecialFiles => target.special_files,
             Self::UserAttributes => {
                 target.extended.contains(Classes::USER) && source.extended.contains(Classes::USER)

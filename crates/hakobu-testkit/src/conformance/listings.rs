@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 
 use hakobu_core::Result;
+use hakobu_core::endpoint::{SourceOp, SourceOutcome, TargetOp, TargetOutcome};
 use hakobu_core::entry::{Attributes, Kind, Metadata};
 use hakobu_core::error::ErrorKind;
-use hakobu_core::listing::Listing;
+use hakobu_core::handle::Cursor;
+use hakobu_core::listing::{Detail, Listing};
 
 use super::bench::*;
 use super::case::{Case, Requirement};
@@ -22,6 +24,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("several directories are answered in the order they were asked for", several)
         .needs(&[Requirement::Directories]),
     Case::new("descendants come complete and within the budget", budget),
+    Case::new("portions come in order, one behind the other, and are all of it", in_order)
+        .needs(&[Requirement::Order]),
     Case::new("a listing that is asked for comes whatever the budget", small_budget)
         .needs(&[Requirement::Directories]),
 ];
@@ -59,6 +63,60 @@ fn ten_thousand(bench: &Bench<'_>) {
     };
     check(list(&mut *lane(&*bench.target()), "").unwrap());
     check(list(&mut *lane(&*bench.source()), "").unwrap());
+}
+
+fn in_order(bench: &Bench<'_>) {
+    let names: Vec<_> = (0..500).map(|number| format!("{number:x}").into_bytes()).collect();
+    let mut preparing = writer(bench);
+    preparing.files("d", &names.iter().map(|name| (&name[..], &b""[..])).collect::<Vec<_>>());
+    // Behind what begins with its name and a byte that is less than a slash.
+    preparing.files("d/a", &[(b"x", b"")]);
+    preparing.files("d", &[(b"a-b", b"")]);
+    drop(preparing);
+    let (mut of_target, mut of_source) = (lane(&*bench.target()), lane(&*bench.source()));
+    let by_target = |from: Option<Cursor>, directory: &str| {
+        let (directory, detail) = (path(directory), Detail::default());
+        match ask(&mut *of_target, TargetOp::Portion { directory, from, entries: 7, detail })? {
+            TargetOutcome::Portion(listing, rest) => Ok((listing, rest)),
+            other => panic!("not the answer to a portion: {other:?}"),
+        }
+    };
+    let by_source = |from: Option<Cursor>, directory: &str| {
+        let (directory, detail) = (path(directory), Detail::default());
+        match ask(&mut *of_source, SourceOp::Portion { root: 0, directory, from, entries: 7, detail })? {
+            SourceOutcome::Portion(listing, rest) => Ok((listing, rest)),
+            other => panic!("not the answer to a portion: {other:?}"),
+        }
+    };
+    let is_missing = [ErrorKind::NotFound, ErrorKind::SourceVanished];
+    let whole = list(&mut *lane(&*bench.source()), "d").unwrap();
+    // Where directories are entries of their own, one of them has the name of a file; elsewhere it is another entry.
+    assert!(whole.len() > 500);
+    all_portions(&whole, by_target, &is_missing);
+    all_portions(&whole, by_source, &is_missing);
+}
+
+/// Asks for a directory in portions, and compares them with the whole of it.
+fn all_portions(
+    whole: &Listing,
+    mut portion: impl FnMut(Option<Cursor>, &str) -> Result<(Listing, Option<Cursor>)>,
+    is_missing: &[ErrorKind],
+) {
+    let (mut from, mut found) = (None, 0);
+    loop {
+        let (listing, rest) = portion(from, "d").unwrap();
+        assert!(listing.len() <= 7, "a portion of {}", listing.len());
+        for index in 0..listing.len() {
+            assert_eq!(listing.place(index), whole.place(found));
+            found += 1;
+        }
+        from = rest;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, whole.len());
+    assert!(is_missing.contains(&portion(None, "missing").unwrap_err().kind));
 }
 
 fn described(bench: &Bench<'_>) {

@@ -19,7 +19,7 @@ impl Fallible for TargetOp {
     fn kind(&self) -> OperationKind {
         match self {
             Self::Inspect { .. } => OperationKind::Inspect,
-            Self::List { .. } => OperationKind::List,
+            Self::List { .. } | Self::Portion { .. } => OperationKind::List,
             Self::Digest { .. } => OperationKind::Digest,
             Self::Numbers { .. } => OperationKind::Names,
             Self::Store { .. } => OperationKind::Store,
@@ -43,7 +43,9 @@ impl Fallible for TargetOp {
             Self::List { directories, .. } => {
                 directories.iter().map(|path| path.as_bytes().to_vec()).collect()
             }
-            Self::Digest { directory, .. } => vec![directory.as_bytes().to_vec()],
+            Self::Portion { directory, .. } | Self::Digest { directory, .. } => {
+                vec![directory.as_bytes().to_vec()]
+            }
             Self::Store { pack } => directories_of(pack),
             Self::Begin { draft, begin } => {
                 let path = begin.path.as_bytes().to_vec();
@@ -77,6 +79,7 @@ impl Fallible for TargetOp {
             | Self::Abandon { draft, .. } => Some(*draft),
             Self::Inspect { .. }
             | Self::List { .. }
+            | Self::Portion { .. }
             | Self::Digest { .. }
             | Self::Numbers { .. }
             | Self::Store { .. }
@@ -127,7 +130,7 @@ impl Fallible for TargetOp {
     }
 
     fn has_entries(&self) -> bool {
-        matches!(self, Self::List { .. } | Self::Store { .. } | Self::Apply { .. })
+        matches!(self, Self::List { .. } | Self::Portion { .. } | Self::Store { .. } | Self::Apply { .. })
     }
 
     fn one_entry(self, lane: &mut FaultyLane<Self>, when: &When, error: Error) -> Result<TargetOutcome> {

@@ -16,6 +16,9 @@ impl Worker<'_> {
         if let Ok(TargetOutcome::Listed(listings)) = &completion.result {
             self.owe_listed(Paced::Target, listings);
         }
+        if let Ok(TargetOutcome::Portion(listing, _)) = &completion.result {
+            self.owe(Paced::Target, listing.len() as u64);
+        }
         let Some(pending) = self.under_way.remove(&completion.ticket) else {
             // A piece in the middle of a chunk: its draft remembers the error.
             return match completion.result {
@@ -31,6 +34,9 @@ impl Worker<'_> {
                 Ok(())
             }
             (Pending::Listing { tasks }, Ok(TargetOutcome::Listed(listings))) => self.listed(tasks, listings),
+            (Pending::Portion { node, sides }, Ok(TargetOutcome::Portion(listing, rest))) => {
+                self.target_portion(&node, sides, Ok((listing, rest)))
+            }
             (
                 Pending::Stored { task, packed, content_bytes },
                 Ok(TargetOutcome::Stored { failures, losses }),
@@ -111,6 +117,7 @@ impl Worker<'_> {
                 }
                 self.directories_done(count);
             }
+            Pending::Portion { node, sides } => self.target_portion(&node, sides, Err(error))?,
             Pending::Stored { task, packed, .. } => {
                 for pick in packed {
                     self.fail_stored(&task.node, task.origin, &task.picks, (pick, error.clone()))?;

@@ -97,7 +97,7 @@ impl Worker<'_> {
         let name = origins.first().and_then(|origin| origin.only.as_ref()).map(|only| &only.target_name);
         let target = listing(name, there)?;
         let node = Node::new((origins, parent), (None, Counted::Not), None, Touched::Not);
-        self.join(&node, &parts, Some(&target), &Prefetched::default())
+        self.join(&node, &parts, (Some(&target), &Prefetched::default()), None)
     }
 
     fn look_at(&mut self, item: &Item) -> Result<Metadata> {

@@ -10,12 +10,12 @@ const ACCOUNTS_AT_ONCE: usize = 256;
 
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
-        if let TargetState::Rest(rest) = task.target {
-            return self.portion(&task.node, Some(rest));
-        }
-        if matches!(task.target, TargetState::Empty) {
-            return self.portion(&task.node, None);
-        }
+        let task = match task.target {
+            TargetState::Rest(rest) => return self.portion(&task.node, Some(rest)),
+            TargetState::Empty => return self.portion(&task.node, None),
+            TargetState::Sides(sides) => return self.sides(&task.node, sides),
+            target => DirectoryTask { target, ..task },
+        };
         let parts = self.scan_sound(&task)?;
         if parts.is_empty() && !task.node.is_doomed() {
             self.directories_done(1);
@@ -30,7 +30,7 @@ impl Worker<'_> {
             self.shared.queue.put_back(DirectoryTask { node: task.node, target: TargetState::Empty });
             return Ok(());
         }
-        self.join(&task.node, &parts, target.as_ref(), &prefetched)?;
+        self.join(&task.node, &parts, (target.as_ref(), &prefetched), None)?;
         self.directories_done(1);
         Ok(())
     }
@@ -38,6 +38,10 @@ impl Worker<'_> {
     pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
         let mut scanned = Vec::with_capacity(tasks.len());
         for task in tasks {
+            if self.list_in_order(&task.node) {
+                self.begin_sides(&task.node)?;
+                continue;
+            }
             let parts = self.scan_sound(&task)?;
             if parts.is_empty() && !task.node.is_doomed() {
                 self.directories_done(1);
@@ -82,7 +86,7 @@ impl Worker<'_> {
     }
 
     /// Counts what a directory lacks at the target. Whether it may be copied all the same.
-    fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
+    pub(super) fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
         let Some(origin) = node.first() else { return Ok(true) };
         let ask = self.shared.ask_losses();
         match examine(self.shared, &mut self.source, (origin.root, &origin.path), ask) {
@@ -287,12 +291,12 @@ impl Worker<'_> {
         let count = tasks.len() as u64;
         for ((task, parts), target) in tasks.into_iter().zip(asked) {
             match target.result {
-                Ok(target) => self.join(&task.node, &parts, Some(&target), &prefetched)?,
+                Ok(target) => self.join(&task.node, &parts, (Some(&target), &prefetched), None)?,
                 // It went away after its parent was listed.
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     task.node.touch();
                     task.node.parent.iter().for_each(|parent| parent.touch());
-                    self.join(&task.node, &parts, None, &prefetched)?;
+                    self.join(&task.node, &parts, (None, &prefetched), None)?;
                 }
                 Err(error) => self.fail_directory(&task.node, at_target(error, &task.node.target)),
             }
@@ -301,12 +305,13 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Compares what is known of a directory, and adds what comes of that to what is to be done, with the `rest` of it behind.
     pub(super) fn join(
         &mut self,
         node: &Arc<Node>,
         parts: &[Part],
-        target: Option<&Listing>,
-        prefetched: &Prefetched,
+        (target, prefetched): (Option<&Listing>, &Prefetched),
+        rest: Option<DirectoryTask>,
     ) -> Result<()> {
         let renamed = match target {
             Some(target) => self.rename_by_case(node, parts, target)?,
@@ -322,14 +327,21 @@ impl Worker<'_> {
             Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
         };
         self.leave(Stage::Scan);
-        self.add(node, found)?;
+        // Whoever takes the rest may be done with it, and with the run, before this is.
+        let held = u64::from(rest.is_some());
+        self.shared.queue.hold(held);
+        self.add(node, found, rest)?;
         self.shared.queue.release(node, self.counters);
+        self.shared.queue.complete(held);
         Ok(())
     }
 
-    pub(super) fn add(&mut self, node: &Arc<Node>, found: Found) -> Result<()> {
+    pub(super) fn add(&mut self, node: &Arc<Node>, found: Found, rest: Option<DirectoryTask>) -> Result<()> {
         let Found { directories, packs, files, changes, links, removals } = found;
-        self.shared.queue.add(directories, packs, files);
+        match rest {
+            Some(rest) => self.shared.queue.add_before(rest, directories, packs, files),
+            None => self.shared.queue.add(directories, packs, files),
+        }
         self.link(links)?;
         self.shared.queue.hold((changes.len() + removals.len()) as u64);
         let kept_names = node.kept_names();

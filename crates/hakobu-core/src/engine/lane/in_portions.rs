@@ -47,10 +47,11 @@ impl Worker<'_> {
             Ok((listing, rest)) => {
                 // The rest is pending before what was found can be done.
                 node.hold(u64::from(rest.is_some()));
-                self.join(node, &[Part::whole(0, listing)], None, &Prefetched::default())?;
-                if let Some(rest) = rest {
-                    let task = DirectoryTask { node: node.clone(), target: TargetState::Rest(rest) };
-                    self.shared.queue.put_back(task);
+                let rest =
+                    rest.map(|rest| DirectoryTask { node: node.clone(), target: TargetState::Rest(rest) });
+                let is_last = rest.is_none();
+                self.join(node, &[Part::whole(0, listing)], (None, &Prefetched::default()), rest)?;
+                if !is_last {
                     return Ok(());
                 }
             }
@@ -61,6 +62,92 @@ impl Worker<'_> {
                 self.shared.queue.release(node, self.counters);
             }
         }
+        self.directories_done(1);
+        Ok(())
+    }
+
+    /// Whether both sides list a directory in order, so that neither has to be known as a whole.
+    pub(super) fn list_in_order(&self, node: &Node) -> bool {
+        let setup = self.shared.setup;
+        let [source, target] = [setup.source.capabilities(), setup.target.capabilities()];
+        let is_one = node.is_doomed() || matches!(&node.origins[..], [origin] if origin.only.is_none());
+        is_one && source.lists_in_order && target.lists_in_order && !target.names.ignores_case
+    }
+
+    /// Begins with a directory that both sides list in order.
+    pub(super) fn begin_sides(&mut self, node: &Arc<Node>) -> Result<()> {
+        let unlisted = node.is_top() || self.shared.must_examine();
+        if !self.shared.ask.miss.is_empty() && unlisted && !node.is_doomed() && !self.count_losses(node)? {
+            self.directories_done(1);
+            return Ok(());
+        }
+        self.sides(node, Box::new(Sides::new(!node.is_doomed())))
+    }
+
+    /// Lists as much of both sides as has to be known to go on with a directory.
+    pub(super) fn sides(&mut self, node: &Arc<Node>, mut sides: Box<Sides>) -> Result<()> {
+        if let Some(origin) = node.origins.first().filter(|_| sides.source.wants_more()) {
+            self.enter(Stage::Scan);
+            let scanned = self.scan_portion(origin, sides.source.take_cursor(), self.detail());
+            self.leave(Stage::Scan);
+            if let Err(error) = scanned.and_then(|(listing, rest)| sides.source.add(listing, rest)) {
+                return self.fail_sides(node, at_source(error));
+            }
+        }
+        if !sides.target.wants_more() {
+            return self.join_sides(node, sides);
+        }
+        let (directory, from, entries) = (node.target.clone(), sides.target.take_cursor(), PORTION_ENTRIES);
+        // Of what goes nobody needs to know more than the names.
+        let detail = match node.is_doomed() {
+            true => Detail { kinds_only: true, ..Detail::default() },
+            false => Detail { missed: Classes::NONE, ..self.detail() },
+        };
+        let portion = TargetOp::Portion { directory, from, entries, detail };
+        self.submit(portion, Pending::Portion { node: node.clone(), sides }).map(drop)
+    }
+
+    /// The target has listed a portion.
+    pub(super) fn target_portion(
+        &mut self,
+        node: &Arc<Node>,
+        mut sides: Box<Sides>,
+        portion: Result<(Listing, Option<Cursor>)>,
+    ) -> Result<()> {
+        match portion.and_then(|(listing, rest)| sides.target.add(listing, rest)) {
+            Ok(()) => {}
+            // It went away after its parent was listed.
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                node.touch();
+                node.parent.iter().for_each(|parent| parent.touch());
+                sides.target.end();
+            }
+            Err(error) => return self.fail_sides(node, at_target(error, &node.target)),
+        }
+        self.join_sides(node, sides)
+    }
+
+    /// Compares what is known of both sides, and leaves the rest to whoever comes next.
+    fn join_sides(&mut self, node: &Arc<Node>, mut sides: Box<Sides>) -> Result<()> {
+        let (source, target) = sides.take()?;
+        let is_done = sides.is_done();
+        // The rest is pending before what was found can be done.
+        node.hold(u64::from(!is_done));
+        let rest = DirectoryTask { node: node.clone(), target: TargetState::Sides(sides) };
+        let parts = if node.is_doomed() { Vec::new() } else { vec![Part::whole(0, source)] };
+        self.join(node, &parts, (Some(&target), &Prefetched::default()), (!is_done).then_some(rest))?;
+        if is_done {
+            self.directories_done(1);
+        }
+        Ok(())
+    }
+
+    /// A directory cannot be listed to its end: what comes behind is neither copied nor removed.
+    fn fail_sides(&mut self, node: &Arc<Node>, error: Error) -> Result<()> {
+        if error.is_fatal() {
+            return Err(error);
+        }
+        self.fail_directory(node, error);
         self.directories_done(1);
         Ok(())
     }

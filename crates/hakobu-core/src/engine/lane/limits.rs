@@ -48,7 +48,8 @@ fn target_cost(operation: &TargetOp) -> Cost {
             Cost::Wait(pieces(extent))
         }
         TargetOp::Assemble { extent, copies, .. } => Cost::Wait(pieces(extent) + copies.len() as u64),
-        TargetOp::Begin { .. }
+        TargetOp::Portion { .. }
+        | TargetOp::Begin { .. }
         | TargetOp::Sign { .. }
         | TargetOp::Patch { .. }
         | TargetOp::Write { .. }
@@ -200,7 +201,7 @@ impl Worker<'_> {
     }
 
     /// Books what cannot wait.
-    fn owe(&self, what: Paced, amount: u64) {
+    pub(super) fn owe(&self, what: Paced, amount: u64) {
         if amount > 0 && self.shared.pacer.holds(what) {
             self.shared.pacer.turn(what, self.shared.setup.clock.now_ns(), amount);
         }

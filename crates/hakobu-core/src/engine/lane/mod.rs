@@ -31,6 +31,7 @@ use super::links::Follower;
 use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState, Touched};
 use super::queue::{PackTask, Taken, Task};
 use super::shared::{Shared, fail};
+use super::sides::Sides;
 use crate::checksum::crc64;
 use crate::compression::{Compressed, Levels};
 use crate::counters::{LaneCounters, Stage, WorkTime};
@@ -78,6 +79,11 @@ const ASKED: Ticket = 0;
 enum Pending {
     Listing {
         tasks: Vec<(DirectoryTask, Vec<Part>)>,
+    },
+    /// The next portion of a directory that both sides list in order.
+    Portion {
+        node: Arc<Node>,
+        sides: Box<Sides>,
     },
     Stored {
         task: PackTask,

@@ -87,6 +87,10 @@ impl Work for TargetWork {
             TargetOp::List { directories, budget, detail } => {
                 Ok(TargetOutcome::Listed(self.list(directories, Ask { budget, detail })))
             }
+            TargetOp::Portion { .. } => {
+                let words = "directories are listed as a whole";
+                Err(Error::new(ErrorKind::Unsupported, "listing", words))
+            }
             TargetOp::Begin { draft, begin } => self.begin(draft, &begin),
             TargetOp::Zero { draft, extent, acknowledge } => {
                 let zeroed = self.draft_writer(draft).and_then(|writer| writer.zero(extent));

@@ -1,0 +1,50 @@
+//! A store that gives few entries at a time.
+
+use std::sync::Arc;
+
+use hakobu_core::Result;
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::Change;
+use hakobu_core::entry::{Attributes, Metadata};
+use hakobu_core::grant::Grant;
+use hakobu_core::losses::LossKind;
+use hakobu_core::path::EntryPath;
+use hakobu_endpoints::store::{Content, Held, Page, Position, Store};
+
+/// A store whose pages have at most so many entries.
+pub struct Pages {
+    pub store: Arc<dyn Store>,
+    pub most: usize,
+}
+
+impl Store for Pages {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
+        self.store.inspect(path)
+    }
+
+    fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page> {
+        self.store.page(directory, after, most.min(self.most))
+    }
+
+    fn get(&self, path: &EntryPath) -> Result<Held> {
+        self.store.get(path)
+    }
+
+    fn put(
+        &self,
+        path: &EntryPath,
+        content: Content,
+        attributes: &Attributes,
+        grant: &Grant,
+    ) -> Result<Vec<LossKind>> {
+        self.store.put(path, content, attributes, grant)
+    }
+
+    fn apply(&self, change: &Change, grant: &Grant) -> Result<Vec<LossKind>> {
+        self.store.apply(change, grant)
+    }
+}
