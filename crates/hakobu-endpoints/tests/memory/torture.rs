@@ -16,6 +16,7 @@ use hakobu_core::extent::{CHUNK_BYTES, PIECE_BYTES};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode, Removal};
 use hakobu_core::pack::PACKED_FILE_BYTES_MAX;
+use hakobu_core::path::EntryPath;
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
 use hakobu_endpoints::store::{Content, Store, StoreSource, StoreTarget};
 use hakobu_testkit::faults::OperationKind::{self, *};
@@ -92,6 +93,9 @@ impl Ground {
             1 if self.keeps_all => Content::Special(Kind::Fifo, 0),
             _ => Content::File(bytes(some_size(numbers), numbers.next()).into()),
         };
+        if self.changes_kinds && numbers.one_in(2) {
+            self.make_way(&path(&at));
+        }
         // What is a directory stays one.
         if self.source.inspect(&path(&at)).is_some_and(|found| found.kind == Kind::Directory) {
             return;
@@ -99,6 +103,35 @@ impl Ground {
         self.versions.note(&at, &content);
         let attributes = Attributes { mode: *numbers.one_of(&[0o644, 0o600, 0o4755]), ..now() };
         let _ = self.source.put(&path(&at), content, &attributes, &Grant { may_remove: false, ..everything });
+    }
+}
+
+impl Ground {
+    /// Removes what is in the way of a file: all that is in a directory of its name, and files in the place of directories above it.
+    fn make_way(&self, at: &EntryPath) {
+        let kind = |path: &EntryPath| self.source.inspect(path).map(|found| found.kind);
+        let remove = |path: &EntryPath, directory: bool| {
+            let change = Change::Remove { path: path.clone(), directory, kept_names: 0 };
+            let _ = self.source.apply(&change, &Grant::everything());
+        };
+        let mut above = at.split_last().map(|(parent, _)| parent);
+        while let Some(parent) = above.filter(|parent| !parent.is_root()) {
+            if kind(&parent).is_some_and(|kind| kind != Kind::Directory) {
+                remove(&parent, false);
+            }
+            above = parent.split_last().map(|(parent, _)| parent);
+        }
+        if kind(at) == Some(Kind::Directory) {
+            let Ok(page) = self.source.page(at, None, usize::MAX) else { return };
+            for index in 0..page.listing.len() {
+                let Ok(inner) = at.join(page.listing.name(index)) else { continue };
+                match kind(&inner) {
+                    Some(Kind::Directory) => self.make_way(&inner),
+                    _ => remove(&inner, false),
+                }
+            }
+            remove(at, true);
+        }
     }
 }
 
