@@ -82,10 +82,11 @@ pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities
 }
 
 /// Whether permissions are equal, with set-ID bits or without. Without the right owner these would lend the rights of the wrong
-/// one, so they are not kept then.
+/// one, so they are not kept then; those that the source lacks go in any case.
 pub fn same_permissions(source: &Metadata, target: &Metadata, with_set_id: bool) -> bool {
     let kept = if with_set_id { 0o7777 } else { 0o7777 & !SET_ID };
-    source.kind == Kind::Symlink || source.mode & kept == target.mode & kept
+    let lends_nothing = target.mode & SET_ID & !source.mode == 0;
+    source.kind == Kind::Symlink || lends_nothing && source.mode & kept == target.mode & kept
 }
 
 #[cfg(test)]
@@ -283,6 +284,19 @@ mod tests {
         let source = metadata(Kind::Symlink, 5, 1);
         let target = Metadata { mode: 0o777, ..source };
         assert_eq!(decide(&source, Some(&target), &Capabilities::posix(true), false), Action::Leave);
+    }
+
+    #[test]
+    fn set_id_bits_that_the_source_lacks_are_a_difference_whoever_owns_it() {
+        let able = Capabilities { owners: false, ..Capabilities::posix(false) };
+        let (plain, set) =
+            (metadata(Kind::File, 5, 1), Metadata { mode: 0o4644, ..metadata(Kind::File, 5, 1) });
+        for (source, there, expected) in
+            [(plain, set, Action::SetAttributes), (set, plain, Action::Leave), (set, set, Action::Leave)]
+        {
+            let target = Metadata { uid: 9, ..there };
+            assert_eq!(decide(&source, Some(&target), &able, false), expected, "{source:?} {target:?}");
+        }
     }
 
     #[test]
