@@ -119,8 +119,9 @@ fn entry_as_promised(
         return;
     }
     let is_link = matches!(found.kind, Kind::Link(_));
-    let mask = if free.set_id { 0o1777 } else { 0o7777 };
-    let is_narrower = free.narrower && found.mode & !want.mode == 0;
+    // Set-ID bits that the source lacks go, whoever owns it.
+    let mask = if free.set_id { 0o1777 | 0o6000 & !want.mode } else { 0o7777 };
+    let is_narrower = free.narrower && found.mode & mask & !want.mode == 0;
     if !free.mode && !is_narrower && !is_link && found.mode & mask != want.mode & mask {
         say("mode", format!("the mode is {:o}, and has to be {:o}", found.mode, want.mode));
     }
@@ -292,7 +293,8 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
         } else if entry.kind != there.kind {
             note(path, "content");
         }
-        let mask = if step.is_without("owner") || !able.owners { 0o1777 } else { 0o7777 };
+        let is_foreign = step.is_without("owner") || !able.owners;
+        let mask = if is_foreign { 0o1777 | 0o6000 & !entry.mode } else { 0o7777 };
         if able.modes && !matches!(entry.kind, Kind::Link(_)) && entry.mode & mask != there.mode & mask {
             note(path, "mode");
         }
