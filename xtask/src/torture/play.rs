@@ -319,8 +319,14 @@ impl Scene<'_> {
             return Ok(Vec::new());
         }
         let mut found = walk(&matter.place)?;
-        found
-            .retain(|path, _| !matter.source.contains_key(path) && is_blank_mark(&path.below(&matter.place)));
+        // A directory that the source lacks is not looked into.
+        let is_looked_into =
+            |path: &Name| path.parent().is_some_and(|directory| matter.source.contains_key(&directory));
+        found.retain(|path, _| {
+            !matter.source.contains_key(path)
+                && is_looked_into(path)
+                && is_blank_mark(&path.below(&matter.place))
+        });
         let words = "a mark without content, after a run that looked at everything";
         Ok(found.keys().map(|path| Violation::at("leftover", path, words, Proof::Absent)).collect())
     }
