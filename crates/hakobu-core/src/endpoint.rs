@@ -23,7 +23,7 @@ pub use crate::piece_buffer::{PIECE_ALIGNMENT, PieceBuffer};
 pub use change::Change;
 pub use draft::{Begin, Begun, Check, DraftId, DraftKind, Earlier};
 pub use lane::{Completion, Lane, Operation, Ticket, Wait};
-pub use source::{Fetched, Pick, Picks, SourceFile, SourceLane, SourceOp, SourceOutcome};
+pub use source::{Fetched, Pick, Picks, Portion, SourceFile, SourceLane, SourceOp, SourceOutcome};
 pub use target::{TargetLane, TargetOp, TargetOutcome};
 
 /// A place that can hold data, opened.

@@ -183,8 +183,8 @@ pub enum SourceOutcome {
     Inspected(Option<Metadata>),
     /// The listings, first those asked for, in order, then descendants.
     Listed(Vec<DirectoryListing>),
-    /// Entries of a directory, and what is left of it, if anything may be.
-    Portion(Listing, Option<Cursor>),
+    /// Entries of a directory.
+    Portion(Portion),
     /// A pack, and what is missing from it.
     Fetched(Fetched),
     /// The piece. It is shorter than the extent only if the file has been cut short: an error.
@@ -221,6 +221,18 @@ pub enum SourceOutcome {
     Names(Vec<Option<Vec<u8>>>),
     /// The BLAKE3 of each entry, or why there is none.
     Digests(Vec<Result<Digest>>),
+}
+
+/// Some entries of a directory.
+#[derive(Debug, Default)]
+pub struct Portion {
+    /// The entries.
+    pub listing: Listing,
+    /// What is left of it, if anything may be.
+    pub rest: Option<Cursor>,
+    /// Complete listings of directories below it, which came along with these entries: of a place that lists all below a directory
+    /// in one go.
+    pub below: Vec<DirectoryListing>,
 }
 
 /// A pack that was read.

@@ -3,6 +3,7 @@
 use super::change::Change;
 use super::draft::{Begin, Begun, Check, DraftId};
 use super::lane::{Lane, Operation};
+use super::source::Portion;
 use crate::counters::Beyond;
 use crate::digest::{BlockValue, Digest};
 use crate::entry::{Account, Attributes, Metadata};
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::extended::Extended;
 use crate::extent::Extent;
 use crate::handle::{Cursor, SharedFile};
-use crate::listing::{Detail, DirectoryListing, Listing};
+use crate::listing::{Detail, DirectoryListing};
 use crate::losses::Loss;
 use crate::moved::Copied;
 use crate::path::EntryPath;
@@ -245,8 +246,8 @@ pub enum TargetOutcome {
     Inspected(Option<Metadata>),
     /// The listings, first those asked for, in order, then descendants.
     Listed(Vec<DirectoryListing>),
-    /// Entries of a directory, and what is left of it, if anything may be.
-    Portion(Listing, Option<Cursor>),
+    /// Entries of a directory.
+    Portion(Portion),
     /// Where the hole ends, within the range that was asked about; its beginning if there is data, or nobody can tell.
     HoleUntil(u64),
     /// Written, cloned, begun, finished, abandoned, or brought to stable storage.

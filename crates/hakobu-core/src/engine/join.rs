@@ -311,9 +311,14 @@ impl<'a> Join<'a> {
             let listed = |listing| TargetState::Listed(listing, self.prefetched.clone());
             self.prefetched.take(&target_path).map_or(TargetState::Unknown, listed)
         };
+        // Of a directory that comes from several places not all would be known.
+        let known = match (&origins[..], parts.first()) {
+            ([origin], Some(part)) => part.below.known(&origin.path),
+            _ => None,
+        };
         let place = (origins, target_path);
         let node = Node::new(place, (Some(metadata.attributes()), counted), Some(self.node.clone()), touched);
-        self.found.directories.push(DirectoryTask { node, target: state });
+        self.found.directories.push(DirectoryTask { node, target: state, known });
     }
 
     /// Brings over a file or link. `old` is what the target has in its place.

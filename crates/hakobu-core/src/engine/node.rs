@@ -349,7 +349,7 @@ impl TargetState {
     }
 }
 
-/// Listings that the target sent along with those it was asked for.
+/// Listings that one end sent along with those it was asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefetched(Arc<Mutex<HashMap<EntryPath, Listing>>>);
 
@@ -358,6 +358,11 @@ impl Prefetched {
     pub fn new(listings: impl Iterator<Item = DirectoryListing>) -> Self {
         let good = listings.filter_map(|listing| Some((listing.path, listing.result.ok()?)));
         Self(Arc::new(Mutex::new(good.collect())))
+    }
+
+    /// What is known of a directory, once.
+    pub fn known(&self, path: &EntryPath) -> Option<Known> {
+        self.take(path).map(|listing| Known { listing, below: self.clone() })
     }
 
     /// The listing of a directory, once.
@@ -375,12 +380,14 @@ pub(super) struct Part {
     pub listing: Arc<Listing>,
     /// Whether these are all, or the first of many.
     pub complete: bool,
+    /// What is known of directories below it.
+    pub below: Prefetched,
 }
 
 impl Part {
     /// All entries of an origin.
     pub fn whole(origin: usize, listing: Listing) -> Self {
-        Self { origin, listing: Arc::new(listing), complete: true }
+        Self { origin, listing: Arc::new(listing), complete: true, below: Prefetched::default() }
     }
 }
 
@@ -391,6 +398,23 @@ pub(super) struct DirectoryTask {
     pub node: Arc<Node>,
     /// What is known of it at the target.
     pub target: TargetState,
+    /// What is known of its only origin.
+    pub known: Option<Known>,
+}
+
+impl DirectoryTask {
+    /// Returns one of which nothing is known at the source.
+    pub fn new(node: Arc<Node>, target: TargetState) -> Self {
+        Self { node, target, known: None }
+    }
+}
+
+/// All entries of a directory of the source, as its store gave them along with those of a directory above it.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub listing: Listing,
+    /// What is known of directories below it.
+    pub below: Prefetched,
 }
 
 #[cfg(test)]

@@ -364,10 +364,7 @@ mod tests {
     fn unknown_directories_are_asked_for_together() {
         let queue = Queue::new(false, 24);
         let tasks = (0..40)
-            .map(|number| DirectoryTask {
-                node: node(&format!("d{number}"), None),
-                target: TargetState::Unknown,
-            })
+            .map(|number| DirectoryTask::new(node(&format!("d{number}"), None), TargetState::Unknown))
             .collect();
         queue.add(tasks, Vec::new(), Vec::new());
         queue.start();
@@ -386,7 +383,7 @@ mod tests {
     #[test]
     fn the_rest_of_a_directory_comes_before_the_last_packs_and_no_sooner() {
         let (queue, node) = (Queue::new(false, 24), node("d", None));
-        let task = || DirectoryTask { node: node.clone(), target: TargetState::Absent };
+        let task = || DirectoryTask::new(node.clone(), TargetState::Absent);
         queue.add(vec![task()], Vec::new(), Vec::new());
         queue.start();
         assert!(matches!(queue.take(0), Taken::Task(Task::Directory(_))));
@@ -394,7 +391,7 @@ mod tests {
         let packs = (0..=PACKS_FEW).map(|_| pack(&node)).collect();
         queue.add(vec![task()], packs, Vec::new());
         let rest = TargetState::Rest(crate::handle::Cursor::new(()));
-        queue.put_back(DirectoryTask { node: node.clone(), target: rest });
+        queue.put_back(DirectoryTask::new(node.clone(), rest));
         for lane in [0, 1] {
             assert!(matches!(queue.take(lane), Taken::Task(Task::Pack(_))));
         }
@@ -453,7 +450,7 @@ mod tests {
     }
 
     fn directory(name: &str, target: TargetState) -> DirectoryTask {
-        DirectoryTask { node: node(name, None), target }
+        DirectoryTask::new(node(name, None), target)
     }
 
     /// What a lane is given, in short.
@@ -597,11 +594,7 @@ mod tests {
         let place = (vec![Origin::whole(0, path.clone())], path);
         let above = Node::new(place.clone(), (None, Counted::Not), None, Touched::Yes);
         let node = Node::new(place, (None, Counted::Created), Some(above.clone()), Touched::Yes);
-        queue.add(
-            vec![DirectoryTask { node: node.clone(), target: TargetState::Absent }],
-            Vec::new(),
-            Vec::new(),
-        );
+        queue.add(vec![DirectoryTask::new(node.clone(), TargetState::Absent)], Vec::new(), Vec::new());
         queue.start();
         queue.release(&above, &counters);
         queue.release(&node, &counters);

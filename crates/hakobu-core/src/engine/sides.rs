@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use super::node::Prefetched;
 use crate::entry::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Cursor;
@@ -25,6 +26,8 @@ pub(super) struct Side {
     /// How many entries, the first of them, have stayed because they may come as directories.
     stayed: usize,
     next: Next,
+    /// What is known of directories below, as far as they came along with the last portion. None of an earlier one is left.
+    pub below: Prefetched,
 }
 
 /// How a listing goes on.
@@ -93,8 +96,9 @@ impl Side {
     /// Adds the next portion, and where the one behind it begins, if there is one.
     ///
     /// # Errors
-    /// `Protocol` if it is not in order: what has been passed would be taken for missing.
-    pub fn add(&mut self, portion: Listing, next: Option<Cursor>) -> Result<()> {
+    /// `Io` if it is not in order: what has been passed would be taken for missing.
+    pub fn add(&mut self, portion: Listing, next: Option<Cursor>, below: Prefetched) -> Result<()> {
+        self.below = below;
         if self.listing.is_empty() {
             self.listing = portion;
         } else {
@@ -102,7 +106,7 @@ impl Side {
         }
         if !self.listing.is_sorted() {
             let words = "its entries do not come in order, so nobody can tell what is missing; try it again";
-            return Err(Error::new(ErrorKind::Protocol, "listing", words));
+            return Err(Error::new(ErrorKind::Io, "listing", words));
         }
         self.next = next.map_or(Next::End, Next::GoOn);
         Ok(())
@@ -199,7 +203,12 @@ mod tests {
                     let begin: usize = side.take_cursor().map_or(0, |cursor| cursor.into_position().unwrap());
                     let end = (begin + at_once).min(names.len());
                     let portion: Vec<_> = names[begin..end].iter().map(|name| &**name).collect();
-                    side.add(listing(&portion), (end < names.len()).then(|| Cursor::new(end))).unwrap();
+                    side.add(
+                        listing(&portion),
+                        (end < names.len()).then(|| Cursor::new(end)),
+                        Prefetched::default(),
+                    )
+                    .unwrap();
                 }
             }
             let (source, target) = sides.take().unwrap();
@@ -232,7 +241,10 @@ mod tests {
     fn of_a_directory_that_the_source_lacks_all_is_taken_in_portions() {
         let mut sides = Sides::new(false);
         assert!(!sides.source.wants_more() && sides.target.wants_more());
-        sides.target.add(listing(&["a", "b", "c/"]), Some(Cursor::new(3_usize))).unwrap();
+        sides
+            .target
+            .add(listing(&["a", "b", "c/"]), Some(Cursor::new(3_usize)), Prefetched::default())
+            .unwrap();
         assert_eq!(names(&sides.take().unwrap().1), ["a", "b", "c/"]);
         assert!(!sides.is_done());
         sides.target.end();
@@ -242,10 +254,10 @@ mod tests {
     #[test]
     fn what_is_not_in_order_is_refused() {
         let mut side = Side::default();
-        side.add(listing(&["b", "c"]), Some(Cursor::new(2_usize))).unwrap();
-        let error = side.add(listing(&["a"]), None).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Protocol);
-        assert!(Side::default().add(listing(&["b", "a"]), None).is_err());
+        side.add(listing(&["b", "c"]), Some(Cursor::new(2_usize)), Prefetched::default()).unwrap();
+        let error = side.add(listing(&["a"]), None, Prefetched::default()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Io);
+        assert!(Side::default().add(listing(&["b", "a"]), None, Prefetched::default()).is_err());
     }
 
     proptest! {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Endpoint, Pick, Picks, SourceEndpoint, SourceLane, SourceOp, SourceOutcome};
+use hakobu_core::endpoint::{
+    Endpoint, Pick, Picks, Portion, SourceEndpoint, SourceLane, SourceOp, SourceOutcome,
+};
 use hakobu_core::entry::{Inode, Kind};
 use hakobu_core::extended::Classes;
 use hakobu_core::handle::{Cursor, SharedFile};
@@ -186,7 +188,8 @@ impl SourceWork {
                 let from = from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
                 let (listing, rest) =
                     self.lister.portion(root, &directory, from, (entries, detail), source_fault)?;
-                Ok(SourceOutcome::Portion(listing, rest.map(Cursor::new)))
+                let rest = rest.map(Cursor::new);
+                Ok(SourceOutcome::Portion(Portion { listing, rest, below: Vec::new() }))
             }
             SourceOp::Fetch { root, directory, target, picks, from, ask, buffer } => {
                 let reader = &mut self.reader;

@@ -72,7 +72,7 @@ impl Store for MemoryFileSystem {
             last = Some(key);
         }
         let next = last.filter(|_| rest.next().is_some()).map(|key| Position(key.clone()));
-        Ok(Page { listing, next })
+        Ok(Page { listing, next, below: Vec::new() })
     }
 
     fn get(&self, path: &EntryPath) -> Result<Held> {

@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
 use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
-use hakobu_core::event::Failure;
 use hakobu_core::extended::Classes;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::{EntryPath, check_name};
-use hakobu_core::{Error, ErrorKind, Result};
 
 use super::ticks::Ticks;
 use super::tree::own;
-use crate::store::{Content, Held, Page, Position, Store, conflict, missing, unsupported};
+use crate::store::{
+    Content, FlatKey, Held, Page, Position, Store, conflict, flat_page, missing, no_path, shown, unsupported,
+};
 
 const REMOVING: &str = "removing";
 
@@ -59,6 +60,17 @@ impl Objects {
     fn upload(&mut self, key: Vec<u8>, bytes: Arc<[u8]>) {
         let uploaded = self.ticks.next();
         self.by_key.insert(key, Object { bytes, uploaded });
+    }
+
+    /// Checks that something is in a directory.
+    fn check_directory(&self, path: &EntryPath) -> Result<()> {
+        if path.is_root() || self.has_below(path) {
+            return Ok(());
+        }
+        Err(match self.by_key.contains_key(path.as_bytes()) {
+            true => conflict("listing", "an object is in its place"),
+            false => missing("listing"),
+        })
     }
 
     /// Returns true if keys begin with this path and a slash.
@@ -122,40 +134,39 @@ impl Store for MemoryObjectStore {
 
     fn page(&self, path: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page> {
         let (objects, prefix) = (self.objects(), prefix(path));
-        if !path.is_root() && !objects.has_below(path) {
-            return Err(match objects.by_key.contains_key(path.as_bytes()) {
-                true => conflict("listing", "an object is in its place"),
-                false => missing("listing"),
-            });
-        }
+        objects.check_directory(path)?;
         let mut listing = Listing::default();
         let mut last = after.cloned();
         loop {
             let behind = behind(&prefix, last.as_ref());
             let next = objects.by_key.range((behind, Bound::Unbounded)).next();
             let Some((key, object)) = next.filter(|(key, _)| key.starts_with(&prefix)) else {
-                return Ok(Page { listing, next: None });
+                return Ok(Page { listing, next: None, below: Vec::new() });
             };
             if listing.len() + listing.refused().len() >= most {
-                return Ok(Page { listing, next: last });
+                return Ok(Page { listing, next: last, below: Vec::new() });
             }
-            let rest = &key[prefix.len()..];
-            let slash = rest.iter().position(|byte| *byte == b'/');
-            let (name, described) = match slash {
-                Some(slash) => (&rest[..slash], directory()),
-                None => (rest, metadata(object)),
+            let shown = shown(&key[prefix.len()..]);
+            let (name, described) = match shown.strip_suffix(b"/") {
+                Some(name) => (name, directory()),
+                None => (shown, metadata(object)),
             };
-            let shown = &rest[..slash.map_or(rest.len(), |slash| slash + 1)];
             match check_name(name) {
                 Ok(()) => listing.push(name, described)?,
-                Err(error) => {
-                    let words = format!("the key is no path: {}; rename the object", error.detail);
-                    let error = Error::new(ErrorKind::Unsupported, "listing", words);
-                    listing.refuse(Failure { path: [prefix.as_slice(), shown].concat(), error });
-                }
+                Err(error) => listing.refuse(no_path(path, shown, &error)),
             }
             last = Some(Position(shown.to_vec()));
         }
+    }
+
+    fn flat_page(&self, path: &EntryPath, after: Option<&Position>, most: usize) -> Result<Option<Page>> {
+        let (objects, prefix) = (self.objects(), prefix(path));
+        objects.check_directory(path)?;
+        let range = objects.by_key.range((behind(&prefix, after), Bound::Unbounded));
+        let mut below = range.take_while(|(key, _)| key.starts_with(&prefix));
+        let keys: Vec<FlatKey<'_>> =
+            below.by_ref().take(most).map(|(key, object)| (&key[prefix.len()..], metadata(object))).collect();
+        flat_page(path, &keys, below.next().is_some(), directory()).map(Some)
     }
 
     fn get(&self, path: &EntryPath) -> Result<Held> {

@@ -56,7 +56,7 @@ impl Store for NullStore {
 
     fn page(&self, directory: &EntryPath, _after: Option<&Position>, _most: usize) -> Result<Page> {
         match directory.is_root() {
-            true => Ok(Page { listing: Listing::default(), next: None }),
+            true => Ok(Page { listing: Listing::default(), next: None, below: Vec::new() }),
             false => Err(missing("listing")),
         }
     }

@@ -76,10 +76,27 @@ impl Store for Below {
     fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page> {
         match self.store.page(&self.whole(directory)?, after, most) {
             Err(error) if error.kind == ErrorKind::NotFound && self.is_implied(directory) => {
-                Ok(Page { listing: Listing::default(), next: None })
+                Ok(Page { listing: Listing::default(), next: None, below: Vec::new() })
             }
             page => page,
         }
+    }
+
+    fn flat_page(
+        &self,
+        directory: &EntryPath,
+        after: Option<&Position>,
+        most: usize,
+    ) -> Result<Option<Page>> {
+        let Some(mut page) = self.store.flat_page(&self.whole(directory)?, after, most)? else {
+            return Ok(None);
+        };
+        let root_names = self.root.names().count();
+        for listing in &mut page.below {
+            let names: Vec<&[u8]> = listing.path.names().skip(root_names).collect();
+            listing.path = EntryPath::new(names.join(&b'/'))?;
+        }
+        Ok(Some(page))
     }
 
     fn get(&self, path: &EntryPath) -> Result<Held> {

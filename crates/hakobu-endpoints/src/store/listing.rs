@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
+use hakobu_core::endpoint::Portion;
 use hakobu_core::entry::Kind;
 use hakobu_core::handle::Cursor;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, Result};
 
-use super::{Page, Position, Store};
+use super::{Position, Store};
 use crate::local::fault::foreign;
 
 /// How many entries a listing is put together from at a time.
@@ -20,24 +21,59 @@ pub(crate) fn portion(
     directory: &EntryPath,
     from: Option<Cursor>,
     entries: usize,
-) -> Result<Page> {
+) -> Result<Portion> {
     let from: Option<Position> = from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
-    store.page(directory, from.as_ref(), entries)
+    let page = match store.flat_page(directory, from.as_ref(), entries)? {
+        Some(page) => page,
+        None => store.page(directory, from.as_ref(), entries)?,
+    };
+    Ok(Portion { listing: page.listing, rest: page.next.map(Cursor::new), below: page.below })
 }
 
-/// Lists a directory as a whole.
-pub(crate) fn list(store: &dyn Store, directory: &EntryPath, entries_max: usize) -> Result<Option<Listing>> {
-    let mut whole = Listing::default();
+/// A directory as a whole.
+struct Whole {
+    listing: Listing,
+    /// Complete listings of directories below it, if the store tells them along with it.
+    below: Option<Vec<DirectoryListing>>,
+}
+
+/// Lists a directory as a whole. Nothing: it has more than so many entries. Listings of directories below it come along while they have
+/// at most `below_max` entries together.
+fn list(
+    store: &dyn Store,
+    directory: &EntryPath,
+    entries_max: usize,
+    below_max: usize,
+) -> Result<Option<Whole>> {
+    let mut room = below_max;
+    let mut whole = Whole { listing: Listing::default(), below: None };
     let mut after = None;
     loop {
-        let page = store.page(directory, after.as_ref(), PAGE_ENTRIES)?;
+        let flat = match below_max {
+            0 => None,
+            _ => store.flat_page(directory, after.as_ref(), PAGE_ENTRIES)?,
+        };
+        let page = match flat {
+            Some(mut page) => {
+                let below = whole.below.get_or_insert_default();
+                for listing in page.below.drain(..) {
+                    // Behind one that does not come no others do, which might be in it.
+                    room = room.saturating_sub(listing.result.as_ref().map_or(0, Listing::len));
+                    if room > 0 {
+                        below.push(listing);
+                    }
+                }
+                page
+            }
+            None => store.page(directory, after.as_ref(), PAGE_ENTRIES)?,
+        };
         for index in 0..page.listing.len() {
-            if whole.len() >= entries_max {
+            if whole.listing.len() >= entries_max {
                 return Ok(None);
             }
-            whole.push(page.listing.name(index), *page.listing.metadata(index))?;
+            whole.listing.push(page.listing.name(index), *page.listing.metadata(index))?;
         }
-        page.listing.refused().iter().for_each(|refused| whole.refuse(refused.clone()));
+        page.listing.refused().iter().for_each(|refused| whole.listing.refuse(refused.clone()));
         after = page.next;
         if after.is_none() {
             return Ok(Some(whole));
@@ -54,29 +90,37 @@ pub(crate) fn list_all(
     fault: fn(Error) -> Error,
 ) -> Vec<DirectoryListing> {
     let mut listings = Vec::with_capacity(directories.len());
-    let (mut below, mut entries) = (VecDeque::new(), 0);
-    let mut found = |path: &EntryPath, listing: &Listing, below: &mut VecDeque<EntryPath>| {
-        entries += listing.len();
-        let is_directory = |index: &usize| listing.metadata(*index).kind == Kind::Directory;
-        let directories = (0..listing.len()).filter(is_directory);
-        below.extend(directories.filter_map(|index| path.join(listing.name(index)).ok()));
-        entries
-    };
+    let (mut below, mut along) = (VecDeque::new(), Vec::new());
     let mut used = 0;
     for path in directories {
-        let result = list(store, &path, ENTRIES_MAX)
-            .map(Option::unwrap_or_default)
-            .map_err(|error| fault(error).at(&path));
-        if let Ok(listing) = &result {
-            used = found(&path, listing, &mut below);
-        }
+        let result = list(store, &path, ENTRIES_MAX, budget as usize).map_err(|error| fault(error).at(&path));
+        let result = result.map(|whole| match whole {
+            Some(Whole { listing, below: Some(mut came) }) => {
+                along.append(&mut came);
+                listing
+            }
+            Some(Whole { listing, below: None }) => {
+                below.extend(directories_in(&path, &listing));
+                listing
+            }
+            None => Listing::default(),
+        });
+        used += result.as_ref().map_or(0, Listing::len);
         listings.push(DirectoryListing { path, result });
     }
+    let room = |used: usize| (budget as usize).saturating_sub(used);
+    for listing in along {
+        used += listing.result.as_ref().map_or(0, Listing::len);
+        if room(used) == 0 {
+            break;
+        }
+        listings.push(listing);
+    }
     while let Some(path) = below.pop_front() {
-        let room = (budget as usize).saturating_sub(used);
-        match list(store, &path, room) {
-            Ok(Some(listing)) if room > 0 => {
-                used = found(&path, &listing, &mut below);
+        match list(store, &path, room(used), 0) {
+            Ok(Some(Whole { listing, .. })) if room(used) > 0 => {
+                used += listing.len();
+                below.extend(directories_in(&path, &listing));
                 listings.push(DirectoryListing { path, result: Ok(listing) });
             }
             // Who asks for it by name is told.
@@ -85,4 +129,9 @@ pub(crate) fn list_all(
         }
     }
     listings
+}
+
+fn directories_in(path: &EntryPath, listing: &Listing) -> Vec<EntryPath> {
+    let is_directory = |index: &usize| listing.metadata(*index).kind == Kind::Directory;
+    (0..listing.len()).filter(is_directory).filter_map(|index| path.join(listing.name(index)).ok()).collect()
 }

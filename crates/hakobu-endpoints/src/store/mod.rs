@@ -7,6 +7,7 @@
 mod access;
 mod below;
 mod draft;
+mod flat;
 mod listing;
 mod source;
 mod store_trait;
@@ -14,6 +15,8 @@ mod target;
 
 pub use access::{StoreAccess, access};
 pub use below::Below;
+pub use flat::{FlatKey, flat_page};
+pub(crate) use flat::{no_path, shown};
 pub use source::StoreSource;
 pub use store_trait::{Content, Held, Page, Position, Store};
 pub(crate) use store_trait::{conflict, missing, unsupported};

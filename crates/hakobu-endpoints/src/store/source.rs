@@ -11,7 +11,7 @@ use hakobu_core::endpoint::{
 };
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::Extent;
-use hakobu_core::handle::{Cursor, SharedFile};
+use hakobu_core::handle::SharedFile;
 use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, check_link_text};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
@@ -80,8 +80,8 @@ impl SourceWork {
                 Ok(SourceOutcome::Listed(list_all(self.root(root)?, directories, budget, at_source)))
             }
             SourceOp::Portion { root, directory, from, entries, detail: _ } => {
-                let page = portion(self.root(root)?, &directory, from, entries).map_err(at_source)?;
-                Ok(SourceOutcome::Portion(page.listing, page.next.map(Cursor::new)))
+                let portion = portion(self.root(root)?, &directory, from, entries);
+                portion.map(SourceOutcome::Portion).map_err(at_source)
             }
             SourceOp::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
                 let store = self.root(root)?;

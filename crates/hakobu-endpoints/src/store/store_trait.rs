@@ -6,7 +6,7 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
 use hakobu_core::entry::{Attributes, Kind, Metadata};
 use hakobu_core::grant::Grant;
-use hakobu_core::listing::Listing;
+use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -42,6 +42,8 @@ pub struct Page {
     pub listing: Listing,
     /// Where the next page begins, if there may be one.
     pub next: Option<Position>,
+    /// Complete listings of directories below it, where all below a directory was listed in one go.
+    pub below: Vec<DirectoryListing>,
 }
 
 /// A place that holds entries. They are put whole: a large file is held in memory until all of it is there, so what has to take
@@ -65,6 +67,21 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// `NotFound`, or `Conflict` where the path leads to something else.
     fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page>;
+
+    /// Returns the same, and along with it what directories below hold, of at most `most` objects; nothing where each directory has to be
+    /// listed by itself. [`flat_page`](super::flat_page) puts it together.
+    ///
+    /// # Errors
+    /// Those of [`Store::page`].
+    fn flat_page(
+        &self,
+        directory: &EntryPath,
+        after: Option<&Position>,
+        most: usize,
+    ) -> Result<Option<Page>> {
+        let _ = (directory, after, most);
+        Ok(None)
+    }
 
     /// Returns an entry that is no directory.
     ///

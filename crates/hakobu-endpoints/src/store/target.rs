@@ -10,7 +10,6 @@ use hakobu_core::endpoint::{
 };
 use hakobu_core::entry::Attributes;
 use hakobu_core::grant::Grant;
-use hakobu_core::handle::Cursor;
 use hakobu_core::losses::{Loss, Losses};
 use hakobu_core::pack::{Content as Packed, PackReader, Record};
 use hakobu_core::path::EntryPath;
@@ -126,8 +125,8 @@ impl Shared {
                 Ok(TargetOutcome::Listed(list_all(store, directories, budget, |error| error)))
             }
             TargetOp::Portion { directory, from, entries, detail: _ } => {
-                let page = portion(store, &directory, from, entries).map_err(|error| error.at(&directory))?;
-                Ok(TargetOutcome::Portion(page.listing, page.next.map(Cursor::new)))
+                let portion = portion(store, &directory, from, entries);
+                portion.map(TargetOutcome::Portion).map_err(|error| error.at(&directory))
             }
             TargetOp::Digest { directory, names, key } => {
                 self.digests(&directory, &names, key).map(TargetOutcome::Digests)

@@ -1,14 +1,17 @@
 //! To object stores, and back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use hakobu_core::error::ErrorKind;
+use hakobu_core::grant::Grant;
 use hakobu_core::job::{Mode, Removal};
 use hakobu_core::losses::LossKind;
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
-use hakobu_endpoints::store::Store;
+use hakobu_endpoints::store::{Store, StoreSource, StoreTarget};
+use hakobu_testkit::faults::{Fault, Faulty, OperationKind, Plan, When};
 
-use crate::bench::{bytes, contents, contents_of, copy, path, put, view};
+use crate::bench::{bytes, contents, contents_of, copy, path, put, run_between, view};
 
 fn files() -> Arc<MemoryFileSystem> {
     let store = Arc::new(MemoryFileSystem::new());
@@ -106,4 +109,38 @@ fn a_key_and_what_is_below_it_do_not_end_the_run() {
     let copied = Arc::new(MemoryObjectStore::new());
     assert!(copy(&objects, &copied, &contents()).failures.is_empty());
     assert_eq!(contents_of(&*copied), contents_of(&*objects));
+}
+
+/// Where a store lists all below a directory in one go, its directories are not asked for one by one.
+#[test]
+fn directories_come_along_with_what_they_are_in() {
+    let objects = Arc::new(MemoryObjectStore::new());
+    for number in 0..20_000 {
+        objects.upload(format!("a/{}/b/{number}", number / 100).as_bytes(), b"content");
+    }
+    let files: Arc<dyn Store> = Arc::new(MemoryFileSystem::new());
+    let back: Arc<dyn Store> = Arc::new(MemoryObjectStore::new());
+    // The source lists 402 directories in three portions, and a few that are cut anew; the target is listed as well once it is there.
+    for (target, times) in [(&files, [1, 1]), (&back, [1, 2])] {
+        for times in times {
+            let listings = Arc::new(AtomicU64::new(0));
+            let count = |plan: Plan| {
+                let listings = Arc::clone(&listings);
+                let counted = Fault::Call(Arc::new(move || {
+                    listings.fetch_add(1, Relaxed);
+                }));
+                plan.on(OperationKind::List, When::Always, counted)
+            };
+            let source = Faulty::new(StoreSource::new(objects.clone()), count(Plan::new(1)));
+            let opened = StoreTarget::open(Arc::clone(target), &path(""), &Grant::everything()).unwrap();
+            // A file system lists each directory by itself.
+            let plan = if Arc::ptr_eq(target, &back) { count(Plan::new(2)) } else { Plan::new(2) };
+            let target = Faulty::new(opened, plan);
+            let made = run_between(&source, &target, &contents(), &AtomicBool::new(false));
+            assert!(made.fatal.is_none() && made.failures.is_empty(), "{:?}", made.failures);
+            let asked = listings.load(Relaxed);
+            assert!((3..=10 * times).contains(&asked), "{asked} listings");
+        }
+        assert_eq!(contents_of(&*objects), contents_of(&**target));
+    }
 }

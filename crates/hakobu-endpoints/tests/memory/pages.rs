@@ -30,6 +30,15 @@ impl Store for Pages {
         self.store.page(directory, after, most.min(self.most))
     }
 
+    fn flat_page(
+        &self,
+        directory: &EntryPath,
+        after: Option<&Position>,
+        most: usize,
+    ) -> Result<Option<Page>> {
+        self.store.flat_page(directory, after, most.min(self.most))
+    }
+
     fn get(&self, path: &EntryPath) -> Result<Held> {
         self.store.get(path)
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{SourceOp, SourceOutcome, TargetOp, TargetOutcome};
+use hakobu_core::endpoint::{Portion, SourceOp, SourceOutcome, TargetOp, TargetOutcome};
 use hakobu_core::entry::{Attributes, Kind, Metadata};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::handle::Cursor;
@@ -77,14 +77,14 @@ fn in_order(bench: &Bench<'_>) {
     let by_target = |from: Option<Cursor>, directory: &str| {
         let (directory, detail) = (path(directory), Detail::default());
         match ask(&mut *of_target, TargetOp::Portion { directory, from, entries: 7, detail })? {
-            TargetOutcome::Portion(listing, rest) => Ok((listing, rest)),
+            TargetOutcome::Portion(Portion { listing, rest, .. }) => Ok((listing, rest)),
             other => panic!("not the answer to a portion: {other:?}"),
         }
     };
     let by_source = |from: Option<Cursor>, directory: &str| {
         let (directory, detail) = (path(directory), Detail::default());
         match ask(&mut *of_source, SourceOp::Portion { root: 0, directory, from, entries: 7, detail })? {
-            SourceOutcome::Portion(listing, rest) => Ok((listing, rest)),
+            SourceOutcome::Portion(Portion { listing, rest, .. }) => Ok((listing, rest)),
             other => panic!("not the answer to a portion: {other:?}"),
         }
     };

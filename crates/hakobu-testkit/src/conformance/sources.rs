@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hakobu_core::Result;
 use hakobu_core::content::content_sum;
 use hakobu_core::endpoint::{
-    Detail, Fetched, Pick, Picks, PieceBuffer, SourceFile, SourceLane, SourceOp, SourceOutcome, Wait,
+    Detail, Fetched, Pick, Picks, PieceBuffer, Portion, SourceFile, SourceLane, SourceOp, SourceOutcome, Wait,
 };
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk};
@@ -138,7 +138,7 @@ fn portions(bench: &Bench<'_>) {
     loop {
         let directory = path("d");
         let portion = SourceOp::Portion { root: 0, directory, from, entries: 100, detail: Detail::default() };
-        let SourceOutcome::Portion(listing, rest) = ask(&mut *lane, portion).unwrap() else {
+        let SourceOutcome::Portion(Portion { listing, rest, .. }) = ask(&mut *lane, portion).unwrap() else {
             panic!("no portion")
         };
         assert!(listing.is_sorted());

@@ -129,7 +129,7 @@ impl Join<'_> {
             let state = self.prefetched.take(&path).map_or(TargetState::Unknown, listed);
             let doomed = Doomed { removed, kept_names: self.node.kept_names(), in_the_way_of };
             let node = Node::doomed(path, self.node, doomed);
-            self.found.directories.push(DirectoryTask { node, target: state });
+            self.found.directories.push(DirectoryTask::new(node, state));
         } else if removed {
             self.node.hold(1);
             self.found.removals.push(path);

@@ -1,5 +1,6 @@
 //! The target's answers, and what each leads to.
 
+use super::limits::entries_of;
 use super::*;
 use crate::extent::chunk_count;
 use crate::pacer::Paced;
@@ -16,8 +17,8 @@ impl Worker<'_> {
         if let Ok(TargetOutcome::Listed(listings)) = &completion.result {
             self.owe_listed(Paced::Target, listings);
         }
-        if let Ok(TargetOutcome::Portion(listing, _)) = &completion.result {
-            self.owe(Paced::Target, listing.len() as u64);
+        if let Ok(TargetOutcome::Portion(portion)) = &completion.result {
+            self.owe(Paced::Target, entries_of(portion));
         }
         let Some(pending) = self.under_way.remove(&completion.ticket) else {
             // A piece in the middle of a chunk: its draft remembers the error.
@@ -34,8 +35,8 @@ impl Worker<'_> {
                 Ok(())
             }
             (Pending::Listing { tasks }, Ok(TargetOutcome::Listed(listings))) => self.listed(tasks, listings),
-            (Pending::Portion { node, sides }, Ok(TargetOutcome::Portion(listing, rest))) => {
-                self.target_portion(&node, sides, Ok((listing, rest)))
+            (Pending::Portion { node, sides }, Ok(TargetOutcome::Portion(portion))) => {
+                self.target_portion(&node, sides, Ok(portion))
             }
             (
                 Pending::Stored { task, packed, content_bytes },

@@ -211,7 +211,7 @@ impl Worker<'_> {
     fn begin_digests(&mut self, place: (Vec<Origin>, EntryPath)) -> Result<()> {
         self.counters.entries_scanned.add(1);
         let node = Node::new(place, (None, Counted::Not), None, Touched::Not);
-        let task = DirectoryTask { node, target: TargetState::Absent };
+        let task = DirectoryTask::new(node, TargetState::Absent);
         self.shared.queue.add(vec![task], Vec::new(), Vec::new());
         Ok(())
     }
@@ -274,7 +274,7 @@ impl Worker<'_> {
             }
         };
         let node = Node::new(place, (Some(metadata.attributes()), counted), None, touched);
-        self.shared.queue.add(vec![DirectoryTask { node, target: state }], Vec::new(), Vec::new());
+        self.shared.queue.add(vec![DirectoryTask::new(node, state)], Vec::new(), Vec::new());
         Ok(())
     }
 }

@@ -10,13 +10,16 @@ const ACCOUNTS_AT_ONCE: usize = 256;
 
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
-        let task = match task.target {
+        let mut task = match task.target {
             TargetState::Rest(rest) => return self.portion(&task.node, Some(rest)),
             TargetState::Empty => return self.portion(&task.node, None),
             TargetState::Sides(sides) => return self.sides(&task.node, sides),
             target => DirectoryTask { target, ..task },
         };
-        let parts = self.scan_sound(&task)?;
+        if matches!(task.target, TargetState::Listed(..)) && self.list_in_order(&task.node) {
+            return self.begin_sides(task);
+        }
+        let parts = self.scan_sound(&mut task)?;
         if parts.is_empty() && !task.node.is_doomed() {
             self.directories_done(1);
             return Ok(());
@@ -27,7 +30,7 @@ impl Worker<'_> {
         };
         // There is more of it, and nothing at the target.
         if parts.iter().any(|part| !part.complete) {
-            self.shared.queue.put_back(DirectoryTask { node: task.node, target: TargetState::Empty });
+            self.shared.queue.put_back(DirectoryTask::new(task.node, TargetState::Empty));
             return Ok(());
         }
         self.join(&task.node, &parts, (target.as_ref(), &prefetched), None)?;
@@ -37,12 +40,12 @@ impl Worker<'_> {
 
     pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
         let mut scanned = Vec::with_capacity(tasks.len());
-        for task in tasks {
+        for mut task in tasks {
             if self.list_in_order(&task.node) {
-                self.begin_sides(&task.node)?;
+                self.begin_sides(task)?;
                 continue;
             }
-            let parts = self.scan_sound(&task)?;
+            let parts = self.scan_sound(&mut task)?;
             if parts.is_empty() && !task.node.is_doomed() {
                 self.directories_done(1);
             } else {
@@ -69,13 +72,16 @@ impl Worker<'_> {
 
     /// Lists a directory of the source if it may be copied. Nothing: it failed, which has been
     /// recorded, or only the target has it.
-    fn scan_sound(&mut self, task: &DirectoryTask) -> Result<Vec<Part>> {
+    fn scan_sound(&mut self, task: &mut DirectoryTask) -> Result<Vec<Part>> {
         if task.node.is_doomed() {
             return Ok(Vec::new());
         }
         let is_new = matches!(task.target, TargetState::Absent);
         let detail = if is_new { self.new_detail() } else { self.detail() };
-        let parts = self.scan(&task.node, detail, is_new && self.may_take_portions(&task.node))?;
+        let parts = match (task.known.take(), task.node.origins.first()) {
+            (Some(known), Some(origin)) => self.scan_known(&task.node, origin, known)?,
+            _ => self.scan(&task.node, detail, is_new && self.may_take_portions(&task.node))?,
+        };
         // What lies at the top is in no listing that would show it.
         let unlisted = is_new || task.node.is_top() || self.shared.must_examine();
         let lost = !self.shared.ask.miss.is_empty() && unlisted;
@@ -118,11 +124,14 @@ impl Worker<'_> {
         self.enter(Stage::Scan);
         for (index, origin) in node.origins.iter().enumerate() {
             let scanned = match first_portion {
-                true => self
-                    .scan_portion(origin, None, detail)
-                    .map(|(listing, rest)| Part { complete: rest.is_none(), ..Part::whole(index, listing) }),
-                false => self.scan_origin(origin, detail).map(|listing| Part::whole(index, listing)),
+                true => self.scan_portion(origin, None, detail),
+                false => self.scan_origin(origin, detail).map(|known| (known, None)),
             };
+            let scanned = scanned.map(|(Known { listing, below }, rest)| Part {
+                complete: rest.is_none(),
+                below,
+                ..Part::whole(index, listing)
+            });
             match scanned {
                 Ok(part) => parts.push(part),
                 Err(error) if error.is_fatal() => return Err(error),
@@ -139,7 +148,29 @@ impl Worker<'_> {
         Ok(parts)
     }
 
-    fn scan_origin(&mut self, origin: &Origin, detail: Detail) -> Result<Listing> {
+    /// What a store gave along with a directory above: nothing is asked for.
+    fn scan_known(&mut self, node: &Arc<Node>, origin: &Origin, known: Known) -> Result<Vec<Part>> {
+        let Known { mut listing, below } = known;
+        match self.sift(origin, &mut listing) {
+            Ok(()) => Ok(vec![Part { below, ..Part::whole(0, listing) }]),
+            Err(error) if error.is_fatal() => Err(error),
+            Err(error) => {
+                self.fail_directory(node, at_source(error));
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Deals with what takes no part and what cannot be as it is, and gives the entries the owners that they get.
+    pub(super) fn sift(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
+        self.leave_drafts_out(origin, listing);
+        self.refuse_twins(origin, listing)?;
+        self.fail_refused(listing);
+        self.check_inodes(origin, listing)?;
+        self.by_name(listing)
+    }
+
+    fn scan_origin(&mut self, origin: &Origin, detail: Detail) -> Result<Known> {
         if let Some(only) = &origin.only {
             let mut listing = Listing::with_capacity(1);
             let path = origin.path.join(&only.name)?;
@@ -149,23 +180,23 @@ impl Worker<'_> {
             };
             listing.push(&only.name, metadata)?;
             self.by_name(&mut listing)?;
-            return Ok(listing);
+            return Ok(Known { listing, below: Prefetched::default() });
         }
         let directories = vec![origin.path.clone()];
-        let list = SourceOp::List { root: origin.root, directories, budget: 0, detail };
-        let SourceOutcome::Listed(mut listed) = self.ask_source(list)? else { return Err(unexpected()) };
-        let mut listing = listed.pop().ok_or_else(unexpected)?.result?;
-        self.leave_drafts_out(origin, &listing);
-        self.refuse_twins(origin, &mut listing)?;
-        self.fail_refused(&listing);
-        self.check_inodes(origin, &mut listing)?;
-        self.by_name(&mut listing)?;
-        Ok(listing)
+        // Who lists in order may list all below a directory in one go.
+        let may_be_flat = self.shared.setup.source.capabilities().lists_in_order;
+        let budget = if may_be_flat { self.shared.portions.prefetched } else { 0 };
+        let list = SourceOp::List { root: origin.root, directories, budget, detail };
+        let SourceOutcome::Listed(listed) = self.ask_source(list)? else { return Err(unexpected()) };
+        let mut listed = listed.into_iter();
+        let mut listing = listed.next().ok_or_else(unexpected)?.result?;
+        self.sift(origin, &mut listing)?;
+        Ok(Known { listing, below: Prefetched::new(listed) })
     }
 
     /// Refuses directories whose name an object has as well: only one of the two can be at a target that has directories, and the
     /// object comes first. It is in the same listing, unless that is a portion that begins behind it.
-    pub(super) fn refuse_twins(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
+    fn refuse_twins(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
         let setup = self.shared.setup;
         if setup.source.capabilities().directories
             || !setup.target.capabilities().directories
@@ -200,7 +231,7 @@ impl Worker<'_> {
     }
 
     /// What has a name that no entry can have fails by itself, and not what is beside it.
-    pub(super) fn fail_refused(&self, listing: &Listing) {
+    fn fail_refused(&self, listing: &Listing) {
         // The run before has said it.
         if self.shared.setup.job.removal == Removal::Remove {
             return;
@@ -212,7 +243,7 @@ impl Worker<'_> {
     }
 
     /// Counts the drafts of a directory of the source, which take no part, and says so of the first such directories.
-    pub(super) fn leave_drafts_out(&self, origin: &Origin, listing: &Listing) {
+    fn leave_drafts_out(&self, origin: &Origin, listing: &Listing) {
         let drafts = listing.drafts();
         if drafts == 0 {
             return;

@@ -17,23 +17,20 @@ impl Worker<'_> {
         writes && whole && !self.shared.setup.target.capabilities().names.ignores_case
     }
 
+    /// Lists the next portion of a directory of the source.
     pub(super) fn scan_portion(
         &mut self,
         origin: &Origin,
         from: Option<Cursor>,
         detail: Detail,
-    ) -> Result<(Listing, Option<Cursor>)> {
+    ) -> Result<(Known, Option<Cursor>)> {
         let (root, directory, entries) = (origin.root, origin.path.clone(), PORTION_ENTRIES);
         let portion = SourceOp::Portion { root, directory, from, entries, detail };
-        let SourceOutcome::Portion(mut listing, rest) = self.ask_source(portion)? else {
+        let SourceOutcome::Portion(Portion { mut listing, rest, below }) = self.ask_source(portion)? else {
             return Err(unexpected());
         };
-        self.leave_drafts_out(origin, &listing);
-        self.refuse_twins(origin, &mut listing)?;
-        self.fail_refused(&listing);
-        self.check_inodes(origin, &mut listing)?;
-        self.by_name(&mut listing)?;
-        Ok((listing, rest))
+        self.sift(origin, &mut listing)?;
+        Ok((Known { listing, below: Prefetched::new(below.into_iter()) }, rest))
     }
 
     /// Brings over the next entries of a directory of which nothing is at the target, or the first, and leaves the rest
@@ -44,13 +41,13 @@ impl Worker<'_> {
         let scanned = self.scan_portion(origin, from, self.new_detail());
         self.leave(Stage::Scan);
         match scanned {
-            Ok((listing, rest)) => {
+            Ok((Known { listing, below }, rest)) => {
                 // The rest is pending before what was found can be done.
                 node.hold(u64::from(rest.is_some()));
-                let rest =
-                    rest.map(|rest| DirectoryTask { node: node.clone(), target: TargetState::Rest(rest) });
+                let rest = rest.map(|rest| DirectoryTask::new(node.clone(), TargetState::Rest(rest)));
                 let is_last = rest.is_none();
-                self.join(node, &[Part::whole(0, listing)], (None, &Prefetched::default()), rest)?;
+                let part = Part { below, ..Part::whole(0, listing) };
+                self.join(node, &[part], (None, &Prefetched::default()), rest)?;
                 if !is_last {
                     return Ok(());
                 }
@@ -75,13 +72,27 @@ impl Worker<'_> {
     }
 
     /// Begins with a directory that both sides list in order.
-    pub(super) fn begin_sides(&mut self, node: &Arc<Node>) -> Result<()> {
+    pub(super) fn begin_sides(&mut self, task: DirectoryTask) -> Result<()> {
+        let DirectoryTask { node, target, known } = task;
+        let node = &node;
         let unlisted = node.is_top() || self.shared.must_examine();
         if !self.shared.ask.miss.is_empty() && unlisted && !node.is_doomed() && !self.count_losses(node)? {
             self.directories_done(1);
             return Ok(());
         }
-        self.sides(node, Box::new(Sides::new(!node.is_doomed())))
+        let mut sides = Box::new(Sides::new(!node.is_doomed()));
+        if let (Some(Known { mut listing, below }), Some(origin)) = (known, node.origins.first()) {
+            let sifted = self.sift(origin, &mut listing);
+            if let Err(error) = sifted.and_then(|()| sides.source.add(listing, None, below)) {
+                return self.fail_sides(node, at_source(error));
+            }
+        }
+        if let TargetState::Listed(listing, below) = target
+            && let Err(error) = sides.target.add(listing, None, below)
+        {
+            return self.fail_sides(node, at_target(error, &node.target));
+        }
+        self.sides(node, sides)
     }
 
     /// Lists as much of both sides as has to be known to go on with a directory.
@@ -90,7 +101,8 @@ impl Worker<'_> {
             self.enter(Stage::Scan);
             let scanned = self.scan_portion(origin, sides.source.take_cursor(), self.detail());
             self.leave(Stage::Scan);
-            if let Err(error) = scanned.and_then(|(listing, rest)| sides.source.add(listing, rest)) {
+            let added = scanned.and_then(|(known, rest)| sides.source.add(known.listing, rest, known.below));
+            if let Err(error) = added {
                 return self.fail_sides(node, at_source(error));
             }
         }
@@ -112,9 +124,12 @@ impl Worker<'_> {
         &mut self,
         node: &Arc<Node>,
         mut sides: Box<Sides>,
-        portion: Result<(Listing, Option<Cursor>)>,
+        portion: Result<Portion>,
     ) -> Result<()> {
-        match portion.and_then(|(listing, rest)| sides.target.add(listing, rest)) {
+        let added = portion.and_then(|Portion { listing, rest, below }| {
+            sides.target.add(listing, rest, Prefetched::new(below.into_iter()))
+        });
+        match added {
             Ok(()) => {}
             // It went away after its parent was listed.
             Err(error) if error.kind == ErrorKind::NotFound => {
@@ -129,13 +144,20 @@ impl Worker<'_> {
 
     /// Compares what is known of both sides, and leaves the rest to whoever comes next.
     fn join_sides(&mut self, node: &Arc<Node>, mut sides: Box<Sides>) -> Result<()> {
-        let (source, target) = sides.take()?;
+        let (source, target) = match sides.take() {
+            Ok(taken) => taken,
+            Err(error) => return self.fail_sides(node, at_source(error)),
+        };
+        let (of_source, of_target) = (sides.source.below.clone(), sides.target.below.clone());
         let is_done = sides.is_done();
         // The rest is pending before what was found can be done.
         node.hold(u64::from(!is_done));
-        let rest = DirectoryTask { node: node.clone(), target: TargetState::Sides(sides) };
-        let parts = if node.is_doomed() { Vec::new() } else { vec![Part::whole(0, source)] };
-        self.join(node, &parts, (Some(&target), &Prefetched::default()), (!is_done).then_some(rest))?;
+        let rest = DirectoryTask::new(node.clone(), TargetState::Sides(sides));
+        let parts = match node.is_doomed() {
+            true => Vec::new(),
+            false => vec![Part { below: of_source, ..Part::whole(0, source) }],
+        };
+        self.join(node, &parts, (Some(&target), &of_target), (!is_done).then_some(rest))?;
         if is_done {
             self.directories_done(1);
         }

@@ -144,7 +144,7 @@ impl Worker<'_> {
         let outcome = self.timed(reads, |source| source.ask(operation));
         match &outcome {
             Ok(SourceOutcome::Listed(listings)) => self.owe_listed(Paced::Source, listings),
-            Ok(SourceOutcome::Portion(listing, _)) => self.owe(Paced::Source, listing.len() as u64),
+            Ok(SourceOutcome::Portion(portion)) => self.owe(Paced::Source, entries_of(portion)),
             _ => {}
         }
         outcome
@@ -264,6 +264,12 @@ impl Worker<'_> {
         }
         ended
     }
+}
+
+/// Returns how many entries a portion told of.
+pub(super) fn entries_of(portion: &Portion) -> u64 {
+    let below = portion.below.iter().filter_map(|listing| listing.result.as_ref().ok());
+    below.map(|listing| listing.len() as u64).sum::<u64>() + portion.listing.len() as u64
 }
 
 #[cfg(test)]

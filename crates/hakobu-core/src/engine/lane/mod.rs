@@ -28,7 +28,9 @@ use std::time::Duration;
 use super::join::{Found, Join, at_source, at_target};
 use super::large::{How, IfDifferent, LargeFile, Progress, SINGLE_LANE_CHUNKS};
 use super::links::Follower;
-use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState, Touched};
+use super::node::{
+    Counted, DirectoryTask, Known, Node, Only, Origin, Part, Prefetched, TargetState, Touched,
+};
 use super::queue::{PackTask, Taken, Task};
 use super::shared::{Shared, fail};
 use super::sides::Sides;
@@ -38,8 +40,8 @@ use crate::counters::{LaneCounters, Stage, WorkTime};
 use crate::digest::{Digest, Forest, chunk_value, piece_value};
 use crate::endpoint::{
     Begin, Begun, Change, Check, Completion, Detail, DraftId, DraftKind, Earlier, Fetched, Pick, Picks,
-    PieceBuffer, SourceFile, SourceLane, SourceOp, SourceOutcome, TargetLane, TargetOp, TargetOutcome,
-    Ticket, Wait, failure,
+    PieceBuffer, Portion, SourceFile, SourceLane, SourceOp, SourceOutcome, TargetLane, TargetOp,
+    TargetOutcome, Ticket, Wait, failure,
 };
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Picks, PieceBuffer, SourceFile, SourceOp, SourceOutcome};
+use hakobu_core::endpoint::{Picks, PieceBuffer, Portion, SourceFile, SourceOp, SourceOutcome};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::Extent;
 use hakobu_core::path::EntryPath;
@@ -57,7 +57,8 @@ impl SourceWork {
             }
             // All of it at once: parts of a listing are asked for ahead, which a portion would have to give up.
             SourceOp::Portion { root, directory, .. } => {
-                Ok(SourceOutcome::Portion(list_whole(self.site(root)?, &directory).await?, None))
+                let listing = list_whole(self.site(root)?, &directory).await?;
+                Ok(SourceOutcome::Portion(Portion { listing, ..Portion::default() }))
             }
             SourceOp::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
                 let site = self.site(root)?;

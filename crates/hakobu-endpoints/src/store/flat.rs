@@ -1,0 +1,141 @@
+//! Keys that have been listed without regard to slashes, put together to listings of directories.
+
+use hakobu_core::entry::Metadata;
+use hakobu_core::event::Failure;
+use hakobu_core::listing::{DirectoryListing, Listing};
+use hakobu_core::path::{EntryPath, check_name};
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::{Page, Position};
+
+/// A key, as far as it is below the directory that is listed, and what is known of its object.
+pub type FlatKey<'a> = (&'a [u8], Metadata);
+
+/// Puts together what the keys below a directory say of it, and of the directories below it.
+///
+/// The keys come in their order, and are all that there are between the first and the last. With `more` further ones may follow, so
+/// that the directory of the last one is not complete: it is an entry, and its own entries are not told.
+///
+/// # Errors
+/// When there are more entries than a listing can hold.
+pub fn flat_page(
+    directory: &EntryPath,
+    keys: &[FlatKey<'_>],
+    more: bool,
+    of_directories: Metadata,
+) -> Result<Page> {
+    let mut grouping = Grouping { of_directories, below: Vec::new() };
+    let listing = grouping.group(directory, keys, more)?;
+    let last = keys.last().filter(|_| more).map(|(key, _)| Position(shown(key).to_vec()));
+    Ok(Page { listing, next: last, below: grouping.below })
+}
+
+/// Returns the error for a key that is no path.
+pub fn no_path(directory: &EntryPath, shown: &[u8], error: &Error) -> Failure {
+    let words = format!("the key is no path: {}; rename the object", error.detail);
+    let mut path = directory.as_bytes().to_vec();
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(shown);
+    Failure { path, error: Error::new(ErrorKind::Unsupported, "listing", words) }
+}
+
+/// Returns what a directory shows of a key below it: a name, with a slash behind it if it is that of a directory.
+pub fn shown(key: &[u8]) -> &[u8] {
+    let slash = key.iter().position(|byte| *byte == b'/');
+    &key[..slash.map_or(key.len(), |slash| slash + 1)]
+}
+
+struct Grouping {
+    of_directories: Metadata,
+    /// Complete listings, each before those below it.
+    below: Vec<DirectoryListing>,
+}
+
+impl Grouping {
+    fn group(&mut self, directory: &EntryPath, keys: &[FlatKey<'_>], more: bool) -> Result<Listing> {
+        let mut listing = Listing::default();
+        let mut rest = keys;
+        while let Some((key, metadata)) = rest.first() {
+            let shown = shown(key);
+            let is_directory = shown.ends_with(b"/");
+            let count = match is_directory {
+                true => rest.iter().take_while(|(key, _)| key.starts_with(shown)).count(),
+                false => 1,
+            };
+            let (group, behind) = rest.split_at(count);
+            rest = behind;
+            let name = shown.strip_suffix(b"/").unwrap_or(shown);
+            if let Err(error) = check_name(name) {
+                listing.refuse(no_path(directory, shown, &error));
+                continue;
+            }
+            if !is_directory {
+                listing.push(name, *metadata)?;
+                continue;
+            }
+            listing.push(name, self.of_directories)?;
+            let is_complete = !(more && rest.is_empty());
+            if let (true, Ok(path)) = (is_complete, directory.join(name)) {
+                let inner: Vec<FlatKey<'_>> =
+                    group.iter().map(|(key, metadata)| (&key[shown.len()..], *metadata)).collect();
+                // Each directory is told before those in it.
+                let place = self.below.len();
+                self.below.push(DirectoryListing { path: path.clone(), result: Ok(Listing::default()) });
+                self.below[place].result = Ok(self.group(&path, &inner, false)?);
+            }
+        }
+        Ok(listing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::entry::Kind;
+
+    use super::*;
+
+    fn told(keys: &[&str], more: bool) -> (String, Vec<String>, Option<String>) {
+        let file = Metadata::new(Kind::File);
+        let keys: Vec<FlatKey<'_>> = keys.iter().map(|key| (key.as_bytes(), file)).collect();
+        let directory = EntryPath::new("top").unwrap();
+        let page = flat_page(&directory, &keys, more, Metadata::new(Kind::Directory)).unwrap();
+        let names = |listing: &Listing| {
+            assert!(listing.is_sorted());
+            let name = |index: usize| {
+                let (name, kind) = listing.place(index);
+                format!("{}{}", String::from_utf8_lossy(name), if kind == Kind::Directory { "/" } else { "" })
+            };
+            let refused =
+                listing.refused().iter().map(|it| format!("!{}", String::from_utf8_lossy(&it.path)));
+            (0..listing.len()).map(name).chain(refused).collect::<Vec<_>>().join(" ")
+        };
+        let below = |it: &DirectoryListing| format!("{}: {}", it.path, names(it.result.as_ref().unwrap()));
+        let next = page.next.map(|next| String::from_utf8(next.0).unwrap());
+        (names(&page.listing), page.below.iter().map(below).collect(), next)
+    }
+
+    #[test]
+    fn keys_become_listings_of_all_directories_that_are_complete() {
+        let keys = ["a", "a-b", "a/b/c", "a/b/d", "a/e", "f/g"];
+        let (listing, mut below, next) = told(&keys, false);
+        below.sort();
+        assert_eq!((&listing[..], next), ("a a-b a/ f/", None));
+        assert_eq!(below, ["top/a/b: c d", "top/a: b/ e", "top/f: g"]);
+        let (listing, mut below, next) = told(&keys, true);
+        below.sort();
+        assert_eq!((&listing[..], next.as_deref()), ("a a-b a/ f/", Some("f/")));
+        assert_eq!(below, ["top/a/b: c d", "top/a: b/ e"]);
+        assert_eq!(told(&keys[..5], true).1, [] as [&str; 0]);
+        assert_eq!(told(&keys[..1], true).2.as_deref(), Some("a"));
+        assert_eq!(told(&[], true), (String::new(), Vec::new(), None));
+    }
+
+    #[test]
+    fn keys_that_are_no_paths_are_refused_where_they_are() {
+        let (listing, below, _) = told(&["/x", "a/../d", "a//b", "a//c", "a/e", "b/"], false);
+        assert_eq!(listing, "a/ b/ !top//");
+        assert_eq!(below, ["top/a: e !top/a/../ !top/a//", "top/b: !top/b/"]);
+    }
+}
