@@ -330,9 +330,7 @@ impl Node {
 pub(super) enum TargetState {
     /// It is not there.
     Absent,
-    /// Nothing of it is there, and the source has much in it, which is read in portions.
-    Empty,
-    /// The same of a directory of which one portion or more has been read, and this is how to go on.
+    /// Nothing of it was there. The source has much in it, of which a portion or more has been read; this is how to go on.
     Rest(Cursor),
     /// It is there and has to be listed.
     Unknown,
@@ -378,8 +376,8 @@ pub(super) struct Part {
     pub origin: usize,
     /// Its entries.
     pub listing: Arc<Listing>,
-    /// Whether these are all, or the first of many.
-    pub complete: bool,
+    /// How to go on, where these are the first of many.
+    pub rest: Option<Cursor>,
     /// What is known of directories below it.
     pub below: Prefetched,
 }
@@ -387,7 +385,7 @@ pub(super) struct Part {
 impl Part {
     /// All entries of an origin.
     pub fn whole(origin: usize, listing: Listing) -> Self {
-        Self { origin, listing: Arc::new(listing), complete: true, below: Prefetched::default() }
+        Self { origin, listing: Arc::new(listing), rest: None, below: Prefetched::default() }
     }
 }
 

@@ -163,12 +163,6 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    /// A directory that was taken is not done: it comes next, whoever takes it.
-    pub fn put_back(&self, task: DirectoryTask) {
-        self.lock().directories.push(task);
-        self.wake.notify_one();
-    }
-
     /// A big file has been begun: lanes may take its chunks.
     pub fn activate(&self, file: Arc<LargeFile>) {
         self.lock().active.push_back(file);
@@ -391,7 +385,7 @@ mod tests {
         let packs = (0..=PACKS_FEW).map(|_| pack(&node)).collect();
         queue.add(vec![task()], packs, Vec::new());
         let rest = TargetState::Rest(crate::handle::Cursor::new(()));
-        queue.put_back(DirectoryTask::new(node.clone(), rest));
+        queue.add_before(DirectoryTask::new(node.clone(), rest), Vec::new(), Vec::new(), Vec::new());
         for lane in [0, 1] {
             assert!(matches!(queue.take(lane), Taken::Task(Task::Pack(_))));
         }
@@ -484,13 +478,15 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_taken_in_order_and_one_that_is_put_back_comes_next() {
+    fn directories_are_taken_in_order_and_the_rest_of_one_behind_those_in_it() {
         let queue = Queue::new(false, 24);
         let tasks = ["a", "b", "c"].map(|name| directory(name, TargetState::Absent));
         queue.add(tasks.into(), Vec::new(), Vec::new());
         assert_eq!(taken(&queue, 0), "directory a");
-        queue.put_back(directory("a", TargetState::Absent));
-        assert_eq!([(); 3].map(|()| taken(&queue, 0)), ["directory a", "directory b", "directory c"]);
+        let within = ["a/x", "a/y"].map(|name| directory(name, TargetState::Absent));
+        queue.add_before(directory("a", TargetState::Absent), within.into(), Vec::new(), Vec::new());
+        let expected = ["directory a/x", "directory a/y", "directory a", "directory b", "directory c"];
+        assert_eq!([(); 5].map(|()| taken(&queue, 0)), expected);
         // Those of which the target's side is known are not asked for together with others.
         let tasks = [directory("d", TargetState::Unknown), directory("e", TargetState::Absent)];
         queue.add(tasks.into(), Vec::new(), Vec::new());

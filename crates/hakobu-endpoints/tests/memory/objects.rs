@@ -85,6 +85,21 @@ fn a_key_that_is_no_path_fails_by_itself() {
     assert_eq!(contents_of(&*target).len(), 1);
 }
 
+/// The first portion of a large directory is looked at once.
+#[test]
+fn a_key_that_is_no_path_fails_once_in_a_directory_of_many_portions() {
+    let objects = Arc::new(MemoryObjectStore::new());
+    objects.upload(b"prefix//x", b"");
+    for number in 0..20_000 {
+        objects.upload(format!("prefix/{number:05}").as_bytes(), b"");
+    }
+    let target = Arc::new(MemoryFileSystem::new());
+    let made = copy(&objects, &target, &contents());
+    let failed: Vec<_> = made.failures.iter().map(|failure| &failure.path[..]).collect();
+    assert_eq!((failed, made.counters.entries_failed), (vec![&b"prefix//"[..]], 1));
+    assert_eq!(contents_of(&*target).len(), 20_000);
+}
+
 #[test]
 fn a_key_and_what_is_below_it_do_not_end_the_run() {
     let objects = Arc::new(MemoryObjectStore::new());

@@ -11,15 +11,14 @@ const ACCOUNTS_AT_ONCE: usize = 256;
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
         let mut task = match task.target {
-            TargetState::Rest(rest) => return self.portion(&task.node, Some(rest)),
-            TargetState::Empty => return self.portion(&task.node, None),
+            TargetState::Rest(rest) => return self.portion(&task.node, rest),
             TargetState::Sides(sides) => return self.sides(&task.node, sides),
             target => DirectoryTask { target, ..task },
         };
         if matches!(task.target, TargetState::Listed(..)) && self.list_in_order(&task.node) {
             return self.begin_sides(task);
         }
-        let parts = self.scan_sound(&mut task)?;
+        let mut parts = self.scan_sound(&mut task)?;
         if parts.is_empty() && !task.node.is_doomed() {
             self.directories_done(1);
             return Ok(());
@@ -28,14 +27,9 @@ impl Worker<'_> {
             TargetState::Listed(target, prefetched) => (Some(target), prefetched),
             _ => (None, Prefetched::default()),
         };
-        // There is more of it, and nothing at the target.
-        if parts.iter().any(|part| !part.complete) {
-            self.shared.queue.put_back(DirectoryTask::new(task.node, TargetState::Empty));
-            return Ok(());
-        }
-        self.join(&task.node, &parts, (target.as_ref(), &prefetched), None)?;
-        self.directories_done(1);
-        Ok(())
+        // Where nothing is at the target there may be more of it.
+        let rest = parts.iter_mut().find_map(|part| part.rest.take()).map(TargetState::Rest);
+        self.join_portion(&task.node, &parts, (target.as_ref(), &prefetched), rest)
     }
 
     pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
@@ -128,7 +122,7 @@ impl Worker<'_> {
                 false => self.scan_origin(origin, detail).map(|known| (known, None)),
             };
             let scanned = scanned.map(|(Known { listing, below }, rest)| Part {
-                complete: rest.is_none(),
+                rest,
                 below,
                 ..Part::whole(index, listing)
             });
@@ -358,8 +352,9 @@ impl Worker<'_> {
             Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
         };
         self.leave(Stage::Scan);
-        // Whoever takes the rest may be done with it, and with the run, before this is.
+        // Whoever takes the rest may be done with it, and with the directory and the run, before this is.
         let held = u64::from(rest.is_some());
+        node.hold(held);
         self.shared.queue.hold(held);
         self.add(node, found, rest)?;
         self.shared.queue.release(node, self.counters);

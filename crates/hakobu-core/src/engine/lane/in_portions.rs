@@ -33,33 +33,36 @@ impl Worker<'_> {
         Ok((Known { listing, below: Prefetched::new(below.into_iter()) }, rest))
     }
 
-    /// Brings over the next entries of a directory of which nothing is at the target, or the first, and leaves the rest
-    /// to whoever comes next.
-    pub(super) fn portion(&mut self, node: &Arc<Node>, from: Option<Cursor>) -> Result<()> {
+    /// Brings over the next entries of a directory of which nothing was at the target.
+    pub(super) fn portion(&mut self, node: &Arc<Node>, from: Cursor) -> Result<()> {
         let Some(origin) = node.origins.first() else { return Err(unexpected()) };
         self.enter(Stage::Scan);
-        let scanned = self.scan_portion(origin, from, self.new_detail());
+        let scanned = self.scan_portion(origin, Some(from), self.new_detail());
         self.leave(Stage::Scan);
         match scanned {
             Ok((Known { listing, below }, rest)) => {
-                // The rest is pending before what was found can be done.
-                node.hold(u64::from(rest.is_some()));
-                let rest = rest.map(|rest| DirectoryTask::new(node.clone(), TargetState::Rest(rest)));
-                let is_last = rest.is_none();
                 let part = Part { below, ..Part::whole(0, listing) };
-                self.join(node, &[part], (None, &Prefetched::default()), rest)?;
-                if !is_last {
-                    return Ok(());
-                }
+                let rest = rest.map(TargetState::Rest);
+                self.join_portion(node, &[part], (None, &Prefetched::default()), rest)
             }
-            Err(error) if error.is_fatal() => return Err(error),
-            Err(error) => {
-                node.fail();
-                fail(self.shared, self.counters, failure(origin.named(), at_source(error)));
-                self.shared.queue.release(node, self.counters);
-            }
+            Err(error) => self.fail_portion(node, at_source(error)),
         }
-        self.directories_done(1);
+    }
+
+    /// Compares what is known of a directory, and leaves the rest, if there is one, to whoever comes next.
+    pub(super) fn join_portion(
+        &mut self,
+        node: &Arc<Node>,
+        parts: &[Part],
+        target: (Option<&Listing>, &Prefetched),
+        rest: Option<TargetState>,
+    ) -> Result<()> {
+        let is_last = rest.is_none();
+        let rest = rest.map(|rest| DirectoryTask::new(node.clone(), rest));
+        self.join(node, parts, target, rest)?;
+        if is_last {
+            self.directories_done(1);
+        }
         Ok(())
     }
 
@@ -84,13 +87,13 @@ impl Worker<'_> {
         if let (Some(Known { mut listing, below }), Some(origin)) = (known, node.origins.first()) {
             let sifted = self.sift(origin, &mut listing);
             if let Err(error) = sifted.and_then(|()| sides.source.add(listing, None, below)) {
-                return self.fail_sides(node, at_source(error));
+                return self.fail_portion(node, at_source(error));
             }
         }
         if let TargetState::Listed(listing, below) = target
             && let Err(error) = sides.target.add(listing, None, below)
         {
-            return self.fail_sides(node, at_target(error, &node.target));
+            return self.fail_portion(node, at_target(error, &node.target));
         }
         self.sides(node, sides)
     }
@@ -103,7 +106,7 @@ impl Worker<'_> {
             self.leave(Stage::Scan);
             let added = scanned.and_then(|(known, rest)| sides.source.add(known.listing, rest, known.below));
             if let Err(error) = added {
-                return self.fail_sides(node, at_source(error));
+                return self.fail_portion(node, at_source(error));
             }
         }
         if !sides.target.wants_more() {
@@ -137,35 +140,28 @@ impl Worker<'_> {
                 node.parent.iter().for_each(|parent| parent.touch());
                 sides.target.end();
             }
-            Err(error) => return self.fail_sides(node, at_target(error, &node.target)),
+            Err(error) => return self.fail_portion(node, at_target(error, &node.target)),
         }
         self.join_sides(node, sides)
     }
 
-    /// Compares what is known of both sides, and leaves the rest to whoever comes next.
+    /// Compares what is known of both sides.
     fn join_sides(&mut self, node: &Arc<Node>, mut sides: Box<Sides>) -> Result<()> {
         let (source, target) = match sides.take() {
             Ok(taken) => taken,
-            Err(error) => return self.fail_sides(node, at_source(error)),
+            Err(error) => return self.fail_portion(node, at_source(error)),
         };
         let (of_source, of_target) = (sides.source.below.clone(), sides.target.below.clone());
-        let is_done = sides.is_done();
-        // The rest is pending before what was found can be done.
-        node.hold(u64::from(!is_done));
-        let rest = DirectoryTask::new(node.clone(), TargetState::Sides(sides));
+        let rest = (!sides.is_done()).then_some(TargetState::Sides(sides));
         let parts = match node.is_doomed() {
             true => Vec::new(),
             false => vec![Part { below: of_source, ..Part::whole(0, source) }],
         };
-        self.join(node, &parts, (Some(&target), &of_target), (!is_done).then_some(rest))?;
-        if is_done {
-            self.directories_done(1);
-        }
-        Ok(())
+        self.join_portion(node, &parts, (Some(&target), &of_target), rest)
     }
 
     /// A directory cannot be listed to its end: what comes behind is neither copied nor removed.
-    fn fail_sides(&mut self, node: &Arc<Node>, error: Error) -> Result<()> {
+    fn fail_portion(&mut self, node: &Arc<Node>, error: Error) -> Result<()> {
         if error.is_fatal() {
             return Err(error);
         }
