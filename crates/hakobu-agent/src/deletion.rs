@@ -228,7 +228,7 @@ fn entries(count: u64) -> String {
     }
 }
 
-/// Passes on what is no plan.
+/// Passes on what the run behind it does not say again. Progress is that of the run alone.
 struct Quiet<'a>(&'a dyn Observer);
 
 impl Observer for Quiet<'_> {

@@ -121,7 +121,7 @@ fn entry_as_promised(
     let is_link = matches!(found.kind, Kind::Link(_));
     // Set-ID bits that the source lacks go, whoever owns it.
     let mask = if free.set_id { 0o1777 | 0o6000 & !want.mode } else { 0o7777 };
-    let is_narrower = free.narrower && found.mode & mask & !want.mode == 0;
+    let is_narrower = free.narrower && found.mode & !want.mode == 0;
     if !free.mode && !is_narrower && !is_link && found.mode & mask != want.mode & mask {
         say("mode", format!("the mode is {:o}, and has to be {:o}", found.mode, want.mode));
     }
