@@ -181,8 +181,8 @@ fn tables(loopback: &Figures, link: &Figures, note: &str) -> Result<String> {
     let mut page = format!(
         "Made on {date} by `cargo xtask articles` on {}, {} processors, {}, which are shared by both ends and the link; {note}. \
          Rounds: {} on loopback, {} over a link of 1 Gbit/s and 0.25 ms. All figures are MB/s; – is what there was no time or tool for. \
-         Not run is what bench does not have: several commands at a time, and ciphers that are broken. The figures in full, with the processor time of every process and the command lines, are in \
-         [articles-loopback.json](../benchmarks/articles-loopback.json) and [articles-1gbit.json](../benchmarks/articles-1gbit.json).\n",
+         Not run is what bench does not have: several commands at a time, and ciphers that are broken. The command writes the figures in full, with the processor time of every process and the command lines, to \
+         `articles-loopback.json` and `articles-1gbit.json`.\n",
         text(&machine["processor"]),
         machine["processors"].as_u64().unwrap_or(0),
         text(&machine["kernel"]),

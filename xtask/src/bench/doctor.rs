@@ -449,7 +449,7 @@ fn page(results: &Results) -> String {
     }
     format!(
         "# What the doctor foretells, and what is so\n\n\
-         Made by `cargo xtask bench doctor`; all rounds are in `doctor.json`.\n\n\
+         Made by `cargo xtask bench doctor`; it writes all rounds to `doctor.json`.\n\n\
          {}, {} cores, Linux {}, TCP {}. The worst of all is off by {:.0} %.\n\n\
          {}\n{verdicts}\n\
          ## How it is measured\n\n\

@@ -321,7 +321,7 @@ impl Results {
         let Machine { cpu, cores, kernel, measured_at, commit, load_at_start, .. } = &self.machine;
         let commit = commit.as_deref().unwrap_or("unknown");
         format!(
-            "# Trees of many entries\n\nMade by `cargo xtask bench large`; all rounds are in `large.json`.\n\n\
+            "# Trees of many entries\n\nMade by `cargo xtask bench large`; it writes all rounds to `large.json`.\n\n\
              {cpu}, {cores} cores, Linux {kernel}. {measured_at}, commit {commit}. Load when it began: \
              {load_at_start:.2}.\n\n{}\n## How it is measured\n\n{METHOD}\n{trees}",
             table(demands)

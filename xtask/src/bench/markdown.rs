@@ -13,7 +13,7 @@ use super::results::{GroupResult, Results, WayResult};
 pub fn page(results: &Results) -> String {
     let (heading, key) = (results.table.heading, results.table.key);
     let mut page = format!("# {heading}\n\n");
-    page.push_str(&format!("Made by `cargo xtask bench {key}`; all rounds are in `{key}.json`.\n\n"));
+    page.push_str(&format!("Made by `cargo xtask bench {key}`; it writes all rounds to `{key}.json`.\n\n"));
     if results.quick {
         page.push_str("**A quick run, sizes divided by 8: to try the bench, not to judge by.**\n\n");
     }

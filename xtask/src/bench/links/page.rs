@@ -29,7 +29,7 @@ Lines of 100 Mbit/s have an MTU of 1500, faster ones of 9000; the queue holds wh
 pub fn page(results: &Results) -> String {
     let machine = &results.machine;
     let mut page = String::from("# Default settings against a grid of fixed ones\n\n");
-    page.push_str("Made by `cargo xtask bench links`; all runs are in `links.json`.\n\n");
+    page.push_str("Made by `cargo xtask bench links`; it writes all runs to `links.json`.\n\n");
     let _ = writeln!(
         page,
         "{}, {} cores, {:.1} GiB of memory, Linux {}.\n\n![chart](links.svg)\n",

@@ -21,7 +21,7 @@ that they would last for minutes. The two ends share two cores, which the emulat
 /// The whole page.
 pub fn page(results: &Results) -> String {
     let mut page = "# hakobu probe: predicted, and came\n\n".to_owned();
-    page.push_str("Made by `cargo xtask bench probe`; all pairs are in `probe.json`.\n\n");
+    page.push_str("Made by `cargo xtask bench probe`; it writes all pairs to `probe.json`.\n\n");
     if results.quick {
         page.push_str("**A quick run, sizes divided by 8: to try the bench, not to judge by.**\n\n");
     }

@@ -14,7 +14,7 @@ unmounted before each run, so that nothing of it is in the page cache.
 /// The whole page.
 pub fn page(results: &Results) -> String {
     let mut page = "# What limits a run: is hakobu right?\n\n".to_owned();
-    page.push_str("Made by `cargo xtask bench verdicts`; all runs are in `verdicts.json`.\n\n");
+    page.push_str("Made by `cargo xtask bench verdicts`; it writes all runs to `verdicts.json`.\n\n");
     page.push_str(&machine(&results.rows));
     page.push_str(&tables(results));
     page.push_str("\n## How it is measured\n\n");
