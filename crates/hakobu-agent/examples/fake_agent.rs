@@ -9,7 +9,7 @@ fn main() -> io::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let mut out = io::stdout().lock();
-    out.write_all(hakobu_agent::ssh::PREAMBLE)?;
+    out.write_all(hakobu_proto::control::PREAMBLE)?;
     let exe = std::fs::read_link("/proc/self/exe")?;
     let user = rustix::process::getuid().as_raw();
     writeln!(out, "{} {user} {}", std::process::id(), exe.display())?;

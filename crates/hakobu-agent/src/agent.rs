@@ -11,19 +11,19 @@ use hakobu_core::entry::Inode;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::host::HostFacts;
-use hakobu_proto::control::{
+use hakobu_proto::control::{PREAMBLE,
     AgentHello, Answer, DIRECTORIES_APART_MAX, Listening, ProbeAnswer, ProbeAsk, Request, SILENT_MAX,
     SourceAsk, SourceLook, VERSION_OLDEST, negotiate, too_old,
 };
 
 use crate::cipher;
-use crate::live_limits::LiveLimits;
+use hakobu_core::live_limits::LiveLimits;
 use crate::machine;
 use crate::restrict::Restriction;
 use crate::side::Side;
-use crate::ssh::PREAMBLE;
 use crate::stop::Stop;
-use crate::{channel as wire, look};
+use crate::channel as wire;
+use crate::look;
 
 /// So many requests may wait for their answers.
 const REQUESTS_MAX: usize = 16;
@@ -60,7 +60,7 @@ fn serve(
 ) -> Result<()> {
     let stop = Stop::default();
     // Made before the greeting: the controller takes the time of its first answer for the way.
-    let limits = Arc::new(LiveLimits::default());
+    let limits = Arc::new(LiveLimits::new(Limits::default(), Instant::now));
     let mut side = Side::with_identity(stop.clone())?.with_limits(limits.clone());
     if let Some(restriction) = &restriction {
         side = side.restricted(restriction.confinement().clone());

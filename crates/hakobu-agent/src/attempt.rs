@@ -23,10 +23,10 @@ use crate::host::{AgentHost, Host};
 use crate::job::JobMaker;
 use crate::meet::{Meeting, Met};
 use crate::opening::{Hosts, Opener};
-use crate::outcome::{Surroundings, Transfer};
+use hakobu_core::outcome::{Surroundings, Transfer};
 use crate::places::{self, AtTarget};
 use crate::plan::{self, Plan, Planner};
-use crate::request::{CipherChoice, CopyRequest, Transport};
+use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 use crate::side::Side;
 use crate::stop::Stop;
 use crate::stream;
@@ -353,7 +353,7 @@ impl Attempt<'_, '_> {
 
     fn is_connected(&mut self, transfer: &mut Transfer) {
         transfer.connect = self.began.elapsed();
-        self.carryover.outages.end();
+        self.carryover.outages.end(Instant::now());
     }
 
     fn cipher(&self, engine: &mut dyn AgentHost, target: &mut dyn AgentHost) -> Result<Cipher> {

@@ -2,7 +2,7 @@
 
 use crate::devices::Agreed;
 use crate::opening::Hosts;
-use crate::outages::Outages;
+use hakobu_core::outages::Outages;
 
 /// What is kept from one run to the next of the same request.
 #[derive(Default)]

@@ -1,9 +1,11 @@
 //! The control connection as bytes: messages with their length before them.
 
 use std::io::{ErrorKind as IoKind, Read, Write};
+use std::os::fd::OwnedFd;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_proto::control::MESSAGE_BYTES_MAX;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -71,6 +73,13 @@ fn read_or_end(reader: &mut impl Read, bytes: &mut [u8]) -> Result<bool> {
 
 fn gone(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::ConnectionLost, "using the control connection", error.to_string())
+}
+
+/// Whether the far end of a pipe is closed; what was sent before may still be in it.
+pub(crate) fn is_gone(control: &OwnedFd) -> bool {
+    let mut descriptors = [PollFd::new(control, PollFlags::empty())];
+    let looked = poll(&mut descriptors, Some(&Timespec::default()));
+    looked.is_ok() && descriptors[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use aws_lc_rs::aead::{
 use hakobu_core::units::format_rate;
 use hakobu_proto::control::{Cipher, CipherSpeed};
 
-use crate::request::CipherChoice;
+use hakobu_core::request::CipherChoice;
 
 /// The content of a TLS record, which is what is encrypted at a time.
 const RECORD_BYTES: usize = 16 * 1024;

@@ -3,10 +3,12 @@
 use hakobu_core::error::Result;
 
 use crate::carryover::Carryover;
-use crate::outcome::{Surroundings, Transfer};
-use crate::request::CopyRequest;
+use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::request::CopyRequest;
 use crate::transfer::run_once;
-use crate::{deletion, passes, rsync};
+use crate::deletion;
+use crate::passes;
+use crate::rsync;
 
 /// Copies. Everything that went wrong is in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::join::{self, ACCEPTING};
+use crate::joined_socket::{self, ACCEPTING};
 
 /// The most addresses that are tried.
 const ADDRESSES_MAX: usize = 8;
@@ -51,12 +51,12 @@ impl Listener {
         Ok(address.port())
     }
 
-    /// Takes connections from [`join::join_agent`](crate::join::join_agent) as well.
+    /// Takes connections from `hakobu agent --join`, through a socket of this process, as well.
     ///
     /// # Errors
     /// An error of the system.
     pub fn open_to_joins(&mut self) -> Result<()> {
-        self.joined = Some(join::listen(self.port()?)?);
+        self.joined = Some(joined_socket::listen(self.port()?)?);
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl Listener {
             return accept(&self.port);
         }
         match &self.joined {
-            Some(joined) if !ready[1].revents().is_empty() => Ok(join::accept(joined)?.map(Socket::from)),
+            Some(joined) if !ready[1].revents().is_empty() => Ok(joined_socket::accept(joined)?.map(Socket::from)),
             _ => Ok(None),
         }
     }

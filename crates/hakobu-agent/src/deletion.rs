@@ -1,19 +1,14 @@
 //! What a synchronisation does with entries that only the target has: they are counted while everything else is
 //! brought over, agreed on, and removed by a second run, which looks at both sides again.
 
-use std::sync::atomic::Ordering::Relaxed;
-
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::consent::{agree, entries, verb};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::{Mode, Removal};
-use hakobu_core::units::format_count;
 
 use crate::carryover::Carryover;
-use crate::outcome::{Surroundings, Transfer, add_earlier};
-use crate::request::{CopyRequest, Deletion, DeletionMax};
+use hakobu_core::outcome::{Surroundings, Transfer, add_earlier};
+use hakobu_core::request::{CopyRequest, Deletion};
 use crate::transfer::run_once;
-
-const DELETING: &str = "deleting in";
 
 /// Runs a synchronisation to its end.
 pub(crate) fn run(
@@ -143,91 +138,6 @@ fn is_wanted(done: &Transfer, observer: &dyn Observer) -> bool {
     false
 }
 
-/// Whether so much may go, by the limits and by the user.
-pub(crate) fn agree(
-    done: &Transfer,
-    deletion: &Deletion,
-    only_planned: bool,
-    surroundings: &mut Surroundings<'_>,
-) -> Result<()> {
-    let counters = &done.summary.counters;
-    let (extras, total) = (counters.entries_only_in_target, counters.entries_in_target);
-    let target = done.target.clone().unwrap_or_default();
-    let refused = |words: String| Error::new(ErrorKind::Refused, DELETING, words).at(target.clone());
-    // Whoever stopped it between two runs must not be told that all is done.
-    let stopped = || {
-        let words = format!("stopped as asked; {} {}", entries(extras), verb(extras, "stays", "stay"));
-        Error::new(ErrorKind::Cancelled, DELETING, words).at(target.clone())
-    };
-    if surroundings.cancel.load(Relaxed) {
-        return Err(stopped());
-    }
-    let seen = match done.target_may_have_more {
-        true => "that the target is known to have had before the connection was lost",
-        false => "at the target",
-    };
-    if let Some(words) = beyond_limit(deletion.max, extras, (total, seen)) {
-        return Err(refused(words));
-    }
-    if deletion.agreed || only_planned {
-        return Ok(());
-    }
-    let place = String::from_utf8_lossy(&target);
-    let mut words =
-        format!("{} of {} {} not in the source:", entries(extras), place, verb(extras, "is", "are"));
-    for path in &done.summary.only_in_target {
-        words.push_str(&format!("\n  {path}"));
-    }
-    let more = extras.saturating_sub(done.summary.only_in_target.len() as u64);
-    if more > 0 {
-        words.push_str(&format!("\n  and {} more", format_count(more)));
-    }
-    match surroundings.prompts.may_delete(&words) {
-        Some(true) => Ok(()),
-        Some(false) => {
-            Err(refused(format!("{} {}, as you said", entries(extras), verb(extras, "stays", "stay"))))
-        }
-        None if surroundings.cancel.load(Relaxed) => Err(stopped()),
-        None => {
-            let (stay, them) = (verb(extras, "stays", "stay"), verb(extras, "it", "them"));
-            let words =
-                format!("{} {stay}, as nobody could be asked; --delete removes {them}", entries(extras));
-            Err(refused(words))
-        }
-    }
-}
-
-/// Returns why so many entries may not go, if they may not. `total` is how many the target had when the run began, `seen` says
-/// which these are.
-fn beyond_limit(max: Option<DeletionMax>, extras: u64, (total, seen): (u64, &str)) -> Option<String> {
-    let of = format!("{} of the {} {seen}", format_count(extras), entries(total));
-    match max {
-        Some(DeletionMax::Count(max)) if extras > max => {
-            Some(format!("{of} would go, and --max-delete allows {}; none was deleted", format_count(max)))
-        }
-        Some(DeletionMax::Percent(max)) if u128::from(extras) * 100 > u128::from(total) * u128::from(max) => {
-            Some(format!("{of} would go, and --max-delete allows {max} %; none was deleted"))
-        }
-        None if extras > total / 2 => Some(format!(
-            "{of} would go, more than half; is that the right source? --max-delete {extras} allows it; \
-             none was deleted"
-        )),
-        _ => None,
-    }
-}
-
-/// The word that goes with so many.
-fn verb(count: u64, one: &'static str, more: &'static str) -> &'static str {
-    if count == 1 { one } else { more }
-}
-
-fn entries(count: u64) -> String {
-    match count {
-        1 => "1 entry".to_owned(),
-        _ => format!("{} entries", format_count(count)),
-    }
-}
-
 /// Passes on what the run behind it does not say again. Progress is that of the run alone.
 struct Quiet<'a>(&'a dyn Observer);
 
@@ -236,69 +146,6 @@ impl Observer for Quiet<'_> {
         let comes_again = matches!(event, Event::Planned { .. } | Event::Located { .. } | Event::Failure(_));
         if !comes_again && !matches!(event, Event::Progress(_)) {
             self.0.event(event);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
-
-    use super::*;
-    use crate::ssh::Prompts;
-
-    struct Nobody;
-
-    impl Prompts for Nobody {
-        fn sudo_password(&mut self, _: &str, _: u32) -> Option<crate::ssh::Secret> {
-            None
-        }
-    }
-
-    impl Observer for Nobody {
-        fn event(&self, _: Event) {}
-    }
-
-    #[test]
-    fn who_stops_it_before_something_goes_is_not_told_that_all_is_done() {
-        let mut done = Transfer::default();
-        done.summary.counters.entries_only_in_target = 1;
-        done.summary.counters.entries_in_target = 3;
-        assert!(is_wanted(&done, &Nobody));
-        let agreed = Deletion { agreed: true, ..Deletion::default() };
-        let ask = |deletion: &Deletion, only_planned: bool, stopped: bool| {
-            let cancel = Arc::new(AtomicBool::new(stopped));
-            let limits = Arc::default();
-            let mut surroundings = Surroundings { prompts: &mut Nobody, observer: &Nobody, cancel, limits };
-            agree(&done, deletion, only_planned, &mut surroundings).map_err(|error| error.kind)
-        };
-        for deletion in [agreed, Deletion::default()] {
-            assert_eq!(ask(&deletion, false, true), Err(ErrorKind::Cancelled));
-            assert_eq!(ask(&deletion, true, true), Err(ErrorKind::Cancelled));
-            assert_eq!(ask(&deletion, true, false), Ok(()));
-        }
-        assert_eq!(ask(&agreed, false, false), Ok(()));
-        assert_eq!(ask(&Deletion::default(), false, false), Err(ErrorKind::Refused));
-    }
-
-    #[test]
-    fn more_than_half_is_too_much_unless_it_is_allowed() {
-        use DeletionMax::{Count, Percent};
-        let cases = [
-            (None, 5, 10, true),
-            (None, 6, 10, false),
-            (None, 1, 1, false),
-            (Some(Count(6)), 6, 10, true),
-            (Some(Count(5)), 6, 10, false),
-            (Some(Count(0)), 1, 10, false),
-            (Some(Percent(60)), 6, 10, true),
-            (Some(Percent(59)), 6, 10, false),
-            (Some(Percent(100)), u64::MAX, u64::MAX, true),
-        ];
-        for (max, extras, total, allowed) in cases {
-            let refusal = beyond_limit(max, extras, (total, "at the target"));
-            assert_eq!(refusal.is_none(), allowed, "{max:?} {extras} of {total}: {refusal:?}");
         }
     }
 }

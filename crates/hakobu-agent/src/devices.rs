@@ -19,8 +19,8 @@ use hakobu_proto::control::{SourceLook, TargetLook};
 use rustix::fs::{major, minor};
 
 use crate::machine;
-use crate::request::CopyRequest;
-use crate::ssh::Prompts;
+use hakobu_core::request::CopyRequest;
+use hakobu_core::prompts::Prompts;
 
 /// What is done when a device may not be written.
 const WRITING: &str = "writing to the device";

@@ -8,7 +8,7 @@ use hakobu_core::job::Mode;
 use hakobu_core::landing::SourceFound;
 use hakobu_core::location::Location;
 
-use crate::request::{CopyRequest, Durable};
+use hakobu_core::request::{CopyRequest, Durable};
 
 /// What is asked for when nothing but the place and the algorithm is given.
 pub fn request(location: Location, algorithm: Algorithm) -> CopyRequest {

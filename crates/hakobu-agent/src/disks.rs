@@ -9,9 +9,10 @@ use hakobu_core::event::Observer;
 use hakobu_core::location::SshHost;
 
 use crate::host::AgentHost;
-use crate::login::Login;
+use crate::login;
+use crate::ssh::login::Login;
 use crate::side::Side;
-use crate::ssh::Prompts;
+use hakobu_core::prompts::Prompts;
 use crate::stop::Stop;
 
 /// Whose disks, and how to get there.
@@ -42,7 +43,7 @@ pub fn disks(
             let agent = request.agent.as_deref();
             let login =
                 Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
-            Box::new(login.start(prompts, observer)?)
+            Box::new(login::start(&login, prompts, observer)?)
         }
     };
     let disks = host.disks().map_err(|error| match &request.host {

@@ -14,12 +14,13 @@ use hakobu_core::location::SshHost;
 use hakobu_measure::doctor::{Finding, SHAPED, Way, Whose, advise};
 
 use crate::host::{AgentHost, Host};
-use crate::lanes::{self, Ends};
-use crate::login::Login;
+use hakobu_core::lane_count::{self, Ends};
+use crate::login;
+use crate::ssh::login::Login;
 use crate::machine;
 use crate::probe::way;
-use crate::request::Lanes;
-use crate::ssh::Prompts;
+use hakobu_core::request::Lanes;
+use hakobu_core::prompts::Prompts;
 
 /// So much goes to nowhere over there at most.
 const CONTENT_BYTES: u64 = 256 << 20;
@@ -82,7 +83,7 @@ pub fn doctor(
     let program = request.agent.as_deref();
     let login =
         Login { host, ssh: &request.ssh, agent: program, sudo: request.sudo, nice: false, time_limit: None };
-    let mut agent = login.start(prompts, observer)?;
+    let mut agent = login::start(&login, prompts, observer)?;
     let failed = |error: Error| error.at(host.destination());
     let there = agent.settings(None).map_err(failed)?;
     let round_trip = agent.measure_round_trip().map_err(failed)?;
@@ -118,7 +119,7 @@ fn slowest(finding: &Finding) -> Option<f64> {
 fn measured(host: &mut dyn AgentHost, now: f64, cancel: &Arc<AtomicBool>) -> Result<Option<u64>> {
     let rate = way::capacity(host, CONTENT_BYTES, cancel)?;
     // Where the connections were held by their windows the way may carry any more.
-    let held = now * f64::from(lanes::TUNED_MAX) * FULL;
+    let held = now * f64::from(lane_count::TUNED_MAX) * FULL;
     Ok(rate.filter(|rate| (*rate as f64) < held))
 }
 

@@ -280,13 +280,6 @@ impl Drop for FarSide {
     }
 }
 
-/// Whether the far end of a pipe is closed; what was sent before may still be in it.
-pub(crate) fn is_gone(control: &OwnedFd) -> bool {
-    let mut descriptors = [PollFd::new(control, PollFlags::empty())];
-    let looked = poll(&mut descriptors, Some(&Timespec::default()));
-    looked.is_ok() && descriptors[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
-}
-
 fn self_send(stdin: &Mutex<Option<Box<dyn Write + Send>>>, request: &Request) -> Result<()> {
     match stdin.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         Some(stdin) => wire::send(stdin, request)

@@ -13,7 +13,7 @@ use socket2::Socket;
 use crate::connection::checked::lost;
 use crate::connection::{self, Cipher, Connection, Fingerprint, Identity};
 use crate::data_path::{Alarm, Listener};
-use crate::join::ACCEPTING;
+use crate::joined_socket::ACCEPTING;
 use crate::pool::{Pool, Promise};
 use crate::stop::Stop;
 use crate::strangers::Strangers;

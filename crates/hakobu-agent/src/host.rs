@@ -27,7 +27,7 @@ use hakobu_proto::control::{
     RunRequest, ServeRequest, Served, SourceAsk, SourceLook, TargetLook,
 };
 
-use crate::request::Transport;
+use hakobu_core::request::Transport;
 use crate::side::Side;
 use crate::ssh::sessions::Sessions;
 

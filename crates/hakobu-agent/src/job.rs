@@ -7,11 +7,12 @@ use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use crate::carryover::Carryover;
 use crate::fit;
 use crate::host::Host;
-use crate::lanes::Ends;
-use crate::live_limits::LiveLimits;
+use hakobu_core::lane_count::Ends;
+use hakobu_core::live_limits::LiveLimits;
+use crate::machine;
 use crate::opening::Hosts;
 use crate::plan::Plan;
-use crate::request::{CopyRequest, Durable, Lanes, Verify};
+use hakobu_core::request::{CopyRequest, Durable, Lanes, Verify};
 
 /// Makes the job of one attempt.
 pub(crate) struct JobMaker<'a> {
@@ -116,6 +117,7 @@ impl JobMaker<'_> {
         Ends {
             round_trip: source.round_trip().max(target.round_trip()),
             processors: (source.machine().processors, target.machine().processors),
+            here: machine::facts().processors,
             apart: self.hosts.target.is_some(),
             concurrency: concurrency(source).or(concurrency(target)),
             over_network: self.plan.over_network,

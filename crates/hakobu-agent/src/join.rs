@@ -4,19 +4,16 @@ use std::fs::File;
 use std::io::{ErrorKind as IoKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::os::fd::AsFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use rustix::net::UCred;
 use rustix::net::sockopt::socket_peercred;
 use socket2::Socket;
 
+use crate::joined_socket::{address, is_own};
 use crate::restrict::lock_out_of_everything;
 
-/// What was done when a connection could not be taken.
-pub(crate) const ACCEPTING: &str = "accepting a data connection";
 const JOINING: &str = "joining a data connection";
 /// How long the port of this machine may take to answer.
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
@@ -51,36 +48,6 @@ pub fn join_agent(process: u32, port: u16) -> Result<()> {
     }
     lock_out_of_everything()?;
     pass_both(socket.into()).map_err(fail)
-}
-
-/// The socket that [`join_agent`] finds. It leaves no file behind, and other machines do not see it.
-///
-/// # Errors
-/// An error of the system.
-pub(crate) fn listen(port: u16) -> Result<UnixListener> {
-    let socket = address(std::process::id(), port).and_then(|address| UnixListener::bind_addr(&address));
-    socket.map_err(|error| Error::io("opening a port for data", &error))
-}
-
-/// Takes a connection from this account. Nobody else's business is here.
-///
-/// # Errors
-/// An error of the system.
-pub(crate) fn accept(listener: &UnixListener) -> Result<Option<UnixStream>> {
-    match listener.accept() {
-        Ok((stream, _)) => Ok(socket_peercred(&stream).is_ok_and(|peer| is_own(&peer)).then_some(stream)),
-        Err(error) if error.kind() == IoKind::ConnectionAborted => Ok(None),
-        Err(error) => Err(Error::io(ACCEPTING, &error)),
-    }
-}
-
-fn is_own(peer: &UCred) -> bool {
-    peer.uid == rustix::process::geteuid()
-}
-
-fn address(process: u32, port: u16) -> std::io::Result<SocketAddr> {
-    let user = rustix::process::geteuid().as_raw();
-    SocketAddr::from_abstract_name(format!("hakobu/join/{user}/{process}/{port}"))
 }
 
 /// Joins standard input and output to a socket, until its other end closes.

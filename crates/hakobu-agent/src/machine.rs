@@ -100,22 +100,6 @@ fn ssh_addresses(said: Option<&str>) -> (Option<String>, Option<String>) {
     (client, server)
 }
 
-/// Whether the processor has instructions for AES.
-pub(crate) fn has_aes() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq")
-    }
-    #[cfg(target_arch = "aarch64")]
-    {
-        std::arch::is_aarch64_feature_detected!("aes")
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    {
-        false
-    }
-}
-
 /// The most memory that this process has had resident, in bytes.
 pub fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

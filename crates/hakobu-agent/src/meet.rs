@@ -8,9 +8,9 @@ use hakobu_core::grant::Grant;
 use hakobu_proto::control::{Cipher, ConnectRequest, Listening, ServeRequest, Way};
 
 use crate::host::AgentHost;
-use crate::lanes;
+use hakobu_core::lane_count;
 use crate::relay::{End, Relay};
-use crate::request::Transport;
+use hakobu_core::request::Transport;
 use crate::through_ssh::{Carriers, DIALLING, Destination, Held, LOOPBACK, Through, ends_at_once, refused};
 
 /// What both machines have to know to meet.
@@ -195,7 +195,7 @@ impl Meeting<'_> {
         let to = self.destination(through, target)?;
         let cipher = self.cipher_in_ssh;
         let capabilities = target.serve(self.serve_request(engine, Way::Accept, cipher)?)?;
-        let lanes = self.lanes.min(lanes::THROUGH_SSH);
+        let lanes = self.lanes.min(lane_count::THROUGH_SSH);
         let peer = target.fingerprint()?;
         let request = ConnectRequest { peer, cipher, way: Way::Accept, lanes, lanes_max: lanes };
         let words = by_ssh(through, target);
@@ -238,7 +238,7 @@ impl Meeting<'_> {
         if ends_at_once(&first, round_trip) {
             return Err(soft(with_words(ended(), &carriers), words));
         }
-        let lanes = self.lanes.min(lanes::THROUGH_SSH);
+        let lanes = self.lanes.min(lane_count::THROUGH_SSH);
         let request = self.serve_request(engine, Way::Accept, cipher)?;
         let Some(side) = target.side() else { return Err(no_ssh().into()) };
         let (capabilities, bring) = side.serve_carried(&request, first)?;

@@ -26,7 +26,7 @@ use crate::compression::Packer;
 use crate::connection::checked::{check_of, lost, read_checked, send_checked};
 use crate::connection::{Connection, Wait as ConnectionWait};
 use crate::gather::Arriving;
-use crate::lanes::LONG_ROUND_TRIP;
+use hakobu_core::lane_count::LONG_ROUND_TRIP;
 use crate::stop::Stop;
 use crate::way::WayWatch;
 

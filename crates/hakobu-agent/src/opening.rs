@@ -11,12 +11,13 @@ use hakobu_core::location::{Location, SshHost, StoreName};
 use hakobu_core::report::Route;
 
 use crate::host::Host;
-use crate::live_limits::LiveLimits;
-use crate::login::Login;
-use crate::request::{CipherChoice, CopyRequest, Transport};
+use hakobu_core::live_limits::LiveLimits;
+use crate::login;
+use crate::ssh::login::Login;
+use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 use crate::sftp::{SftpSide, WAY_OUT};
 use crate::side::Side;
-use crate::ssh::Prompts;
+use hakobu_core::prompts::Prompts;
 use crate::stop::Stop;
 use crate::store::StoreHost;
 use crate::stream::Streams;
@@ -112,7 +113,7 @@ impl Opener<'_> {
             return self.without_agent(host, None);
         }
         let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
-        match login.start(self.prompts, self.observer) {
+        match login::start(&login, self.prompts, self.observer) {
             Ok(far) => Ok(Box::new(far)),
             // Whoever asks for an agent, or for what only one can do, is told why there is none.
             Err(error)

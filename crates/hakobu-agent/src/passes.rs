@@ -11,8 +11,8 @@ use hakobu_core::event::Event;
 use hakobu_core::units::{format_bytes, format_duration};
 
 use crate::carryover::Carryover;
-use crate::outcome::{Pass, Surroundings, Transfer};
-use crate::request::{CopyRequest, Passes};
+use hakobu_core::outcome::{Pass, Surroundings, Transfer};
+use hakobu_core::request::{CopyRequest, Passes};
 use crate::transfer::run_once;
 
 /// The most passes of one run: whoever needs more has a source that changes faster than it can be
@@ -258,8 +258,8 @@ mod tests {
 
     struct Nobody;
 
-    impl crate::ssh::Prompts for Nobody {
-        fn sudo_password(&mut self, _: &str, _: u32) -> Option<crate::ssh::Secret> {
+    impl hakobu_core::prompts::Prompts for Nobody {
+        fn sudo_password(&mut self, _: &str, _: u32) -> Option<hakobu_core::prompts::Secret> {
             None
         }
     }

@@ -26,8 +26,8 @@ use crate::digest;
 use crate::host::Host;
 use crate::opening::Hosts;
 use crate::places;
-use crate::request::{CopyRequest, Lanes, Verify};
-use crate::ssh::{Nobody, Prompts};
+use hakobu_core::request::{CopyRequest, Lanes, Verify};
+use hakobu_core::prompts::{Nobody, Prompts};
 use crate::stream::{self, Streams};
 
 /// With so much to bring over, a run on a long way lasts longer than a login takes: that is some 18 round trips, and one

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, sockopt};
 use socket2::Socket;
 
 use crate::data_path;
-use crate::lanes;
+use hakobu_core::lane_count;
 use crate::ssh::sessions::Sessions;
 use crate::through_ssh::{Carriers, Destination, Held};
 
@@ -62,7 +62,7 @@ impl Relay {
         let joined = Arc::<Joined>::default();
         joined.join(left, right)?;
         let by_ssh = [&to_left, &to_right].map(|reached| matches!(reached, Reached::BySsh(..)));
-        let lanes = if by_ssh.contains(&true) { lanes.min(lanes::THROUGH_SSH) } else { lanes };
+        let lanes = if by_ssh.contains(&true) { lanes.min(lane_count::THROUGH_SSH) } else { lanes };
         let to_join = joined.clone();
         carriers.more(
             lanes.saturating_sub(1),

@@ -30,9 +30,9 @@ use hakobu_proto::control::{
 use crate::connection::checked::lost;
 use crate::connection::{self, Connection, Fingerprint, Identity};
 use crate::data_path::{self, Alarm, Listener};
-use crate::far::is_gone;
+use crate::channel::is_gone;
 use crate::gather::{Arriving, Peer, gather};
-use crate::live_limits::LiveLimits;
+use hakobu_core::live_limits::LiveLimits;
 use crate::lock::JobLock;
 use crate::machine;
 use crate::near::RemoteTarget;

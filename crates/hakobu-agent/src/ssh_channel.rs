@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::control_channel::{ChannelStreams, ControlChannel};
 use crate::ssh::sessions::Sessions;
-use crate::ssh::{Prompts, SshChild, SshError, SshSettings, Way};
+use hakobu_core::prompts::Prompts;
+use crate::ssh::{SshChild, SshError, SshSettings, Way};
 
 /// A control channel that ssh carries.
 pub(crate) struct SshChannel {

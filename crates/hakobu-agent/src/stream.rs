@@ -22,7 +22,7 @@ use hakobu_sys::standard::{duplicate, was_closed};
 use rustix::fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, openat, statfs};
 use rustix::termios::isatty;
 
-use crate::request::CopyRequest;
+use hakobu_core::request::CopyRequest;
 
 /// What people are told instead of a path.
 pub(crate) const INPUT_NAME: &[u8] = b"standard input";

@@ -11,8 +11,8 @@ use hakobu_core::job::Removal;
 use crate::attempt::Attempt;
 use crate::carryover::Carryover;
 use crate::entries_before::EntriesBefore;
-use crate::outcome::{Surroundings, Transfer, add_earlier};
-use crate::request::CopyRequest;
+use hakobu_core::outcome::{Surroundings, Transfer, add_earlier};
+use hakobu_core::request::CopyRequest;
 use crate::retry::{Next, Retries};
 
 /// By then a stop is known that ended a connection.
@@ -25,7 +25,7 @@ pub(crate) fn run_once(
     carryover: &mut Carryover,
 ) -> Transfer {
     let mut transfer = attempts(request, surroundings, carryover);
-    carryover.outages.end();
+    carryover.outages.end(Instant::now());
     transfer.outages = carryover.outages;
     transfer
 }

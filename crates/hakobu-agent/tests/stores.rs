@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use hakobu_agent::copy::copy;
-use hakobu_agent::live_limits::LiveLimits;
-use hakobu_agent::outcome::{Surroundings, Transfer};
-use hakobu_agent::request::{CopyRequest, Deletion, DeletionMax};
-use hakobu_agent::ssh::{Prompts, Secret};
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::request::{CopyRequest, Deletion, DeletionMax};
+use hakobu_core::prompts::{Prompts, Secret};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::{Mode, Removal};
@@ -43,7 +43,7 @@ impl Observer for Notices {
 
 fn run(request: &CopyRequest) -> (Transfer, Vec<String>) {
     let observer = Notices::default();
-    let limits = Arc::new(LiveLimits::default());
+    let limits = Arc::new(LiveLimits::new(Limits::default(), Instant::now));
     let mut surroundings =
         Surroundings { prompts: &mut Nobody, observer: &observer, cancel: Arc::default(), limits };
     let transfer = copy(request, &mut surroundings);

@@ -8,6 +8,7 @@
 pub mod capabilities;
 pub mod checksum;
 pub mod compression;
+pub mod consent;
 pub mod content;
 pub mod counters;
 pub mod digest;
@@ -48,3 +49,9 @@ pub mod units;
 pub mod zeros;
 
 pub use error::{Error, ErrorKind, Result};
+pub mod lane_count;
+pub mod live_limits;
+pub mod outages;
+pub mod outcome;
+pub mod prompts;
+pub mod request;

@@ -22,6 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::{self, As, itself};
 
+/// What the agent writes first on its standard output, before any message. The near side answers nothing to it.
+pub const PREAMBLE: &[u8] = b"\0hakobu:agent\n";
+
 /// How often a controller says that it is there.
 pub const ALIVE_EVERY: Duration = Duration::from_secs(15);
 /// An agent that has heard it once, and then nothing for so long, ends: the machine of its controller or the way there is gone,

@@ -8,6 +8,7 @@ pub mod memory;
 pub mod mode;
 pub mod netns;
 pub mod process;
+pub mod processor;
 pub mod signal;
 pub mod standard;
 pub mod tcp_info;

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hakobu_agent::live_limits::LiveLimits;
-use hakobu_agent::outcome::Surroundings;
-use hakobu_agent::request::CopyRequest;
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::outcome::Surroundings;
+use hakobu_core::request::CopyRequest;
 use hakobu_agent::stream;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Event, Observer};
@@ -92,7 +92,7 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     let mut terminal = Terminal { cancel: cancel.clone() };
     let (mut report, renderer) = match job {
         None => {
-            let limits = Arc::new(LiveLimits::new(request.limits.clone()));
+            let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
             let mut surroundings =
                 Surroundings { prompts: &mut terminal, observer: &renderer, cancel, limits };
             (run::copy(&request, &mut surroundings), renderer)

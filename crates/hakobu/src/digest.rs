@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use hakobu_agent::request::CopyRequest;
+use hakobu_core::request::CopyRequest;
 use hakobu_core::digest::{Digest, hex};
 use hakobu_core::error::Error;
 use hakobu_core::event::{Event, Observer};

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hakobu_agent::live_limits::LiveLimits;
-use hakobu_agent::outcome::{Pass, Surroundings, Transfer};
-use hakobu_agent::request::{CopyRequest, Verify};
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::outcome::{Pass, Surroundings, Transfer};
+use hakobu_core::request::{CopyRequest, Verify};
 use hakobu_core::digest::{Digest, hex};
 use hakobu_core::engine::Summary;
 use hakobu_core::error::ErrorKind;
@@ -51,7 +51,7 @@ pub fn digest(
     cancel: Arc<AtomicBool>,
 ) -> (Report, Option<Digest>) {
     let mut prompts = Terminal { cancel: cancel.clone() };
-    let limits = Arc::default();
+    let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
     let mut surroundings = Surroundings { prompts: &mut prompts, observer, cancel, limits };
     let mut transfer = hakobu_agent::copy::copy(request, &mut surroundings);
     let digest = transfer.summary.digest.take();

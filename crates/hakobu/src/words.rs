@@ -1,6 +1,6 @@
 //! Errors in words, with the next step. The one place where kinds become advice.
 
-use hakobu_agent::request::CopyRequest;
+use hakobu_core::request::CopyRequest;
 use hakobu_core::error::{Error, Step};
 use hakobu_core::location::Location;
 use hakobu_core::path::lossy;

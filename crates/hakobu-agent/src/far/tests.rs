@@ -145,7 +145,7 @@ impl ControlChannel for WithinProcess {
 fn any_channel_leads_to_an_agent() {
     let mut channel = WithinProcess::start();
     // ssh has read so far before it hands out its ends.
-    let mut preamble = vec![0; crate::ssh::PREAMBLE.len()];
+    let mut preamble = vec![0; hakobu_proto::control::PREAMBLE.len()];
     channel.0.as_mut().unwrap().from_agent.read_exact(&mut preamble).unwrap();
     let mut far = FarSide::start(Box::new(channel), "within").unwrap();
     assert_eq!(far.hello.version, VERSION_NEWEST);

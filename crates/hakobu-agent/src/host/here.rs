@@ -22,7 +22,9 @@ use hakobu_proto::control::{
 
 use super::{AgentHost, Host};
 use crate::side::Side;
-use crate::{cipher, look, machine};
+use crate::cipher;
+use crate::look;
+use crate::machine;
 
 impl Host for Side {
     fn name(&self) -> String {

@@ -24,7 +24,7 @@ use hakobu_proto::control::{
 
 use super::{AgentHost, Host};
 use crate::far::FarSide;
-use crate::request::Transport;
+use hakobu_core::request::Transport;
 use crate::ssh::sessions::Sessions;
 
 /// So many questions tell how long one takes.

@@ -4,8 +4,8 @@ use std::thread;
 
 use hakobu_core::location::Location;
 
-use crate::login;
-use crate::request::CopyRequest;
+use crate::ssh::login;
+use hakobu_core::request::CopyRequest;
 use crate::ssh::{Login, login as ssh_login};
 
 /// Finds out for each far machine of a request how a login would go with nobody to ask. It takes

@@ -14,10 +14,10 @@ use socket2::SockRef;
 
 use super::stream::{Account, Stream};
 use crate::gather::Arriving;
-use crate::lanes;
+use hakobu_core::lane_count;
 
 /// So many connections are tried at most.
-pub(crate) const CONNECTIONS: u16 = lanes::TUNED_MAX;
+pub(crate) const CONNECTIONS: u16 = lane_count::TUNED_MAX;
 /// What is looked at in one piece, and at least so many round trips: two of the periods in which a control group usually gives
 /// out the processors' time.
 const SLICE: Duration = Duration::from_millis(200);

@@ -9,7 +9,8 @@ use hakobu_core::host::Name;
 use hakobu_core::probe::{CompressorFigures, MachineFigures};
 
 use super::quota;
-use crate::{look, machine};
+use crate::look;
+use crate::machine;
 
 /// What is copied at a time: more than any cache holds of it.
 const COPIED_BYTES: usize = 32 << 20;

@@ -21,14 +21,16 @@ use hakobu_measure::probe::{Measured, Prediction, Stage, predict};
 use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAsk};
 
 use crate::host::AgentHost;
-use crate::lanes::Ends;
-use crate::login::Login;
+use hakobu_core::lane_count::Ends;
+use crate::login;
+use crate::ssh::login::Login;
 use crate::opening::is_without_agent;
-use crate::request::{HostLogin, Lanes};
+use hakobu_core::request::{HostLogin, Lanes};
 use crate::side::Side;
-use crate::ssh::Prompts;
+use hakobu_core::prompts::Prompts;
 use crate::stop::Stop;
-use crate::{cipher, devices};
+use crate::cipher;
+use crate::devices;
 
 pub(crate) mod flood;
 pub(crate) mod machine;
@@ -244,7 +246,7 @@ impl Hosts {
             let agent = request.agent.as_deref();
             let login =
                 Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
-            Ok(Box::new(login.or_own(&request.logins).start(prompts, observer)?))
+            Ok(Box::new(login::start(&login.or_own(&request.logins), prompts, observer)?))
         };
         let first = open(source)?;
         Ok(Self { source: first, target: if source == target { None } else { Some(open(target)?) } })

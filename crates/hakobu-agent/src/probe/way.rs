@@ -16,7 +16,7 @@ use super::stream::NOWHERE;
 use crate::host::AgentHost;
 use crate::machine;
 use crate::meet::{Meeting, Met};
-use crate::request::Transport;
+use hakobu_core::request::Transport;
 use crate::side::Side;
 use crate::stop::Stop;
 

@@ -24,9 +24,9 @@ use super::removal::Extras;
 use super::scan::{Found, Scan};
 use super::standing::Standing;
 use super::way::{Order, Way};
-use crate::outcome::{Surroundings, Transfer};
-use crate::request::{Deletion, Durable};
-use crate::ssh::Prompts;
+use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::request::{Deletion, Durable};
+use hakobu_core::prompts::Prompts;
 
 /// Said before anything moves.
 const WHAT_IT_LACKS: &str = "rsync moves the data: its own checksums check it, no digest is taken, and the far side does \

@@ -19,7 +19,7 @@ use super::record::Record;
 use super::remote::{as_directory, joined};
 use super::way::{Order, Way};
 use crate::look;
-use crate::ssh::Prompts;
+use hakobu_core::prompts::Prompts;
 
 /// Both ends of a run.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use super::pool::{Batch, Change, Pool, Share};
 use super::record::Record;
 use super::versions::{self, Version};
 use super::way::Way;
-use crate::request::Lanes as Asked;
+use hakobu_core::request::Lanes as Asked;
 
 /// How many connections there are at first, at least and at most, and in the end at most. The longer it takes to begin
 /// with one, the farther away the other side is, and the less one of them carries: one for each so many milliseconds.

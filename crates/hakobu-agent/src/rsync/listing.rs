@@ -12,7 +12,7 @@ use super::options::Purpose;
 use super::output::{Item, Said};
 use super::remote::as_directory;
 use super::way::{Order, Way};
-use crate::ssh::Prompts;
+use hakobu_core::prompts::Prompts;
 
 /// Where nothing is and nobody can make something: the target of an rsync that only looks.
 pub(super) const NOWHERE: &str = "/proc/self/none/";

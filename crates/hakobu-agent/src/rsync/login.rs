@@ -15,8 +15,8 @@ use hakobu_core::location::SshHost;
 
 use super::complaints::RUNNING;
 use super::remote::Remote;
-use crate::login;
-use crate::request::CopyRequest;
+use crate::ssh::login;
+use hakobu_core::request::CopyRequest;
 use crate::ssh::with_nobody_to_ask;
 use crate::ssh::{Asks, Master, SshError};
 

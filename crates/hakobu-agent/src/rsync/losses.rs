@@ -7,7 +7,7 @@ use hakobu_core::losses::{Loss, LossKind};
 
 use super::ends::{Ends, far_look, here};
 use super::way::Way;
-use crate::ssh::Prompts;
+use hakobu_core::prompts::Prompts;
 
 /// Adds owners, if whoever writes at the target may not set them: then everything there belongs to the same user.
 pub(super) fn add_owner(

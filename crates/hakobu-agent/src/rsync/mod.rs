@@ -45,8 +45,8 @@ pub(crate) use self::refuse::check;
 use self::remote::Remote;
 use self::way::Way;
 use crate::lock::JobLock;
-use crate::outcome::{Surroundings, Transfer};
-use crate::request::{CopyRequest, Transport};
+use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::request::{CopyRequest, Transport};
 
 /// Whether rsync is to move the data: an end is a module of a daemon, or the user asks for it.
 pub(crate) fn concerns(request: &CopyRequest) -> bool {

@@ -6,7 +6,7 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::pace::Rate;
 
 use super::output::FORMAT;
-use crate::request::{CopyRequest, Lanes};
+use hakobu_core::request::{CopyRequest, Lanes};
 
 /// Where a file that was cut off waits, beside its place; rsync removes the directory itself.
 pub(super) const PARTIAL_DIRECTORY: &str = ".rsync-partial";

@@ -12,7 +12,7 @@ use hakobu_endpoints::local::free_bytes_at;
 use super::course::Course;
 use super::options::Purpose;
 use super::pool::{Batch, Change, Share, Sizes, Waiting};
-use crate::outcome::Surroundings;
+use hakobu_core::outcome::Surroundings;
 
 impl Course<'_> {
     /// A plan: everything is asked of one rsync that changes nothing. Gives the files that something is in the way of.

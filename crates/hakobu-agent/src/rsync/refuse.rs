@@ -8,7 +8,7 @@ use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
 
-use crate::request::{CipherChoice, CopyRequest, Transport, Verify};
+use hakobu_core::request::{CipherChoice, CopyRequest, Transport, Verify};
 
 /// What rsync does not want to see in the mode of a password file.
 const OF_OTHERS: u32 = 0o006;

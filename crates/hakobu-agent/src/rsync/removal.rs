@@ -26,8 +26,8 @@ use super::output::Said;
 use super::record::Record;
 use super::scan::Found;
 use super::way::Way;
-use crate::outcome::{Surroundings, Transfer};
-use crate::request::Deletion;
+use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::request::Deletion;
 
 /// What only the target has.
 #[derive(Debug, Default)]
@@ -245,7 +245,7 @@ impl Extras {
     ) -> Result<()> {
         let mut asked = Transfer { target: Some(ends.target_name.clone()), ..Transfer::default() };
         self.tell(&mut asked.summary);
-        crate::deletion::agree(&asked, deletion, dry_run, surroundings)
+        hakobu_core::consent::agree(&asked, deletion, dry_run, surroundings)
     }
 
     /// Removes it, and what is in directories that are in the way.

@@ -23,7 +23,7 @@ use super::pool::{Pool, Waiting};
 use super::record::Record;
 use super::standing::{Judgement, Standing};
 use super::way::Way;
-use crate::ssh::Prompts;
+use hakobu_core::prompts::Prompts;
 
 /// What the end of a run has to know of the source.
 #[derive(Debug, Default)]

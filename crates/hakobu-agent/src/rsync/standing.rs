@@ -13,7 +13,7 @@ use super::ends::{Ends, here};
 use super::listing::{below_of, list_far};
 use super::remote::joined;
 use super::way::Way;
-use crate::ssh::Prompts;
+use hakobu_core::prompts::Prompts;
 
 /// The kinds of what the target has.
 pub(super) struct Standing {

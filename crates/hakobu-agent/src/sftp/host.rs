@@ -15,7 +15,7 @@ use hakobu_proto::control::{Machine, PathBytes, SourceAsk, SourceLook, TargetLoo
 
 use super::side::SftpSide;
 use crate::host::Host;
-use crate::request::Transport;
+use hakobu_core::request::Transport;
 
 /// What to do where an SFTP server is not enough.
 pub(crate) const WAY_OUT: &str =

@@ -196,7 +196,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::ssh::PREAMBLE;
+    use hakobu_proto::control::PREAMBLE;
 
     const LONG: Duration = Duration::from_secs(60);
 

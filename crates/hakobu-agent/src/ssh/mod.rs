@@ -5,7 +5,7 @@
 //! byte arrives: the file is opened, removed, filled through the descriptor and run from it. So nothing is left
 //! behind, however and whenever it ends.
 //!
-//! The agent begins with [`PREAMBLE`]; what a login shell prints before it is skipped. From there on standard input
+//! The agent begins with [`hakobu_proto::control::PREAMBLE`]; what a login shell prints before it is skipped. From there on standard input
 //! and output are the agent's.
 
 mod answer;
@@ -14,9 +14,9 @@ mod child;
 mod command;
 mod error;
 mod left;
+pub mod login;
 mod logins;
 mod master;
-mod prompts;
 mod refusal;
 mod said;
 mod script;
@@ -32,9 +32,8 @@ pub use child::SshChild;
 pub(crate) use command::{LOGGED_IN, with_nobody_to_ask};
 pub use error::SshError;
 pub use master::{Asks, Master};
-pub use prompts::{Nobody, Prompts, Secret};
 pub use refusal::Refusal;
 pub use settings::SshSettings;
-pub use start::{OLDEST_KERNEL, PREAMBLE, Started, Way, start};
+pub use start::{OLDEST_KERNEL, Started, Way, start};
 pub use unattended::{Login, login};
 pub use upload::{find_uploads, static_name};

@@ -28,7 +28,7 @@ use super::child::SshChild;
 use super::command::{self, LOGGED_IN, Program, with_nobody_to_ask, words_of_its_own};
 use super::error::SshError;
 use super::logins::{LOGIN_LIMIT, Logins};
-use super::prompts::Prompts;
+use hakobu_core::prompts::Prompts;
 use super::refusal::Refusal;
 use super::said::{SAID_BYTES_MAX, each_piece};
 use super::settings::SshSettings;

@@ -1,5 +1,6 @@
 //! One login for several sessions: the socket by which further ssh processes reach the one that has logged in.
 
+use hakobu_sys::processor::has_aes;
 use std::collections::hash_map::RandomState;
 use std::fs::{DirBuilder, File};
 use std::hash::BuildHasher;
@@ -19,7 +20,6 @@ use super::command::{self, Program, words};
 use super::error::SshError;
 use super::left;
 use super::settings::SshSettings;
-use crate::machine;
 
 /// A line that was cut says nothing by itself. ssh asks the far side then, which answers however busy it is with data.
 const ALIVE: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax=3"];
@@ -90,7 +90,7 @@ pub(super) fn find(settings: &SshSettings) -> Result<Found, SshError> {
 /// Words by which ssh takes a cipher first that this processor has instructions for, unless the user, or whoever set up
 /// this machine, has said anything of ciphers. OpenSSH's own choice has another one first, which takes twice the time.
 fn ciphers(settings: &SshSettings, configured: Option<&str>) -> Result<Vec<String>, SshError> {
-    let Some(preferred) = configured.and_then(preferred).filter(|_| machine::has_aes()) else {
+    let Some(preferred) = configured.and_then(preferred).filter(|_| has_aes()) else {
         return Ok(Vec::new());
     };
     let own = ask(command::question_of_nobody(settings)?)?;
@@ -281,7 +281,7 @@ mod tests {
             settings.ssh_command = ssh.to_owned();
             find(&settings).unwrap().login.iter().any(|word| word.starts_with("Ciphers="))
         };
-        assert_eq!(found("ssh -F none"), machine::has_aes());
+        assert_eq!(found("ssh -F none"), has_aes());
         assert!(!found("ssh -F none -c aes128-ctr") && !found("ssh -F none -o Ciphers=-aes128-ctr"));
     }
 

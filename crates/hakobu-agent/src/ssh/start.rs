@@ -8,13 +8,11 @@ use std::process::{ChildStdin, ChildStdout};
 use super::answer::{Answers, FarSystem, Heard, printable};
 use super::child::{self, SshChild};
 use super::error::SshError;
-use super::prompts::Prompts;
+use hakobu_core::prompts::Prompts;
 use super::settings::SshSettings;
 use super::upload::{self, Parcel, static_name};
 use super::{command, spoken};
 
-/// What the agent writes first on its standard output, before any message. The near side answers nothing to it.
-pub const PREAMBLE: &[u8] = b"\0hakobu:agent\n";
 /// The oldest kernel that an uploaded program is sent to: the first with `statx`. What newer ones
 /// have (`openat2`, nameless files on every file system) is used where it is there.
 pub const OLDEST_KERNEL: (u32, u32) = (4, 11);

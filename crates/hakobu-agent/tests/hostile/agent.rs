@@ -4,7 +4,7 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::thread::JoinHandle;
 
 use hakobu_agent::agent::agent;
-use hakobu_agent::ssh::PREAMBLE;
+use hakobu_proto::control::PREAMBLE;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::error::{ErrorKind, Result};

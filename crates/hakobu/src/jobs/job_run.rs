@@ -8,10 +8,10 @@ use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use hakobu_agent::jobs::{JobFolder, JobRunLock, LimitsStamp};
-use hakobu_agent::live_limits::LiveLimits;
-use hakobu_agent::outcome::Surroundings;
-use hakobu_agent::request::CopyRequest;
-use hakobu_agent::ssh::{Prompts, Secret};
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::outcome::Surroundings;
+use hakobu_core::request::CopyRequest;
+use hakobu_core::prompts::{Prompts, Secret};
 use hakobu_core::error::Result;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::report::Report;
@@ -68,7 +68,7 @@ impl JobRun {
         let cancel = Arc::clone(&terminal.cancel);
         let observer = JobObserver { job: self, renderer, cancel: Arc::clone(&cancel) };
         let mut prompts = JobPrompts { job: self, terminal };
-        let limits = Arc::new(LiveLimits::new(request.limits.clone()));
+        let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
         let changes = Changes { typed: self.limits.0.clone(), seen: self.limits.1, live: limits.clone() };
         self.watch(&cancel, changes);
         let mut surroundings = Surroundings { prompts: &mut prompts, observer: &observer, cancel, limits };

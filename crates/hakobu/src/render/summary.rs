@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hakobu_agent::request::CipherChoice;
+use hakobu_core::request::CipherChoice;
 use hakobu_core::counters::Stage;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;

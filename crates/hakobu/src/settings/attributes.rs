@@ -1,6 +1,6 @@
 //! The attributes that are kept, and those that must be.
 
-use hakobu_agent::request::Preserve;
+use hakobu_core::request::Preserve;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::Classes;
 use hakobu_core::losses::LossKind;

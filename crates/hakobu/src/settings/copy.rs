@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use hakobu_agent::request::Passes;
-use hakobu_agent::request::{
+use hakobu_core::request::Passes;
+use hakobu_core::request::{
     Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, RETRY_FOR_DETACHED, Transport, Verify,
 };
 use hakobu_agent::stream::{named_source, named_target};

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use hakobu_agent::request::CopyRequest;
+use hakobu_core::request::CopyRequest;
 use hakobu_agent::stream::named_source;
 use hakobu_core::digest::Algorithm;
 use hakobu_core::error::Error;

@@ -1,6 +1,6 @@
 //! The number of lanes.
 
-use hakobu_agent::request::Lanes;
+use hakobu_core::request::Lanes;
 use hakobu_core::error::Error;
 use hakobu_core::job::LANES_MAX;
 

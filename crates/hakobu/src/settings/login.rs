@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use hakobu_agent::request::{CopyRequest, HostLogin};
+use hakobu_core::request::{CopyRequest, HostLogin};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::location::{Location, SshHost};
 

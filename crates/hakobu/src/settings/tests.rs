@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use hakobu_agent::disks::DisksRequest;
-use hakobu_agent::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use hakobu_core::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
 use hakobu_core::compression::Compression;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::Mode;

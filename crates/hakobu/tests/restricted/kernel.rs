@@ -120,6 +120,6 @@ fn directories_that_hold_the_keys_are_refused_to_writers() {
     for (held, options) in [(home.join("backup"), &[][..]), (home.clone(), &["--read-only"])] {
         let mut command = agent(&held, options);
         let output = command.env("HOME", &home).stdin(Stdio::null()).output().unwrap();
-        assert!(output.status.success() && output.stdout == hakobu_agent::ssh::PREAMBLE);
+        assert!(output.status.success() && output.stdout == hakobu_proto::control::PREAMBLE);
     }
 }

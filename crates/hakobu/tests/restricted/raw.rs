@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use hakobu_agent::ssh::PREAMBLE;
+use hakobu_proto::control::PREAMBLE;
 use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::grant::Grant;

@@ -109,7 +109,7 @@ fn nothing_else_is_run_or_reached() {
     // What looks as if hakobu had asked for it gets the agent of this directory, and nothing of it is run.
     for command in [format!("sh -c '{touch}' hakobu 0 0 0"), format!("hakobu agent --restrict /; {touch}")] {
         let output = ssh(&host, &[], &command);
-        assert!(output.stdout.starts_with(hakobu_agent::ssh::PREAMBLE), "{output:?}");
+        assert!(output.stdout.starts_with(hakobu_proto::control::PREAMBLE), "{output:?}");
     }
     assert!(ssh(&host, &[], "true").status.success());
     assert!(!mark.exists());

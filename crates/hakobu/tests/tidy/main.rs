@@ -5,6 +5,7 @@
 
 mod circles;
 mod seams;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -67,49 +68,105 @@ fn files(extensions: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The headings' levels and the code blocks of a document. Remarks behind commands may differ.
-fn skeleton(text: &str) -> (Vec<usize>, Vec<String>) {
-    let (mut levels, mut blocks) = (Vec::new(), Vec::new());
+/// The shape of a document: two languages of a page have the same.
+#[derive(Debug, Default, PartialEq)]
+struct Skeleton {
+    /// The sections, from heading to heading.
+    sections: Vec<Section>,
+    /// The code blocks, without the remarks behind commands.
+    blocks: Vec<String>,
+}
+
+/// How much there is below a heading.
+#[derive(Debug, Default, PartialEq)]
+struct Section {
+    level: usize,
+    paragraphs: usize,
+    items: usize,
+    rows: usize,
+    blocks: usize,
+}
+
+/// Returns true if a line begins an item of a list.
+fn is_item(line: &str) -> bool {
+    let number = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    line.starts_with("- ") || (number.len() < line.len() && number.starts_with(". "))
+}
+
+fn skeleton(text: &str) -> Skeleton {
+    let mut found = Skeleton { sections: vec![Section::default()], blocks: Vec::new() };
     let mut block: Option<String> = None;
+    let mut in_text = false;
     for line in text.lines() {
-        match (&mut block, line.trim_start().starts_with("```")) {
-            (Some(_), true) => blocks.extend(block.take()),
-            (None, true) => block = Some(format!("{}\n", line.trim())),
+        let Some(section) = found.sections.last_mut() else { break };
+        let trimmed = line.trim();
+        match (&mut block, trimmed.starts_with("```")) {
+            (Some(_), true) => found.blocks.extend(block.take()),
+            (None, true) => {
+                section.blocks += 1;
+                in_text = false;
+                block = Some(format!("{trimmed}\n"));
+            }
             (Some(block), false) => {
                 let code = line.split("  #").next().unwrap_or_default();
                 *block += &format!("{}\n", code.trim_end());
             }
             (None, false) if line.starts_with('#') => {
-                levels.push(line.chars().take_while(|&c| c == '#').count());
+                let level = line.chars().take_while(|&letter| letter == '#').count();
+                found.sections.push(Section { level, ..Section::default() });
+                in_text = false;
             }
-            (None, false) => {}
+            (None, false) if trimmed.starts_with('|') => section.rows += 1,
+            (None, false) if is_item(trimmed) => {
+                section.items += 1;
+                in_text = true;
+            }
+            (None, false) => {
+                section.paragraphs += usize::from(!trimmed.is_empty() && !in_text);
+                in_text = !trimmed.is_empty();
+            }
         }
     }
     assert!(block.is_none(), "a code block is not closed");
-    (levels, blocks)
+    found
 }
 
 #[test]
-fn both_languages_have_the_same_headings_and_commands() {
+fn both_languages_have_the_same_sections_and_commands() {
     let mut count = 0;
     for document in files(&["md"]) {
         let name = document.to_string_lossy().into_owned();
         let Some(other) = name.strip_suffix(".ja.md") else { continue };
         count += 1;
         let (english, japanese) = (skeleton(&read(format!("{other}.md"))), skeleton(&read(&name)));
-        assert!(english.0.len() > 3 && english.1.len() > 2, "{other}.md has headings and commands");
-        assert_eq!(english.0, japanese.0, "{name}: levels of the headings");
-        assert_eq!(english.1, japanese.1, "{name}: code blocks");
+        assert!(
+            english.sections.len() > 3 && english.blocks.len() > 2,
+            "{other}.md has headings and commands"
+        );
+        for (at, (english, japanese)) in english.sections.iter().zip(&japanese.sections).enumerate() {
+            assert_eq!(english, japanese, "{name}: below heading {at}");
+        }
+        assert_eq!(english.sections.len(), japanese.sections.len(), "{name}: headings");
+        assert_eq!(english.blocks, japanese.blocks, "{name}: code blocks");
     }
     assert!(count >= 2, "pages in two languages are found at all");
 }
 
 #[test]
-fn skeletons_tell_commands_apart_but_not_remarks() {
+fn skeletons_tell_texts_apart_but_not_remarks() {
     let text = |remark: &str, command: &str| format!("# A\n```\n{command}   # {remark}\n```\n## B\n");
     assert_eq!(skeleton(&text("one", "ls")), skeleton(&text("two", "ls")));
     assert_ne!(skeleton(&text("one", "ls")), skeleton(&text("one", "rm")));
-    assert_eq!(skeleton(&text("one", "ls")).0, [1, 2]);
+    for (one, another) in [
+        ("# A\na\nb\n", "# A\na\n\nb\n"),
+        ("# A\n- a\n- b\n", "# A\n- a\n  b\n"),
+        ("# A\n1. a\n2. b\n", "# A\n1. a\n"),
+        ("# A\n| a |\n| b |\n", "# A\n| a |\n"),
+        ("# A\na\n## B\n", "# A\n## B\na\n"),
+    ] {
+        assert_ne!(skeleton(one), skeleton(another), "{one}");
+    }
+    assert_eq!(skeleton("# A\na\nb\n"), skeleton("# A\na b\n"));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hakobu_core::pace::Limits;
-use hakobu_core::pacer::LimitChanges;
+use crate::pace::Limits;
+use crate::pacer::LimitChanges;
 
 /// So many changes are remembered; those that come later are not in the report.
 const CHANGES_MAX: usize = 256;
@@ -20,27 +20,23 @@ pub struct LiveLimits {
     /// When this was made, and what was set since, each with its time.
     began: Instant,
     set: Mutex<Vec<(Duration, Limits)>>,
-}
-
-impl Default for LiveLimits {
-    fn default() -> Self {
-        Self::new(Limits::default())
-    }
+    /// The clock.
+    clock: fn() -> Instant,
 }
 
 impl LiveLimits {
     /// Limits that hold from now on.
-    pub fn new(limits: Limits) -> Self {
-        let began = Instant::now();
+    pub fn new(limits: Limits, clock: fn() -> Instant) -> Self {
+        let began = clock();
         let limits = Mutex::new((limits, began));
-        Self { limits, is_new: AtomicBool::new(false), began, set: Mutex::default() }
+        Self { limits, is_new: AtomicBool::new(false), began, set: Mutex::default(), clock }
     }
 
     /// Others hold from now on, also for the run that is under way.
     pub fn set(&self, limits: Limits) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         if set.len() < CHANGES_MAX {
-            set.push((self.began.elapsed(), limits.clone()));
+            set.push(((self.clock)().saturating_duration_since(self.began), limits.clone()));
         }
         drop(set);
         self.put(limits);
@@ -65,12 +61,12 @@ impl LiveLimits {
     }
 
     fn put(&self, limits: Limits) {
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = (limits, Instant::now());
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = (limits, (self.clock)());
     }
 
     fn now(&self) -> Limits {
         let (limits, since) = &*self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        limits.later(since.elapsed())
+        limits.later((self.clock)().saturating_duration_since(*since))
     }
 }
 
@@ -90,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_taken_once_by_the_run_or_by_the_next_one() {
-        let live = LiveLimits::new(of(1));
+        let live = LiveLimits::new(of(1), Instant::now);
         assert_eq!(live.changed(), None);
         live.set(of(2));
         assert_eq!(live.changed(), Some(of(2)));

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use hakobu_core::capabilities::Concurrency;
-use hakobu_core::job::LANES_MAX;
+use crate::capabilities::Concurrency;
+use crate::job::LANES_MAX;
 
-use crate::machine;
 
 /// From this round trip on, connections are limited by their windows rather than by the processor.
-pub(crate) const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
+pub const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// How many lanes a long way gets: through ssh five connections with two sessions each, which fill 1 Gbit/s at 100 ms
 /// where four carry 0.8 of it (`ssh/logins.rs`).
 const ON_A_LONG_WAY: u16 = 10;
@@ -17,9 +16,9 @@ const ON_A_LONG_WAY: u16 = 10;
 const VERY_LONG_ROUND_TRIP: Duration = Duration::from_millis(50);
 const ON_A_VERY_LONG_WAY: u16 = 16;
 /// How many lanes there are at most after others have been tried.
-pub(crate) const TUNED_MAX: u16 = 32;
+pub const TUNED_MAX: u16 = 32;
 /// How many lanes there are at most where they are sessions of ssh.
-pub(crate) const THROUGH_SSH: u16 = 10;
+pub const THROUGH_SSH: u16 = 10;
 /// How many lanes there are at most where processors are what counts.
 const OF_PROCESSORS: u16 = 8;
 /// How many lanes a copy from disk to disk on one machine gets at least. More of them gained nothing, or lost.
@@ -29,11 +28,13 @@ const OVER_A_NETWORK: u16 = 32;
 
 /// What is known of the two ends of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ends {
+pub struct Ends {
     /// The longest of a question and its answer.
     pub round_trip: Duration,
     /// Processors of the source's machine and of the target's.
     pub processors: (u16, u16),
+    /// Processors of the machine that the engine runs on.
+    pub here: u16,
     /// They are on different machines.
     pub apart: bool,
     /// How many lanes do any good, where an end says so.
@@ -51,13 +52,13 @@ impl Ends {
     pub fn lanes(&self) -> (u16, String) {
         let (source, target) = (self.processors.0.max(1), self.processors.1.max(1));
         if let Some(concurrency) = self.concurrency.filter(|_| self.round_trip < LONG_ROUND_TRIP) {
-            let here = machine::facts().processors;
             let most = concurrency.near_max;
             match concurrency.processes {
                 true => (
-                    here.clamp(2, most.max(2)),
+                    self.here.clamp(2, most.max(2)),
                     format!(
-                        "each has processes of its own here, with {here} processors, and more than {most} gain nothing"
+                        "each has processes of its own here, with {} processors, and more than {most} gain nothing",
+                        self.here
                     ),
                 ),
                 false => (most, format!("more than {most} gain nothing there")),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hakobu_core::engine::Summary;
-use hakobu_core::event::Observer;
-use hakobu_core::losses::LossKind;
-use hakobu_core::report::{ReportDisk, Route};
+use crate::engine::Summary;
+use crate::event::Observer;
+use crate::losses::LossKind;
+use crate::report::{ReportDisk, Route};
 
 use crate::live_limits::LiveLimits;
 use crate::outages::Outages;
-use crate::ssh::Prompts;
+use crate::prompts::Prompts;
 
 /// What a copy needs from the program around it.
 pub struct Surroundings<'a> {
@@ -75,7 +75,7 @@ pub struct Pass {
 
 /// Adds what earlier attempts did: what they brought over is unchanged for the later ones. Bytes
 /// that were sent again are counted again, as is the time that they took.
-pub(crate) fn add_earlier(summary: &mut Summary, earlier: &Summary) {
+pub fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     let (now, before) = (&mut summary.counters, &earlier.counters);
     // The figures come from another machine, so the sums may be anything.
     let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);

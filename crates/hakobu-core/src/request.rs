@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hakobu_core::compression::Compression;
-use hakobu_core::extended::Classes;
-use hakobu_core::filter::FilterRules;
-use hakobu_core::job::{Mode, Removal, Sample};
-use hakobu_core::location::Location;
-use hakobu_core::losses::LossKind;
-use hakobu_core::pace::Limits;
+use crate::compression::Compression;
+use crate::extended::Classes;
+use crate::filter::FilterRules;
+use crate::job::{Mode, Removal, Sample};
+use crate::location::Location;
+use crate::losses::LossKind;
+use crate::pace::Limits;
 
 /// How long a lost connection is tried again unless the user says otherwise.
 pub const RETRY_FOR_DEFAULT: Duration = Duration::from_secs(30);
@@ -93,7 +93,7 @@ pub struct CopyRequest {
     pub deletion: Option<Deletion>,
     /// What the run at hand does with them, and how many it may remove.
     pub removal: Removal,
-    /// See [`Job::removals_max`](hakobu_core::job::Job).
+    /// See [`Job::removals_max`](crate::job::Job).
     pub removals_max: u64,
     /// Go on where the source cannot be read, with zeros in the place of that.
     pub skip_unreadable: bool,
@@ -104,7 +104,7 @@ pub struct CopyRequest {
 
 impl CopyRequest {
     /// Whether content is to be compressed in any case, which takes an agent at both ends.
-    pub(crate) fn wants_compression(&self) -> bool {
+    pub fn wants_compression(&self) -> bool {
         self.compression.is_asked_for()
     }
 }
@@ -237,7 +237,7 @@ pub enum Lanes {
     /// As many as help.
     #[default]
     Auto,
-    /// This many: 1 to [`hakobu_core::job::LANES_MAX`].
+    /// This many: 1 to [`crate::job::LANES_MAX`].
     Count(u16),
 }
 

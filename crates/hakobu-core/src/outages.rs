@@ -14,7 +14,7 @@ pub struct Outages {
 
 impl Outages {
     /// It was noticed at this moment that the connection is lost. It may have been so before.
-    pub(crate) fn begin(&mut self, noticed: Instant) {
+    pub fn begin(&mut self, noticed: Instant) {
         if self.since.is_none() {
             self.count += 1;
             self.since = Some(noticed);
@@ -22,9 +22,9 @@ impl Outages {
     }
 
     /// It is there again, or is not waited for any longer.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self, now: Instant) {
         if let Some(since) = self.since.take() {
-            self.time += since.elapsed();
+            self.time += now.saturating_duration_since(since);
         }
     }
 }
@@ -36,18 +36,18 @@ mod tests {
     #[test]
     fn one_that_goes_on_is_one() {
         let mut outages = Outages::default();
-        outages.end();
+        outages.end(Instant::now());
         assert_eq!((outages.count, outages.time), (0, Duration::ZERO));
         outages.begin(Instant::now());
         std::thread::sleep(Duration::from_millis(2));
         outages.begin(Instant::now());
-        outages.end();
+        outages.end(Instant::now());
         let first = outages.time;
         assert!(outages.count == 1 && first >= Duration::from_millis(2));
         outages.begin(Instant::now());
         std::thread::sleep(Duration::from_millis(1));
-        outages.end();
-        outages.end();
+        outages.end(Instant::now());
+        outages.end(Instant::now());
         assert!(outages.count == 2 && outages.time > first);
     }
 }

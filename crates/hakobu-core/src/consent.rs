@@ -1,0 +1,158 @@
+//! Whether `sync` may delete: the limit, and the user's consent.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::outcome::{Surroundings, Transfer};
+use crate::request::{Deletion, DeletionMax};
+use crate::units::format_count;
+
+const DELETING: &str = "deleting in";
+
+/// Whether so much may go, by the limits and by the user.
+pub fn agree(
+    done: &Transfer,
+    deletion: &Deletion,
+    only_planned: bool,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<()> {
+    let counters = &done.summary.counters;
+    let (extras, total) = (counters.entries_only_in_target, counters.entries_in_target);
+    let target = done.target.clone().unwrap_or_default();
+    let refused = |words: String| Error::new(ErrorKind::Refused, DELETING, words).at(target.clone());
+    // Whoever stopped it between two runs must not be told that all is done.
+    let stopped = || {
+        let words = format!("stopped as asked; {} {}", entries(extras), verb(extras, "stays", "stay"));
+        Error::new(ErrorKind::Cancelled, DELETING, words).at(target.clone())
+    };
+    if surroundings.cancel.load(Relaxed) {
+        return Err(stopped());
+    }
+    let seen = match done.target_may_have_more {
+        true => "that the target is known to have had before the connection was lost",
+        false => "at the target",
+    };
+    if let Some(words) = beyond_limit(deletion.max, extras, (total, seen)) {
+        return Err(refused(words));
+    }
+    if deletion.agreed || only_planned {
+        return Ok(());
+    }
+    let place = String::from_utf8_lossy(&target);
+    let mut words =
+        format!("{} of {} {} not in the source:", entries(extras), place, verb(extras, "is", "are"));
+    for path in &done.summary.only_in_target {
+        words.push_str(&format!("\n  {path}"));
+    }
+    let more = extras.saturating_sub(done.summary.only_in_target.len() as u64);
+    if more > 0 {
+        words.push_str(&format!("\n  and {} more", format_count(more)));
+    }
+    match surroundings.prompts.may_delete(&words) {
+        Some(true) => Ok(()),
+        Some(false) => {
+            Err(refused(format!("{} {}, as you said", entries(extras), verb(extras, "stays", "stay"))))
+        }
+        None if surroundings.cancel.load(Relaxed) => Err(stopped()),
+        None => {
+            let (stay, them) = (verb(extras, "stays", "stay"), verb(extras, "it", "them"));
+            let words =
+                format!("{} {stay}, as nobody could be asked; --delete removes {them}", entries(extras));
+            Err(refused(words))
+        }
+    }
+}
+
+/// Returns why so many entries may not go, if they may not. `total` is how many the target had when the run began, `seen` says
+/// which these are.
+fn beyond_limit(max: Option<DeletionMax>, extras: u64, (total, seen): (u64, &str)) -> Option<String> {
+    let of = format!("{} of the {} {seen}", format_count(extras), entries(total));
+    match max {
+        Some(DeletionMax::Count(max)) if extras > max => {
+            Some(format!("{of} would go, and --max-delete allows {}; none was deleted", format_count(max)))
+        }
+        Some(DeletionMax::Percent(max)) if u128::from(extras) * 100 > u128::from(total) * u128::from(max) => {
+            Some(format!("{of} would go, and --max-delete allows {max} %; none was deleted"))
+        }
+        None if extras > total / 2 => Some(format!(
+            "{of} would go, more than half; is that the right source? --max-delete {extras} allows it; \
+             none was deleted"
+        )),
+        _ => None,
+    }
+}
+
+/// The word that goes with so many.
+pub fn verb(count: u64, one: &'static str, more: &'static str) -> &'static str {
+    if count == 1 { one } else { more }
+}
+
+/// Returns a count of entries in words.
+pub fn entries(count: u64) -> String {
+    match count {
+        1 => "1 entry".to_owned(),
+        _ => format!("{} entries", format_count(count)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::prompts::Prompts;
+
+    struct Nobody;
+
+    impl Prompts for Nobody {
+        fn sudo_password(&mut self, _: &str, _: u32) -> Option<hakobu_core::prompts::Secret> {
+            None
+        }
+    }
+
+    impl Observer for Nobody {
+        fn event(&self, _: Event) {}
+    }
+
+    #[test]
+    fn who_stops_it_before_something_goes_is_not_told_that_all_is_done() {
+        let mut done = Transfer::default();
+        done.summary.counters.entries_only_in_target = 1;
+        done.summary.counters.entries_in_target = 3;
+        let agreed = Deletion { agreed: true, ..Deletion::default() };
+        let ask = |deletion: &Deletion, only_planned: bool, stopped: bool| {
+            let cancel = Arc::new(AtomicBool::new(stopped));
+            let limits = Arc::new(LiveLimits::new(Limits::default(), Instant::now));
+            let mut surroundings = Surroundings { prompts: &mut Nobody, observer: &Nobody, cancel, limits };
+            agree(&done, deletion, only_planned, &mut surroundings).map_err(|error| error.kind)
+        };
+        for deletion in [agreed, Deletion::default()] {
+            assert_eq!(ask(&deletion, false, true), Err(ErrorKind::Cancelled));
+            assert_eq!(ask(&deletion, true, true), Err(ErrorKind::Cancelled));
+            assert_eq!(ask(&deletion, true, false), Ok(()));
+        }
+        assert_eq!(ask(&agreed, false, false), Ok(()));
+        assert_eq!(ask(&Deletion::default(), false, false), Err(ErrorKind::Refused));
+    }
+
+    #[test]
+    fn more_than_half_is_too_much_unless_it_is_allowed() {
+        use DeletionMax::{Count, Percent};
+        let cases = [
+            (None, 5, 10, true),
+            (None, 6, 10, false),
+            (None, 1, 1, false),
+            (Some(Count(6)), 6, 10, true),
+            (Some(Count(5)), 6, 10, false),
+            (Some(Count(0)), 1, 10, false),
+            (Some(Percent(60)), 6, 10, true),
+            (Some(Percent(59)), 6, 10, false),
+            (Some(Percent(100)), u64::MAX, u64::MAX, true),
+        ];
+        for (max, extras, total, allowed) in cases {
+            let refusal = beyond_limit(max, extras, (total, "at the target"));
+            assert_eq!(refusal.is_none(), allowed, "{max:?} {extras} of {total}: {refusal:?}");
+        }
+    }
+}
