@@ -1,5 +1,5 @@
-//! What a synchronisation does with entries that only the target has: they are counted while everything else is
-//! brought over, agreed on, and removed by a second run, which looks at both sides again.
+//! Deletes the entries that only the target of a `sync` has. They are counted during the copy, the user agrees, and a
+//! second run, which compares both sides again, removes them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,7 +15,7 @@ use crate::transfer::run_once;
 
 const DELETING: &str = "deleting in";
 
-/// Runs a synchronisation to its end.
+/// Runs a `sync` to its end.
 pub(crate) fn run(
     request: &CopyRequest,
     deletion: &Deletion,
@@ -44,18 +44,18 @@ pub(crate) fn run(
     done
 }
 
-/// Removes what was agreed to, and not more.
+/// Returns the request that removes what was agreed to, and no more entries than that.
 fn removing(request: &CopyRequest, counted: &Transfer) -> CopyRequest {
     let removals_max = counted.summary.counters.entries_only_in_target;
     CopyRequest { removal: Removal::Remove, removals_max, dry_run: false, ..request.clone() }
 }
 
-/// Brings over what something was in the way of. Where it still is, that is a failure now.
+/// Returns the request that copies entries whose place was taken by extra ones. A place still taken is a failure.
 fn copying(request: &CopyRequest) -> CopyRequest {
     CopyRequest { removal: Removal::Leave, mode: Mode::Copy, ..request.clone() }
 }
 
-/// Deletes before anything is brought over.
+/// Deletes before anything is copied.
 fn delete_first(
     counting: &CopyRequest,
     deletion: &Deletion,
@@ -71,7 +71,7 @@ fn delete_first(
         run_once(&planning, &mut surroundings, carryover)
     };
     let has_extras = planned.summary.counters.entries_only_in_target > 0;
-    // What goes makes room.
+    // Deleting makes space, so a lack of it is no reason to stop here.
     let lacks_room = |error: &Error| error.kind == ErrorKind::NoSpace;
     if has_extras && planned.summary.fatal.as_ref().is_some_and(lacks_room) {
         planned.summary.fatal = None;
@@ -99,7 +99,7 @@ fn delete_first(
     done
 }
 
-/// One more run, whose figures are added to those before.
+/// Makes one more run, and adds the figures of the runs before.
 fn next(
     request: &CopyRequest,
     surroundings: &mut Surroundings<'_>,
@@ -120,7 +120,7 @@ fn next(
     done
 }
 
-/// Whether there is something to delete, and nothing has gone wrong that speaks against it.
+/// Returns true if there are extra entries and no failure that forbids deleting them.
 fn is_wanted(done: &Transfer, observer: &dyn Observer) -> bool {
     let summary = &done.summary;
     let extras = summary.counters.entries_only_in_target;
@@ -143,7 +143,7 @@ fn is_wanted(done: &Transfer, observer: &dyn Observer) -> bool {
     false
 }
 
-/// Whether so much may go, by the limits and by the user.
+/// Fails unless the limits allow the number of extra entries to be deleted and the user agrees.
 pub(crate) fn agree(
     done: &Transfer,
     deletion: &Deletion,
@@ -154,7 +154,7 @@ pub(crate) fn agree(
     let (extras, total) = (counters.entries_only_in_target, counters.entries_in_target);
     let target = done.target.clone().unwrap_or_default();
     let refused = |words: String| Error::new(ErrorKind::Refused, DELETING, words).at(target.clone());
-    // Whoever stopped it between two runs must not be told that all is done.
+    // A user who stops between two runs must not be told that everything is done.
     let stopped = || {
         let words = format!("stopped as asked; {} {}", entries(extras), verb(extras, "stays", "stay"));
         Error::new(ErrorKind::Cancelled, DELETING, words).at(target.clone())
@@ -197,8 +197,8 @@ pub(crate) fn agree(
     }
 }
 
-/// Returns why so many entries may not go, if they may not. `total` is how many the target had when the run began, `seen` says
-/// which these are.
+/// Returns the reason why so many entries must not be deleted, or `None`. `total`: the number of entries that the
+/// target had when the run began; `seen`: a description of these.
 fn beyond_limit(max: Option<DeletionMax>, extras: u64, (total, seen): (u64, &str)) -> Option<String> {
     let of = format!("{} of the {} {seen}", format_count(extras), entries(total));
     match max {
@@ -216,7 +216,7 @@ fn beyond_limit(max: Option<DeletionMax>, extras: u64, (total, seen): (u64, &str
     }
 }
 
-/// The word that goes with so many.
+/// Returns the word for a count, singular or plural.
 fn verb(count: u64, one: &'static str, more: &'static str) -> &'static str {
     if count == 1 { one } else { more }
 }
@@ -228,7 +228,7 @@ fn entries(count: u64) -> String {
     }
 }
 
-/// Passes on what the run behind it does not say again. Progress is that of the run alone.
+/// Passes on only the events that the next run does not repeat. Progress is left to that run.
 struct Quiet<'a>(&'a dyn Observer);
 
 impl Observer for Quiet<'_> {

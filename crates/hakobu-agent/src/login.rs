@@ -1,4 +1,4 @@
-//! Getting an agent on a far machine, as the user's options have it.
+//! Logs in to another host and starts an agent there, according to the user's options.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,35 +13,35 @@ use crate::request::{CopyRequest, HostLogin};
 use crate::ssh::{Prompts, SshError, SshSettings, Way, find_uploads};
 use crate::ssh_channel::SshChannel;
 
-/// How long making a connection again may take, which has worked before. Whoever does without asks for it less and less
-/// often, and so does not see for a minute that a line is there again.
+/// The maximum time for connecting again after a login has worked before. Without it, connection attempts become ever
+/// rarer, and it may take a minute to notice that the link is back.
 const CONNECT_AGAIN: Duration = Duration::from_secs(15);
 
-/// How to get to a machine.
+/// The method to log in to a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Login<'a> {
-    /// The machine.
+    /// The host.
     pub host: &'a SshHost,
-    /// The ssh program and its arguments, at least the program.
+    /// The ssh program and its arguments. Never empty.
     pub ssh: &'a [OsString],
-    /// The program on the far side, if it is not to be found or uploaded.
+    /// The path of the agent on the host, unless it is to be searched for or uploaded.
     pub agent: Option<&'a Path>,
-    /// Whether the agent runs under sudo.
+    /// True if the agent runs under sudo.
     pub sudo: bool,
-    /// Whether the agent gives way to other processes.
+    /// True if the agent gives precedence to other processes.
     pub nice: bool,
-    /// How long it may take where it has worked before; as long as usual without.
+    /// The maximum time of a login that has worked before; `None` for the usual one.
     pub time_limit: Option<Duration>,
 }
 
 impl<'a> Login<'a> {
-    /// The way that a copy's options name.
+    /// Returns the login that a copy's options specify.
     pub fn of(request: &'a CopyRequest, host: &'a SshHost) -> Self {
         let (ssh, agent, sudo) = (&request.ssh, request.agent.as_deref(), request.sudo);
         Self { host, ssh, agent, sudo, nice: request.nice, time_limit: None }.or_own(&request.logins)
     }
 
-    /// The one of these that is for its machine, if any is.
+    /// Replaces the settings by those of the login for this host, if there is one among `logins`.
     pub fn or_own(self, logins: &'a [HostLogin]) -> Self {
         match logins.iter().find(|login| login.host == self.host.host) {
             Some(own) => Self { ssh: &own.ssh, agent: own.agent.as_deref(), sudo: own.sudo, ..self },
@@ -49,15 +49,15 @@ impl<'a> Login<'a> {
         }
     }
 
-    /// Logs in and starts an agent; says how it was found.
+    /// Logs in and starts an agent. Reports how the agent was found.
     ///
     /// # Errors
-    /// As [`FarSide::start`].
+    /// `NotFound` if no agent can run there, `Io` for other failures of ssh, and those of [`FarSide::start`].
     pub fn start(&self, prompts: &mut dyn Prompts, observer: &dyn Observer) -> Result<FarSide> {
         let mut settings = self.settings();
         let name = self.host.destination();
         let mut opened = open(&settings, &name, prompts);
-        // A program of another version is no obstacle where ours can be sent.
+        // An agent of another version is no obstacle if this program can be uploaded.
         if opened.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
             && !settings.uploads.is_empty()
         {
@@ -103,14 +103,14 @@ fn open(settings: &SshSettings, host: &str, prompts: &mut dyn Prompts) -> Result
     FarSide::start(Box::new(channel), host).map(|far| (far, way))
 }
 
-/// ssh's failure in the words of the job. Trying again helps nobody who could not log in. `NotFound`: the login worked,
-/// and no agent can run there.
+/// Converts a failure of ssh to an error of the job that is not retried, because a failed login usually fails again.
+/// `NotFound`: the login worked, but no agent can run there.
 fn of_ssh(error: &SshError, host: &str) -> Error {
     let kind = if error.is_agentless() { ErrorKind::NotFound } else { ErrorKind::Io };
     Error::new(kind, STARTING, error.to_string()).in_step(Step::Login).at(host)
 }
 
-/// One word for a command line that is split as a shell splits it. People see it as well.
+/// Quotes one word for a command line that is split as a shell splits it. Users see the result as well.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:@%+,".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! A control channel that ssh carries.
+//! A control channel over ssh.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::control_channel::{ChannelStreams, ControlChannel};
 use crate::ssh::sessions::Sessions;
 use crate::ssh::{Prompts, SshChild, SshError, SshSettings, Way};
 
-/// A control channel that ssh carries.
+/// A control channel over ssh.
 pub(crate) struct SshChannel {
     ends: Option<ChannelStreams>,
     way: Way,
@@ -20,7 +20,7 @@ impl SshChannel {
     /// Logs in and starts an agent.
     ///
     /// # Errors
-    /// Everything that can go wrong with ssh and the upload.
+    /// All failures of ssh and of the upload.
     pub fn open(settings: &SshSettings, prompts: &mut dyn Prompts) -> Result<Self, SshError> {
         let sessions = Sessions::new(settings.clone())?;
         let started = sessions.start(prompts)?;
@@ -36,7 +36,7 @@ impl SshChannel {
         })
     }
 
-    /// Where the agent came from.
+    /// Returns the origin of the agent.
     pub fn way(&self) -> Way {
         self.way
     }
