@@ -1,4 +1,5 @@
-//! `cargo xtask articles`: runs `hakobu bench` over a throw-away sshd and writes its figures beside those of the articles.
+//! `cargo xtask articles`: runs `hakobu bench` against a temporary sshd and compares the results with the figures that
+//! the articles published.
 
 use std::fs;
 use std::net::IpAddr;
@@ -16,10 +17,10 @@ use hakobu_testkit::sshd::{Sshd, SshdOptions};
 use serde_json::Value;
 
 const FIGURES: &str = "docs/benchmarks";
-/// Where a trial writes.
+/// The output directory of `--trial`.
 const TRIAL: &str = "target/articles";
 const PAGE: &str = "docs/book/the-articles-tables-today.md";
-/// Between these two lines of the page the tables are written anew.
+/// The markers in the page between which the tables are replaced.
 const BEGIN: &str = "<!-- written by cargo xtask articles -->";
 const END: &str = "<!-- end -->";
 const RTT: Duration = Duration::from_micros(250);
@@ -48,7 +49,7 @@ pub struct ArticlesArgs {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// When a bench fails, or figures or page cannot be read or written.
+/// Returns an error if a bench fails, or the figures or the page cannot be read or written.
 pub fn run(args: &ArticlesArgs) -> Result<()> {
     let (figures, page) = match args.trial {
         true => (Path::new(TRIAL), Path::new(TRIAL).join("page.md")),
@@ -76,7 +77,7 @@ pub fn run(args: &ArticlesArgs) -> Result<()> {
     Ok(())
 }
 
-/// One bench, from here to a server of its own, which can log in here as well.
+/// Runs one bench against a temporary sshd, over `link` if there is one, and returns the JSON that it prints.
 fn measure(program: &Path, args: &ArticlesArgs, link: Option<&Link>) -> Result<Vec<u8>> {
     let tools = std::env::temp_dir().join(format!("hakobu-articles.{}", std::process::id()));
     fs::create_dir_all(&tools)?;
@@ -86,7 +87,7 @@ fn measure(program: &Path, args: &ArticlesArgs, link: Option<&Link>) -> Result<V
         netns: link.map(|link| link.far().name().to_owned()),
         ..SshdOptions::default()
     })?;
-    // The way back is a login on a server at this end; on loopback on the same one.
+    // The host logs in to this end as well (`--back`): over a link on a second server, on loopback on the same one.
     let back = link.map(|link| {
         let address = IpAddr::V4(link.near().address());
         Sshd::start(&SshdOptions {
@@ -119,7 +120,7 @@ fn script(path: &Path, line: &str) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
-/// What a bench has written.
+/// The JSON output of one bench.
 struct Figures(Value);
 
 impl Figures {
@@ -127,10 +128,10 @@ impl Figures {
         self.0["rows"].as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The page says hakobu, and means hakobu with its agent at the other end.
+    /// Checks that every successful row of hakobu used the agent, since that is what the page means by "hakobu".
     ///
     /// # Errors
-    /// When a row of hakobu went another way.
+    /// Returns an error if a row used another transport.
     fn check(&self) -> Result<()> {
         let is_other = |row: &&Value| {
             row["case"]["way"] == "hakobu" && row["failed"].is_null() && row["transport"] != "agent"
@@ -141,7 +142,7 @@ impl Figures {
         }
     }
 
-    /// The figure of a line, as a cell.
+    /// Returns the result of a line as a table cell, in MB/s.
     fn cell(&self, line: &Run) -> String {
         let wanted = match line {
             Run::Not => return "not run".to_owned(),
@@ -161,16 +162,16 @@ impl Figures {
     }
 }
 
-/// What of a line is run here.
+/// The row of `hakobu bench` that corresponds to a line of an article.
 #[derive(Clone)]
 enum Run {
-    /// This row of the bench.
+    /// The row with this case.
     Row(Case),
-    /// Nothing: bench runs one command at a time, and no cipher that is broken.
+    /// No row: bench runs one command at a time and does not use broken ciphers.
     Not,
 }
 
-/// What the article did, its figure, and what is run here.
+/// The label of a line, the article's figure, and the row that corresponds to it.
 type Line = (&'static str, &'static str, Run);
 
 fn tables(loopback: &Figures, link: &Figures, note: &str) -> Result<String> {
@@ -220,7 +221,7 @@ fn cipher(way: Way, name: &str) -> Case {
     Case { cipher: Some(name.to_owned()), ..to(way) }
 }
 
-/// Rates of disk to disk over there, of memory to nothing here.
+/// The lines of article 1. The article's rates are from disk to disk, those here from memory to nothing.
 fn first() -> Vec<Line> {
     let blocks = |block_bytes| Run::Row(Case { block_bytes, ..to(Way::Dd) });
     let packed = |way, compressor| Run::Row(Case { compressor, ..to(way) });
@@ -302,7 +303,7 @@ fn fifth() -> Vec<Line> {
     ]
 }
 
-/// The page with new tables.
+/// Returns the page with the tables between the markers replaced.
 fn replaced(page: &str, tables: &str) -> Result<String> {
     let Some((before, rest)) = page.split_once(BEGIN) else { bail!("{PAGE} has no line {BEGIN}") };
     let Some((_, after)) = rest.split_once(END) else { bail!("{PAGE} has no line {END}") };

@@ -1,4 +1,4 @@
-//! `cargo xtask link`: an emulated link to try things over.
+//! `cargo xtask link`: sets up an emulated network link for experiments.
 
 use std::io::{self, Write};
 use std::process::{Child, ExitStatus};
@@ -12,7 +12,7 @@ use clap::Args;
 use hakobu_testkit::link::{Crowding, Link, LinkSettings, Namespace, Traffic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// How often signals and the command are looked at.
+/// The polling interval for signals, rate changes and the command.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Join two network namespaces by a link with a delay, a rate and loss (takes root)
@@ -56,11 +56,10 @@ pub struct LinkArgs {
     pub command: Vec<String>,
 }
 
-/// Runs the subcommand. Ends the process with the command's exit code, unless
-/// that is 0.
+/// Runs the subcommand. If the command fails, the process exits with its exit code.
 ///
 /// # Errors
-/// When the link cannot be had or the command not be started.
+/// Returns an error if the link cannot be set up or the command cannot be started.
 pub fn run(args: LinkArgs) -> anyhow::Result<()> {
     let signalled = watch_signals()?;
     let link = Link::up(LinkSettings {
@@ -102,16 +101,16 @@ pub fn run(args: LinkArgs) -> anyhow::Result<()> {
     }
 }
 
-/// A change of the rate.
+/// A scheduled change of the rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// So long after the beginning.
+    /// The time since the start.
     at: Duration,
-    /// To so many bits per second.
+    /// The new rate in bits per second.
     rate_bits_per_second: u64,
 }
 
-/// The changes that are still to come.
+/// The rate changes that are not yet due.
 struct Steps {
     began: Instant,
     left: Vec<Step>,
@@ -123,7 +122,7 @@ impl Steps {
         Self { began: Instant::now(), left }
     }
 
-    /// Makes the changes whose time has come. The queue stays as long as it was.
+    /// Applies the changes that are due. The length of the queue does not change.
     fn take(&mut self, link: &Link) -> anyhow::Result<()> {
         while self.left.first().is_some_and(|step| step.at <= self.began.elapsed()) {
             let rate = Some(self.left.remove(0).rate_bits_per_second);
@@ -135,7 +134,7 @@ impl Steps {
     }
 }
 
-/// A flag that is set by the signals that ask a process to end.
+/// Returns a flag that SIGINT, SIGTERM and SIGHUP set.
 fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let signalled = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -144,7 +143,7 @@ fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(signalled)
 }
 
-/// To standard error, as standard output is the command's.
+/// Prints the ends of the link to standard error, since standard output belongs to the command.
 fn describe(link: &Link) -> io::Result<()> {
     let mut out = io::stderr().lock();
     for (label, end) in [("near", link.near()), ("far", link.far())] {
@@ -170,8 +169,8 @@ fn start(link: &Link, command: &[String]) -> anyhow::Result<Child> {
         .with_context(|| format!("cannot run {program} in the near namespace"))
 }
 
-/// Waits for the command. Ctrl-C reaches it from the terminal and it may end in
-/// its own way; when told a second time, it is left to the link's removal.
+/// Waits for the command to exit. Ctrl-C reaches it from the terminal, so the first signal leaves it time to exit by
+/// itself; the second one kills it.
 fn wait_for(
     mut child: Child,
     signalled: &AtomicBool,
@@ -203,7 +202,7 @@ fn summarize(direction: &str, traffic: &Traffic) -> io::Result<()> {
     )
 }
 
-/// A number and what follows it.
+/// Splits a text into its leading number and the rest.
 fn split_number(text: &str) -> Result<(f64, &str), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

@@ -1,4 +1,4 @@
-//! Tasks of the workshop that are not part of the program: `cargo xtask help`.
+//! Development tasks that are not part of the program: `cargo xtask help`.
 
 #![allow(clippy::print_stdout, reason = "a program for people: its results go to standard output")]
 

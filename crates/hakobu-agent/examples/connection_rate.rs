@@ -1,13 +1,12 @@
-//! How fast data connections are on this machine, over loopback.
+//! Measures the rate of data connections on this host, over loopback.
 //!
 //! ```text
 //! connection_rate [--file PATH] [--gib N] [--lanes 1|2] [--cipher NAME] [--hash] [--rounds N]
 //! ```
 //!
-//! Each lane is one thread that reads 256 KiB at a time from a file (best in
-//! tmpfs), and one that receives and throws away. With `--hash` the sender
-//! takes BLAKE3 and CRC-64 and the receiver checks the CRC-64, or with
-//! `--cipher none` both ends take BLAKE3.
+//! Each lane is one thread that reads 256 KiB at a time from a file (best in tmpfs), and one that receives and
+//! discards. With `--hash` the sender computes BLAKE3 and CRC-64 and the receiver checks the CRC-64, or with `--cipher
+//! none` both ends compute BLAKE3.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -84,8 +83,8 @@ fn cipher(name: &str) -> Cipher {
     }
 }
 
-/// Makes the file if it is missing. Memory that was never used is slow to
-/// write for the first time, so it is written, removed and written again.
+/// Creates the file if it is missing. The first write to new memory is slow, so the file is written, removed and
+/// written again.
 fn prepare(path: &Path, bytes: u64) {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() >= bytes) {
         return;

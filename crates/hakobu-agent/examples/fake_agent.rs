@@ -1,5 +1,5 @@
-//! Stands in for `hakobu` in the tests of the ssh start: `fake_agent agent` says the preamble, then one line with its
-//! process id, its user id and the file it runs from, and then returns what it is sent.
+//! A stand-in for `hakobu` in the tests of the ssh start: `fake_agent agent` prints the preamble, then one line with
+//! its process ID, its user ID and the file it runs from, and then echoes its input.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

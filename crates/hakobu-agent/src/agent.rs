@@ -1,5 +1,5 @@
-//! The agent: the process on a far side, which does what its controller asks over standard input
-//! and output, and ends with them.
+//! The agent: the process on another host that carries out the requests of its controller. Requests come on standard
+//! input and answers go to standard output. The agent ends when its input ends.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,26 +25,26 @@ use crate::stop::Stop;
 use crate::channel as wire;
 use crate::look;
 
-/// So many requests may wait for their answers.
+/// The maximum number of requests waiting for an answer.
 const REQUESTS_MAX: usize = 16;
-/// A controller that has shown life is gone after so much silence.
+/// The silence after which a controller that has sent signs of life is considered gone.
 const SILENCE_LIMIT: Duration = if cfg!(test) { Duration::from_secs(2) } else { SILENT_MAX };
-/// How long what is under way may take to end then.
+/// The time that work in progress may take to end after that.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// Serves a controller until its input ends.
 ///
 /// # Errors
-/// What made the conversation impossible. That the controller is gone is no error.
+/// An error that makes the conversation impossible. A controller that closes the connection is not an error.
 pub fn agent(input: impl Read + Send + 'static, output: impl Write + Send) -> Result<()> {
     serve(input, output, None)
 }
 
-/// The same for a login that is held to one directory. This process has to be locked in already, as
-/// [`Restriction::enter`] does it: from here on the peer is listened to.
+/// Serves a controller whose login is limited to one directory. [`Restriction::enter`] must have confined this
+/// process before, because from here on it handles messages of the peer.
 ///
 /// # Errors
-/// As [`agent`].
+/// See [`agent`].
 pub fn restricted_agent(
     restriction: Restriction,
     input: impl Read + Send + 'static,
@@ -59,7 +59,7 @@ fn serve(
     restriction: Option<Restriction>,
 ) -> Result<()> {
     let stop = Stop::default();
-    // Made before the greeting: the controller takes the time of its first answer for the way.
+    // Created before the greeting: the controller attributes the time until the first answer to the network path.
     let limits = Arc::new(LiveLimits::new(Limits::default(), Instant::now));
     let mut side = Side::with_identity(stop.clone())?.with_limits(limits.clone());
     if let Some(restriction) = &restriction {
@@ -88,8 +88,8 @@ fn serve(
     }
 }
 
-/// Reads requests on a thread of its own, so that a stop, and other limits, arrive while something is under way.
-/// The end of the input is a stop, too: nobody is left to work for.
+/// Reads requests on a separate thread, so that a stop or new limits arrive during other work. The end of the input
+/// is treated as a stop, because the controller is gone.
 fn read_requests(
     input: impl Read + Send + 'static,
     stop: Stop,
@@ -101,7 +101,7 @@ fn read_requests(
         let mut input = Heeded { input, life: life.clone() };
         loop {
             let received = wire::receive::<Request>(&mut input);
-            // A run goes by its own limits, and by those that come behind it.
+            // A run begins with its own limits. Limits that arrive later replace them.
             match &received {
                 Ok(Some(Request::Run(request))) => limits.begin_with(request.job.limits.clone()),
                 Ok(Some(Request::RunHere(request))) => limits.begin_with(request.job.limits.clone()),
@@ -136,7 +136,7 @@ fn read_requests(
     receiver
 }
 
-/// When something last came from the controller.
+/// Tracks when the controller last sent something.
 #[derive(Clone, Debug, Default)]
 struct Life(Arc<Heard>);
 
@@ -152,7 +152,7 @@ impl Life {
         *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Whether it has shown life, and then fallen silent for too long.
+    /// Returns true if the controller has sent a sign of life before and has now been silent for too long.
     fn has_gone(&self) -> bool {
         let last = *self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.watched.load(Relaxed) && last.is_some_and(|last| last.elapsed() >= SILENCE_LIMIT)
@@ -162,8 +162,8 @@ impl Life {
         self.0.ended.load(Relaxed)
     }
 
-    /// Ends everything once nothing has come for too long. A connection of which the other end is gone may look sound to the
-    /// system for hours, and as long this process would hold the job.
+    /// Stops everything after a silence of `SILENCE_LIMIT`. The system may take hours to notice a dead connection,
+    /// and this process would keep the job locked for as long.
     fn watch(&self, stop: &Stop) {
         if self.0.watched.swap(true, Relaxed) {
             return;
@@ -178,7 +178,7 @@ impl Life {
             }
             stop.stop();
             std::thread::sleep(END_LIMIT);
-            // What is under way may wait for ever to tell somebody who is gone. Drafts are kept as after a kill.
+            // Work in progress may block forever on sending to the lost controller. Drafts are kept, as after a kill.
             if !life.has_ended() {
                 std::process::exit(1);
             }
@@ -186,7 +186,8 @@ impl Life {
     }
 }
 
-/// What the controller sends. Each byte shows life: a long message on a slow way takes longer than silence may.
+/// The controller's input. Each read counts as a sign of life, because a long message on a slow network path takes
+/// longer than the silence limit.
 struct Heeded<R> {
     input: R,
     life: Life,
@@ -200,7 +201,7 @@ impl<R: Read> Read for Heeded<R> {
     }
 }
 
-/// Says that the agent has ended, when it is dropped.
+/// Records that the agent has ended when it is dropped.
 struct Ended(Life);
 
 impl Drop for Ended {
@@ -211,11 +212,11 @@ impl Drop for Ended {
 
 struct Agent<W> {
     side: Side,
-    /// What the login is held to, if it is.
+    /// The directory that the login is limited to, if any.
     restriction: Option<Restriction>,
-    /// The version that both have agreed on.
+    /// The protocol version that both sides have agreed on.
     version: Option<u16>,
-    /// Directories that the next target leaves alone.
+    /// Directories of the source that the next target must leave alone.
     apart: Vec<Inode>,
     output: Answers<W>,
 }
@@ -283,7 +284,7 @@ impl<W: Write + Send> Agent<W> {
             Request::Ciphers => Answer::Ciphers(cipher::here()),
             Request::Settings => Answer::Settings(Ok(Box::new(self.settings()))),
             Request::Probe(mut ask) => Answer::Probe(self.probe(&mut ask).map(Box::new)),
-            // Taken by the thread that reads.
+            // Handled by the thread that reads.
             Request::Cancel | Request::Limits(_) | Request::Alive => return Ok(()),
         };
         self.output.send(&answer)
@@ -303,7 +304,7 @@ impl<W: Write + Send> Agent<W> {
         Ok(hello)
     }
 
-    /// The way out is that to where the login came from.
+    /// Returns the settings of this host, including the route to the address that the login came from.
     fn settings(&self) -> HostFacts {
         let toward = self.side.machine().reached_from.and_then(|address| address.parse().ok());
         machine::settings(toward)
@@ -316,7 +317,7 @@ impl<W: Write + Send> Agent<W> {
         }
     }
 
-    /// What is measured stays open meanwhile where the login is held to a directory.
+    /// Measures as requested. For a restricted login the measured file or directory stays open meanwhile.
     fn probe(&mut self, ask: &mut ProbeAsk) -> Result<ProbeAnswer> {
         let _held = match &self.restriction {
             Some(restriction) => restriction.hold(ask)?,
@@ -332,7 +333,7 @@ impl<W: Write + Send> Agent<W> {
     }
 }
 
-/// Whether a request is the same in all versions in which an agent answers.
+/// Returns true if a request is the same in all protocol versions that an agent answers.
 fn is_of_all_versions(request: &Request) -> bool {
     matches!(
         request,
@@ -345,7 +346,7 @@ fn is_of_all_versions(request: &Request) -> bool {
     )
 }
 
-/// The way back to the controller, shared by the lanes that report events.
+/// The output to the controller, shared by the lanes that report events.
 struct Answers<W>(Mutex<W>);
 
 impl<W: Write + Send> Answers<W> {
@@ -356,7 +357,7 @@ impl<W: Write + Send> Answers<W> {
 
 impl<W: Write + Send> Observer for Answers<W> {
     fn event(&self, event: Event) {
-        // If the controller is gone, the thread that reads finds out as well, and stops the run.
+        // If the controller is gone, the reading thread notices it as well and stops the run.
         let _ = self.send(&Answer::Event(event));
     }
 }
@@ -376,13 +377,13 @@ mod tests {
         let agent = std::thread::spawn(move || serve(there, answers, None));
         let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
         wire::send(&mut here, &hello).unwrap();
-        // As long as something comes, it stays.
+        // The agent stays as long as messages arrive.
         for _ in 0..15 {
             wire::send(&mut here, &Request::Alive).unwrap();
             std::thread::sleep(SILENCE_LIMIT / 10);
         }
         assert!(!agent.is_finished());
-        // The connection stays open, and nothing comes any more.
+        // The connection stays open, but nothing more arrives.
         assert_eq!(agent.join().unwrap(), Ok(()));
         drop(here);
     }

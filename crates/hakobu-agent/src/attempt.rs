@@ -1,4 +1,4 @@
-//! One attempt at a copy: open the hosts, look, decide where things land, and run the job where its engine belongs.
+//! One attempt at a copy: opens the hosts, examines the locations, decides where entries land, and runs the job.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,10 +32,10 @@ use crate::stop::Stop;
 use crate::stream;
 use crate::told::Told;
 
-/// Why content is not compressed where it does not travel.
+/// The reason why compression is refused if no data is transferred between hosts.
 pub(crate) const COMPRESSION_IN_VAIN: &str =
     "nothing travels, for both ends are on one machine; leave it out";
-/// Said where root was refused on a network file system.
+/// The notice if root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";
 
@@ -43,14 +43,14 @@ const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its e
 pub(crate) struct Attempt<'a, 'b> {
     pub request: &'a CopyRequest,
     pub surroundings: &'a mut Surroundings<'b>,
-    /// When the first attempt began.
+    /// The time at which the first attempt began.
     pub began: Instant,
-    /// How long a login may take, if it is not the first.
+    /// The maximum time of a login, unless it is the first.
     pub login_limit: Option<Duration>,
     pub carryover: &'a mut Carryover,
 }
 
-/// Keeps events until the run has said where its ends are, which comes first.
+/// Holds events back until the run has reported its locations, which must come first.
 #[derive(Default)]
 struct DelayedEvents(Mutex<Vec<Event>>);
 
@@ -67,7 +67,7 @@ impl Observer for DelayedEvents {
     }
 }
 
-/// What a job is run with.
+/// The arguments with which a job is run.
 struct RunInput {
     job: Job,
     identity: [u8; 16],
@@ -77,10 +77,10 @@ struct RunInput {
 }
 
 impl Attempt<'_, '_> {
-    /// Makes it. What is known when it fails is in `transfer` all the same.
+    /// Runs the attempt. `transfer` also holds what is known if it fails.
     ///
     /// # Errors
-    /// What kept the job from running; what ended it early is in the summary.
+    /// The reason why the job could not run. An error that ended the job early is in the summary.
     pub fn run(mut self, transfer: &mut Transfer) -> Result<()> {
         let mut hosts = match self.carryover.hosts.take() {
             Some(hosts) => hosts,
@@ -160,7 +160,7 @@ impl Attempt<'_, '_> {
         JobMaker { request, limits: &self.surroundings.limits, observer, hosts, plan }.job(self.carryover)
     }
 
-    /// Tells where sources and target turned out to be.
+    /// Records and reports the resolved locations of sources and target.
     fn locate(&self, plan: &Plan, transfer: &mut Transfer) {
         transfer.sources.clone_from(&plan.sources);
         transfer.target = Some(plan.landed.clone());
@@ -174,8 +174,7 @@ impl Attempt<'_, '_> {
         transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
     }
 
-    /// Runs the job: here, where a host only offers places; on the machine where both ends are; or where the source is read, over
-    /// data connections.
+    /// Runs the job: in this process if a host has no agent, on the host of both ends, or else on the source's host.
     fn run_where_it_belongs(
         &mut self,
         hosts: &mut Hosts,
@@ -198,7 +197,7 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Runs a job whose ends this machine opens both.
+    /// Runs a job with both ends opened by this process.
     fn run_from_here(
         &mut self,
         hosts: &Hosts,
@@ -214,19 +213,19 @@ impl Attempt<'_, '_> {
         let _lock = here.lock(&job, &identity)?;
         let source = hosts.source.open_source(&roots, &job)?;
         let target: Box<dyn TargetEndpoint> = match job.mode.is_digest() {
-            // A digest is taken here, where the content comes to.
+            // A digest is computed by this process, which receives the content.
             true => Box::new(here.open_target(&root, &grant, &identity)?),
             false => hosts.target().open_target(&root, &grant, &identity, &job)?,
         };
         let ran = here.run_between(&*source, &*target, &job, observer);
         self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
-        // Where there is no agent nothing of ours has any.
+        // On a host without an agent, no process of hakobu uses memory.
         let of = |host: &dyn Host| ran.peak_memory_bytes.filter(|_| host.is_here());
         transfer.peak_memory_bytes = (of(&*hosts.source), of(hosts.target()));
         Ok(ran)
     }
 
-    /// Runs a job whose ends are on one machine with an agent, or on this one.
+    /// Runs a job with both ends on one host, which is this one or has an agent.
     fn run_on_one(
         &mut self,
         engine: &mut dyn AgentHost,
@@ -250,7 +249,7 @@ impl Attempt<'_, '_> {
         Ok(ran)
     }
 
-    /// Runs a job whose ends are on different machines.
+    /// Runs a job whose ends are on different hosts.
     fn run_apart(
         &mut self,
         engine: &mut dyn AgentHost,
@@ -282,7 +281,7 @@ impl Attempt<'_, '_> {
             met.map_err(|error| places::on(target, &root, error))?;
         transfer.transport = Route::of_connections(by_ssh, relay.is_some());
         transfer.cipher = Some(cipher::name(cipher));
-        // What could not be reached a moment ago is not tried again after a lost connection.
+        // A port that could not be reached just now is not tried again after a lost connection.
         self.carryover.by_ssh = by_ssh && relay.is_none();
         let job = Job { lanes, lanes_max, ..job };
         let mut carried = Some((relay, carriers));
@@ -292,7 +291,7 @@ impl Attempt<'_, '_> {
         let request = RunRequest { job, roots, capabilities };
         let ran = engine.run(request, &told, &self.surroundings.cancel, &*self.surroundings.limits);
         let lost = ran.is_err();
-        // Whoever asked for a stop does not want to wait for a farewell either.
+        // A user who asks for a stop does not want to wait for an orderly end either.
         let stopped = self.surroundings.cancel.load(Relaxed);
         let cut = match &ran {
             _ if stopped => true,
@@ -300,12 +299,12 @@ impl Attempt<'_, '_> {
             Err(error) => error.may_retry(),
         };
         if cut {
-            // ssh does not pass on that its far end is gone.
+            // ssh does not report that its remote end is gone, so its processes are ended here.
             carried = None;
         }
         let served = target.end_serving(cut);
         drop(carried);
-        // Either end can say it. Where both are lost nobody can.
+        // Either end knows the number. If both are lost, nobody does.
         self.carryover.entries_made = match (&ran, &served) {
             (Ok(ran), _) => Some(ran.summary.counters.entries_absent),
             (Err(_), Ok(served)) => served.entries_made,
@@ -314,7 +313,7 @@ impl Attempt<'_, '_> {
         let mut ran = ran.or_else(|error| told.ran(error))?;
         transfer.wire_bytes = (!lost).then_some((ran.wire_sent_bytes, ran.wire_received_bytes));
         match served {
-            // Why the engine's machine was lost is known.
+            // The reason why the engine's host was lost is already known.
             _ if lost => {}
             Ok(served) => {
                 transfer.peak_memory_bytes = (ran.peak_memory_bytes, served.peak_memory_bytes);
@@ -322,7 +321,7 @@ impl Attempt<'_, '_> {
             }
             Err(error) => {
                 transfer.peak_memory_bytes = (ran.peak_memory_bytes, None);
-                // Everything was acknowledged; only the farewell failed.
+                // Without a fatal error everything was acknowledged, and only the end of serving failed.
                 if ran.summary.fatal.is_some() && !error.may_retry() {
                     explain(&mut ran.summary, Some(error));
                 }
@@ -331,9 +330,8 @@ impl Attempt<'_, '_> {
         Ok(ran)
     }
 
-    // Machines
-
-    /// What only the target finds out, such as an owner that it may not set, is known at the end.
+    /// Fails the run if metadata named by `--require` was lost. The target finds some losses, such as an owner that
+    /// it may not set, only at the end.
     fn check_required(&self, summary: &mut Summary) {
         let lost = summary.losses.iter().find(|loss| self.request.require.contains(&loss.what));
         if let (Some(loss), None) = (lost, &summary.fatal) {
@@ -343,7 +341,7 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Says why root may have been refused.
+    /// Reports why root may have been refused.
     fn explain_refusals(&self, summary: &Summary) {
         let errors = summary.failures.iter().map(|failure| &failure.error).chain(&summary.fatal);
         if errors.into_iter().any(|error| error.kind == ErrorKind::PermissionDenied) {
@@ -371,7 +369,7 @@ impl Attempt<'_, '_> {
         Ok(chosen)
     }
 
-    /// The levels that lanes choose are told when they do.
+    /// Reports the choice of compression. Lanes report the levels that they choose later.
     fn tell_compression(&self) {
         let (choice, why) = match self.request.compression {
             Compression::Auto => {
@@ -384,14 +382,12 @@ impl Attempt<'_, '_> {
         self.decided(format!("compression: {choice}"), why.to_owned());
     }
 
-    // The job
-
     fn decided(&self, choice: String, reason: String) {
         self.surroundings.observer.event(Event::Decision { choice, reason });
     }
 }
 
-/// The target's side may know better why a connection ended.
+/// Replaces a lost connection as the cause by the error of the target server, which may know better why it ended.
 fn explain(summary: &mut Summary, served: Option<Error>) {
     let Some(served) = served else { return };
     match &mut summary.fatal {
@@ -404,7 +400,8 @@ fn explain(summary: &mut Summary, served: Option<Error>) {
     }
 }
 
-/// What was to hold a source still did not.
+/// Returns the error for a source that was written to while it was meant to be held still. `now`, `before`: sectors
+/// of 512 bytes written to it so far.
 fn was_written_to(now: u64, before: u64) -> Error {
     let words = format!(
         "{} were written to the source during the last pass, so the target may mix old and new: see what \

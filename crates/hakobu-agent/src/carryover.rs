@@ -1,38 +1,38 @@
-//! What is kept from one run to the next of the same request.
+//! State that is kept from one run of a request to the next.
 
 use crate::devices::Agreed;
 use crate::opening::Hosts;
 use hakobu_core::outages::Outages;
 
-/// What is kept from one run to the next of the same request.
+/// The state that is kept from one run of a request to the next.
 #[derive(Default)]
 pub(crate) struct Carryover {
-    /// The disk to overwrite, once it has been agreed on.
+    /// The disks that the user has agreed to overwrite.
     pub agreed: Agreed,
-    /// Where there will be another run, the hosts, so that nobody has to log in again.
+    /// The open hosts if another run follows, so that no new login is needed.
     pub hosts: Option<Hosts>,
-    /// Whether there will be another run.
+    /// True if another run follows.
     pub keeps_hosts: bool,
-    /// No run comes after this one that would bring over what an earlier one has missed.
+    /// True if no later run copies what an earlier one has missed.
     pub is_last: bool,
-    /// What was to be begun anew has been, by an attempt of this run.
+    /// True if an attempt of this run has already discarded earlier progress and started anew.
     pub begun: bool,
-    /// How many entries the attempt may have made at the target, where that is known.
+    /// The number of entries that the attempt may have created at the target, if known.
     pub entries_made: Option<u64>,
-    /// The run ends once everything has been looked at and agreed on.
+    /// True if the run ends once everything has been examined and agreed on.
     pub only_agrees: bool,
-    /// Somebody holds the source still: nothing may have been written to it meanwhile.
+    /// True if the source is held still, so that nothing may be written to it meanwhile.
     pub is_still: bool,
-    /// Whether it was said what these hosts cannot keep.
+    /// True if it has been reported what these hosts cannot keep.
     pub told: bool,
-    /// The data went through ssh, as no port could be reached.
+    /// True if the data went through ssh because no port could be reached.
     pub by_ssh: bool,
-    /// How long connections were lost.
+    /// The times without a connection.
     pub outages: Outages,
 }
 
 impl Carryover {
-    /// For several runs.
+    /// Returns the state for several runs.
     pub fn for_more() -> Self {
         Self { keeps_hosts: true, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The control connection as bytes: messages with their length before them.
+//! Reads and writes messages on the control channel. Each is preceded by its length as four bytes, little-endian.
 
 use std::io::{ErrorKind as IoKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 /// Writes one message and flushes it.
 ///
 /// # Errors
-/// `ConnectionLost` when the other side is gone.
+/// `ConnectionLost` if the other side is gone, `Protocol` if the message cannot be encoded or is too long.
 pub fn send<T: Serialize>(writer: &mut impl Write, message: &T) -> Result<()> {
     let fail = |words: &str| Error::new(ErrorKind::Protocol, "sending a control message", words);
     let mut bytes = vec![0; 4];
@@ -25,11 +25,10 @@ pub fn send<T: Serialize>(writer: &mut impl Write, message: &T) -> Result<()> {
     writer.write_all(&bytes).and_then(|()| writer.flush()).map_err(|error| gone(&error))
 }
 
-/// Reads one message. `None` at the end of the stream between messages.
+/// Reads one message. Returns `None` at the end of the stream between messages.
 ///
 /// # Errors
-/// `ConnectionLost` when the stream ends within a message, `Protocol` when it is too long or is
-/// no such message.
+/// `ConnectionLost` if the stream ends within a message, `Protocol` if it is too long or malformed.
 pub fn receive<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<T>> {
     let fail = |words: &str| Error::new(ErrorKind::Protocol, "reading a control message", words);
     let mut length = [0; 4];
@@ -40,7 +39,7 @@ pub fn receive<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<T>>
     if length > MESSAGE_BYTES_MAX {
         return Err(fail("it is longer than any message may be"));
     }
-    // Grows with what arrives, not with what was announced.
+    // The buffer grows with the data received, not with the announced length.
     let mut bytes = Vec::new();
     reader.by_ref().take(length as u64).read_to_end(&mut bytes).map_err(|error| gone(&error))?;
     if bytes.len() < length {
@@ -56,7 +55,7 @@ pub fn receive<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<T>>
     }
 }
 
-/// Fills `bytes`, or finds the end of the stream before the first of them.
+/// Fills `bytes`. Returns false if the stream ends before the first byte.
 fn read_or_end(reader: &mut impl Read, bytes: &mut [u8]) -> Result<bool> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -75,7 +74,7 @@ fn gone(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::ConnectionLost, "using the control connection", error.to_string())
 }
 
-/// Whether the far end of a pipe is closed; what was sent before may still be in it.
+/// Returns true if the other end of a pipe is closed. Data sent before may still be in it.
 pub(crate) fn is_gone(control: &OwnedFd) -> bool {
     let mut descriptors = [PollFd::new(control, PollFlags::empty())];
     let looked = poll(&mut descriptors, Some(&Timespec::default()));

@@ -1,5 +1,4 @@
-//! Which cipher data connections get: each of them is timed on both machines, for milliseconds at most, and the fastest for
-//! the two is taken.
+//! Chooses the cipher of data connections: times each one on both hosts, for milliseconds, and takes the fastest.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -12,22 +11,22 @@ use hakobu_proto::control::{Cipher, CipherSpeed};
 
 use hakobu_core::request::CipherChoice;
 
-/// The content of a TLS record, which is what is encrypted at a time.
+/// The content of a TLS record in bytes, which is encrypted at once.
 const RECORD_BYTES: usize = 16 * 1024;
-/// So many records are timed at a time: they stay in a core's cache, as the pieces of a run do.
+/// The number of records that are timed at once. They stay in a core's cache, as the data of a run does.
 const RECORDS: usize = 8;
-/// The ciphers take turns so often; the best turn of each counts, as others only take time away.
+/// The number of turns of each cipher. The best one counts, because other processes can only make a turn slower.
 const TURNS: usize = 4;
-/// No more turns after this time: a processor without instructions for AES takes long.
+/// The time after which no further turn begins: a processor without AES instructions is slow.
 const LIMIT: Duration = Duration::from_millis(6);
 
-/// Bytes a second that one core of this machine encrypts, found out once.
+/// Returns the bytes per second that one core of this host encrypts with each cipher. Measured once.
 pub fn here() -> CipherSpeed {
     static SPEED: OnceLock<CipherSpeed> = OnceLock::new();
     *SPEED.get_or_init(measured)
 }
 
-/// Finds it out aside, so that it is there when it is asked for.
+/// Starts the measurement on a separate thread, so that the result is ready when it is needed.
 pub(crate) fn begin() {
     let _when_asked_for = std::thread::Builder::new().name("cipher speed".to_owned()).spawn(here);
 }
@@ -52,7 +51,7 @@ fn measured() -> CipherSpeed {
     CipherSpeed { aes_128_gcm, aes_256_gcm, chacha20_poly1305 }
 }
 
-/// A key for nothing but this.
+/// Returns a key that is used only for timing.
 fn key(algorithm: &'static Algorithm) -> Option<LessSafeKey> {
     let bytes = vec![7; algorithm.key_len()];
     UnboundKey::new(algorithm, &bytes).ok().map(LessSafeKey::new)
@@ -61,7 +60,7 @@ fn key(algorithm: &'static Algorithm) -> Option<LessSafeKey> {
 fn turn_of(key: &LessSafeKey, content: &mut [u8]) -> Duration {
     let began = Instant::now();
     for _ in 0..RECORDS {
-        // What it gives is of no use to anybody, so one nonce does.
+        // The output is discarded, so reusing a nonce does no harm.
         let nonce = Nonce::assume_unique_for_key([0; NONCE_LEN]);
         if key.seal_in_place_separate_tag(nonce, Aad::empty(), content).is_err() {
             return Duration::MAX;
@@ -77,10 +76,10 @@ fn bytes_per_second(turn: Duration) -> u64 {
     }
 }
 
-/// A cipher has to be faster than those before it by this factor: a busy machine times none of them well.
+/// The factor by which a cipher must be faster than those before it: on a busy host no timing is accurate.
 const WORTH: f64 = 1.1;
 
-/// The fastest cipher for both ends, of which the slower one counts, and the figures that say so.
+/// Returns the fastest cipher, judged by the slower of the two hosts, and the figures that support the choice.
 pub(crate) fn fastest(source: CipherSpeed, target: CipherSpeed) -> (Cipher, String) {
     let speeds = |of: CipherSpeed| {
         [
@@ -103,7 +102,7 @@ pub(crate) fn fastest(source: CipherSpeed, target: CipherSpeed) -> (Cipher, Stri
     (best.0, why)
 }
 
-/// The cipher's name on the command line and in reports.
+/// Returns the name of a cipher on the command line and in reports.
 pub(crate) fn name(cipher: Cipher) -> &'static str {
     match cipher {
         Cipher::Aes128Gcm => CipherChoice::Aes128Gcm,
@@ -128,10 +127,10 @@ mod tests {
         assert_eq!(chosen(WITH_AES, WITH_AES), Cipher::Aes128Gcm);
         assert_eq!(chosen(WITH_AES, WITHOUT), Cipher::Chacha20Poly1305);
         assert_eq!(chosen(WITHOUT, WITH_AES), Cipher::Chacha20Poly1305);
-        // Noise decides nothing.
+        // Noise does not change the choice.
         let noise = CipherSpeed { aes_256_gcm: 5_400, ..WITH_AES };
         assert_eq!(chosen(noise, noise), Cipher::Aes128Gcm);
-        // A machine that says nothing.
+        // A host that reports no speeds.
         assert_eq!(chosen(CipherSpeed::default(), WITHOUT), Cipher::Aes128Gcm);
     }
 

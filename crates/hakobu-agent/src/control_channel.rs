@@ -1,4 +1,4 @@
-//! The channel by which a controller talks to an agent. ssh is one way to open it.
+//! The channel between a controller and an agent. ssh is one way to open it.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -7,30 +7,30 @@ use std::sync::Arc;
 
 use crate::ssh::sessions::Sessions;
 
-/// What comes from an agent.
+/// The stream of bytes from an agent.
 pub trait Incoming: Read + AsFd + Send {}
 
 impl<T: Read + AsFd + Send> Incoming for T {}
 
 /// Both directions of a channel.
 pub struct ChannelStreams {
-    /// To the agent. When it is dropped the agent ends.
+    /// The stream to the agent, which ends when this is dropped.
     pub to_agent: Box<dyn Write + Send>,
-    /// From the agent, at the byte after its preamble.
+    /// The stream from the agent, positioned after its preamble.
     pub from_agent: Box<dyn Incoming>,
 }
 
-/// An open channel to an agent. What carries it ends when it is dropped.
+/// An open channel to an agent. The process that carries it ends when the channel is dropped.
 pub trait ControlChannel: Send {
-    /// Hands out both directions. The second time there are none.
+    /// Hands out both directions. Returns `None` if they have been taken before.
     fn take_streams(&mut self) -> Option<ChannelStreams>;
 
-    /// The program that was sent there, to be compared with what the agent says of itself.
+    /// Returns the program that was uploaded, to be compared with the agent's report of itself.
     fn uploaded(&self) -> Option<&Path> {
         None
     }
 
-    /// Further ssh sessions to the agent's machine, where ssh leads there.
+    /// Returns further ssh sessions to the agent's host, if it is reached through ssh.
     fn sessions(&self) -> Option<&Arc<Sessions>> {
         None
     }

@@ -1,4 +1,4 @@
-//! The entrance: a request goes to the mover that it is for.
+//! The entry point of a copy: passes a request to the module that carries it out.
 
 use hakobu_core::error::Result;
 
@@ -10,7 +10,7 @@ use crate::deletion;
 use crate::passes;
 use crate::rsync;
 
-/// Copies. Everything that went wrong is in the result.
+/// Carries out a copy. All errors are in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
     if rsync::concerns(request) {
         return rsync::run(request, surroundings);
@@ -22,10 +22,10 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
     }
 }
 
-/// Whether the installed rsync moves the data. It is held to limits from its start to its end.
+/// Returns true if the installed rsync transfers the data. Its limits cannot change while it runs.
 ///
 /// # Errors
-/// `Usage` or `Requirement`: it would, and cannot do what is asked for.
+/// `Usage` or `Requirement` if rsync would be used but cannot do what is requested.
 pub fn is_moved_by_rsync(request: &CopyRequest) -> Result<bool> {
     let concerned = rsync::concerns(request);
     if concerned {

@@ -1,4 +1,4 @@
-//! How data connections come about: one side opens a port, the other dials it.
+//! Opens data connections: one host listens on a port and the other one dials it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,22 +14,22 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::joined_socket::{self, ACCEPTING};
 
-/// The most addresses that are tried.
+/// The maximum number of addresses that are tried.
 const ADDRESSES_MAX: usize = 8;
-/// Connections that may wait to be accepted.
+/// The maximum number of connections waiting to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Where data connections come in.
+/// Accepts data connections.
 #[derive(Debug)]
 pub struct Listener {
     port: TcpListener,
-    /// For those whose connections are brought by processes of this account, which cannot come by the port.
+    /// Accepts connections that processes of this account carry because they cannot come to the port.
     joined: Option<UnixListener>,
-    /// Hung up by the [`Alarm`].
+    /// Hung up when the [`Alarm`] is dropped.
     alarm: Option<OwnedFd>,
 }
 
-/// Whoever drops this ends the wait for a connection, now and from now on.
+/// Ends the current and all later waits for a connection when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     _hold: OwnedFd,
@@ -42,7 +42,7 @@ impl From<TcpListener> for Listener {
 }
 
 impl Listener {
-    /// The port's number.
+    /// Returns the number of the port.
     ///
     /// # Errors
     /// An error of the system.
@@ -51,7 +51,7 @@ impl Listener {
         Ok(address.port())
     }
 
-    /// Takes connections from `hakobu agent --join`, through a socket of this process, as well.
+    /// Also accepts connections from [`join::join_agent`](crate::join::join_agent).
     ///
     /// # Errors
     /// An error of the system.
@@ -60,7 +60,7 @@ impl Listener {
         Ok(())
     }
 
-    /// What wakes the one who waits for a connection, so that its end is not waited for.
+    /// Returns an alarm that ends the wait for a connection before its time limit.
     ///
     /// # Errors
     /// An error of the system.
@@ -71,7 +71,7 @@ impl Listener {
         Ok(Alarm { _hold: hold })
     }
 
-    /// Waits for a connection, at most `limit` and until the alarm.
+    /// Waits for a connection, at most `limit` and until the alarm. Returns `None` if there was none.
     ///
     /// # Errors
     /// An error of the system.
@@ -92,17 +92,18 @@ impl Listener {
     }
 }
 
-/// Opens a port on `address`, or on all addresses.
+/// Opens a port on `address`, or on all addresses if it is `None` or cannot be bound. `port`: `None` for any free
+/// one.
 ///
 /// # Errors
-/// The port is taken, or the address is not one of this machine.
+/// An error of the system, for example if the port is in use or a loopback address cannot be bound.
 pub fn listen(address: Option<&str>, port: Option<u16>) -> Result<TcpListener> {
     let port = port.unwrap_or(0);
     let wanted: Vec<IpAddr> = match address {
-        // An address that only others see this machine by (NAT) cannot be bound: then all are.
+        // An address by which only others know this host (NAT) cannot be bound. All addresses are used then.
         Some(address) => {
             if let Some(ip) = address.parse::<IpAddr>().ok().filter(IpAddr::is_loopback) {
-                // What is not for the network is never opened to it.
+                // A port on a loopback address must never become reachable from the network.
                 let bound = bind(SocketAddr::new(ip, port));
                 return bound.map_err(|error| Error::io("opening a port for data", &error).at(address));
             }
@@ -123,7 +124,7 @@ pub fn listen(address: Option<&str>, port: Option<u16>) -> Result<TcpListener> {
     Err(Error::io("opening a port for data", &error).at(format!("port {port}")))
 }
 
-/// IPv6 with IPv4 in it, or IPv4 where there is no IPv6.
+/// Returns the IPv6 wildcard address, which includes IPv4, and the IPv4 one for hosts without IPv6.
 fn every_address() -> [IpAddr; 2] {
     [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()]
 }
@@ -142,21 +143,21 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Dials the first of the addresses that answers.
 ///
 /// # Errors
-/// `TimedOut` or `ConnectionLost` when none does within [`ATTEMPT_LIMIT`].
+/// `TimedOut` or `ConnectionLost` if none answers within [`ATTEMPT_LIMIT`].
 pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> {
     let deadline = Instant::now() + ATTEMPT_LIMIT;
     let mut last = Error::new(ErrorKind::TimedOut, "dialling", "no address to dial").in_step(Step::Connect);
     let mut tried: Vec<SocketAddr> = Vec::new();
     let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
     for (index, address) in addresses.iter().enumerate() {
-        // A name is looked up only when it is its turn, as that may take its time.
+        // Each name is resolved only when its turn comes, because a lookup may be slow.
         let found = (address.as_str(), port).to_socket_addrs().into_iter().flatten();
         for candidate in found.take(ADDRESSES_MAX) {
             if tried.contains(&candidate) {
                 continue;
             }
             tried.push(candidate);
-            // Each of the addresses that remain gets a fair part of the time.
+            // Each remaining address gets an equal share of the time.
             let left = deadline.saturating_duration_since(Instant::now());
             let limit = left / (addresses.len() - index) as u32;
             if limit < Duration::from_millis(10) {
@@ -176,7 +177,7 @@ pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> 
     Err(last)
 }
 
-/// Connects within a time, and no longer than until the user asks to stop.
+/// Connects within `limit`, and gives up when the user asks to stop.
 fn connect(address: SocketAddr, limit: Duration) -> std::io::Result<TcpStream> {
     let deadline = Instant::now() + limit;
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.cloexec(), Some(Protocol::TCP))?;
@@ -207,7 +208,7 @@ fn connect(address: SocketAddr, limit: Duration) -> std::io::Result<TcpStream> {
 /// Dials a known address again, for a further lane.
 ///
 /// # Errors
-/// As [`dial`].
+/// See [`dial`].
 pub fn dial_again(address: SocketAddr) -> Result<TcpStream> {
     connect(address, ATTEMPT_LIMIT)
         .map_err(|error| Error::io("dialling", &error).in_step(Step::Connect).at(address.to_string()))
@@ -225,7 +226,7 @@ fn coming(listener: BorrowedFd<'_>) -> PollFd<'_> {
     PollFd::from_borrowed_fd(listener, PollFlags::IN)
 }
 
-/// Whether something comes at one of these within `limit`.
+/// Returns true if one of these descriptors becomes ready within `limit`.
 fn waits(listeners: &mut [PollFd<'_>], limit: Duration) -> Result<bool> {
     let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
     match poll(listeners, Some(&timeout)) {

@@ -1,5 +1,5 @@
-//! What a synchronisation does with entries that only the target has: they are counted while everything else is
-//! brought over, agreed on, and removed by a second run, which looks at both sides again.
+//! Deletes the entries that only the target of a `sync` has. They are counted during the copy, the user agrees, and a
+//! second run, which compares both sides again, removes them.
 
 use hakobu_core::consent::{agree, entries, verb};
 use hakobu_core::event::{Event, Observer};
@@ -10,7 +10,7 @@ use hakobu_core::outcome::{Surroundings, Transfer, add_earlier};
 use hakobu_core::request::{CopyRequest, Deletion};
 use crate::transfer::run_once;
 
-/// Runs a synchronisation to its end.
+/// Runs a `sync` to its end.
 pub(crate) fn run(
     request: &CopyRequest,
     deletion: &Deletion,
@@ -39,18 +39,18 @@ pub(crate) fn run(
     done
 }
 
-/// Removes what was agreed to, and not more.
+/// Returns the request that removes what was agreed to, and no more entries than that.
 fn removing(request: &CopyRequest, counted: &Transfer) -> CopyRequest {
     let removals_max = counted.summary.counters.entries_only_in_target;
     CopyRequest { removal: Removal::Remove, removals_max, dry_run: false, ..request.clone() }
 }
 
-/// Brings over what something was in the way of. Where it still is, that is a failure now.
+/// Returns the request that copies entries whose place was taken by extra ones. A place still taken is a failure.
 fn copying(request: &CopyRequest) -> CopyRequest {
     CopyRequest { removal: Removal::Leave, mode: Mode::Copy, ..request.clone() }
 }
 
-/// Deletes before anything is brought over.
+/// Deletes before anything is copied.
 fn delete_first(
     counting: &CopyRequest,
     deletion: &Deletion,
@@ -66,7 +66,7 @@ fn delete_first(
         run_once(&planning, &mut surroundings, carryover)
     };
     let has_extras = planned.summary.counters.entries_only_in_target > 0;
-    // What goes makes room.
+    // Deleting makes space, so a lack of it is no reason to stop here.
     let lacks_room = |error: &Error| error.kind == ErrorKind::NoSpace;
     if has_extras && planned.summary.fatal.as_ref().is_some_and(lacks_room) {
         planned.summary.fatal = None;
@@ -94,7 +94,7 @@ fn delete_first(
     done
 }
 
-/// One more run, whose figures are added to those before.
+/// Makes one more run, and adds the figures of the runs before.
 fn next(
     request: &CopyRequest,
     surroundings: &mut Surroundings<'_>,
@@ -115,7 +115,7 @@ fn next(
     done
 }
 
-/// Whether there is something to delete, and nothing has gone wrong that speaks against it.
+/// Returns true if there are extra entries and no failure that forbids deleting them.
 fn is_wanted(done: &Transfer, observer: &dyn Observer) -> bool {
     let summary = &done.summary;
     let extras = summary.counters.entries_only_in_target;
@@ -138,7 +138,7 @@ fn is_wanted(done: &Transfer, observer: &dyn Observer) -> bool {
     false
 }
 
-/// Passes on what the run behind it does not say again. Progress is that of the run alone.
+/// Passes on only the events that the next run does not repeat. Progress is left to that run.
 struct Quiet<'a>(&'a dyn Observer);
 
 impl Observer for Quiet<'_> {
@@ -147,5 +147,23 @@ impl Observer for Quiet<'_> {
         if !comes_again && !matches!(event, Event::Progress(_)) {
             self.0.event(event);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::event::NoObserver;
+
+    use super::*;
+
+    #[test]
+    fn extra_entries_are_deleted_only_after_a_run_without_failures() {
+        let mut done = Transfer::default();
+        assert!(!is_wanted(&done, &NoObserver), "there is nothing to delete");
+        done.summary.counters.entries_only_in_target = 1;
+        done.summary.counters.entries_in_target = 3;
+        assert!(is_wanted(&done, &NoObserver));
+        done.summary.counters.entries_failed = 1;
+        assert!(!is_wanted(&done, &NoObserver));
     }
 }

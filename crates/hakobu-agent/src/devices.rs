@@ -1,4 +1,4 @@
-//! Block devices as source or target: what has to be agreed before one is read or written.
+//! Checks block devices as source or target: what must be agreed on before one is read or written.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,25 +22,25 @@ use crate::machine;
 use hakobu_core::request::CopyRequest;
 use hakobu_core::prompts::Prompts;
 
-/// What is done when a device may not be written.
+/// The operation named in errors if a device must not be written.
 const WRITING: &str = "writing to the device";
 
-/// The disk that the user agreed to overwrite. It stays agreed while a lost connection is tried
-/// again, although what is on the disk is another thing by then.
+/// The disks that the user agreed to overwrite. The agreement stays valid while a lost connection is retried,
+/// although the content of the disk has changed by then.
 #[derive(Debug, Default)]
 pub struct Agreed {
     disks: Vec<Agreement>,
-    /// The user was asked, and did not agree.
+    /// True if the user was asked and did not agree.
     declined: bool,
 }
 
 impl Agreed {
-    /// A run onto the disks has ended well: what is there now is what it wrote.
+    /// Records that a run has written the disks successfully, so that their content is now that of the run.
     pub fn is_written(&mut self) {
         self.disks.iter_mut().for_each(|disk| disk.only_goes_on = false);
     }
 
-    /// Whether the user has said no, so that nothing more is to be asked.
+    /// Returns true if the user has declined, so that no further question is asked.
     pub fn is_declined(&self) -> bool {
         self.declined
     }
@@ -50,21 +50,21 @@ impl Agreed {
     }
 }
 
-/// What the other pairs of a run read and write.
+/// The sources and targets of the other pairs of a run.
 #[derive(Debug, Default)]
 pub struct Others<'a> {
-    /// The sources before and behind this one.
+    /// The sources before and after this one.
     pub sources: [&'a [SourceLook]; 2],
     /// The disks that pairs before this one write.
     targets: Vec<DeviceIdentity>,
-    /// Whether there are several pairs, each of which may have an ID among those that were confirmed.
+    /// True if there are several pairs, each of which may have an ID among the confirmed ones.
     pub several: bool,
-    /// A pair before this one was refused, so that whatever the user would agree to does not happen.
+    /// True if a pair before this one was refused, so that no further agreement would have an effect.
     pub asks_no_more: bool,
 }
 
 impl Others<'_> {
-    /// Refuses a target that shares a disk with another pair, by whichever name and over whichever host.
+    /// Refuses a target that shares a disk with another pair, under any name and through any host.
     ///
     /// # Errors
     /// `Refused`.
@@ -91,16 +91,16 @@ impl Others<'_> {
 /// A disk that may be written.
 #[derive(Clone, Debug)]
 pub struct Agreement {
-    /// What it is known by.
+    /// The disk's ID without its partition table, see [`DeviceIdentity::place_id`].
     pub place_id: String,
-    /// Nobody was asked, as an interrupted copy is to be gone on with: see `GrantedPlace::only_goes_on`.
+    /// True if nobody was asked because an interrupted copy is to be resumed: see `GrantedPlace::only_goes_on`.
     pub only_goes_on: bool,
 }
 
-/// Checks all devices of a copy. Gives the target's disk, if it is to be written.
+/// Checks all devices of a copy. Returns the target's disk if it is to be written.
 ///
 /// # Errors
-/// `Refused`, with every reason, when one of them must not be read or written.
+/// `Refused`, with every reason, if one must not be read or written. `Locked` if a lost agent still holds the target.
 pub fn check(
     request: &CopyRequest,
     (sources, target): (&[SourceLook], &TargetLook),
@@ -112,7 +112,7 @@ pub fn check(
         if let Some(facts) = &source.device {
             let verdict = source_verdict(facts, request.live);
             let held_still = request.passes.as_ref().is_some_and(|passes| passes.before_last.is_some());
-            // Of several passes the first one says it.
+            // Only the first of several passes reports notices.
             if !held_still && agreed.disks.is_empty() {
                 tell(&verdict, observer);
             }
@@ -127,17 +127,17 @@ pub fn check(
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return Ok(None) };
     let mut wanted = wanted(&request.confirmed, sources, target, agreed);
     if several && wanted.confirmed.as_ref() != Some(&facts.identity.id) {
-        // That of another pair's disk says nothing of this one.
+        // The ID of another pair's disk is no agreement for this one.
         wanted.confirmed = None;
     }
     let mut verdict = target_verdict(facts, &wanted);
-    // It may be what an interrupted copy of this very source has left there: the same command goes on. Whether it is that is
-    // looked at when it is opened.
+    // The disk may hold what an interrupted copy of this very source has left, which the same command resumes. This
+    // is verified when the disk is opened.
     let may_go_on = target.unfinished.is_some() && is_copy_of(facts, sources);
     let only_goes_on = may_go_on && verdict.consent.take().is_some();
     let known = agreed.find(&facts.identity).is_some();
     if known {
-        // An earlier pass, or the connection before, has told it.
+        // An earlier pass or attempt has reported the notices.
         verdict.notices.clear();
     }
     if only_goes_on && !known {
@@ -157,7 +157,7 @@ pub fn check(
     Ok(Some(agreement))
 }
 
-/// What speaks against a copy from or onto a device, but for what a consent or an option is for.
+/// Returns the error that prevents a copy from or onto a device, except those that consent or an option can lift.
 pub fn obstacle(
     source: Option<(&Location, &SourceLook)>,
     (typed, target): (&Location, &TargetLook),
@@ -174,11 +174,11 @@ pub fn obstacle(
     verdict.error(WRITING).map(|error| error.at(typed.as_typed()))
 }
 
-/// Opens a block device of this machine for nobody else, to overwrite it with so many bytes, all of it
-/// without a number. The same has to be agreed as before a copy onto it.
+/// Opens a block device of this host exclusively, to overwrite `size_bytes` bytes of it, or all of it if `None`. It
+/// needs the same agreement as a copy onto it.
 ///
 /// # Errors
-/// `Refused`, with every reason, when it must not be written.
+/// `Refused`, with every reason, if it must not be written.
 pub fn open_to_overwrite(
     (typed, target): (&Location, &TargetLook),
     size_bytes: Option<u64>,
@@ -202,10 +202,11 @@ pub fn open_to_overwrite(
     opened.map_err(|error| error.at(typed.as_typed()))
 }
 
-/// Checks a device to which what it holds is to be written, for that a disk is named. Gives what it is known by.
+/// Checks a device whose own content is to be written back, for which the user must name the disk. Returns its place
+/// ID.
 ///
 /// # Errors
-/// `Usage` where the target is no device; `Refused`, with every reason, when it must not be written, or another was named.
+/// `Usage` if it is not a device. `Refused`, with every reason, if it must not be written or another disk was named.
 pub fn check_written_back(
     (typed, target): (&Location, &TargetLook),
     source: Option<&SourceLook>,
@@ -232,7 +233,7 @@ pub fn check_written_back(
     }
 }
 
-/// Refuses a place among the devices that is none: what is written there would be a file in memory.
+/// Refuses a path among the devices that is not a device: data written there would be a file in memory.
 ///
 /// # Errors
 /// `Refused`.
@@ -244,7 +245,7 @@ pub fn refuse_stray(typed: &Location, target: &TargetLook) -> Result<()> {
     Err(Error::new(ErrorKind::Refused, "writing to", words).at(typed.as_typed()))
 }
 
-/// Says what speaks against overwriting a device, and asks for its ID where nothing does but what is on it.
+/// Reports the reasons against overwriting a device. If its content is the only one, asks for its ID.
 fn agree(
     (typed, facts): (&Location, &DeviceFacts),
     mut verdict: Verdict,
@@ -283,7 +284,7 @@ fn wanted(confirmed: &[String], sources: &[SourceLook], target: &TargetLook, agr
     }
 }
 
-/// The device's ID if the user confirmed it by any of its names, else what was confirmed.
+/// Returns the device's ID if the user confirmed it by any of its names, else the first ID that was confirmed.
 fn confirmed_of(confirmed: &[String], target: &TargetLook, agreed: &Agreed) -> Option<String> {
     let identity = target.device.as_ref().map(|facts| &facts.identity);
     let is_agreed = |id: &String| {
@@ -297,20 +298,21 @@ fn confirmed_of(confirmed: &[String], target: &TargetLook, agreed: &Agreed) -> O
     }
 }
 
-/// Whether nothing speaks against the disk but that a process has it open, and so keeps others from it.
+/// Returns true if the only objection to the disk is that a process has it open and so keeps others from it.
 fn is_held_open(verdict: &Verdict) -> bool {
     let kinds = || verdict.refusals.iter().map(|refusal| refusal.kind);
     let held = |kind| matches!(kind, RefusalKind::OpenForWriting | RefusalKind::Claimed);
     kinds().any(|kind| kind == RefusalKind::OpenForWriting) && kinds().all(held)
 }
 
-/// What is known to be on a source: a disk or the image of one.
+/// Returns the known content of a source that is a disk or the image of one.
 fn content_of(source: &SourceLook) -> Option<&DeviceFacts> {
     source.device.as_deref().or(source.image.as_deref())
 }
 
-/// In which sectors the source's partition table counts, as far as that is known. An image does not say it of a table of the
-/// PC; but one whose partitions would not fit into it in large sectors counts in small ones, in which it was read.
+/// Returns the sector size in bytes that the source's partition table counts in, if known. An image does not tell it
+/// for a PC (MBR) table. But if the partitions would not fit into the image with large sectors, the table counts in
+/// the small ones with which it was read.
 fn table_sector_bytes(content: &DeviceFacts) -> Option<u32> {
     const LARGE: u64 = 4096;
     let is_device = content.identity != DeviceIdentity::default();
@@ -322,8 +324,8 @@ fn table_sector_bytes(content: &DeviceFacts) -> Option<u32> {
     (is_device || is_gpt || is_small).then_some(content.logical_sector_bytes)
 }
 
-/// Whether all that is known to be on a disk is also on the source, with the same identities. What has no mark may be
-/// a part of it.
+/// Returns true if everything known to be on a disk is also on the source, with the same UUIDs. Content without a
+/// signature may be a part of the source.
 fn is_copy_of(facts: &DeviceFacts, sources: &[SourceLook]) -> bool {
     let [source] = sources else { return false };
     let is_known = |found: (Option<u32>, &Signature)| {
@@ -334,7 +336,7 @@ fn is_copy_of(facts: &DeviceFacts, sources: &[SourceLook]) -> bool {
         && facts.all_contents().all(|found| found.1.kind == SignatureKind::Unknown || is_known(found))
 }
 
-/// Whether a source is the file behind a loop device.
+/// Returns true if a source is the file behind a loop device.
 fn is_behind(source: &SourceLook, device: &DeviceIdentity) -> bool {
     let (Some(file), Some(found)) = (device.backing, source.ancestry.upwards.first()) else { return false };
     let number = DeviceNumber { major: major(found.device), minor: minor(found.device) };
@@ -347,7 +349,7 @@ fn tell(verdict: &Verdict, observer: &dyn Observer) {
     }
 }
 
-/// Shows the disk, and asks for its ID.
+/// Shows the disk and asks for its ID.
 fn ask(
     words: &str,
     consent: &ConsentNeeded,

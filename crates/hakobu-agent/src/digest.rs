@@ -1,5 +1,5 @@
-//! The digest of one file or device, or of each file of a tree: a copy to nowhere, on the machine where it is, so that
-//! nothing but digests travels.
+//! Computes the digest of one file or device, or of each file of a tree. This is a copy that stores nothing, on the
+//! host that has the data, so that only digests are transferred.
 
 use hakobu_core::digest::Algorithm;
 use hakobu_core::entry::Kind;
@@ -10,7 +10,7 @@ use hakobu_core::location::Location;
 
 use hakobu_core::request::{CopyRequest, Durable};
 
-/// What is asked for when nothing but the place and the algorithm is given.
+/// Returns the request for a location and an algorithm, with defaults for everything else.
 pub fn request(location: Location, algorithm: Algorithm) -> CopyRequest {
     CopyRequest {
         target: location.beside(b"/dev/null"),
@@ -21,7 +21,7 @@ pub fn request(location: Location, algorithm: Algorithm) -> CopyRequest {
     }
 }
 
-/// Refuses what has no content of its own.
+/// Refuses sources without content of a known size, and trees unless the algorithm is BLAKE3.
 pub(crate) fn check(sources: &[SourceFound<'_>], algorithm: Algorithm) -> Result<()> {
     for source in sources {
         let words = match source.kind {

@@ -1,4 +1,4 @@
-//! Listing the disks of a machine, this one or another.
+//! Lists the disks of this host or another one.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,23 +15,23 @@ use crate::side::Side;
 use hakobu_core::prompts::Prompts;
 use crate::stop::Stop;
 
-/// Whose disks, and how to get there.
+/// The host whose disks are listed, and how to log in there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisksRequest {
-    /// The machine; this one without.
+    /// The host; this one if `None`.
     pub host: Option<SshHost>,
-    /// The ssh program and its arguments, at least the program.
+    /// The ssh program and its arguments. Never empty.
     pub ssh: Vec<OsString>,
-    /// The program on the far side, if it is not to be found or uploaded.
+    /// The path of the agent on the host, unless it is to be searched for or uploaded.
     pub agent: Option<PathBuf>,
-    /// Whether the far agent runs under sudo.
+    /// True if the agent runs under sudo.
     pub sudo: bool,
 }
 
-/// The disks.
+/// Lists the disks.
 ///
 /// # Errors
-/// When there is no way to the machine, or its system does not show them.
+/// If the host cannot be reached, or its system does not show its disks.
 pub fn disks(
     request: &DisksRequest,
     prompts: &mut dyn Prompts,

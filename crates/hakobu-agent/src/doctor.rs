@@ -1,4 +1,4 @@
-//! What two machines are set to, and what of that holds transfers between them back. Nothing is changed.
+//! Examines the settings of two hosts, and reports those that limit transfers between them. Nothing is changed.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -22,38 +22,38 @@ use crate::probe::way;
 use hakobu_core::request::Lanes;
 use hakobu_core::prompts::Prompts;
 
-/// So much goes to nowhere over there at most.
+/// The maximum number of bytes sent to the other host for measuring. It discards them.
 const CONTENT_BYTES: u64 = 256 << 20;
-/// Connections that get this share of what their windows allow are held by them.
+/// The share of the rate allowed by their windows from which connections count as limited by them.
 const FULL: f64 = 0.8;
 
-/// The other machine, and how to get there.
+/// The other host, and how to log in there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoctorRequest {
-    /// The other machine; without one, only this one is looked at.
+    /// The other host; if `None`, only this one is examined.
     pub host: Option<SshHost>,
-    /// The ssh program and its arguments, at least the program.
+    /// The ssh program and its arguments. Never empty.
     pub ssh: Vec<OsString>,
-    /// The program on the far side, if it is not to be found or uploaded.
+    /// The path of the agent on the host, unless it is to be searched for or uploaded.
     pub agent: Option<PathBuf>,
-    /// Whether the far agent runs under sudo.
+    /// True if the agent runs under sudo.
     pub sudo: bool,
-    /// How many lanes the copies between them have.
+    /// The number of lanes of copies between the hosts.
     pub lanes: Lanes,
 }
 
-/// What was found.
+/// The result of an examination.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
-    /// The way between the machines, or the one that was assumed.
+    /// The network path between the hosts, measured or assumed.
     pub way: Way,
-    /// What holds transfers back; what matters most is first.
+    /// The settings that limit transfers, the most important first.
     pub findings: Vec<Finding>,
-    /// What could not be read, and where.
+    /// The settings that could not be read, and the host that they belong to.
     pub unread: Vec<(Whose, String)>,
 }
 
-/// How many lanes a copy begins with.
+/// Returns the number of lanes that a copy begins with.
 fn first_lanes(request: &DoctorRequest, round_trip: Duration, processors: (u16, u16)) -> u16 {
     match request.lanes {
         Lanes::Count(count) => count,
@@ -61,12 +61,13 @@ fn first_lanes(request: &DoctorRequest, round_trip: Duration, processors: (u16, 
     }
 }
 
-/// Looks at this machine, and at another one if one is named.
+/// Examines this host, and another one if one is named.
 ///
-/// Where advice depends on what the way carries, that is measured: up to 256 MiB go to nowhere over there, for 6 s at most.
+/// If advice depends on the rate of the network path, that is measured: up to 256 MiB are sent to the other host and
+/// discarded there, for at most 6 s.
 ///
 /// # Errors
-/// When there is no way to the other machine, it does not tell, or `cancel` is set meanwhile.
+/// If the other host cannot be reached or does not report its settings, or `cancel` is set meanwhile.
 pub fn doctor(
     request: &DoctorRequest,
     prompts: &mut dyn Prompts,
@@ -94,7 +95,7 @@ pub fn doctor(
     let lanes = first_lanes(request, round_trip, processors);
     let way = Way { round_trip, measured: true, capacity_bytes_per_second: None, lanes };
     let found = diagnosis(&here, Some(&there), way);
-    // What a queue here lets through would be measured, and not the way.
+    // A queue that shapes traffic on this host would be measured instead of the network path.
     let is_held = found.findings.iter().any(|finding| finding.id == SHAPED && finding.whose == Whose::Here);
     let slowest = found.findings.iter().filter_map(slowest).filter(|_| !is_held);
     let Some(now) = slowest.reduce(f64::min) else { return Ok(found) };
@@ -110,15 +111,15 @@ pub fn doctor(
     }
 }
 
-/// What one connection gets now, by a finding whose gain depends on what the way carries.
+/// Returns the bytes per second that one connection gets now, for a finding that depends on the network path's rate.
 fn slowest(finding: &Finding) -> Option<f64> {
     Some(finding.expected?.connection?.before)
 }
 
-/// What the way carries, if that can be told while one connection gets no more than `now`.
+/// Returns the network path's bytes per second, if measurable while one connection gets no more than `now`.
 fn measured(host: &mut dyn AgentHost, now: f64, cancel: &Arc<AtomicBool>) -> Result<Option<u64>> {
     let rate = way::capacity(host, CONTENT_BYTES, cancel)?;
-    // Where the connections were held by their windows the way may carry any more.
+    // If the connections were limited by their windows, the network path may carry any higher rate.
     let held = now * f64::from(lane_count::TUNED_MAX) * FULL;
     Ok(rate.filter(|rate| (*rate as f64) < held))
 }

@@ -1,23 +1,23 @@
-//! The count of the entries that a target had when a run began, over attempts of which some were lost.
+//! Counts the entries that a target had when a run began, across attempts of which some were lost.
 //!
-//! How many entries may be removed depends on how many there were. An attempt lists the target while it fills it: each directory
-//! before anything is made in it, so the first one counts what was there. A later one also counts what those before it have
-//! made. Of these the engine knows how many there can be (what the target lacked), and so does the process that holds the
-//! target, so it is enough that one of the two was not lost: that many are subtracted.
+//! The number of entries that may be removed depends on that count. An attempt lists the target while it fills it:
+//! each directory before anything is created in it. The first attempt therefore counts what was there, and a later
+//! one also counts what earlier ones have created. The engine knows the maximum of that number (what the target
+//! lacked), and so does the target server, so it is enough if one of the two was not lost: that many are subtracted.
 //!
-//! Where both were lost, as when this machine was cut off from two others, what the last attempt counts says nothing. Then
-//! those entries count that attempts had seen before, of an engine elsewhere up to its last word, which comes five times a
-//! second. So such a run is refused where what would go is more than half of what had been compared when the connection
-//! was lost, and otherwise goes on.
+//! If both were lost, for example when this host was cut off from two others, the count of the last attempt is
+//! useless. Then only the entries count that attempts had seen before; for an engine on another host, up to its last
+//! report, which comes five times a second. Such a run is refused if it would delete more than half of what had been
+//! compared when the connection was lost, and continues otherwise.
 
 use hakobu_core::counters::Snapshot;
 
-/// The count of the entries that a target had when a run began. It may be too low, and never is too high.
+/// The number of entries that a target had when a run began. It may be too low, but is never too high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntriesBefore {
-    /// How many there were at least.
+    /// The minimum number of entries.
     least: u64,
-    /// How many entries the attempts so far may have made, where that is known.
+    /// The number of entries that the attempts so far may have created, if known.
     made: Option<u64>,
 }
 
@@ -28,15 +28,15 @@ impl Default for EntriesBefore {
 }
 
 impl EntriesBefore {
-    /// Counts what an attempt saw at the target, and puts into its figures what was there when the run began. `made` is how
-    /// many entries it may have made itself, where that is known. Returns false where there may have been more than can be
-    /// told.
+    /// Counts the entries that an attempt saw at the target, and replaces them in its figures by those that were
+    /// there when the run began. `made`: the number of entries that the attempt may have created, if known. Returns
+    /// false if there may have been more than can be counted.
     pub fn count(&mut self, figures: &mut Snapshot, made: Option<u64>) -> bool {
         let before = self.made;
         if let Some(made) = before {
             self.least = self.least.max(figures.entries_in_target.saturating_sub(made));
         }
-        // There are as many at least as only the target has.
+        // The target had at least the entries that only it has.
         figures.entries_in_target = self.least.max(figures.entries_only_in_target);
         self.made = before.zip(made).map(|(before, made)| before.saturating_add(made));
         before.is_some()
@@ -47,7 +47,7 @@ impl EntriesBefore {
 mod tests {
     use super::*;
 
-    /// Returns what is counted after attempts that saw so many entries, and may have made so many.
+    /// Returns the count after attempts, each with the entries that it saw and those that it may have created.
     fn counted(attempts: &[(u64, Option<u64>)], extras: u64) -> (u64, bool) {
         let mut before = EntriesBefore::default();
         let mut last = (0, false);
@@ -63,10 +63,10 @@ mod tests {
     #[test]
     fn what_earlier_attempts_made_does_not_count() {
         assert_eq!(counted(&[(3, Some(5))], 1), (3, true));
-        // The first had seen little when it was lost.
+        // The first attempt had seen little when it was lost.
         assert_eq!(counted(&[(0, Some(3)), (6, Some(0))], 3), (3, true));
         assert_eq!(counted(&[(0, Some(3)), (10, Some(4)), (20, None)], 3), (13, true));
-        // Not all that was to be made was: what had been seen counts all the same.
+        // Not everything was created that was to be. What had been seen counts nevertheless.
         assert_eq!(counted(&[(100, Some(50)), (120, Some(0))], 3), (100, true));
     }
 

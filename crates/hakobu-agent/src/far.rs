@@ -1,4 +1,4 @@
-//! The controller's hold on an agent: a [`crate::side::Side`] on another machine, reached through a control channel.
+//! The controller's client of an agent: a [`crate::side::Side`] on another host, reached through a control channel.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,35 +23,35 @@ use crate::channel as wire;
 use crate::control_channel::{ChannelStreams, ControlChannel, Incoming};
 use crate::ssh::sessions::{LONG_WAY, Sessions};
 
-/// What was done when no agent could be started.
+/// The operation named in errors if no agent could be started.
 pub(crate) const STARTING: &str = "starting the agent on";
-/// How long an agent may take to answer a request.
+/// The time that an agent may take to answer a request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// The same once the user has asked to stop: an agent that is well has still time to tidy up.
+/// The time that it may take once the user has asked to stop. A healthy agent still has time to clean up.
 const ANSWER_AT_A_STOP: Duration = Duration::from_secs(1);
-/// A running engine tells its figures a few times a second; silence this long is a lost connection.
+/// The silence of a running engine that counts as a lost connection. It reports its figures several times a second.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
-/// How long one message may take as a whole, on however slow a way; and it has to come at a least rate
+/// The maximum time of a whole message, however slow the network path. It must also arrive at a minimum rate
 /// ([`stopping::time_for`]).
 const MESSAGE_LIMIT: Duration = Duration::from_secs(600);
-/// How long a run may take to end once it was asked to stop.
+/// The time that a run may take to end after it was asked to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 2 });
 
-/// A round trip that no busy machine explains.
+/// A round-trip time that no busy host explains.
 const CERTAINLY_LONG: Duration = Duration::from_millis(50);
 
-/// An agent under way.
+/// A running agent.
 pub struct FarSide {
-    /// What it said of itself.
+    /// The agent's greeting.
     pub hello: AgentHello,
-    /// The time that one question and its answer took, without the work between.
+    /// The time of one request and its answer, without the work between them.
     pub round_trip: Duration,
     /// The host as the user named it.
     pub host: String,
     stdin: Arc<Mutex<Option<Box<dyn Write + Send>>>>,
     stdout: Box<dyn Incoming>,
     channel: Box<dyn ControlChannel>,
-    /// How fast it encrypts, once that is known; and whether its answer is still to come.
+    /// The encryption speed of the agent's host, once known. `speed_is_asked`: the answer is outstanding.
     cipher_speed: Option<CipherSpeed>,
     speed_is_asked: bool,
 }
@@ -60,7 +60,8 @@ impl FarSide {
     /// Greets the agent at the other end of a channel.
     ///
     /// # Errors
-    /// `ConnectionLost`; `Unsupported` where the agent speaks another version; `Corrupt` where it is not the program that was sent.
+    /// `ConnectionLost`; `Usage` if the channel is in use; `Unsupported` if the agent speaks another protocol
+    /// version; `Corrupt` if it is not the program that was uploaded.
     pub fn start(mut channel: Box<dyn ControlChannel>, host: &str) -> Result<Self> {
         let taken = || Error::new(ErrorKind::Usage, STARTING, "its channel is in use").at(host);
         let ChannelStreams { to_agent, from_agent } = channel.take_streams().ok_or_else(taken)?;
@@ -102,7 +103,7 @@ impl FarSide {
         }
         far.round_trip = asked.elapsed().saturating_sub(far.hello.took);
         if (LONG_WAY..CERTAINLY_LONG).contains(&far.round_trip) {
-            // A busy machine may have looked like a long way.
+            // A busy host may look like a long network path, so measure once more.
             let asked = Instant::now();
             far.ask(&Request::LookAtSources { sources: Vec::new() })?;
             far.round_trip = far.round_trip.min(asked.elapsed());
@@ -117,10 +118,10 @@ impl FarSide {
         Ok(far)
     }
 
-    /// Tells the agent now and then that somebody is here, until this is dropped.
+    /// Sends signs of life to the agent at intervals until this is dropped.
     fn show_life(&self) {
         let stdin = self.stdin.clone();
-        // Without it the agent stays until its connection ends, as it did before.
+        // Without this thread the agent stays until its connection ends.
         let _ = std::thread::Builder::new().name("alive".into()).spawn(move || {
             while self_send(&stdin, &Request::Alive).is_ok() {
                 std::thread::sleep(ALIVE_EVERY);
@@ -128,7 +129,7 @@ impl FarSide {
         });
     }
 
-    /// The uploaded program must be the one that runs.
+    /// Fails unless the uploaded program is the one that runs.
     fn check_upload(&self, program: &std::path::Path) -> Result<()> {
         let fail = |error: std::io::Error| Error::io("reading the program to upload", &error);
         let mut hasher = blake3::Hasher::new();
@@ -140,22 +141,21 @@ impl FarSide {
         Err(Error::new(ErrorKind::Corrupt, "starting the agent", words).at(&self.host))
     }
 
-    /// Further ssh sessions to the same machine, by the same login, where ssh leads there.
+    /// Returns further ssh sessions to the same host by the same login, if it is reached through ssh.
     pub fn sessions(&self) -> Option<&Arc<Sessions>> {
         self.channel.sessions()
     }
 
-    /// A second descriptor of what comes from the agent, to see whether the control connection is
-    /// gone while nobody reads from it.
+    /// Returns a second descriptor of the stream from the agent, to notice its end while nobody reads from it.
     ///
     /// # Errors
-    /// `Io` when no file descriptor is left.
+    /// `Io` if no file descriptor is left.
     pub fn control(&self) -> Result<OwnedFd> {
         let copied = self.stdout.as_fd().try_clone_to_owned();
         copied.map_err(|error| Error::io("using the control connection", &error))
     }
 
-    /// Asks how fast that machine encrypts, and leaves the answer for later: it costs no round trip of its own.
+    /// Asks for the encryption speed and leaves the answer for later, so that it costs no round trip of its own.
     ///
     /// # Errors
     /// `ConnectionLost`.
@@ -167,17 +167,17 @@ impl FarSide {
         Ok(())
     }
 
-    /// How fast one core of that machine encrypts.
+    /// Returns the bytes per second that one core of the agent's host encrypts.
     ///
     /// # Errors
-    /// As [`FarSide::ask`].
+    /// See [`FarSide::ask`].
     pub fn cipher_speed(&mut self) -> Result<CipherSpeed> {
         self.foresee_cipher_speed()?;
         self.hear_speed()?;
         self.cipher_speed.ok_or_else(|| self.unexpected())
     }
 
-    /// Takes the answer that was left for later, if there is one.
+    /// Receives the answer that was left for later, if there is one.
     fn hear_speed(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.speed_is_asked) {
             return Ok(());
@@ -190,18 +190,18 @@ impl FarSide {
         Ok(())
     }
 
-    /// Asks one thing and waits for the answer.
+    /// Sends a request and waits for the answer.
     ///
     /// # Errors
-    /// `ConnectionLost` or `TimedOut`; or what the agent refused it for.
+    /// `ConnectionLost` or `TimedOut`, or the error with which the agent refused the request.
     pub fn ask(&mut self, request: &Request) -> Result<Answer> {
         self.ask_for(request, ANSWER_LIMIT)
     }
 
-    /// As [`FarSide::ask`], with another limit for the answer.
+    /// Sends a request and waits for the answer up to `limit`.
     ///
     /// # Errors
-    /// As [`FarSide::ask`].
+    /// See [`FarSide::ask`].
     pub fn ask_for(&mut self, request: &Request, limit: Duration) -> Result<Answer> {
         self.send(request)?;
         self.hear_speed()?;
@@ -214,7 +214,7 @@ impl FarSide {
     /// Names the directories of the source that the target of the next request leaves alone.
     ///
     /// # Errors
-    /// As [`FarSide::ask`].
+    /// See [`FarSide::ask`].
     pub fn hold_apart(&mut self, grant: &Grant) -> Result<()> {
         match grant.source_directories.is_empty() {
             true => Ok(()),
@@ -222,10 +222,10 @@ impl FarSide {
         }
     }
 
-    /// Runs a job there, passing on its events, and limits that are set anew, until it has ended.
+    /// Runs a job on the agent's host until it has ended. Passes its events on, and changed limits to it.
     ///
     /// # Errors
-    /// As [`FarSide::ask`].
+    /// See [`FarSide::ask`].
     pub fn run(
         &mut self,
         request: &Request,
@@ -266,7 +266,7 @@ impl FarSide {
         receive(&mut self.stdout, limit, &until, &self.host)
     }
 
-    /// The agent gave an answer to something else.
+    /// Returns the error for an answer that does not fit the request.
     pub fn unexpected(&self) -> Error {
         let words = "the agent gave an answer that does not fit the question";
         Error::new(ErrorKind::Protocol, "talking to the agent on", words).at(&self.host)
@@ -275,7 +275,7 @@ impl FarSide {
 
 impl Drop for FarSide {
     fn drop(&mut self) {
-        // The end of its input ends the agent; then ssh ends by itself.
+        // The end of its input ends the agent, and then ssh ends by itself.
         self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
@@ -317,7 +317,7 @@ fn receive_run(
     }
 }
 
-/// Receives one message. It has to begin within `limit`; `until` tells when it is not waited for any longer.
+/// Receives one message. It must begin within `limit`. `until` returns the time at which a stop ends the wait.
 fn receive(
     stdout: &mut (impl Read + AsFd),
     limit: Duration,
@@ -345,18 +345,19 @@ fn receive(
     }
 }
 
-/// Why a message is not waited for any longer.
+/// The reason why a wait for a message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Late {
     TimedOut,
     Stopped,
 }
 
-/// A reader that does not wait for ever: what comes prolongs the wait by no more than it would take on a very slow way.
+/// A reader that limits how long it waits. Received data extends the wait by no more than it would take on a very
+/// slow network path.
 struct Timely<'a, R> {
     reader: &'a mut R,
     end: Instant,
-    /// What nothing prolongs it beyond.
+    /// The absolute limit, which nothing extends.
     last: Instant,
     until: &'a dyn Fn() -> Option<Instant>,
     stop_at: Option<Instant>,
@@ -366,7 +367,7 @@ struct Timely<'a, R> {
 impl<R: Read + AsFd> Read for Timely<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         loop {
-            // The first word counts: a byte now and then does not put it off.
+            // The first answer of `until` counts: bytes that trickle in do not postpone it.
             self.stop_at = self.stop_at.or_else(self.until);
             let now = Instant::now();
             let late = match self.stop_at {
@@ -375,7 +376,7 @@ impl<R: Read + AsFd> Read for Timely<'_, R> {
                 _ => None,
             };
             let left = self.end.min(self.last).saturating_duration_since(now).min(stopping::LOOK_EVERY);
-            // What is there already is taken in any case.
+            // Data that has already arrived is read in any case.
             let left = if late.is_some() { Duration::ZERO } else { left };
             let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
             let mut descriptors = [PollFd::from_borrowed_fd(self.reader.as_fd(), PollFlags::IN)];

@@ -1,4 +1,4 @@
-//! Whether the hosts of a copy can do what it asks for, and what it will not keep: said before anything moves.
+//! Checks that the hosts can do what a copy requires, and reports what they will not keep, before any data moves.
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::error::{Error, Result};
@@ -9,27 +9,27 @@ use hakobu_core::job::Job;
 use crate::host::Host;
 use crate::opening::Hosts;
 
-/// Said first of every run that writes where links may lead out of the target.
+/// The first notice of every run that writes to a target where symbolic links may lead out of it.
 const LINKS: &str = "files are protected against links only as far as SFTP allows (each directory is looked at before it is used and \
                      after, but a server follows what is swapped in between)";
 
-/// The hosts of a copy, and what they can do.
+/// The hosts of a copy, and their capabilities.
 pub(crate) struct HostPair<'a> {
     source: &'a dyn Host,
-    /// The source's where both are on one machine.
+    /// The target's host; the source's if both ends are on one host.
     target: &'a dyn Host,
     source_able: Capabilities,
     target_able: Capabilities,
 }
 
 impl<'a> HostPair<'a> {
-    /// Asks the hosts what they can do.
+    /// Asks the hosts for their capabilities.
     pub fn of(hosts: &'a Hosts) -> Self {
         let (source, target) = (&*hosts.source, hosts.target());
         Self { source, target, source_able: source.capabilities(), target_able: target.capabilities() }
     }
 
-    /// Whether content can be hashed at both ends, so that only what differs has to travel, and what has arrived is compared.
+    /// Returns true if both ends can hash content, so that only differences are sent and received data is compared.
     pub fn hash(&self) -> bool {
         self.source_able.hashes && self.target_able.hashes
     }
@@ -37,7 +37,7 @@ impl<'a> HostPair<'a> {
     /// Refuses what these hosts cannot do.
     ///
     /// # Errors
-    /// `Usage` or `Requirement`, naming the option and what cannot do it.
+    /// `Usage` or `Requirement`, naming the option and the end that does not support it.
     pub fn check(&self, job: &Job, has_passes: bool) -> Result<()> {
         job.fit(&self.source_able, &self.target_able).map_err(|misfit| self.refusal(misfit))?;
         match has_passes {
@@ -51,7 +51,7 @@ impl<'a> HostPair<'a> {
         misfit.error(end.opener()).hint(end.way_out(misfit.need))
     }
 
-    /// Says what these hosts do not show of a source, and cannot keep of it.
+    /// Reports what these hosts do not show of a source, and what they cannot keep of it.
     pub fn tell(&self, job: &Job, observer: &dyn Observer) {
         let tell = |why: Option<String>, what: &str, lost: &[String]| {
             let lost = (!lost.is_empty()).then(|| format!("{what}: {}", lost.join(", ")));
@@ -59,7 +59,7 @@ impl<'a> HostPair<'a> {
                 observer.event(Event::Notice { words });
             }
         };
-        // A plan, a comparison or a digest writes nothing that could lack something.
+        // A comparison or a digest writes nothing that could lack something.
         let writes = !job.mode.only_reads();
         let not_shown = |host: &dyn Host, able: &Capabilities| {
             let what = format!("what the {} does not show", host.short_opener());
@@ -71,7 +71,7 @@ impl<'a> HostPair<'a> {
         match self.target.has_agent() {
             false if writes => {
                 let why = self.target.told_first();
-                // Who may not rely on it should know before anything else.
+                // Users who must not rely on the protection need to know that first.
                 let why =
                     why.map(|why| if self.target_able.confines { why } else { format!("{LINKS}; {why}") });
                 tell(why, "what cannot be kept there", &not_kept(&self.target_able, job.durable));

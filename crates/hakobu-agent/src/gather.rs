@@ -1,4 +1,4 @@
-//! The engine's side at a port: takes the peer's connections, whoever else comes meanwhile.
+//! Accepts the data connections of the peer at the engine's port, whoever else connects meanwhile.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,23 +18,23 @@ use crate::pool::{Pool, Promise};
 use crate::stop::Stop;
 use crate::strangers::Strangers;
 
-/// How long an attempt to accept waits before the handshakes are looked at.
+/// The time that one attempt to accept waits before the handshakes are checked.
 const ACCEPT_WAIT: Duration = Duration::from_millis(2);
-/// The same while a run is under way and no handshake is: it may last for hours.
+/// The time that it waits during a run, which may last for hours, if no handshake is in progress.
 const ACCEPT_WAIT_AT_WORK: Duration = Duration::from_millis(10);
 
-/// How often it is looked whether one more connection is wanted.
+/// The interval at which it is checked whether one more connection is wanted.
 const WANTED_WAIT: Duration = Duration::from_millis(10);
 
-/// Who the connections are to be with.
+/// The identities and limits for connections to the peer.
 pub(crate) struct Peer {
-    /// This side's certificate.
+    /// This host's certificate.
     pub identity: Arc<Identity>,
-    /// The peer's certificate.
+    /// The fingerprint of the peer's certificate.
     pub fingerprint: Fingerprint,
     /// The cipher.
     pub cipher: Cipher,
-    /// How long one handshake may take.
+    /// The maximum time of one handshake.
     pub handshake_limit: Duration,
 }
 
@@ -42,30 +42,29 @@ impl Peer {
     /// Makes the connection on a socket, as the engine's side.
     ///
     /// # Errors
-    /// As [`Connection::client`].
+    /// See [`Connection::client`].
     pub(crate) fn shake_hands(&self, stream: impl Into<Socket>) -> connection::Result<Connection> {
         Connection::client(stream, &self.identity, self.fingerprint, self.cipher, self.handshake_limit)
     }
 }
 
-/// Connections that come to a port: the first has come, the others are taken while a run is under way. Dropping it
-/// closes the port.
+/// The connections of a run: the first one is there, others are added during the run. Dropping this closes the port.
 pub(crate) struct Arriving {
     pub pool: Arc<Pool>,
     gathering: Option<JoinHandle<()>>,
-    /// Wakes whoever gathers at a port.
+    /// Wakes the thread that waits at a port.
     alarm: Option<Alarm>,
 }
 
 impl Arriving {
-    /// Those that are there, and no more.
+    /// Returns exactly these connections, with no more to come.
     pub(crate) fn all(connections: Vec<Connection>, stop: Stop) -> Result<Self> {
         let pool = Pool::new(stop);
         connections.into_iter().try_for_each(|connection| pool.add(connection))?;
         Ok(Self { pool, gathering: None, alarm: None })
     }
 
-    /// With up to `further` more, each made once one is wanted. What cannot be made is done without.
+    /// Adds up to `further` connections, each made once one is wanted. After a failure no more are made.
     pub(crate) fn growing(
         mut self,
         further: usize,
@@ -102,10 +101,10 @@ impl Drop for Arriving {
     }
 }
 
-/// Takes connections from a port, up to `wanted` that are the peer's. Returns when the first has come.
+/// Accepts connections at a port until `wanted` of them are the peer's. Returns when the first one has come.
 ///
 /// # Errors
-/// `TimedOut` when none comes about in time, with what was wrong with the last that was none; or an error of the system.
+/// `TimedOut` if none is made in time, with the error of the last one that failed; or an error of the system.
 pub(crate) fn gather(listener: Listener, peer: Arc<Peer>, wanted: usize, stop: Stop) -> Result<Arriving> {
     let mut gathering = Gathering::new(listener, peer);
     let first = gathering.first()?;
@@ -118,7 +117,7 @@ pub(crate) fn gather(listener: Listener, peer: Arc<Peer>, wanted: usize, stop: S
     Ok(arriving)
 }
 
-/// Whoever comes to a port, and their handshakes. Dropping it sends away whoever has not shown who they are.
+/// The connections at a port, and their handshakes. Dropping this closes those whose peer is not authenticated yet.
 struct Gathering {
     listener: Listener,
     peer: Arc<Peer>,
@@ -143,7 +142,7 @@ impl Gathering {
                 Some(Err(error)) => last_failure = Some(lost(error)),
                 None => {}
             }
-            // One that has come has the time of a handshake; strangers do not prolong it.
+            // A connection that has come gets the time of one handshake. Strangers do not extend it.
             let limit = if self.under_way > 0 { self.peer.handshake_limit } else { ATTEMPT_LIMIT };
             if stopping::is_asked() {
                 let words = "stopped as asked";
@@ -161,7 +160,7 @@ impl Gathering {
         }
     }
 
-    /// Takes so many more, as long as anybody wants them.
+    /// Accepts up to `wanted` more connections, until the pool has ended.
     fn others(mut self, mut wanted: usize, promise: &Promise) {
         let pool = promise.pool();
         while wanted > 0 && !pool.is_ended() {
@@ -169,13 +168,13 @@ impl Gathering {
             match self.next(wait) {
                 Ok(Some(Ok(connection))) => wanted -= usize::from(pool.add(connection).is_ok()),
                 Ok(_) => {}
-                // A run goes on with those that it has.
+                // A run continues with the connections it has.
                 Err(_) => return,
             }
         }
     }
 
-    /// Looks for so long whether one comes, and how the handshakes of those before have ended.
+    /// Waits up to `wait` for a connection. Returns the result of a handshake that has ended, if any.
     fn next(&mut self, wait: Duration) -> Result<Option<connection::Result<Connection>>> {
         if let Some(stream) = self.listener.accept(wait)? {
             let number = self.strangers.enter(&stream).map_err(|error| Error::io(ACCEPTING, &error))?;

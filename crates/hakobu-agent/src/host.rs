@@ -1,4 +1,4 @@
-//! A host that takes part in a transfer: this machine, one with an agent, or one that only offers places to read and write.
+//! A host that takes part in a transfer: this one, one with an agent, or one that only offers endpoints.
 
 mod here;
 mod there;
@@ -33,82 +33,82 @@ use crate::ssh::sessions::Sessions;
 
 /// A host that takes part in a transfer.
 pub trait Host {
-    /// Its name for people.
+    /// Returns its name for messages.
     fn name(&self) -> String;
 
-    /// Returns a path of it for people: with the host before it, if it is another one.
+    /// Returns a path on it for messages, with the host before it if it is another one.
     fn name_of(&self, path: &[u8]) -> Vec<u8>;
 
-    /// Whether it is this machine.
+    /// Returns true if it is this host.
     fn is_here(&self) -> bool {
         false
     }
 
-    /// Facts about it, as far as it tells any.
+    /// Returns facts about it, as far as they are known.
     fn machine(&self) -> Machine;
 
-    /// How long a question to it takes.
+    /// Returns the round-trip time of a request to it.
     fn round_trip(&self) -> Duration;
 
-    /// What any place there can do at best.
+    /// Returns the capabilities that an endpoint on it has at best.
     fn capabilities(&self) -> Capabilities {
         Capabilities::unlimited()
     }
 
-    /// What opens places there, for people: "an agent".
+    /// Returns the name of what opens endpoints there, for messages: "an agent".
     fn opener(&self) -> &'static str;
 
-    /// The same in short: "server".
+    /// Returns a short form of [`Host::opener`]: "server".
     fn short_opener(&self) -> &'static str {
         "agent"
     }
 
-    /// What to do where something is needed that no place there can do.
+    /// Returns the remedy if something is needed that no endpoint there can do.
     fn way_out(&self, _need: Need) -> &'static str {
         "leave it out"
     }
 
-    /// What is said before anything else of a run with a place there, if that has less than an agent offers: the host, and why.
+    /// Returns the first notice of a run with an endpoint there, if it can do less than an agent: host and reason.
     fn told_first(&self) -> Option<String> {
         None
     }
 
-    /// The way that content takes from or to it where the engine is on this machine and opens both ends.
+    /// Returns the route of content from or to it if the engine is on this host and opens both ends.
     fn route(&self) -> Route {
         Route::Local
     }
 
-    /// Says that many connections to it are to come, so that logins can begin.
+    /// Announces many connections to it, so that logins can begin.
     fn foresee_many(&self, _transport: Transport) {}
 
-    /// Looks at sources, each by itself.
+    /// Examines sources, each with a result of its own.
     ///
     /// # Errors
-    /// When the host is lost.
+    /// If the host is lost.
     fn look_at_sources(&mut self, sources: Vec<SourceAsk>) -> Result<Vec<Result<SourceLook>>>;
 
-    /// Looks at a target, which need not exist.
+    /// Examines a target, which need not exist.
     ///
     /// # Errors
-    /// `PermissionDenied` and the like, with the path as typed; or the host is lost.
+    /// `PermissionDenied` and similar, with the path as typed, or if the host is lost.
     fn look_at_target(&mut self, path: &[u8]) -> Result<TargetLook>;
 
-    /// Finds out who places below a directory are.
+    /// Returns the identities of places below a directory, and of the directories above them.
     ///
     /// # Errors
-    /// As [`Host::look_at_target`].
+    /// See [`Host::look_at_target`].
     fn look_at_places(&mut self, root: &[u8], places: &[EntryPath]) -> Result<Vec<Ancestry>>;
 
-    /// Opens directories of it as a source that is read from this machine.
+    /// Opens directories on it as a source that is read from this host.
     ///
     /// # Errors
-    /// When one cannot be opened; `Usage` where only an agent opens them.
+    /// If one cannot be opened; `Usage` if only an agent can open them.
     fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn SourceEndpoint>>;
 
-    /// Opens a directory of it as a target that is written from this machine.
+    /// Opens a directory on it as a target that is written from this host.
     ///
     /// # Errors
-    /// As [`Host::open_source`].
+    /// See [`Host::open_source`].
     fn open_target(
         &self,
         root: &[u8],
@@ -117,104 +117,104 @@ pub trait Host {
         job: &Job,
     ) -> Result<Box<dyn TargetEndpoint>>;
 
-    /// Whether our own code runs there.
+    /// Returns true if hakobu's own code runs there.
     fn has_agent(&self) -> bool {
         false
     }
 
-    /// Returns what can be done where our own code runs there; none elsewhere.
+    /// Returns the interface of a host where hakobu's own code runs, or `None`.
     fn as_agent(&mut self) -> Option<&mut dyn AgentHost> {
         None
     }
 }
 
-/// A host where our own code runs: this machine, or one with an agent. It runs engines, holds targets, and makes data connections.
+/// A host where hakobu's own code runs: this one, or one with an agent. It runs engines, serves targets, and makes
+/// data connections.
 pub trait AgentHost: Host {
-    /// It, if it is this machine.
+    /// Returns its [`Side`] if it is this host.
     fn side(&mut self) -> Option<&mut Side> {
         None
     }
 
-    /// Further ssh sessions to it, if it is another machine.
+    /// Returns further ssh sessions to it, if it is another host.
     fn sessions(&self) -> Option<&Arc<Sessions>> {
         None
     }
 
-    /// A second descriptor of the control connection to it, if it is another machine.
+    /// Returns a second descriptor of the control connection to it, if it is another host.
     ///
     /// # Errors
-    /// `Io` when no file descriptor is left.
+    /// `Io` if no file descriptor is left.
     fn control(&self) -> Result<Option<OwnedFd>> {
         Ok(None)
     }
 
-    /// The fingerprint of its certificate.
+    /// Returns the fingerprint of its certificate.
     ///
     /// # Errors
-    /// `Usage` for this machine, if it takes part alone.
+    /// `Usage` for this host, if it takes part alone.
     fn fingerprint(&self) -> Result<[u8; 32]>;
 
-    /// Says that its speed of encryption will be asked for, so that it begins to find out.
+    /// Announces that its encryption speed will be requested, so that it begins to measure.
     ///
     /// # Errors
-    /// When the host is lost.
+    /// If the host is lost.
     fn foresee_cipher_speed(&mut self) -> Result<()>;
 
-    /// How fast one core of it encrypts.
+    /// Returns the bytes per second that one core of it encrypts.
     ///
     /// # Errors
-    /// When the host is lost.
+    /// If the host is lost.
     fn cipher_speed(&mut self) -> Result<CipherSpeed>;
 
     /// Lists its disks.
     ///
     /// # Errors
-    /// When its system does not show them, or the host is lost.
+    /// If its system does not show them, or the host is lost.
     fn disks(&mut self) -> Result<DiskList>;
 
-    /// What it is set to. `toward` is the other machine; an agent knows where its login came from.
+    /// Returns its settings. `toward`: the address of the other host; an agent uses the one that its login came from.
     ///
     /// # Errors
-    /// When the host is lost.
+    /// If the host is lost.
     fn settings(&mut self, toward: Option<IpAddr>) -> Result<HostFacts>;
 
     /// Measures something there.
     ///
     /// # Errors
-    /// When it cannot be measured, or the host is lost.
+    /// If it cannot be measured, or the host is lost.
     fn probe(&mut self, ask: ProbeAsk) -> Result<ProbeAnswer>;
 
-    /// Measures again how long a question to it takes: the least of several. What is slow once was busy.
+    /// Measures the round-trip time again: the minimum of several, since a single slow one may only show a busy host.
     ///
     /// # Errors
-    /// When the host is lost.
+    /// If the host is lost.
     fn measure_round_trip(&mut self) -> Result<Duration>;
 
     /// Opens a port there.
     ///
     /// # Errors
-    /// When the port cannot be had, or the host is lost.
+    /// If the port cannot be opened, or the host is lost.
     fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<Listening>;
 
-    /// Makes it hold the target.
+    /// Makes it serve the target.
     ///
     /// # Errors
-    /// When the target cannot be opened, another run of the job holds it, or no connection comes about.
+    /// If the target cannot be opened, another run of the job holds it, or no connection can be made.
     fn serve(&mut self, request: ServeRequest) -> Result<Capabilities>;
 
-    /// Makes it let go of the target. `cut` says that the line to it may be cut, or that a stop was
-    /// asked for, so that there is little point in waiting for an answer.
+    /// Makes it release the target. `cut`: the connection to it may be lost, or a stop was requested, so there is
+    /// little point in waiting for an answer.
     ///
     /// # Errors
-    /// When the host is lost.
+    /// If the host is lost.
     fn end_serving(&mut self, cut: bool) -> Result<Served>;
 
-    /// Makes it give up a run on this machine when the control connection to `other` is gone: the
-    /// agent there ends then, and its connections may not tell. An engine elsewhere has a control
-    /// connection of its own.
+    /// Makes it abort a run on this host if the control connection to `other` closes: the agent there ends then, and
+    /// its data connections may not show it. An engine on another host has a control connection of its own.
     ///
     /// # Errors
-    /// `Io` when no file descriptor is left.
+    /// `Io` if no file descriptor is left.
     fn depend_on(&mut self, _other: &dyn AgentHost) -> Result<()> {
         Ok(())
     }
@@ -222,13 +222,13 @@ pub trait AgentHost: Host {
     /// Makes it connect as the engine's side.
     ///
     /// # Errors
-    /// When no connection comes about, or the peer is not who it should be.
+    /// If no connection can be made, or the peer is not the expected one.
     fn connect(&mut self, request: ConnectRequest) -> Result<()>;
 
-    /// Runs a job over its connections. What it is held to changes with `changes` if it is there; here its side has those.
+    /// Runs a job over its connections. `changes`: changed limits for an agent; this host's [`Side`] has its own.
     ///
     /// # Errors
-    /// When the host is lost.
+    /// If the host is lost.
     fn run(
         &mut self,
         request: RunRequest,
@@ -237,10 +237,10 @@ pub trait AgentHost: Host {
         changes: &dyn LimitChanges,
     ) -> Result<Ran>;
 
-    /// Runs a job of which both ends are there.
+    /// Runs a job with both ends on it.
     ///
     /// # Errors
-    /// When the host is lost.
+    /// If the host is lost.
     fn run_here(
         &mut self,
         request: RunHereRequest,

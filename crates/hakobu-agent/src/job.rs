@@ -1,4 +1,4 @@
-//! The job that a request becomes, once its places are known.
+//! Makes the job of a request once its endpoints are known.
 
 use hakobu_core::endpoint::Earlier;
 use hakobu_core::event::{Event, Observer};
@@ -24,7 +24,7 @@ pub(crate) struct JobMaker<'a> {
 }
 
 impl JobMaker<'_> {
-    /// Returns the job, and tells what was decided on the way.
+    /// Returns the job, and reports what was decided.
     pub fn job(&self, carryover: &Carryover) -> Job {
         let (plan, apart) = (self.plan, self.hosts.target.is_some());
         let hash = fit::HostPair::of(self.hosts).hash();
@@ -60,14 +60,15 @@ impl JobMaker<'_> {
             one_file_system: self.request.one_file_system,
             hard_links: self.request.preserve.hard_links,
             update: self.update(apart, hash),
-            // Reading back is of what was written: pieces are, so that what lies beside a block is seen as well.
+            // With `--verify medium` only written data is read back. Whole pieces are written instead of blocks, so
+            // that the data beside a changed block is checked as well.
             blocks: hash && apart && self.request.verify != Verify::Medium,
             target_directories: plan.target_directories.clone(),
             source_file_systems: plan.source_file_systems(),
         }
     }
 
-    /// How files of trees are brought up to date.
+    /// Decides how changed files of trees are updated.
     fn update(&self, apart: bool, hash: bool) -> Update {
         let request = self.request;
         if request.mode != Mode::Delta {
@@ -105,7 +106,7 @@ impl JobMaker<'_> {
         lanes
     }
 
-    /// How many lanes there may be in the end.
+    /// Returns the maximum number of lanes.
     fn lanes_max(&self, lanes: u16) -> u16 {
         let is_tuned = self.request.lanes == Lanes::Auto && !self.request.target.is_stream();
         if is_tuned { self.ends().lanes_max(lanes) } else { lanes }

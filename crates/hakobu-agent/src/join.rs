@@ -1,4 +1,4 @@
-//! A data connection that comes in by standard input and output: for servers that run commands and make no connections.
+//! Carries a data connection over standard input and output, for servers that run commands but make no connections.
 
 use std::fs::File;
 use std::io::{ErrorKind as IoKind, Read, Write};
@@ -15,15 +15,15 @@ use crate::joined_socket::{address, is_own};
 use crate::restrict::lock_out_of_everything;
 
 const JOINING: &str = "joining a data connection";
-/// How long the port of this machine may take to answer.
+/// The time that the port of this host may take to answer.
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
-/// What is passed on at once.
+/// The maximum number of bytes passed on at once.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Joins standard input and output to a port of this machine, until that end closes.
+/// Joins standard input and output to a port of this host until the other end closes.
 ///
 /// # Errors
-/// When nothing listens there. How the connection ends is between its ends.
+/// If nothing listens there. The end of the connection is not an error.
 pub fn join(port: u16) -> Result<()> {
     let fail = |error: std::io::Error| Error::io(JOINING, &error);
     let address = (Ipv4Addr::LOCALHOST, port).into();
@@ -32,15 +32,16 @@ pub fn join(port: u16) -> Result<()> {
     pass_both(socket.into()).map_err(fail)
 }
 
-/// The same to an agent whose login is held to one directory: not to a port, which could be anybody's, but to a socket
-/// of that process. Before anything is passed on, this process is locked out of everything.
+/// Joins standard input and output to an agent whose login is limited to one directory. It connects not to a port,
+/// which could be anybody's, but to a socket of that process. Before any data is passed on, this process gives up
+/// access to everything else.
 ///
 /// # Errors
-/// When no such agent of this account listens, or when the kernel cannot lock.
+/// If no such agent of this account listens, or the kernel cannot restrict this process.
 pub fn join_agent(process: u32, port: u16) -> Result<()> {
     let fail = |error: std::io::Error| Error::io(JOINING, &error);
     let socket = UnixStream::connect_addr(&address(process, port).map_err(fail)?).map_err(fail)?;
-    // Anybody on this machine may take a name like this one.
+    // Any user of this host may bind a name like this one.
     let peer = socket_peercred(&socket).map_err(|error| fail(error.into()))?;
     if !is_own(&peer) || u32::try_from(peer.pid.as_raw_nonzero().get()) != Ok(process) {
         let words = "who listens there is not the agent";
@@ -50,22 +51,22 @@ pub fn join_agent(process: u32, port: u16) -> Result<()> {
     pass_both(socket.into()).map_err(fail)
 }
 
-/// Joins standard input and output to a socket, until its other end closes.
+/// Joins standard input and output to a socket until its other end closes.
 fn pass_both(mut from: Socket) -> std::io::Result<()> {
     let mut to = from.try_clone()?;
     let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     std::thread::spawn(move || {
         pass(&mut input, &mut to);
-        // The agent closes its end then, which ends the other direction.
+        // The agent then closes its end, which ends the other direction.
         let _ = to.shutdown(Shutdown::Write);
     });
     pass(&mut from, &mut output);
     Ok(())
 }
 
-/// Passes on one direction until it ends. Each piece goes at once: the library's own way of copying between such ends
-/// may hold one back until the next comes.
+/// Passes on one direction until it ends. Everything read is written at once: the standard library's copy between
+/// such descriptors may hold data back until more arrives.
 fn pass(from: &mut impl Read, to: &mut impl Write) {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {

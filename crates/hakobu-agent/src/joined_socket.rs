@@ -8,10 +8,10 @@ use hakobu_core::error::{Error, Result};
 use rustix::net::UCred;
 use rustix::net::sockopt::socket_peercred;
 
-/// The step named in errors of accepting a connection.
+/// The operation named in errors if a connection could not be accepted.
 pub(crate) const ACCEPTING: &str = "accepting a data connection";
 
-/// Listens on the socket of this process. It leaves no file behind, and other machines do not see it.
+/// Opens the socket that [`join_agent`] connects to. It leaves no file behind and is invisible to other hosts.
 ///
 /// # Errors
 /// An error of the system.
@@ -20,7 +20,7 @@ pub(crate) fn listen(port: u16) -> Result<UnixListener> {
     socket.map_err(|error| Error::io("opening a port for data", &error))
 }
 
-/// Takes a connection from this account. Nobody else's business is here.
+/// Accepts a connection from this account. Returns `None` for one from any other account.
 ///
 /// # Errors
 /// An error of the system.

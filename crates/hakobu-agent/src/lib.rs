@@ -1,5 +1,9 @@
-//! From a location to an endpoint: agents over ssh, data connections, the near and the serving half
-//! of a target on another machine, and the course of a copy.
+//! Runs transfers between hosts: logs in over ssh, starts agents, makes data connections, opens endpoints, and
+//! carries out copies from the request to the result.
+//!
+//! Controller and agents use it alike: each can run the engine, reach a [remote target](near) or
+//! [serve a target](serve). This crate must not draw anything or parse the command line: its results are values,
+//! events and errors.
 
 pub mod agent;
 pub mod compression;

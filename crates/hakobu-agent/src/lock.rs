@@ -1,4 +1,4 @@
-//! The same job is not run twice at a time.
+//! Prevents two runs of one job at the same time.
 
 use std::io::ErrorKind as IoKind;
 use std::os::linux::net::SocketAddrExt;
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 
-/// How long one who holds the lock is waited for: an agent whose connection was lost needs a moment to write down how far it came,
-/// and the same command may be typed at once.
+/// The time to wait for another holder of the lock: an agent whose connection was lost needs a moment to record its
+/// progress, and the same command may be typed again at once.
 const WAITED_FOR: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Held while a job is under way. It is a socket in Linux's abstract name space: it leaves no file
-/// behind and is gone when the process is, however that ends.
+/// The lock of a job in progress. It is a socket in Linux's abstract name space: it leaves no file behind and
+/// disappears with the process, however that ends.
 #[derive(Debug)]
 pub struct JobLock {
     _socket: UnixListener,
 }
 
 impl JobLock {
-    /// Takes the lock of a job; waits for it for three seconds.
+    /// Takes the lock of a job. Waits for it for up to three seconds.
     ///
     /// # Errors
-    /// `Locked` when another process holds it.
+    /// `Locked` if another process holds it.
     pub fn take(job: &[u8; 16]) -> Result<Self> {
         let began = Instant::now();
         loop {
@@ -61,7 +61,7 @@ mod tests {
         let lock = JobLock::take(&job).unwrap();
         assert_eq!(JobLock::take(&job).unwrap_err().kind, ErrorKind::Locked);
         assert!(JobLock::take(&other).is_ok());
-        // One that is about to end is waited for.
+        // A job that is about to end is waited for.
         let ends = std::thread::spawn(move || {
             sleep(Duration::from_millis(300));
             drop(lock);

@@ -1,4 +1,4 @@
-//! Getting an agent on a far machine, as the user's options have it.
+//! Logs in to another host and starts an agent there, according to the user's options.
 
 use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::event::{Event, Observer};
@@ -18,7 +18,7 @@ pub(crate) fn start(login: &Login<'_>, prompts: &mut dyn Prompts, observer: &dyn
     let mut settings = login.settings();
     let name = login.host.destination();
     let mut opened = open(&settings, &name, prompts);
-    // A program of another version is no obstacle where ours can be sent.
+        // An agent of another version is no obstacle if this program can be uploaded.
     if opened.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
         && !settings.uploads.is_empty()
     {
@@ -49,8 +49,8 @@ fn open(settings: &SshSettings, host: &str, prompts: &mut dyn Prompts) -> Result
     FarSide::start(Box::new(channel), host).map(|far| (far, way))
 }
 
-/// ssh's failure in the words of the job. Trying again helps nobody who could not log in. `NotFound`: the login worked,
-/// and no agent can run there.
+/// Converts a failure of ssh to an error of the job that is not retried, because a failed login usually fails again.
+/// `NotFound`: the login worked, but no agent can run there.
 fn of_ssh(error: &SshError, host: &str) -> Error {
     let kind = if error.is_agentless() { ErrorKind::NotFound } else { ErrorKind::Io };
     Error::new(kind, STARTING, error.to_string()).in_step(Step::Login).at(host)

@@ -1,4 +1,4 @@
-//! Looking at the places that the user named, on the machine where they are.
+//! Examines the locations that the user named, on the host where they are.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -23,15 +23,15 @@ use crate::stream::Descriptor;
 
 /// The device number of `/dev/null` on Linux.
 const DEV_NULL: u64 = 0x103;
-/// No image of a disk with anything on it is smaller.
+/// The minimum size of a disk image in bytes. No image with content is smaller.
 const IMAGE_BYTES_MIN: u64 = 1 << 20;
-/// An image consists of sectors.
+/// The size of a sector in bytes. An image consists of whole sectors.
 const SECTOR_BYTES: u64 = 512;
 
-/// Looks at one source.
+/// Examines one source.
 ///
 /// # Errors
-/// `NotFound`, `PermissionDenied` or another error of the system, with the path as typed.
+/// `NotFound` or another error of the system, with the path as typed. `Usage` for a descriptor of a process.
 pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
     let fail = |error: std::io::Error| Error::io("looking at the source", &error).at(&ask.path);
     let mut typed = path_of(&ask.path);
@@ -77,7 +77,8 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
     })
 }
 
-/// What was written to a block device and discarded on it, as the kernel counts it (`Documentation/block/stat.rst`).
+/// Returns the sectors of 512 bytes written to and discarded on a block device, as the kernel counts them
+/// (`Documentation/block/stat.rst`).
 fn written_sectors(number: u64) -> Option<u64> {
     let path = format!("/sys/dev/block/{}:{}/stat", major(number), minor(number));
     let text = fs::read_to_string(path).ok()?;
@@ -85,18 +86,18 @@ fn written_sectors(number: u64) -> Option<u64> {
     Some(figures.get(6)?.saturating_add(figures.get(13).copied().unwrap_or(0)))
 }
 
-/// What is in a file that may be the image of a disk. One that cannot be read fails later, with better words.
+/// Returns the facts about a possible disk image. A file that cannot be read fails later, with a better message.
 fn image(path: &Path, size_bytes: u64) -> Option<Box<DeviceFacts>> {
     if size_bytes < IMAGE_BYTES_MIN || !size_bytes.is_multiple_of(SECTOR_BYTES) {
         return None;
     }
-    // It may be another thing by now, and is not waited for.
+    // The path may lead to something else by now, which must be neither followed nor waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
     image_in(file.as_fd(), size_bytes)
 }
 
-/// What is in an open file that may be the image of a disk.
+/// Returns the facts about an open file that may be the image of a disk, if anything is found in it.
 pub(crate) fn image_in(file: BorrowedFd<'_>, size_bytes: u64) -> Option<Box<DeviceFacts>> {
     if size_bytes < IMAGE_BYTES_MIN || !size_bytes.is_multiple_of(SECTOR_BYTES) {
         return None;
@@ -105,8 +106,8 @@ pub(crate) fn image_in(file: BorrowedFd<'_>, size_bytes: u64) -> Option<Box<Devi
     (!facts.contents.is_empty()).then(|| Box::new(facts))
 }
 
-/// What a link leads to, where that is meant and not the link: contents, or a device, of which
-/// `/dev` has many names.
+/// Returns the metadata of what a symbolic link leads to, if that is meant instead of the link: its contents, or a
+/// device, for which `/dev` has many names.
 fn followed(link: &Path, contents: bool) -> std::io::Result<Option<Metadata>> {
     match fs::metadata(link) {
         Ok(metadata) if contents || metadata.file_type().is_block_device() => Ok(Some(metadata)),
@@ -115,10 +116,10 @@ fn followed(link: &Path, contents: bool) -> std::io::Result<Option<Metadata>> {
     }
 }
 
-/// Looks at a target, which need not exist.
+/// Examines a target, which need not exist.
 ///
 /// # Errors
-/// An error of the system other than that nothing is there.
+/// An error of the system, except that nothing is there. `Usage` for a descriptor of a process.
 pub fn target(typed: &[u8]) -> Result<TargetLook> {
     let path = path_of(typed);
     let fail = |error: std::io::Error| Error::io("looking at the target", &error).at(typed);
@@ -133,7 +134,7 @@ pub fn target(typed: &[u8]) -> Result<TargetLook> {
         },
         Ok(metadata) => found_of(&metadata),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => match parent_and_name(&path) {
-            // A slash behind a link asks for what it leads to, which is not there: a disk that is not mounted.
+            // A slash after a symbolic link asks for what it leads to, which is missing: an unmounted disk.
             Ok((parent, name)) if is_link(&parent.join(OsStr::from_bytes(&name))) => TargetFound::Symlink,
             Ok((parent, _)) => TargetFound::Absent { parent_exists: parent.is_dir() },
             Err(_) => TargetFound::Absent { parent_exists: false },
@@ -175,10 +176,10 @@ pub fn target(typed: &[u8]) -> Result<TargetLook> {
     })
 }
 
-/// Looks at all disks.
+/// Examines all disks.
 ///
 /// # Errors
-/// `NotFound` when the system does not show them.
+/// `NotFound` if the system does not show them.
 pub fn disks() -> Result<DiskList> {
     let mut disks = all_disks(&Places::default())?;
     if let Some(state) = state_directory() {
@@ -187,7 +188,7 @@ pub fn disks() -> Result<DiskList> {
     Ok(DiskList(disks))
 }
 
-/// Notes that a copy onto a disk, or onto a partition of it, has not ended.
+/// Adds a note to a disk if a copy onto it, or onto a partition of it, is unfinished.
 fn note_unfinished(disk: &mut DeviceFacts, state: &StateDirectory) {
     const WORDS: &str = "has not ended; the same command goes on with it";
     if state.unfinished(&disk.identity).is_some() {
@@ -202,7 +203,7 @@ fn note_unfinished(disk: &mut DeviceFacts, state: &StateDirectory) {
     }
 }
 
-/// The identities of places below a directory and of all directories above them.
+/// Returns the identities of places below a directory and of all directories above them.
 ///
 /// # Errors
 /// An error of the system.
@@ -218,7 +219,7 @@ fn place_with(mounts: &Mounts, root: &[u8], place: &EntryPath) -> Result<Ancestr
         .map_err(|error| Error::io("looking at the target", &error).at(path.as_os_str().as_bytes()))
 }
 
-/// The identities of a source. A file is known by its own, unless a server shows it by several mounts.
+/// Returns the identities of a source. A file's own are sufficient, unless a server shows it through several mounts.
 fn source_ancestry(resolved: &Path, found: &Metadata, on_network: bool) -> std::io::Result<Ancestry> {
     match found.is_dir() || on_network {
         true => ancestry(resolved, Some((&Mounts::read(), found.is_dir()))),
@@ -226,9 +227,9 @@ fn source_ancestry(resolved: &Path, found: &Metadata, on_network: bool) -> std::
     }
 }
 
-/// The directory that holds a typed path, links resolved, and the last name in it.
+/// Returns the directory of a typed path, with symbolic links resolved, and the last name of the path.
 fn parent_and_name(path: &Path) -> std::io::Result<(PathBuf, Vec<u8>)> {
-    // `file_name` leaves out trailing slashes; a path that ends in `..` has none.
+    // `file_name` ignores trailing slashes. A path that ends in `..` has none.
     match path.file_name() {
         Some(name) => {
             let parent = match path.parent() {
@@ -250,8 +251,8 @@ fn parent_and_name(path: &Path) -> std::io::Result<(PathBuf, Vec<u8>)> {
     }
 }
 
-/// The identities of a path without links and of what is above it; with `mounts` also its names on its file systems, and
-/// for a tree those of what is mounted in it.
+/// Returns the identities of a path without symbolic links and of the directories above it. With `mounts` it also
+/// returns its names on its file systems, and for a tree those of what is mounted in it.
 fn ancestry(path: &Path, mounts: Option<(&Mounts, bool)>) -> std::io::Result<Ancestry> {
     let boot_id = boot_id();
     let identity = |metadata: &Metadata| Identity {
@@ -281,12 +282,12 @@ fn ancestry(path: &Path, mounts: Option<(&Mounts, bool)>) -> std::io::Result<Anc
     Ok(Ancestry { exists, upwards, volumes })
 }
 
-/// The kernel's identity since it started, the same for all processes. Without one, device numbers alone have to do.
+/// Returns the kernel's boot ID, the same for all processes. If it is empty, only device numbers are compared.
 pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
-/// What stands for a descriptor of a process is no file, and is neither copied nor replaced.
+/// Returns the error for a descriptor of a process. It is not a file, and is neither copied nor replaced.
 fn no_descriptor(during: &'static str, typed: &[u8]) -> Error {
     let words = "it is a descriptor of a process; only those of hakobu itself are streams that can be copied from and to, \
                  and not where its messages go";
@@ -378,7 +379,7 @@ mod tests {
         assert_eq!(look("to-file").name, b"to-file");
         assert_eq!(look("new").found, TargetFound::Absent { parent_exists: true });
         assert_eq!(look("no/new").found, TargetFound::Absent { parent_exists: false });
-        // A disk that is not mounted now.
+        // A disk that is not mounted.
         std::os::unix::fs::symlink("/nowhere/disk", place.path().join("gone")).unwrap();
         for gone in ["gone", "gone/", "gone//", "gone/."] {
             assert_eq!(look(gone).found, TargetFound::Symlink, "{gone}");

@@ -1,4 +1,4 @@
-//! Facts about the machine that this process runs on.
+//! Facts about the host that this process runs on.
 
 use std::ffi::OsStr;
 use std::net::IpAddr;
@@ -12,10 +12,10 @@ use hakobu_endpoints::local::StateDirectory;
 use hakobu_measure::doctor::{self, SshLogin};
 use hakobu_proto::control::Machine;
 
-/// How far up the processes this one comes from are asked.
+/// The maximum number of ancestor processes that are examined.
 const ANCESTORS_MAX: u32 = 8;
 
-/// Stands for a job on this machine: of the same sources and target on another machine there may be another run.
+/// Returns a key for a job on this host. Another host may run a job with the same sources and target.
 pub(crate) fn key_of_job(identity: &[u8; 16]) -> [u8; 32] {
     let name = rustix::system::uname();
     let machine = std::fs::read("/etc/machine-id").unwrap_or_else(|_| name.nodename().to_bytes().to_vec());
@@ -25,7 +25,7 @@ pub(crate) fn key_of_job(identity: &[u8; 16]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// Something that has not been before on this machine.
+/// Returns a value that has not been used before on this host.
 pub(crate) fn unique() -> [u8; 16] {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -38,7 +38,7 @@ pub(crate) fn unique() -> [u8; 16] {
     unique
 }
 
-/// Facts that a controller chooses by.
+/// Returns the facts on which a controller bases its choices.
 pub fn facts() -> Machine {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get().min(1024) as u16);
     let name = rustix::system::uname();
@@ -47,23 +47,22 @@ pub fn facts() -> Machine {
     Machine { processors, system, uid: rustix::process::geteuid().as_raw(), reached_at, reached_from }
 }
 
-/// What this machine is set to. `toward` is the other machine, if there is one.
+/// Returns the settings of this host. `toward`: the address of the other host, if there is one.
 pub(crate) fn settings(toward: Option<IpAddr>) -> HostFacts {
     doctor::read(Path::new("/"), &doctor::Kernel, toward, login().as_ref())
 }
 
-/// The login by which this process has come here through ssh.
+/// Returns the ssh login that started this process.
 fn login() -> Option<SshLogin> {
     let said = ssh_connection()?;
-    // sudo has put another one into the environment's other names.
+    // sudo sets the other variables to another user.
     let user = ["SUDO_USER", "LOGNAME", "USER"].into_iter().find_map(|name| std::env::var(name).ok())?;
     let words: Vec<_> = said.split_whitespace().collect();
     let [from, _, at, port] = words[..] else { return None };
     Some(SshLogin { user, from: from.parse().ok()?, at: at.parse().ok()?, port: port.parse().ok()? })
 }
 
-/// What sshd says of the login. sudo takes it out of the environment, but then the processes that
-/// this one comes from still have it.
+/// Returns sshd's report of the login. sudo removes it from the environment, but ancestor processes still have it.
 fn ssh_connection() -> Option<String> {
     const NAME: &str = "SSH_CONNECTION";
     if let Ok(said) = std::env::var(NAME) {
@@ -71,7 +70,7 @@ fn ssh_connection() -> Option<String> {
     }
     std::env::var_os("SUDO_UID")?;
     let mut process = rustix::process::getppid().map(|id| id.as_raw_nonzero().get())?;
-    // A shell, sudo and its monitor: more are not in between.
+    // A shell, sudo and its monitor are all that is in between.
     for _ in 0..ANCESTORS_MAX {
         let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
         let mut variables = environment.split(|&byte| byte == 0);
@@ -85,14 +84,14 @@ fn ssh_connection() -> Option<String> {
     None
 }
 
-/// The parent's number out of `/proc/PID/stat`.
+/// Returns the parent's process ID from the content of `/proc/PID/stat`.
 fn parent_of(stat: &str) -> Option<i32> {
-    // "12 (a name) S 1 …": the parent follows the state, and the name may hold anything.
+    // "12 (a name) S 1 …": the parent follows the state, and the name may contain anything.
     let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
     (parent > 1).then_some(parent)
 }
 
-/// The client's and the server's address out of what sshd says of a login.
+/// Returns the client's and the server's address from sshd's report of a login.
 fn ssh_addresses(said: Option<&str>) -> (Option<String>, Option<String>) {
     let mut words = said.unwrap_or_default().split_whitespace();
     let client = words.next().map(str::to_owned);
@@ -100,7 +99,7 @@ fn ssh_addresses(said: Option<&str>) -> (Option<String>, Option<String>) {
     (client, server)
 }
 
-/// The most memory that this process has had resident, in bytes.
+/// Returns the peak resident memory of this process in bytes.
 pub fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -108,20 +107,20 @@ pub fn peak_memory_bytes() -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The BLAKE3 of the running program.
+/// Returns the BLAKE3 digest of the running program.
 pub fn program_digest() -> Option<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(std::fs::File::open("/proc/self/exe").ok()?).ok()?;
     Some(*hasher.finalize().as_bytes())
 }
 
-/// Bytes as a path.
+/// Converts bytes to a path.
 pub fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// Where this machine keeps the journals of devices and the records of jobs: where `HAKOBU_STATE`
-/// says, or where it is by custom.
+/// Returns the directory for the journals of devices and the records of jobs: `HAKOBU_STATE` if it is an absolute
+/// path, otherwise the customary one.
 pub fn state_directory() -> Option<StateDirectory> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     if let Some(chosen) = variable("HAKOBU_STATE").filter(|path| path.is_absolute()) {

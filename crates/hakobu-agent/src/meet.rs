@@ -1,5 +1,5 @@
-//! How the engine's machine and the target's machine come together: who opens the port, who dials,
-//! and what is tried next when that does not work.
+//! Connects the host of the engine with the host of the target: decides which one opens a port, which one dials, and
+//! what is tried next if that fails.
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::error::{Error, ErrorKind, Result, Step};
@@ -13,47 +13,47 @@ use crate::relay::{End, Relay};
 use hakobu_core::request::Transport;
 use crate::through_ssh::{Carriers, DIALLING, Destination, Held, LOOPBACK, Through, ends_at_once, refused};
 
-/// What both machines have to know to meet.
+/// The parameters of the connections between two hosts.
 pub struct Meeting<'a> {
     /// The job's identity.
     pub job: [u8; 16],
     /// The target's root directory.
     pub root: &'a [u8],
-    /// What the engine may do there.
+    /// The rights of the engine there.
     pub grant: &'a Grant,
     /// The cipher.
     pub cipher: Cipher,
-    /// The cipher of data that ssh encrypts already.
+    /// The cipher for data that ssh already encrypts.
     pub cipher_in_ssh: Cipher,
-    /// Which ways may be taken.
+    /// The transports that may be used.
     pub transport: Transport,
-    /// How many connections to begin with.
+    /// The number of connections to begin with.
     pub lanes: u16,
-    /// How many there may be in the end, where neither ssh nor a relay carries them.
+    /// The maximum number of connections if neither ssh nor a relay carries them.
     pub lanes_max: u16,
-    /// The far machine's address for data, if the user named one.
+    /// The other host's address for data, if the user named one.
     pub data_address: Option<&'a str>,
     /// The port for data, if the user named one.
     pub data_port: Option<u16>,
-    /// Who hears of the choice.
+    /// Receives the decisions and notices.
     pub observer: &'a dyn Observer,
 }
 
-/// How machines met.
+/// The established connections between two hosts.
 pub struct Met {
-    /// What the target can do.
+    /// The capabilities of the target.
     pub capabilities: Capabilities,
-    /// How many connections there are to begin with.
+    /// The number of connections to begin with.
     pub lanes: u16,
-    /// How many there may be in the end.
+    /// The maximum number of connections.
     pub lanes_max: u16,
-    /// Their cipher.
+    /// The cipher of the connections.
     pub cipher: Cipher,
-    /// Whether ssh carries them, at least a part of the way.
+    /// True if ssh carries them, at least for a part of the path.
     pub by_ssh: bool,
-    /// The relay through this machine, if there had to be one.
+    /// The relay through this host, if one was necessary.
     pub relay: Option<Relay>,
-    /// The ssh processes that carry the data.
+    /// The ssh processes that carry the data, if any.
     pub carriers: Option<Carriers>,
 }
 
@@ -62,12 +62,12 @@ enum Attempt {
     TargetListens,
     EngineListens,
     ThroughSsh(Through),
-    /// Ends that cannot be dialled are reached by ssh, if any way is named.
+    /// Relays data through this host. Ends that cannot be dialled are reached through ssh, if a method is given.
     Relayed(Option<Through>),
 }
 
 impl Attempt {
-    /// How ssh is used in it.
+    /// Returns the method by which ssh is used, if it is.
     fn through(self) -> Option<Through> {
         match self {
             Self::TargetListens | Self::EngineListens => None,
@@ -78,11 +78,10 @@ impl Attempt {
 }
 
 impl Meeting<'_> {
-    /// Makes the data connections, in the first way that works.
+    /// Makes the data connections by the first method that works.
     ///
     /// # Errors
-    /// When no way works, naming the ports and directions that would have to be open; or at once
-    /// when a peer is not who it should be.
+    /// If none works, naming the ports and directions to open; or immediately if a peer is not the expected one.
     pub fn meet(&self, engine: &mut dyn AgentHost, target: &mut dyn AgentHost) -> Result<Met> {
         let mut tried = Vec::new();
         for attempt in self.attempts(engine, target) {
@@ -112,12 +111,12 @@ impl Meeting<'_> {
             tried.join("; "),
             self.port_to_open()
         );
-        // Login worked, so this is a matter of firewalls: trying again would not help.
+        // The login worked, so the cause is probably a firewall, and a retry would not help.
         Err(Error::new(ErrorKind::Io, "connecting", words))
     }
 
-    /// The attempts, the likeliest first: the controller's own machine is the one that may be behind a
-    /// firewall, so whoever is elsewhere listens first.
+    /// Returns the attempts, the most promising first: the controller's own host is the one that may be behind a
+    /// firewall, so a host elsewhere listens first.
     fn attempts(&self, engine: &dyn AgentHost, target: &dyn AgentHost) -> Vec<Attempt> {
         let mut attempts = match (engine.is_here(), target.is_here()) {
             _ if self.transport == Transport::Ssh => Vec::new(),
@@ -179,13 +178,13 @@ impl Meeting<'_> {
         }
     }
 
-    /// Connections of this machine's own making, without relay.
+    /// Returns the result for direct connections, without ssh or a relay.
     fn met(&self, capabilities: Capabilities) -> Met {
         let (lanes, lanes_max, cipher) = (self.lanes, self.lanes_max, self.cipher);
         Met { capabilities, lanes, lanes_max, cipher, by_ssh: false, relay: None, carriers: None }
     }
 
-    /// The engine is here, and ssh takes its connections to the target.
+    /// Connects through ssh from an engine on this host to the target.
     fn push(
         &self,
         through: Through,
@@ -220,7 +219,7 @@ impl Meeting<'_> {
         })
     }
 
-    /// The target is here, and ssh brings the engine's connections.
+    /// Connects through ssh from an engine on another host to a target on this one.
     fn pull(
         &self,
         through: Through,
@@ -256,7 +255,7 @@ impl Meeting<'_> {
         })
     }
 
-    /// Both are elsewhere, and this machine passes on what it cannot read.
+    /// Connects two other hosts through a relay on this one, which cannot read the data.
     fn relay(
         &self,
         through: Option<Through>,
@@ -290,7 +289,7 @@ impl Meeting<'_> {
         Ok(Met { lanes, lanes_max: lanes, by_ssh, relay: Some(relay), ..self.met(capabilities) })
     }
 
-    /// A port of a far machine that only ssh gets to.
+    /// Opens a port on another host that is only reachable through ssh.
     fn destination(&self, through: Through, host: &mut dyn AgentHost) -> Result<Destination> {
         let Listening { port, process, .. } = host.listen(Some(LOOPBACK), self.data_port)?;
         Ok(Destination { through, port, process })
@@ -315,7 +314,7 @@ impl Meeting<'_> {
         engine.connect(ConnectRequest { peer, cipher: self.cipher, way, lanes, lanes_max })
     }
 
-    /// Where `listener` can be dialled from `dialler`; from this machine without.
+    /// Returns the addresses at which `dialler`, or this host if `None`, can dial `listener`.
     fn addresses(
         &self,
         port: &Listening,
@@ -324,7 +323,7 @@ impl Meeting<'_> {
     ) -> Vec<String> {
         let mut addresses = Vec::new();
         if listener.is_here() {
-            // What the far machine saw when ssh came from here.
+            // The address that the other host saw when ssh connected from here.
             addresses.extend(dialler.and_then(|dialler| dialler.machine().reached_from));
         } else {
             if let Some(address) = self.data_address {
@@ -401,7 +400,7 @@ impl Meeting<'_> {
         }
     }
 
-    /// What the user can do about a port, as an order.
+    /// Returns what the user can do about a port, as an instruction.
     fn port_to_open(&self) -> String {
         match self.data_port {
             Some(port) => format!("open TCP port {port}"),
@@ -409,7 +408,7 @@ impl Meeting<'_> {
         }
     }
 
-    /// The same as a subject.
+    /// Returns the remedy of `port_to_open` as the subject of a sentence.
     fn opening(&self) -> String {
         match self.data_port {
             Some(port) => format!("opening TCP port {port}"),
@@ -418,15 +417,15 @@ impl Meeting<'_> {
     }
 }
 
-/// Lets no connections to the servers be made but those that there are: a name may stand for several machines, and only
-/// the first login is sure to be the agent's. Whether that changes anything.
+/// Forbids further connections to the servers besides the existing ones: a name may stand for several hosts, and only
+/// the first login certainly leads to the agent's. Returns true if this changes anything.
 fn share(hosts: [&dyn AgentHost; 2]) -> bool {
     let sessions = hosts.into_iter().filter_map(|host| host.sessions());
-    // All of them change, however many there are.
+    // `any` would stop at the first one, and all of them have to change.
     sessions.map(|sessions| sessions.share()).fold(false, |any, one| any | one)
 }
 
-/// Lets sessions go through the first login no more where that was to save time. Whether that changes anything.
+/// Stops using the first login for sessions where that was only to save time. Returns true if this changes anything.
 fn leave_the_first(hosts: [&dyn AgentHost; 2]) -> bool {
     let sessions = hosts.into_iter().filter_map(|host| host.sessions());
     sessions.map(|sessions| sessions.leave_the_first()).fold(false, |any, one| any | one)
@@ -451,14 +450,14 @@ fn by_ssh(through: Through, host: &dyn AgentHost) -> String {
     }
 }
 
-/// ssh knows better why a connection through it did not come about.
+/// Replaces the details of an error by ssh's message, because ssh knows better why a connection through it failed.
 fn with_words(error: Error, carriers: &Carriers) -> Error {
     let line = carriers.last_words();
     if line.is_empty() {
         return error;
     }
     let said = refused(format!("ssh says {line:?}"));
-    // Only what the words say of the server counts for more than what became of the connection.
+    // Only a refusal by the server overrides the kind of the connection's own error.
     let kind = if said.kind == ErrorKind::PermissionDenied { said.kind } else { error.kind };
     Error { kind, detail: said.detail, hint: None, ..error }
 }
@@ -482,7 +481,7 @@ impl From<Error> for Failed {
     }
 }
 
-/// A connection that did not come about may come about the other way round; anything else may not.
+/// Classifies an error: a connection that failed may work in the other direction, anything else is final.
 fn soft(error: Error, words: String) -> Failed {
     match error.step {
         Step::Connect => Failed::Unreachable(error, words),

@@ -1,4 +1,4 @@
-//! What is mounted where on this machine, and the names that places have on their file systems.
+//! The mounts of this host, and the names that places have on their file systems.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,27 +8,27 @@ use std::path::Path;
 use hakobu_core::landing::VolumePath;
 use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 
-/// An overlay may lie on another one, and so on: further down nobody looks.
+/// The maximum depth of overlays on overlays that is examined.
 const LAYERS_MAX: u32 = 4;
-/// So many mounts below a place are told.
+/// The maximum number of mounts below a place that are reported.
 const MOUNTS_TOLD_MAX: usize = 4096;
-/// Kinds of file systems that must not be asked about a mount point: the answer may be long in coming, or be a new mount.
+/// The file system types whose mount points must not be queried: that may take long, or cause a new mount.
 const UNASKED: [&[u8]; 9] = [b"nfs", b"nfs4", b"cifs", b"smb3", b"autofs", b"fuse", b"ceph", b"9p", b"afs"];
 
-/// One mount, as `/proc/self/mountinfo` has it (proc_pid_mountinfo(5)).
+/// One mount, as listed in `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Mount {
     id: u64,
     /// The file system's device, `major:minor`.
     device: Vec<u8>,
-    /// Which directory of the file system is mounted.
+    /// The directory of the file system that is mounted.
     root: Vec<u8>,
-    /// Where.
+    /// The mount point.
     point: Vec<u8>,
     kind: Vec<u8>,
-    /// What: a device, or a place of a server.
+    /// The mounted device, or the path on a server.
     source: Vec<u8>,
-    /// Options of the file system.
+    /// The options of the file system.
     options: Vec<u8>,
 }
 
@@ -37,14 +37,14 @@ struct Mount {
 pub(crate) struct Mounts(Vec<Mount>);
 
 impl Mounts {
-    /// Reads them. None where the system does not tell.
+    /// Reads the mounts. Returns none if the system does not show them.
     pub fn read() -> Self {
         let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
         Self(text.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect())
     }
 
-    /// The names of a place on its file systems: `there` is the nearest directory above it that exists, or itself, without
-    /// links, and `rest` what lies behind that. For a whole tree also those of what is mounted in it.
+    /// Returns the names of a place on its file systems. `there`: the place itself or the nearest directory above it
+    /// that exists, without symbolic links; `rest`: the path below that. For a whole tree, mounts in it are included.
     pub fn names_of(&self, there: &Path, rest: &[u8], tree: bool) -> Vec<VolumePath> {
         let mut names = Vec::new();
         self.add(there, rest, (&[], false, None), LAYERS_MAX, &mut names);
@@ -54,7 +54,7 @@ impl Mounts {
         names
     }
 
-    /// Adds the names of a place. `known` are those that mounts in it have in common.
+    /// Adds the names of a place. `known`: mount point, read-only flag and identity, which all names share.
     fn add(
         &self,
         there: &Path,
@@ -66,7 +66,7 @@ impl Mounts {
         let Some(mount) = self.mount_of(there) else { return };
         let inner = match there.as_os_str().as_bytes().strip_prefix(mount.point.as_slice()) {
             Some(inner) => joined(inner, rest),
-            // The mount is elsewhere, as behind a change of the root directory.
+            // The mount is not above the place, for example after a change of the root directory.
             None => return,
         };
         self.add_of_mount(mount, &inner, known, layers, names);
@@ -98,7 +98,7 @@ impl Mounts {
         }
     }
 
-    /// Adds the names of what is mounted below a directory, as far as it can be seen.
+    /// Adds the names of the mounts below a directory, as far as they are visible.
     fn add_mounted(&self, directory: &[u8], names: &mut Vec<VolumePath>) {
         for mount in &self.0 {
             let below = mount.point.strip_prefix(directory);
@@ -110,7 +110,7 @@ impl Mounts {
             }
             let identity = match mount.may_be_asked() {
                 true => match identity(&mount.point) {
-                    // Something else is mounted on top of it.
+                    // Another mount covers this one.
                     Some((_, id)) if id != mount.id => continue,
                     found => found.map(|(identity, _)| identity),
                 },
@@ -123,11 +123,11 @@ impl Mounts {
         }
     }
 
-    /// The mount that a place without links is on.
+    /// Returns the mount that a path without symbolic links is on.
     fn mount_of(&self, there: &Path) -> Option<&Mount> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let found = statx(CWD, there, flags, StatxFlags::MNT_ID).ok();
-        // Older kernels do not tell it.
+        // Older kernels do not report the mount ID.
         if let Some(found) = found.filter(|found| found.stx_mask & StatxFlags::MNT_ID.bits() != 0) {
             return self.0.iter().find(|mount| mount.id == found.stx_mnt_id);
         }
@@ -136,7 +136,7 @@ impl Mounts {
             let rest = path.strip_prefix(mount.point.as_slice());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || mount.point.ends_with(b"/"))
         };
-        // Of several on one point the last one is seen.
+        // Of several mounts on one point, the last one is visible.
         self.0.iter().filter(holds).max_by_key(|mount| mount.point.len())
     }
 }
@@ -158,7 +158,7 @@ impl Mount {
         !UNASKED.contains(&self.kind.as_slice()) && !self.kind.starts_with(b"fuse.")
     }
 
-    /// The file server that it comes from, and which of its places it is.
+    /// Returns the file server of a mount, and the path on it.
     fn server(&self) -> Option<(String, Vec<u8>)> {
         let nfs = matches!(&self.kind[..], b"nfs" | b"nfs4");
         let smb = matches!(&self.kind[..], b"cifs" | b"smb3");
@@ -171,7 +171,7 @@ impl Mount {
         if !nfs && !matches!(&self.kind[..], b"fuse.sshfs" | b"ceph") {
             return None;
         }
-        // An address in brackets has colons of its own.
+        // An address in brackets contains colons.
         let begin = self.source.iter().position(|byte| *byte == b']').unwrap_or(0);
         let colon = begin + self.source[begin..].iter().position(|byte| *byte == b':')?;
         let host = self.option(b"addr").unwrap_or_else(|| self.source[..colon].to_vec());
@@ -179,7 +179,7 @@ impl Mount {
         Some((format!("{kind} {}", String::from_utf8_lossy(&host)), self.source[colon + 1..].to_vec()))
     }
 
-    /// The directories that an overlay lies on, and whether each is only read.
+    /// Returns the directories that an overlay consists of, and true for those that are only read.
     fn layers(&self) -> Vec<(Vec<u8>, bool)> {
         let mut layers = Vec::new();
         for option in self.options.split(|byte| *byte == b',') {
@@ -204,7 +204,7 @@ impl Mount {
     }
 }
 
-/// Splits at a byte that no backslash is in front of.
+/// Splits at a byte that is not preceded by a backslash.
 fn split_unescaped(text: &[u8], at: u8) -> Vec<Vec<u8>> {
     let (mut parts, mut escaped) = (vec![Vec::new()], false);
     for byte in text {
@@ -220,7 +220,7 @@ fn split_unescaped(text: &[u8], at: u8) -> Vec<Vec<u8>> {
     parts
 }
 
-/// Takes one level of backslashes away, as overlays want colons written.
+/// Removes one level of backslashes, with which overlay options escape colons.
 fn without_backslashes(text: &[u8]) -> Vec<u8> {
     let mut rest = text.iter();
     let mut plain = Vec::with_capacity(text.len());
@@ -230,7 +230,7 @@ fn without_backslashes(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// A word of the file: blanks, tabs, line ends and backslashes are three octal digits in it.
+/// Decodes a word of the file, in which blanks, tabs, line ends and backslashes are written as three octal digits.
 fn unescaped(word: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -250,7 +250,7 @@ fn unescaped(word: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// A path and what lies below it, with one slash between each two names and none at the end.
+/// Joins a path and one below it, with one slash between two names and none at the end.
 fn joined(path: &[u8], below: &[u8]) -> Vec<u8> {
     let mut whole = Vec::with_capacity(path.len() + below.len() + 1);
     let names = [path, below].into_iter().flat_map(|part| part.split(|byte| *byte == b'/'));
@@ -261,7 +261,7 @@ fn joined(path: &[u8], below: &[u8]) -> Vec<u8> {
     if whole.is_empty() { b"/".to_vec() } else { whole }
 }
 
-/// The device and inode number of what is at a path, and which mount it is on.
+/// Returns the device and inode number of what is at a path, and the ID of its mount.
 fn identity(path: &[u8]) -> Option<((u64, u64), u64)> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let found = statx(CWD, path, flags, StatxFlags::INO | StatxFlags::MNT_ID).ok()?;

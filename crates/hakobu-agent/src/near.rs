@@ -1,5 +1,5 @@
-//! The near half of a target on another machine: an [`Endpoint`] whose lanes send operations over
-//! data connections and give back the answers.
+//! The remote target: the engine's side of a target on another host. It is an [`Endpoint`] whose lanes send
+//! operations over data connections and return the answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -30,12 +30,12 @@ use hakobu_core::lane_count::LONG_ROUND_TRIP;
 use crate::stop::Stop;
 use crate::way::WayWatch;
 
-/// So many answers may be outstanding on one lane.
+/// The maximum number of outstanding answers on one lane.
 const ANSWERS_MAX: usize = 256;
-/// Buffers kept for reuse, of each kind.
+/// The maximum number of buffers of each kind that are kept for reuse.
 const SPARE_BUFFERS_MAX: usize = 16;
 
-/// A target that another process holds, reached over data connections.
+/// A target that another process serves, reached over data connections.
 pub struct RemoteTarget {
     capabilities: Capabilities,
     arriving: Arriving,
@@ -43,7 +43,7 @@ pub struct RemoteTarget {
     compression: Compression,
 }
 
-/// Bytes that passed over the connections of a session, overhead included.
+/// The bytes transferred over the connections of a session, including overhead.
 #[derive(Debug, Default)]
 pub struct WireBytes {
     sent: AtomicU64,
@@ -51,7 +51,7 @@ pub struct WireBytes {
 }
 
 impl WireBytes {
-    /// Bytes sent and received by the connections that have ended.
+    /// Returns the bytes sent and received by the connections that have ended.
     pub fn total(&self) -> (u64, u64) {
         (self.sent.load(Relaxed), self.received.load(Relaxed))
     }
@@ -61,12 +61,12 @@ impl RemoteTarget {
     /// Takes the connections of a session, one for each lane.
     ///
     /// # Errors
-    /// `Io` when no file descriptor is left.
+    /// `Io` if no file descriptor is left.
     pub fn new(capabilities: Capabilities, connections: Vec<Connection>) -> Result<Self> {
         Ok(Self::with(capabilities, Arriving::all(connections, Stop::default())?))
     }
 
-    /// Takes connections, of which the first is there.
+    /// Takes connections of which at least the first is there.
     pub(crate) fn with(mut capabilities: Capabilities, arriving: Arriving) -> Self {
         capabilities.remote = true;
         capabilities.clones = false;
@@ -77,18 +77,18 @@ impl RemoteTarget {
         Self { capabilities, arriving, wire: Arc::default(), compression: Compression::None }
     }
 
-    /// The same target; what travels to it is compressed as this says.
+    /// Sets the compression of content that is sent to the target.
     #[must_use]
     pub fn compressing(self, compression: Compression) -> Self {
         Self { compression, ..self }
     }
 
-    /// Ends all connections at once, from whichever thread: blocked lanes fail.
+    /// Ends all connections immediately, from any thread. Blocked lanes fail.
     pub fn interrupt(&self) {
         self.arriving.pool.interrupt();
     }
 
-    /// The bytes that passed.
+    /// Returns the counters of transferred bytes.
     pub fn wire(&self) -> Arc<WireBytes> {
         self.wire.clone()
     }
@@ -125,11 +125,11 @@ impl TargetEndpoint for RemoteTarget {
     }
 }
 
-/// One data connection at work.
+/// A lane over one data connection.
 struct RemoteLane {
     connection: Connection,
     wire: Arc<WireBytes>,
-    /// Answers that are due, by request; listings are put together as they arrive.
+    /// Outstanding answers by request. Listings are assembled as they arrive.
     due: HashMap<u32, Due>,
     done: VecDeque<Completion<TargetOutcome>>,
     meta: Vec<u8>,
@@ -138,12 +138,12 @@ struct RemoteLane {
     packs: Vec<Vec<u8>>,
     failed: Option<Error>,
     failure_told: bool,
-    /// What the far side said of its time, and how often it may say so yet.
+    /// The times that the target server reported last. `times_left`: the number of reports that it may still send.
     far: FarTime,
     times_left: u64,
-    /// What the kernel says of the connection.
+    /// The kernel's counters of the connection.
     way: WayWatch,
-    /// Compresses content, unless nothing ever is.
+    /// Compresses content; `None` if none is ever compressed.
     packer: Option<Packer>,
 }
 
@@ -177,7 +177,7 @@ impl RemoteLane {
     }
 
     fn send(&mut self, ticket: Ticket, operation: TargetOp) -> Result<()> {
-        // Tickets count up, and far fewer than 2^32 are ever outstanding.
+        // The low 32 bits are unique: tickets count up, and far fewer than 2^32 are ever outstanding.
         let request = ticket as u32;
         match operation {
             TargetOp::Inspect { path, detail } => {
@@ -192,7 +192,7 @@ impl RemoteLane {
                     &data::List { budget, detail },
                     &data::Directories(directories),
                 )?;
-                // The far side lists while this one goes on scanning.
+                // The target lists while the engine continues to scan.
                 self.connection.flush().map_err(lost)
             }
             TargetOp::Portion { .. } => {
@@ -307,7 +307,7 @@ impl RemoteLane {
         self.due.insert(ticket as u32, Due { ticket, listings });
     }
 
-    /// Sends a message without payload; it may wait to travel with others.
+    /// Sends a message without payload. It may be buffered to be sent together with others.
     fn message<T: Serialize>(&mut self, kind: u8, request: u32, message: &T) -> Result<()> {
         self.meta.clear();
         data::encode(message, &mut self.meta)?;
@@ -331,7 +331,7 @@ impl RemoteLane {
         sent
     }
 
-    /// Sends content, compressed if that pays. Its meta has been encoded.
+    /// Sends content, compressed if that pays. Its `meta` has been encoded before.
     fn content(&mut self, kind: u8, flags: u8, request: u32, content: &[u8], check: Check) -> Result<()> {
         let is_sealed = self.connection.is_sealed();
         let digest = check.value.filter(|_| is_sealed);
@@ -351,12 +351,12 @@ impl RemoteLane {
         self.think()
     }
 
-    /// Lets the level of compression be chosen anew, now and then.
+    /// Lets the packer choose a new compression level at intervals.
     fn think(&mut self) -> Result<()> {
         if !self.packer.as_ref().is_some_and(Packer::is_due) {
             return Ok(());
         }
-        // The far side's times are among its answers.
+        // The reported times are among the answers.
         while self.take_answer(ConnectionWait::Now)? {}
         if let Some(packer) = &mut self.packer {
             packer.think(self.connection.output_waited(), self.far);
@@ -364,7 +364,7 @@ impl RemoteLane {
         Ok(())
     }
 
-    /// Takes one answer from the connection. Whether there was one.
+    /// Receives one answer. Returns false if there is none.
     fn take_answer(&mut self, wait: ConnectionWait) -> Result<bool> {
         let Some(frame) = self.connection.receive(wait).map_err(lost)? else { return Ok(false) };
         if frame.kind == kind::TIMES {
@@ -381,7 +381,8 @@ impl RemoteLane {
         Ok(true)
     }
 
-    /// What the far side did with its time. It says so at most once for each operation, or a lane could be kept busy with it.
+    /// Records the reported times. Only one report per operation is allowed, or a peer could keep a lane busy with
+    /// them.
     fn take_times(&mut self, frame: &crate::connection::Incoming) -> Result<()> {
         let left = self.times_left.checked_sub(1).filter(|_| frame.payload_bytes == 0);
         self.times_left =
@@ -390,7 +391,7 @@ impl RemoteLane {
         Ok(())
     }
 
-    /// The result that an answer carries, unless more of it is to come.
+    /// Returns the result that an answer carries, or `None` if more of it follows.
     fn understand(&mut self, frame: &crate::connection::Incoming) -> Result<Option<Result<TargetOutcome>>> {
         let Some(due) = self.due.get_mut(&frame.request) else {
             return Err(Error::new(
@@ -407,7 +408,7 @@ impl RemoteLane {
             (kind::LISTED, Some(mut listings)) => {
                 listings.frame(&self.payload)?;
                 if frame.flags & data::FLAG_MORE != 0 {
-                    // Every frame has to bring the answer nearer to its limits.
+                    // Every frame has to bring the answer closer to its limits.
                     if self.payload.is_empty() {
                         return Err(Error::new(ErrorKind::Protocol, "reading an answer", "an empty part"));
                     }
@@ -452,7 +453,8 @@ impl RemoteLane {
         Ok(Some(Ok(outcome)))
     }
 
-    /// The connection is of no use any more; whatever the reason, a new one may be.
+    /// Gives up the connection. Whatever the reason, a new connection may work, so the error becomes `ConnectionLost`
+    /// unless it is fatal.
     fn fail(&mut self, mut error: Error) {
         if !error.is_fatal() {
             error.kind = ErrorKind::ConnectionLost;
@@ -462,7 +464,7 @@ impl RemoteLane {
         }
     }
 
-    /// The connection's failure, once: whoever waits for anything else waits in vain.
+    /// Returns the connection's failure once. Any other answer would be waited for in vain.
     fn failure(&mut self) -> Option<Completion<TargetOutcome>> {
         let error = self.failed.clone().filter(|_| !self.failure_told)?;
         self.failure_told = true;
@@ -531,7 +533,7 @@ impl TargetLane for RemoteLane {
     }
 
     fn beyond(&mut self) -> Beyond {
-        // An ssh process has the connection, where it is none of ours.
+        // A connection through ssh belongs to an ssh process and has no TCP counters here.
         let way = tcp_info(&self.connection).map_or_else(|_| WayTime::default(), |info| self.way.take(&info));
         let compressed = self.packer.as_ref().map_or_else(Compressed::default, Packer::compressed);
         Beyond { far: self.far, way, compressed }
@@ -541,7 +543,7 @@ impl TargetLane for RemoteLane {
 impl Drop for RemoteLane {
     fn drop(&mut self) {
         if self.failed.is_none() {
-            // The peer learns in any case, at the latest from the end of the stream.
+            // The peer notices in any case, at the latest by the end of the stream.
             let _ = self.connection.close_at_once();
         }
         self.wire.sent.fetch_add(self.connection.wire_sent_bytes(), Relaxed);
@@ -549,7 +551,7 @@ impl Drop for RemoteLane {
     }
 }
 
-/// Returns the values in a signature: of pieces, or of the blocks of one.
+/// Returns the values in a signature: of pieces, or of the blocks of one piece.
 fn values<const LENGTH: usize>(payload: &[u8]) -> Result<Vec<[u8; LENGTH]>> {
     let (values, rest) = payload.as_chunks::<LENGTH>();
     if !rest.is_empty() || values.len() as u64 > BLOCKS_PER_PIECE {

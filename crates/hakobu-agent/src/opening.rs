@@ -1,4 +1,4 @@
-//! From the locations of a request to hosts: this machine, an agent, or what a host offers without one.
+//! Opens the hosts of a request's locations: this one, one with an agent, or one that is used without an agent.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,24 +22,24 @@ use crate::stop::Stop;
 use crate::store::StoreHost;
 use crate::stream::Streams;
 
-/// The hosts of a copy. One where both ends are on one machine.
+/// The hosts of a copy. There is no `target` if both ends are on one host.
 pub(crate) struct Hosts {
     pub source: Box<dyn Host>,
     pub target: Option<Box<dyn Host>>,
 }
 
 impl Hosts {
-    /// The target's.
+    /// Returns the target's host.
     pub fn target(&self) -> &dyn Host {
         self.target.as_ref().map_or(&*self.source, |target| &**target)
     }
 
-    /// Whether our own code runs on all of them.
+    /// Returns true if hakobu's own code runs on all of them.
     pub fn have_agents(&self) -> bool {
         self.source.has_agent() && self.target().has_agent()
     }
 
-    /// The way that content takes where this machine opens both ends.
+    /// Returns the route of content if this host opens both ends.
     pub fn route(&self) -> Route {
         match self.source.route() {
             Route::Local => self.target().route(),
@@ -55,7 +55,7 @@ pub(crate) struct Opener<'a> {
     pub observer: &'a dyn Observer,
     pub cancel: &'a Arc<AtomicBool>,
     pub limits: &'a Arc<LiveLimits>,
-    /// How long a login may take, if it is not the first.
+    /// The maximum time of a login, unless it is the first.
     pub login_limit: Option<Duration>,
 }
 
@@ -63,7 +63,7 @@ impl Opener<'_> {
     /// Opens both hosts.
     ///
     /// # Errors
-    /// `Usage` for what does not go together; what went wrong at a login.
+    /// `Usage` for options that do not go together, and failures of a login.
     pub fn open(&mut self) -> Result<Hosts> {
         let (source, target) = host_names(self.request)?;
         if source == target {
@@ -75,7 +75,7 @@ impl Opener<'_> {
         }
         let mut source_host = self.host(source)?;
         let mut target_host = self.host(target)?;
-        // The engine is where the source is read, or here: an agent cannot work with a host that has none.
+        // The engine runs where the source is read, or here. An agent cannot work with a host that has none.
         if let Some(host) = source.ssh().filter(|_| source_host.has_agent() && !target_host.has_agent()) {
             source_host = self.without_agent(host, Some(format!("{} has none", target_host.name())))?;
         }
@@ -96,12 +96,12 @@ impl Opener<'_> {
         Stop::with_flag(self.cancel.clone())
     }
 
-    /// This machine.
+    /// Returns this host.
     fn here(&self, side: Side) -> Box<dyn Host> {
         Box::new(side.with_streams(Streams::of(self.request)).with_limits(self.limits.clone()))
     }
 
-    /// A host with the best that is possible there.
+    /// Opens a host with the best method that works there.
     fn host(&mut self, name: HostName<'_>) -> Result<Box<dyn Host>> {
         let host = match name {
             HostName::Here => return Ok(self.here(Side::with_identity(self.stop())?)),
@@ -115,14 +115,14 @@ impl Opener<'_> {
         let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
         match login::start(&login, self.prompts, self.observer) {
             Ok(far) => Ok(Box::new(far)),
-            // Whoever asks for an agent, or for what only one can do, is told why there is none.
+            // A user who asks for an agent, or for something that only an agent can do, is told why there is none.
             Err(error)
                 if error.kind == ErrorKind::NotFound
                     && request.transport == Transport::Auto
                     && login.agent.is_none()
                     && !login.sudo =>
             {
-                // An ssh that is started by a program of the user's ends with that one's code, whatever ended it.
+                // If a user's program starts ssh, its exit code does not show that a stop ended ssh.
                 if self.cancel.load(Relaxed) {
                     return Err(Error::new(ErrorKind::Cancelled, "logging in", "stopped as asked"));
                 }
@@ -137,7 +137,7 @@ impl Opener<'_> {
         }
     }
 
-    /// What a host offers where none of our code runs: its SFTP server. `why`: what kept an agent from being used.
+    /// Opens a host without an agent, through its SFTP server. `why`: the reason why no agent is used.
     fn without_agent(&self, host: &SshHost, why: Option<String>) -> Result<Box<dyn Host>> {
         if self.request.sudo {
             let words = "--sudo: an sftp server runs as the account that logs in";
@@ -149,19 +149,19 @@ impl Opener<'_> {
     }
 }
 
-/// Whether a location is one of a host where nothing of ours is to run.
+/// Returns true if a location is on a host where no agent must run.
 pub(crate) fn is_without_agent(location: &Location) -> bool {
     location.wants_sftp()
 }
 
-/// Whether a location on this host was typed as `sftp://`.
+/// Returns true if a location on this host was typed as `sftp://`.
 fn asks_for_sftp(request: &CopyRequest, host: &SshHost) -> bool {
     let pairs = request.pairs.iter().flat_map(|(source, target)| [source, target]);
     let all = request.sources.iter().chain([&request.target]).chain(pairs);
     all.into_iter().any(|location| location.wants_sftp() && location.ssh_host() == Some(host))
 }
 
-/// Where a location is.
+/// The host of a location.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HostName<'a> {
     Here,
@@ -186,7 +186,7 @@ impl<'a> HostName<'a> {
     }
 }
 
-/// The hosts of the sources and of the targets.
+/// Returns the host of the sources and that of the targets.
 fn host_names(request: &CopyRequest) -> Result<(HostName<'_>, HostName<'_>)> {
     let hosts = match request.pairs.is_empty() {
         true => (one_host(request.sources.iter(), "sources")?, HostName::of(&request.target)),
@@ -209,7 +209,7 @@ fn host_names(request: &CopyRequest) -> Result<(HostName<'_>, HostName<'_>)> {
     Ok(hosts)
 }
 
-/// The one host that all of them are on.
+/// Returns the one host that all locations are on, or an error.
 fn one_host<'a>(locations: impl Iterator<Item = &'a Location>, what: &str) -> Result<HostName<'a>> {
     let mut hosts = locations.map(HostName::of);
     let first = hosts.next().unwrap_or(HostName::Here);

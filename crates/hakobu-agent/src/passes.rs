@@ -1,5 +1,5 @@
-//! Passes over a source that is in use: each brings over what changed since the one before, until
-//! the last one, for which the source is held still, is short enough.
+//! Makes several passes over a source in use. Each copies what has changed since the one before, until the last one,
+//! for which the source is held still, is short enough.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -15,25 +15,24 @@ use hakobu_core::outcome::{Pass, Surroundings, Transfer};
 use hakobu_core::request::{CopyRequest, Passes};
 use crate::transfer::run_once;
 
-/// The most passes of one run: whoever needs more has a source that changes faster than it can be
-/// read.
+/// The maximum number of passes of one run. A source that needs more changes faster than it can be read.
 pub const PASSES_MAX: u32 = 100;
-/// So many passes may be no shorter than the one before until it is given up.
+/// The number of passes no shorter than the one before after which the run is given up.
 const NO_GAIN_MAX: u32 = 3;
 
-/// Whether this process has a source held still, or is about to.
+/// True if this process holds a source still, or is about to.
 static HOLDS_STILL: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process has a source held still, or is about to: it would stay so if the process ended now.
+/// Returns true if this process holds a source still, or is about to. If it ended now, the source would stay frozen.
 pub fn holds_still() -> bool {
     HOLDS_STILL.load(SeqCst)
 }
 
-/// Runs passes. The result is that of the last one that was run.
+/// Runs the passes. Returns the result of the last one that was run.
 pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundings<'_>) -> Transfer {
     let mut carryover = Carryover::for_more();
     if request.dry_run {
-        // Nothing is held still for a plan.
+        // A dry run does not hold the source still.
         return run_once(request, surroundings, &mut carryover);
     }
     let mut done: Vec<Pass> = Vec::new();
@@ -65,7 +64,7 @@ pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundin
     }
 }
 
-/// Whether the next pass is the last.
+/// Returns true if the next pass is the last. Fails if `until_under` cannot be met.
 fn is_last(passes: &Passes, done: &[Pass]) -> Result<bool> {
     let next = done.len() as u32 + 1;
     if passes.count.is_some_and(|count| next >= count) {
@@ -90,8 +89,8 @@ fn is_last(passes: &Passes, done: &[Pass]) -> Result<bool> {
     Err(Error::new(ErrorKind::Refused, "making passes", words))
 }
 
-/// How long the next pass will take. Reading both sides takes what it took; the first pass, which
-/// may have written everything, says how fast that is.
+/// Estimates the duration of the next pass. Reading both sides takes as long as in the last pass. The first pass,
+/// which may have written everything, shows the rate of writing.
 fn expected(done: &[Pass]) -> Duration {
     let Some(last) = done.last() else { return Duration::MAX };
     let mut seconds = last.seconds;
@@ -99,7 +98,7 @@ fn expected(done: &[Pass]) -> Duration {
         && before.written_bytes > last.written_bytes
         && first.written_bytes > 0
     {
-        // As much less will change in a shorter pass as did in this one.
+        // In a shorter pass proportionally less will change.
         let share = last.seconds / before.seconds.max(0.001);
         let saved = last.written_bytes as f64 * (1.0 - share).clamp(0.0, 1.0);
         seconds -= saved / first.written_bytes as f64 * first.seconds;
@@ -118,7 +117,7 @@ fn one(
     (transfer, Pass { seconds: began.elapsed().as_secs_f64(), written_bytes })
 }
 
-/// The last pass, with the source held still.
+/// Makes the last pass, with the source held still.
 fn last(
     request: &CopyRequest,
     passes: &Passes,
@@ -126,7 +125,7 @@ fn last(
     (done, mut carryover): (Vec<Pass>, Carryover),
 ) -> Transfer {
     if done.is_empty() && passes.before_last.is_some() {
-        // Nothing is stopped for a run that is refused.
+        // Nothing is stopped for a run that would be refused.
         carryover.only_agrees = true;
         let mut agreed = run_once(request, surroundings, &mut carryover);
         carryover.only_agrees = false;
@@ -149,7 +148,7 @@ fn last_held(
 ) -> Transfer {
     carryover.is_last = true;
     let mut transfer = match shell(passes.before_last.as_deref(), "--before-last-pass") {
-        // Whoever stopped it meanwhile wants no pass any more, but nothing is left held either.
+        // A user who has stopped the run wants no further pass, but the source must not stay frozen either.
         Ok(()) if surroundings.cancel.load(Relaxed) => failed(stopped()),
         Ok(()) => {
             carryover.is_still = passes.before_last.is_some();
@@ -170,7 +169,7 @@ fn last_held(
         let error = error
             .hint("the last pass was made before that, but the source may still be held: let it go by hand");
         match &transfer.summary.fatal {
-            // Two things went wrong, and one does not hide the other.
+            // Two errors occurred, and neither may hide the other.
             Some(_) => surroundings.observer.event(Event::Notice { words: error.to_string() }),
             None => transfer.summary.fatal = Some(error),
         }
@@ -182,7 +181,8 @@ fn stopped() -> Error {
     Error::new(ErrorKind::Cancelled, "making passes", "stopped before the last one")
 }
 
-/// Whoever stops it while a pass ends by itself must not be told that all is done, as the last one was not made.
+/// Marks a run as stopped. A user who stops it while a pass ends by itself must not be told that everything is done,
+/// because the last pass was not made.
 fn stop_if_asked(transfer: &mut Transfer, surroundings: &Surroundings<'_>) {
     if surroundings.cancel.load(Relaxed) && transfer.summary.fatal.is_none() {
         transfer.summary.fatal = Some(stopped());
@@ -195,16 +195,16 @@ fn failed(error: Error) -> Transfer {
     transfer
 }
 
-/// Whether a command that failed has done its work.
+/// The effect of a command that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
-    /// It says that it has not.
+    /// The command reports that it did not do its work.
     Not,
-    /// It was killed, and may have: what it holds still has to be let go.
+    /// The command was killed and may have done its work, so the source has to be released.
     Maybe,
 }
 
-/// Runs a command in a group of its own: what the terminal's Ctrl-C sends would end it half way.
+/// Runs a command in a process group of its own, because Ctrl-C in the terminal would otherwise end it half way.
 fn shell(command: Option<&str>, option: &'static str) -> std::result::Result<(), (Error, Done)> {
     let Some(command) = command else { return Ok(()) };
     let failed = |words: String| Error::new(ErrorKind::Io, "running the command of", words).at(option);
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn less_time_to_change_means_less_to_bring_over() {
         assert_eq!(expected(&[pass(100.0, 1000)]).as_secs(), 100);
-        // In 30 s instead of 100 some 60 bytes will change, not 200: 14 s less at 10 bytes a second.
+        // In 30 s instead of 100 s some 60 bytes will change, not 200: 14 s less at 10 bytes per second.
         let next = expected(&[pass(100.0, 1000), pass(30.0, 200)]).as_secs_f64();
         assert!((15.0..17.0).contains(&next), "{next}");
     }

@@ -1,5 +1,5 @@
-//! Where something went wrong, in full: with its host, and with the root that the target's own
-//! paths are below. Whoever works there knows neither; the controller knows both.
+//! Completes the paths in errors with the host and the root of the target. The process that reports an error knows
+//! neither; the controller knows both.
 
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Event, Failure, Observer};
@@ -7,9 +7,9 @@ use hakobu_core::event::{Event, Failure, Observer};
 use crate::host::Host;
 use crate::stream;
 
-/// Passes events on, and names places at the target in full.
+/// Passes events on, with full paths at the target.
 pub(crate) struct AtTarget<'a> {
-    /// Who hears of the events.
+    /// Receives the events.
     pub observer: &'a dyn Observer,
     /// The target's root, with its host.
     pub root: Vec<u8>,
@@ -28,27 +28,27 @@ impl Observer for AtTarget<'_> {
     }
 }
 
-/// Names the place of a failure at the target in full; `root` is the target's root with its host.
+/// Completes the path of a failure at the target. `root`: the target's root with its host.
 pub(crate) fn name_failure(failure: &mut Failure, root: &[u8]) {
     if !failure.error.at.is_empty() {
         failure.error.at = below(root, &failure.error.at);
     }
 }
 
-/// Names the place of an error that ended a run. An absolute path is one of `engine`'s machine.
+/// Completes the path of an error that ended a run. An absolute path is one on `engine`'s host.
 pub(crate) fn name_fatal(error: &mut Error, engine: &dyn Host, root: &[u8]) {
     use ErrorKind::{NoInodes, NoSpace, PermissionDenied, ReadOnly};
     if error.at.starts_with(b"/") {
         error.at = engine.name_of(&error.at);
     } else if !error.at.is_empty()
-        // These come of writing, and only the target is written to.
+        // These errors occur in writing, and only the target is written to.
         && matches!(error.kind, NoInodes | NoSpace | PermissionDenied | ReadOnly)
     {
         error.at = below(root, &error.at);
     }
 }
 
-/// An error of `host`, with its host before the path if it is the one that was asked about.
+/// Adds the host to the path of an error of `host`, if it is the path `asked` for or below it.
 pub(crate) fn on(host: &dyn Host, asked: &[u8], mut error: Error) -> Error {
     let below = asked.starts_with(b"/") && error.at.starts_with(asked);
     if error.at == asked || below {

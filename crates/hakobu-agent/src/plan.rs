@@ -1,5 +1,4 @@
-//! From what was asked to what is done: looks at sources and targets where they are, decides where
-//! things land, and makes the grant.
+//! Makes the plan of a request: examines locations on their hosts, decides where entries land, and makes the grant.
 
 use std::collections::{BTreeMap, HashSet};
 use std::slice;
@@ -30,46 +29,46 @@ use hakobu_core::request::{CopyRequest, Lanes, Verify};
 use hakobu_core::prompts::{Nobody, Prompts};
 use crate::stream::{self, Streams};
 
-/// With so much to bring over, a run on a long way lasts longer than a login takes: that is some 18 round trips, and one
-/// connection has at most some 4 MiB under way in each.
+/// The number of bytes from which a run on a long network path lasts longer than a login: a login takes some 18 round
+/// trips, and one connection has at most some 4 MiB in flight in each.
 const LONG_RUN_BYTES: u64 = 128 << 20;
-/// Fewer lanes than these are there without a further login.
+/// The number of lanes for which further logins are started early. Fewer lanes need no further login.
 const LANES_FORESEEN: u16 = 4;
 
-/// What is to be done, and with whose leave.
+/// The plan of an attempt: what is to be done, and with which rights.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The sources with their host.
     pub sources: Vec<Vec<u8>>,
-    /// The target with its host; the first of several.
+    /// The target with its host; the first one of several.
     pub target: Vec<u8>,
-    /// The place where a single source lands, or the directory in which several do, with the host.
+    /// The path where a single source lands, or the directory where several do, with the host.
     pub landed: Vec<u8>,
-    /// Each source and target, where several were given in pairs.
+    /// Each source with its target, if they were given in pairs.
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The same for the same sources, targets and far user.
+    /// The identity of the job, which is the same for the same sources, targets and remote user.
     pub identity: [u8; 16],
-    /// The directories that the sources are named from.
+    /// The root directories of the sources.
     pub roots: Vec<PathBytes>,
-    /// The directory that the items' targets are below.
+    /// The directory that the targets of the items are below.
     pub root: Vec<u8>,
-    /// What to copy.
+    /// The items to copy.
     pub items: Vec<Item>,
-    /// A directory to make first.
+    /// A directory to create first.
     pub make_directory: Option<EntryPath>,
-    /// What the target allows.
+    /// The rights at the target.
     pub grant: Grant,
-    /// The directories of the target by which the source's side may meet it.
+    /// The directories by which the source's side may come upon the target.
     pub target_directories: Vec<Inode>,
     /// The places where the sources land.
     places: Vec<Ancestry>,
-    /// Whether a block device is read or written.
+    /// True if a block device is read or written.
     pub has_disks: bool,
-    /// Which disks the sources are, and which the first target is.
+    /// The disk of each source that is one, and that of the first target.
     pub disks: (Vec<Option<ReportDisk>>, Option<ReportDisk>),
-    /// Whether an end is on a file system that is mounted over a network.
+    /// True if an end is on a network file system.
     pub over_network: bool,
-    /// What was written to the disks among the sources since they are there, as their systems count it.
+    /// The number of sectors written to the disks among the sources since those appeared, as their hosts count it.
     pub written_sectors: u64,
 }
 
@@ -82,16 +81,15 @@ pub(crate) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Looks, decides and asks.
+    /// Examines the locations, decides, and asks the user.
     ///
     /// # Errors
-    /// What was found where something is looked for; `Refused` for what would destroy; `Usage` for
-    /// what does not go together.
+    /// Errors in examining locations; `Refused` if data would be destroyed; `Usage` for options that do not go
+    /// together.
     pub fn plan(&mut self, hosts: &mut Hosts) -> Result<Plan> {
         let Hosts { source, target } = hosts;
         let (source, target) = (&mut **source, target.as_deref_mut());
-        // In a push and on one machine the engine's side is the user's own; elsewhere it is a
-        // stranger.
+        // In a push and on one host the engine's side belongs to the user. Otherwise it is not trusted.
         let trusted = target.is_none() || source.is_here();
         if self.request.pairs.is_empty() {
             let looks = look_at_sources(source, &self.request.sources, self.request.mode)?;
@@ -123,7 +121,7 @@ impl Planner<'_> {
                 return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(from.as_typed()));
             }
             let part = match self.one(&request, host, slice::from_ref(look), &mut others, trusted) {
-                // Whoever has to name many disks wants to hear of all at once.
+                // A user who has to name many disks wants to see all refusals at once.
                 Err(error) if error.kind == ErrorKind::Refused && !self.agreed.is_declined() => {
                     refused.push(error);
                     others.asks_no_more = true;
@@ -160,10 +158,10 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    /// Where data will go through ssh, and much of it, logins can begin while the rest is found out.
+    /// Lets logins begin early if much data will go through ssh.
     fn foresee(&self, looks: &[SourceLook], parties: [Option<&dyn Host>; 2]) {
         let request = self.request;
-        // A tree's content is not known yet.
+        // The amount of content in a tree is not known yet.
         let files = looks.iter().filter(|look| matches!(look.kind, Kind::File | Kind::BlockDevice));
         let bytes = files.fold(0_u64, |sum, look| sum.saturating_add(look.size_bytes));
         let apart = parties.iter().all(Option::is_some);
@@ -177,7 +175,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The plan for one target.
+    /// Makes the plan for one target.
     fn one(
         &mut self,
         request: &CopyRequest,
@@ -201,7 +199,7 @@ impl Planner<'_> {
         let prompts = if others.asks_no_more { &mut Nobody } else { &mut *self.prompts };
         let disk = devices::check(request, looks, agreed, prompts, self.observer)?;
         let (root, places) = root_and_places(&landing, &target)?;
-        // Nothing is written where only digests are taken.
+        // Nothing is written if only digests are computed.
         let apart = match request.mode.is_digest() {
             true => Apart::default(),
             false => refuse_nesting(request, host, sources, (&root, &places))?,
@@ -258,7 +256,7 @@ impl Planner<'_> {
     }
 }
 
-/// One error for what was refused of several pairs.
+/// Combines the refusals of several pairs into one error.
 fn together(mut refused: Vec<Error>, count: usize) -> Option<Error> {
     if refused.len() < 2 {
         return refused.pop();
@@ -269,7 +267,7 @@ fn together(mut refused: Vec<Error>, count: usize) -> Option<Error> {
 }
 
 impl Plan {
-    /// The file systems of the source's directories, where these are on the target's machine.
+    /// Returns the file systems of the source's directories, if these are on the target's host.
     pub fn source_file_systems(&self) -> Vec<u64> {
         let mut systems: Vec<_> =
             self.grant.source_directories.iter().map(|directory| directory.file_system).collect();
@@ -278,7 +276,7 @@ impl Plan {
         systems
     }
 
-    /// The same with everything named from the file system's root.
+    /// Returns the plan with all targets named from the root of the file system.
     fn named_from_the_top(mut self) -> Result<Self> {
         let root = EntryPath::new(self.root.strip_prefix(b"/").unwrap_or(&self.root).to_vec())?;
         let below = |path: &EntryPath| match path.is_root() {
@@ -317,8 +315,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Puts in what is known in the end. `names` are the sources for people and, where they are
-    /// disks, what tells them from others.
+    /// Completes the plan with what is known at the end. `names`: the name of each source for messages, and what
+    /// identifies it in the job.
     fn finish(&mut self, request: &CopyRequest, names: Vec<(Vec<u8>, Vec<u8>)>) {
         let mut hasher = blake3::Hasher::new_derive_key("hakobu job identity 1");
         let mut take = |text: &[u8]| {
@@ -327,7 +325,7 @@ impl Plan {
         };
         names.iter().for_each(|(_, identity)| take(identity));
         if Streams::of(request) != Streams::default() {
-            // Any number of processes may read the same source, and each has its own streams.
+            // Any number of processes may read the same source, each with streams of its own.
             take(&std::process::id().to_le_bytes());
         }
         if request.pairs.is_empty() {
@@ -342,15 +340,15 @@ impl Plan {
         hasher.update(user.as_bytes());
         self.identity.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         self.sources = names.into_iter().map(|(name, _)| name).collect();
-        // For people it is where things land.
+        // For messages, the target is the path where entries land.
         if let Some((_, landed)) = self.pairs.first() {
             self.target.clone_from(landed);
         }
     }
 }
 
-/// The names of sources, and what stands for them in the job's identity: a disk may have another
-/// path after the next start of its machine.
+/// Returns the name of each source for messages, and what identifies it in the job. For a disk that is its ID,
+/// because its path may change when its host is restarted.
 fn names(host: &dyn Host, looks: &[SourceLook]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let name = |look: &SourceLook| {
         let name = host.name_of(&look.resolved);
@@ -364,10 +362,10 @@ fn written_sectors(looks: &[SourceLook]) -> u64 {
     looks.iter().filter_map(|look| look.written_sectors).fold(0, u64::saturating_add)
 }
 
-/// What has been written to the disks among the sources by now, see [`Plan::written_sectors`].
+/// Returns the number of sectors written so far to the disks among the sources, see [`Plan::written_sectors`].
 ///
 /// # Errors
-/// When one of them cannot be looked at any more.
+/// If one of them can no longer be examined.
 pub(crate) fn written_by_now(request: &CopyRequest, source: &mut dyn Host) -> Result<u64> {
     let of_pairs = request.pairs.iter().map(|pair| pair.0.clone());
     let sources: Vec<_> = request.sources.iter().cloned().chain(of_pairs).collect();
@@ -429,8 +427,8 @@ fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -
     land(&found, &request.target, target.found)
 }
 
-/// The directories by which each end may meet the other while it looks through its tree. None where they are on different
-/// machines.
+/// The directories by which each end may come upon the other while it scans its tree. Empty if the ends are on
+/// different hosts.
 #[derive(Debug, Default)]
 struct Apart {
     source_directories: Vec<Inode>,
@@ -450,11 +448,11 @@ fn refuse_nesting(
         return Err(Error::new(ErrorKind::Protocol, "looking at the target", "an answer is missing"));
     }
     let ends = || sources.iter().zip(&request.sources);
-    // Its own place is what people look at first.
+    // Each source is first compared with its own place, because that is the error that users expect.
     for ((source, typed), place) in ends().zip(&there) {
         relation(&source.ancestry, source.kind == Kind::Directory, place).check(typed, &request.target)?;
     }
-    // There may be many files, each with a place of its own.
+    // There may be many files, each with its own place, so their identities are looked up in a set.
     let taken: HashSet<_> =
         there.iter().filter(|place| place.exists).filter_map(|place| place.upwards.first()).collect();
     let mut apart = Apart::default();
@@ -476,8 +474,8 @@ fn refuse_nesting(
     Ok(apart)
 }
 
-/// Refuses trees in which a mount leads to the other end. Where rules may leave that out, the run sees to it when it gets
-/// there.
+/// Refuses trees in which a mount leads to the other end. If there are filter rules, which may exclude the mount, the
+/// run checks this when it gets there.
 fn refuse_mounts(
     request: &CopyRequest,
     (source, typed): (&Ancestry, &Location),
@@ -511,7 +509,7 @@ fn add_directories(met: impl IntoIterator<Item = (u64, u64)>, directories: &mut 
     }
 }
 
-/// What a source's content is written to.
+/// Returns the kind of draft that a source's content is written to.
 fn draft_kind(
     (mode, in_place): (Mode, bool),
     landing: &Landing,
@@ -532,7 +530,7 @@ fn draft_kind(
     }
 }
 
-/// The target's root directory, and each source's place below it.
+/// Returns the target's root directory, and the place of each source below it.
 pub(crate) fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, Vec<EntryPath>)> {
     Ok(match landing.root {
         LandingRoot::Target => (target.resolved.clone(), landing.places.clone()),
@@ -543,7 +541,7 @@ pub(crate) fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<
     })
 }
 
-/// The place where a single source lands, or the directory in which several do.
+/// Returns the path where a single source lands, or the directory where several do.
 fn landed(root: &[u8], places: &[EntryPath], landing: &Landing) -> Vec<u8> {
     let mut landed = root.to_vec();
     let place = match places {

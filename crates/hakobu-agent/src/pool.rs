@@ -1,4 +1,4 @@
-//! The data connections of a run. The first is there when it begins; others may come while it is under way.
+//! The data connections of a run. The first one exists when the run begins; others may be added later.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use hakobu_core::error::{Error, Result};
 use crate::connection::{Connection, Interrupter};
 use crate::stop::Stop;
 
-/// Connections for lanes to take.
+/// The connections that lanes can take.
 #[derive(Default)]
 pub(crate) struct Pool {
     state: Mutex<State>,
-    /// What stops them as well.
+    /// Also stops the connections.
     stop: Stop,
 }
 
@@ -22,11 +22,11 @@ pub(crate) struct Pool {
 struct State {
     waiting: VecDeque<Connection>,
     interrupters: Vec<Interrupter>,
-    /// There is work for one more.
+    /// True if there is work for one more connection.
     wanted: bool,
-    /// So many promises are open.
+    /// The number of open promises.
     promised: usize,
-    /// Nobody takes them any more.
+    /// True if no more connections are taken.
     ended: bool,
 }
 
@@ -35,12 +35,12 @@ impl Pool {
         Arc::new(Self { state: Mutex::default(), stop })
     }
 
-    /// Puts one in.
+    /// Adds a connection.
     ///
     /// # Errors
-    /// `Io` when no file descriptor is left.
+    /// `Io` if no file descriptor is left.
     pub(crate) fn add(&self, connection: Connection) -> Result<()> {
-        // Nothing of it stays anywhere once the run has ended.
+        // The lock is held until the end, so that nothing keeps the connection once the run has ended.
         let mut state = self.lock();
         if state.ended {
             return Ok(());
@@ -53,13 +53,14 @@ impl Pool {
         Ok(())
     }
 
-    /// Says that one may still come, until what this gives is dropped.
+    /// Announces that a connection may still come, until the returned value is dropped.
     pub(crate) fn promise(self: &Arc<Self>) -> Promise {
         self.lock().promised += 1;
         Promise(self.clone())
     }
 
-    /// Whether one can be taken, or is known never to come. If not, it may be `wanted`.
+    /// Returns true if a connection can be taken, or will certainly never come. Otherwise records whether it is
+    /// `wanted`.
     pub(crate) fn is_settled(&self, wanted: bool) -> bool {
         let mut state = self.lock();
         let is_settled = !state.waiting.is_empty() || state.promised == 0 || state.ended;
@@ -67,27 +68,27 @@ impl Pool {
         is_settled
     }
 
-    /// Whether one was wanted since this was asked last.
+    /// Returns true if a connection was wanted since the last call.
     pub(crate) fn was_wanted(&self) -> bool {
         std::mem::take(&mut self.lock().wanted)
     }
 
-    /// Takes the one that waits longest.
+    /// Takes the connection that has waited longest.
     pub(crate) fn take(&self) -> Option<Connection> {
         self.lock().waiting.pop_front()
     }
 
-    /// Whether those that wait are sealed rather than encrypted.
+    /// Returns true if the waiting connections are sealed rather than encrypted.
     pub(crate) fn is_sealed(&self) -> bool {
         self.lock().waiting.iter().any(Connection::is_sealed)
     }
 
-    /// Whether nobody takes any more.
+    /// Returns true if no more connections are taken.
     pub(crate) fn is_ended(&self) -> bool {
         self.lock().ended
     }
 
-    /// What has arrived over all that there were; `None` where one is not TCP.
+    /// Returns the data that arrived over all connections, and mean round-trip times; `None` if one is not TCP.
     pub(crate) fn passed(&self) -> Option<Passed> {
         let state = self.lock();
         let (mut passed, mut count) = (Passed::default(), 0);
@@ -95,7 +96,7 @@ impl Pool {
             let info = info?;
             passed.bytes = passed.bytes.saturating_add(info.acknowledged_bytes);
             passed.sent_again = passed.sent_again.saturating_add(info.retransmits.into());
-            // The kernel may know none of it.
+            // The kernel may not know a round-trip time.
             if info.rtt_us > 0 {
                 passed.round_trip += Duration::from_micros(info.rtt_us.into());
                 passed.round_trip_least += Duration::from_micros(info.min_rtt_us.into());
@@ -107,14 +108,14 @@ impl Pool {
         Some(Passed { round_trip, round_trip_least, ..passed })
     }
 
-    /// Ends those that wait, and lets no more in.
+    /// Ends the waiting connections and accepts no more.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
         state.waiting.clear();
     }
 
-    /// Ends all connections, also those that were taken: blocked lanes fail.
+    /// Ends all connections, including those that were taken. Blocked lanes fail.
     pub(crate) fn interrupt(&self) {
         self.end();
         self.lock().interrupters.iter().for_each(Interrupter::interrupt);
@@ -125,11 +126,11 @@ impl Pool {
     }
 }
 
-/// Somebody is still at making connections.
+/// A promise that somebody is still making connections.
 pub(crate) struct Promise(Arc<Pool>);
 
 impl Promise {
-    /// Where they go.
+    /// Returns the pool that the connections are added to.
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.0
     }

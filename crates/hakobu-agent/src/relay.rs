@@ -1,5 +1,5 @@
-//! The controller in the middle: joins two hosts that cannot reach each other, passing on TLS bytes
-//! that it cannot read.
+//! Relays data connections through the controller, which cannot read them, between hosts that cannot reach each
+//! other.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -16,15 +16,15 @@ use hakobu_core::lane_count;
 use crate::ssh::sessions::Sessions;
 use crate::through_ssh::{Carriers, Destination, Held};
 
-/// What is passed on at once.
+/// The maximum number of bytes passed on at once.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Connections being passed on. They end when one of their ends does.
+/// The connections that are relayed. Each ends when one of its ends does.
 pub struct Relay {
     joined: Arc<Joined>,
-    /// How many lanes there are at the most.
+    /// The maximum number of lanes.
     pub lanes: u16,
-    /// The ends that ssh reaches, by their place.
+    /// True for each end that is reached through ssh.
     pub by_ssh: [bool; 2],
     /// The ssh processes for both ends.
     pub carriers: Carriers,
@@ -39,20 +39,20 @@ struct Joined {
 
 /// One of the two ends.
 pub struct End {
-    /// Where its port may be dialled; nowhere if it shall not be.
+    /// The addresses at which its port may be dialled; empty if it must not be.
     pub addresses: Vec<String>,
     /// The port.
     pub port: u16,
-    /// How ssh gets there, if it may.
+    /// The ssh sessions and the destination, if ssh may be used.
     pub ssh: Option<(Arc<Sessions>, Destination)>,
 }
 
 impl Relay {
-    /// Reaches both ends and joins the connections, once for each lane. Returns when the first is joined; the others
-    /// follow. Of what goes through ssh there may be fewer.
+    /// Reaches both ends and joins the connections, one for each lane. Returns when the first is joined; the others
+    /// follow. Through ssh there may be fewer.
     ///
     /// # Errors
-    /// When one of the ends cannot be reached.
+    /// If one of the ends cannot be reached.
     pub fn start(ends: [End; 2], lanes: u16) -> Result<Self> {
         let (mut carriers, reached) = Carriers::first(move |held| {
             let [left, right] = ends;
@@ -69,7 +69,7 @@ impl Relay {
             carriers.after_a_while(),
             move |held| Ok((to_left.again(held)?, to_right.again(held)?)),
             move |(left, right)| {
-                // One that cannot be joined is one lane less.
+                // A connection that cannot be joined is only one lane less.
                 let _ = to_join.join(left, right);
             },
         )?;
@@ -114,7 +114,7 @@ impl Joined {
     }
 }
 
-/// How an end was reached the first time.
+/// The method by which an end was reached the first time.
 enum Reached {
     ByAddress(SocketAddr),
     BySsh(Arc<Sessions>, Destination),
@@ -157,7 +157,7 @@ fn pass(mut from: Socket, mut to: Socket) {
             Err(_) => break,
         }
     }
-    // The other end learns of a cut from a cut.
+    // The other end must see a cut as a cut, not as an orderly end.
     let _ = to.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
 }

@@ -1,62 +1,62 @@
-//! The rules by which a run is tried again: after which errors, for how long, with which pauses.
+//! Decides whether a run is retried: after which errors, for how long, and with which pauses.
 
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Step};
 
-/// The least and the most that logging in again may take.
+/// The minimum and maximum time for logging in again.
 const LOGIN_AGAIN_MIN: Duration = Duration::from_secs(15);
 const LOGIN_AGAIN_MAX: Duration = Duration::from_secs(120);
 /// The first pause. Each further one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
-/// The longest pause before a lost connection is tried again.
+/// The longest pause before a lost connection is retried.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// The longest pause where no login has worked yet: a server may lock out who fails to log in too often.
+/// The longest pause if no login has worked yet. A server may lock out clients that fail to log in too often.
 const PAUSE_AT_LOGIN_MAX: Duration = Duration::from_secs(60);
 
 /// The attempts of one run.
 #[derive(Debug)]
 pub(crate) struct Retries {
-    /// How long what is lost may stay away.
+    /// The maximum time without a connection.
     limit: Duration,
-    /// Whether an attempt that fails to log in may be followed by another: one has logged in before, or nobody waits.
+    /// True if another attempt may follow a failed login: one has logged in before, or nobody waits.
     may_fail_to_log_in: bool,
     pause: Duration,
     lost_at: Option<Instant>,
-    /// Why the connection was lost, for when nothing better is known in the end.
+    /// The reason why the connection was lost, in case nothing better is known at the end.
     lost_by: Option<Error>,
 }
 
-/// What follows an attempt that ended with an error.
+/// The consequence of an attempt that ended with an error.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing: the error is final.
+    /// No further attempt: the error is final.
     End,
-    /// Nothing: what is lost has stayed away for too long. The error says why it was lost as well.
+    /// No further attempt: the connection was lost for too long. The error includes the cause of the loss.
     GiveUp(Error),
-    /// Another attempt after this pause; the words are for the user.
+    /// Another attempt after this pause. The text is for the user.
     Again(Duration, String),
 }
 
 impl Retries {
-    /// No attempt has been made yet. `unattended`: nobody waits, so that even the first login is tried again.
+    /// Returns the state before the first attempt. `unattended`: nobody waits, so even the first login is retried.
     pub fn new(limit: Duration, unattended: bool) -> Self {
         Self { limit, may_fail_to_log_in: unattended, pause: PAUSE_MIN, lost_at: None, lost_by: None }
     }
 
-    /// Returns how long the login of the next attempt may take, unless it is the first.
+    /// Returns the maximum time for the login of the next attempt, unless it is the first.
     pub fn login_limit(&self, now: Instant) -> Option<Duration> {
         let left = |lost: Instant| self.limit.saturating_sub(now.saturating_duration_since(lost));
         self.lost_at.map(|lost| left(lost).clamp(LOGIN_AGAIN_MIN, LOGIN_AGAIN_MAX))
     }
 
-    /// Decides what follows an attempt. `has_advanced`: it has written something.
+    /// Decides what follows an attempt. `has_advanced`: the attempt has written something.
     pub fn after(&mut self, error: &Error, has_advanced: bool, now: Instant) -> Next {
         let may_fail_to_log_in = std::mem::replace(&mut self.may_fail_to_log_in, true);
         if !(error.may_retry() || may_fail_to_log_in && is_of_the_line(error)) {
             return Next::End;
         }
-        // The time counts from the moment the connection was lost, anew whenever something moved.
+        // The time counts from the loss of the connection, and starts again whenever data was written.
         let since = self.lost_at.filter(|_| !has_advanced).unwrap_or(now);
         self.lost_at = Some(since);
         if error.may_retry() {
@@ -85,8 +85,8 @@ impl Retries {
     }
 }
 
-/// Returns true if an error that usually is final may come from a line that was lost a moment ago: nobody can log in yet, or the
-/// agent of the attempt before still waits for us.
+/// Returns true if an error that is usually final may come from a recently lost connection: the host cannot be
+/// reached for a login yet, or the agent of the previous attempt still waits for its controller.
 fn is_of_the_line(error: &Error) -> bool {
     error.kind == ErrorKind::Locked || error.step == Step::Login
 }
@@ -147,7 +147,7 @@ mod tests {
                 assert!(!tried(unattended, &error(kind, "reading"), earlier), "{kind:?}");
             }
         }
-        // Who cannot log in is told at once, unless a login has worked before, or nobody is there to be told.
+        // A user who cannot log in is told at once, unless a login has worked before or nobody is there to be told.
         for of_the_line in [no_login(), error(Locked, "locking the job")] {
             assert!(!tried(false, &of_the_line, false), "{of_the_line}");
             assert!(tried(true, &of_the_line, false) && tried(false, &of_the_line, true), "{of_the_line}");
@@ -166,7 +166,7 @@ mod tests {
             now += pause;
         }
         assert_eq!(pauses, [0.5, 1.0, 2.0, 4.0, 8.0, 10.0]);
-        // Whatever moved counts as a new beginning.
+        // Written data restarts the time.
         assert_eq!(pause(&retries.after(&lost, true, now)), Some(10.0));
         assert_eq!(retries.login_limit(now), Some(Duration::from_secs(30)));
         assert_eq!(retries.login_limit(now + Duration::from_secs(29)), Some(LOGIN_AGAIN_MIN));

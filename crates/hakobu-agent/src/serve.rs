@@ -1,9 +1,8 @@
-//! The serving half: holds a target and does what the engine asks over data connections.
+//! The target server: holds a target and carries out the operations that the engine requests over data connections.
 //!
-//! Each connection has a thread with a lane of the local target. Everything that arrives is
-//! hostile until checked: the frame's limits by the connection, paths by their type, and what may
-//! be done by the grant, inside the local endpoint. A peer that breaks the protocol loses its
-//! connection; an operation that fails is answered.
+//! Each connection has a thread with a lane of the local target. All input is hostile until checked: the limits of
+//! frames by the connection, paths by their type, and permissions by the grant inside the local endpoint. A peer that
+//! violates the protocol loses its connection. An operation that fails gets an answer.
 
 use std::time::{Duration, Instant};
 
@@ -28,17 +27,17 @@ use crate::compression::{self, Unpacker};
 use crate::connection::checked::{corrupt, lost, read_checked, send_checked};
 use crate::connection::{Connection, ConnectionError, Incoming, Wait as ConnectionWait};
 
-/// How often the engine is told what a thread did with its time.
+/// The interval at which the engine gets a report of a thread's time.
 const TIMES_EVERY: Duration = Duration::from_millis(200);
-/// The same at first, for whoever has to choose how to compress.
+/// The interval at first, when the engine has to choose how to compress.
 const FIRST_TIMES_EVERY: Duration = Duration::from_millis(40);
-/// Content is written in steps of at least this, as far as the frame goes.
+/// The minimum number of bytes that are written at once, unless the frame ends before.
 const WRITE_STEP_BYTES: usize = 128 * 1024;
 
 /// Serves one connection until the peer closes it.
 ///
 /// # Errors
-/// Why the connection ended otherwise. The target is as it was, but for what had been finished.
+/// The reason why the connection ended otherwise. The target is unchanged except for what had been finished.
 pub fn serve(connection: Connection, target: &LocalTarget) -> Result<()> {
     let mut session = Session {
         lane: target.lane(),
@@ -54,7 +53,7 @@ pub fn serve(connection: Connection, target: &LocalTarget) -> Result<()> {
             Ok(Some(frame)) => frame,
             Ok(None) => continue,
             Err(ConnectionError::Closed) => {
-                // The peer has everything it asked for; it need not hear our farewell.
+                // The peer has all its answers, so it need not receive this end of the stream.
                 let _ = session.connection.close();
                 return Ok(());
             }
@@ -65,12 +64,12 @@ pub fn serve(connection: Connection, target: &LocalTarget) -> Result<()> {
     }
 }
 
-/// What the thread of a connection does with its time.
+/// The time that the thread of a connection spends.
 struct Times {
     began: Instant,
     told: Instant,
     work: Duration,
-    /// What the thread had done before.
+    /// The thread's time before it began to serve.
     before: ThreadTime,
 }
 
@@ -80,12 +79,12 @@ impl Times {
         Self { began, told: began, work: Duration::ZERO, before: thread_time() }
     }
 
-    /// It has worked on the target since then.
+    /// Counts the time since `since` as work on the target.
     fn worked(&mut self, since: Instant) {
         self.work += since.elapsed();
     }
 
-    /// The sums so far, if they were not told a moment ago.
+    /// Returns the sums so far, unless they were reported a short time ago.
     fn news(&mut self, input: Duration) -> Option<FarTime> {
         let every = if self.began.elapsed() < compression::FIRST { FIRST_TIMES_EVERY } else { TIMES_EVERY };
         if self.told.elapsed() < every {
@@ -114,7 +113,7 @@ struct Session {
 }
 
 impl Session {
-    /// The first frame, and nothing else, is a hello.
+    /// Reads the first frame, which must be a hello.
     fn hello(&mut self) -> Result<()> {
         loop {
             let Some(frame) = self.connection.receive(ConnectionWait::Forever).map_err(lost)? else {
@@ -267,7 +266,7 @@ impl Session {
         Ok(&self.payload)
     }
 
-    /// Reads content that is no piece of a file, compressed or not, and checks it. It replaces what is in `content`.
+    /// Reads and checks content that is not a piece of a file, compressed or not. Replaces what is in `content`.
     fn read_content(&mut self, frame: &Incoming, content_max: usize, content: &mut Vec<u8>) -> Result<()> {
         if !is_compressed(frame) {
             content.clear();
@@ -295,8 +294,8 @@ impl Session {
         }
     }
 
-    /// Writes a piece as it arrives, without waiting for the whole of it, and checks it in the end:
-    /// a draft is not visible, and one that got a bad piece can no longer be finished.
+    /// Writes a piece as it arrives, without waiting for all of it, and checks it at the end. That is safe because a
+    /// draft is not visible, and one with a bad piece can no longer be finished.
     fn write(&mut self, frame: &Incoming, write: data::Write) -> Result<()> {
         let acknowledge = frame.flags & data::FLAG_ACKNOWLEDGE != 0;
         let result = match self.lane.draft_writer(write.draft) {
@@ -317,7 +316,7 @@ impl Session {
                 if let Err(error) = &written {
                     writer.draft().fail(error.clone());
                 }
-                // An earlier piece of this draft may have failed without having been answered.
+                // An earlier piece of this draft may have failed without an answer.
                 written.and_then(|()| writer.draft().check())
             }
             Err(error) => Err(error),
@@ -328,7 +327,7 @@ impl Session {
         self.answer(frame.request, result.map(|()| TargetOutcome::Done))
     }
 
-    /// As a write of some blocks of a piece. An error is remembered by the draft.
+    /// Writes some blocks of a piece. The draft records an error.
     fn patch(&mut self, frame: &Incoming) -> Result<()> {
         let data::Patch { draft, extent, changed, value } = data::decode(self.connection.meta())?;
         let extent = sound_extent(extent)?;
@@ -347,7 +346,8 @@ impl Session {
         Ok(())
     }
 
-    /// The same of what is put together. That it is not what it should be is told when the chunk is completed.
+    /// Writes a range assembled from existing and new content. A wrong result is reported when the chunk is
+    /// completed.
     fn assemble(&mut self, frame: &Incoming) -> Result<()> {
         let data::Assemble { draft, extent, copies, value } = data::decode(self.connection.meta())?;
         let extent = sound_extent(extent)?;
@@ -366,7 +366,7 @@ impl Session {
         Ok(())
     }
 
-    /// As a write whose content need not travel.
+    /// Writes zeros, which need not be transferred.
     fn zero(&mut self, frame: &Incoming) -> Result<()> {
         let decoded = data::decode::<data::Zero>(self.connection.meta());
         let decoded = decoded.and_then(|zero| match frame.payload_bytes {
@@ -417,7 +417,7 @@ impl Session {
                     send_checked(connection, kind::LISTED, flags, request, &[], payload)
                 })?;
             }
-            // Nobody can ask for one.
+            // No operation of the protocol leads to this.
             TargetOutcome::Portion(..) => {
                 let error =
                     Error::new(ErrorKind::Unsupported, "listing", "an agent lists directories as a whole");
@@ -457,7 +457,7 @@ impl Session {
             TargetOutcome::Digests(mut digests) => {
                 for digest in &mut digests {
                     if let Err(error) = digest {
-                        // The asker knows what it asked for.
+                        // The engine knows which file it asked for.
                         error.at.clear();
                         *error = data::bounded(error.clone());
                     }
@@ -470,8 +470,7 @@ impl Session {
         self.connection.flush().map_err(lost)
     }
 
-    /// The peer broke the protocol: it learns why, if it asked for an answer, and loses the
-    /// connection.
+    /// Ends the connection of a peer that violated the protocol, and tells it why if it asked for an answer.
     fn cut_off(&mut self, frame: &Incoming, error: Error) -> Result<()> {
         let may_be_silent = matches!(frame.kind, kind::WRITE | kind::ZERO | kind::PATCH | kind::ASSEMBLE);
         if !may_be_silent || frame.flags & data::FLAG_ACKNOWLEDGE != 0 {
@@ -480,7 +479,7 @@ impl Session {
         Err(error)
     }
 
-    /// Tells the engine now and then what this thread did with its time.
+    /// Reports at intervals to the engine how this thread spent its time.
     fn tell_times(&mut self) -> Result<()> {
         let Some(times) = self.times.news(self.connection.input_waited()) else { return Ok(()) };
         self.meta.clear();
@@ -497,7 +496,7 @@ impl Session {
     }
 }
 
-/// Decodes a write whose piece can be one.
+/// Decodes a write. Fails if its piece is not valid.
 fn sound_write(frame: &Incoming, meta: &[u8]) -> Result<data::Write> {
     let write: data::Write = data::decode(meta)?;
     if frame.payload_bytes == 0 || frame.payload_bytes as u64 > PIECE_BYTES {
@@ -509,7 +508,7 @@ fn sound_write(frame: &Incoming, meta: &[u8]) -> Result<data::Write> {
     Ok(write)
 }
 
-/// A range that can be one of a file's.
+/// Checks that a range can be one of a file.
 fn sound_extent(extent: Extent) -> Result<Extent> {
     let end = extent.offset.checked_add(extent.length).filter(|end| i64::try_from(*end).is_ok());
     if extent.length == 0 || end.is_none() || !extent.offset.is_multiple_of(PIECE_BYTES) {
@@ -518,8 +517,8 @@ fn sound_extent(extent: Extent) -> Result<Extent> {
     Ok(extent)
 }
 
-/// Takes a piece from the connection into the draft. The outer result is the connection's, the
-/// inner one the draft's; after a failure of the draft the rest of the piece is skipped.
+/// Receives a piece from the connection into the draft. The outer result is the connection's, the inner one the
+/// draft's. After a failure of the draft the rest of the piece is skipped.
 fn receive_piece(
     connection: &mut Connection,
     frame: &Incoming,
@@ -551,7 +550,7 @@ fn receive_piece(
     Ok(if intact { Ok(()) } else { Err(corrupt()) })
 }
 
-/// The same of a piece that was compressed, which is checked before any of it is written.
+/// Receives a compressed piece, which is checked before it is written. The results are those of [`receive_piece`].
 fn unpack_piece(
     connection: &mut Connection,
     frame: &Incoming,
@@ -578,8 +577,8 @@ fn is_compressed(frame: &Incoming) -> bool {
     frame.flags & data::FLAG_COMPRESSED != 0
 }
 
-/// Whether content that was compressed is what it was before. `digest`: what it has to be on a sealed connection, as
-/// `of` takes it.
+/// Returns true if decompressed content is intact. `digest`: that expected on a sealed connection, as `of` computes
+/// it.
 fn is_intact(
     frame: &Incoming,
     digest: Option<Digest>,
@@ -592,7 +591,7 @@ fn is_intact(
     }
 }
 
-// A frame that is longer than a pack may be is refused before anybody looks what it is.
+// A frame longer than a pack is refused before its kind is examined.
 const _: () = assert!(PACK_BYTES_MAX == PAYLOAD_LIMIT_BYTES);
 
 fn breach(what: &str) -> Error {

@@ -1,5 +1,5 @@
-//! SHA-256 of what the engine reads: a target that keeps nothing. It goes from the beginning to the
-//! end, so there is one lane, and one thread more that hashes while the lane reads on.
+//! Computes the SHA-256 of what the engine reads, with a target that stores nothing. Content is hashed from beginning
+//! to end, so there is one lane, and another thread that hashes while the lane continues to read.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,10 +16,10 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::zeros::ZEROS;
 use sha2::{Digest as _, Sha256};
 
-/// How many pieces may wait to be hashed: enough that a moment's delay of one side is none of the other.
+/// The maximum number of pieces waiting to be hashed, enough that a short delay of one side does not delay the other.
 const PIECES_WAITING: usize = 16;
 
-/// A target that hashes one file and keeps nothing of it.
+/// A target that hashes one file and stores nothing.
 #[derive(Debug)]
 pub struct Sha256Sink {
     capabilities: Capabilities,
@@ -33,7 +33,7 @@ impl Default for Sha256Sink {
 }
 
 impl Sha256Sink {
-    /// The digest, once the file is finished.
+    /// Returns the digest once the file is finished.
     pub fn digest(&self) -> Option<Digest> {
         *self.digest.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,21 +59,21 @@ impl TargetEndpoint for Sha256Sink {
     }
 }
 
-/// A part of the content, in order.
+/// A range of the content, in order.
 enum Part {
     Bytes(PieceBuffer),
-    /// So many zeros that were not read.
+    /// A number of zero bytes that were not read.
     Zeros(u64),
 }
 
-/// Hashes what comes until nothing more comes.
+/// Hashes ranges until no more come.
 fn hash(parts: &Receiver<Part>, used: &SyncSender<PieceBuffer>) -> Digest {
     let mut hasher = Sha256::new();
     for part in parts {
         match part {
             Part::Bytes(buffer) => {
                 hasher.update(buffer.filled());
-                // One that is not wanted back is freed.
+                // A buffer that is not wanted back is freed.
                 let _ = used.try_send(buffer);
             }
             Part::Zeros(mut left) => {
@@ -89,10 +89,10 @@ fn hash(parts: &Receiver<Part>, used: &SyncSender<PieceBuffer>) -> Digest {
 }
 
 struct SinkLane {
-    /// The way to the thread that hashes; none once the file is finished.
+    /// The channel to the hashing thread, and the thread; `None` once the file is finished.
     way: Option<(SyncSender<Part>, JoinHandle<Digest>)>,
     empty: Receiver<PieceBuffer>,
-    /// Where the next part begins.
+    /// The offset of the next range in bytes.
     next: u64,
     completions: VecDeque<Completion<TargetOutcome>>,
     digest: Arc<Mutex<Option<Digest>>>,
@@ -159,6 +159,6 @@ impl TargetLane for SinkLane {
         Vec::new()
     }
 
-    /// A piece of zeros that the engine keeps to itself is rare enough to be freed.
+    /// Frees the buffer. Pieces of zeros that the engine does not submit are too rare for reuse.
     fn recycle(&mut self, _buffer: PieceBuffer) {}
 }

@@ -1,5 +1,5 @@
-//! One machine's part in a transfer: looking at places, opening ports, holding a target, running
-//! the engine. The controller uses it in its own process; an agent does what its controller asks.
+//! One host's part in a transfer: examining locations, opening ports, serving a target, running the engine. The
+//! controller uses it in its own process, and an agent uses it for its controller.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -46,56 +46,56 @@ use crate::stream::{self, Streams};
 mod carried;
 mod probe;
 
-/// How long a handshake on a data connection may take.
+/// The maximum time of a handshake on a data connection.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-/// How long connections may take to end once the engine has.
+/// The time that connections may take to end after the engine has.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the answers to what is under way are waited for once the run was asked to stop.
+/// The time to wait for outstanding answers after a stop was requested.
 const LAST_ANSWERS_LIMIT: Duration = Duration::from_millis(1500);
-/// How often that is looked for.
+/// The interval at which waiting threads check for a stop and for dead connections.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// When the first further connection is made, by which time a run knows what those at the beginning carry, and how long
-/// after it each other.
+/// The time until the first further connection is made, when a run knows what the first ones carry.
+/// `DIAL_FURTHER_EVERY`: the time between further ones.
 const DIAL_FURTHER_AFTER: Duration = Duration::from_secs(2);
 const DIAL_FURTHER_EVERY: Duration = Duration::from_millis(300);
 
-/// One machine's part in a transfer.
+/// One host's part in a transfer.
 pub struct Side {
-    /// Made only where connections are: it takes some 20 ms.
+    /// Generated only if connections are needed, because that takes some 20 ms.
     identity: Option<Arc<Identity>>,
     listener: Option<Listener>,
     serving: Option<Serving>,
     arriving: Option<Arriving>,
-    /// The control connection to the machine that a run depends on.
+    /// The control connection to the host that a run depends on.
     control: Option<OwnedFd>,
     stop: Stop,
-    /// What a run is held to from when it has begun.
+    /// The limits of a run once it has begun.
     limits: Arc<LiveLimits>,
-    /// Which ends may be streams of this process.
+    /// The ends that may be streams of this process.
     streams: Streams,
-    /// The directory, to the files of which the login is held, if it is.
+    /// The directory to whose files the login is limited, if it is.
     restricted: Option<Confinement>,
 }
 
-/// A target held for an engine elsewhere.
+/// A target that is served to an engine on another host.
 struct Serving {
     session: Arc<Session>,
-    /// Takes or makes connections, and sees that they live.
+    /// Accepts or makes connections, and checks that they are alive.
     acceptor: JoinHandle<()>,
-    /// Wakes it where it waits at a port.
+    /// Wakes the acceptor if it waits at a port.
     alarm: Option<Alarm>,
 }
 
-/// What the threads of a serving side share.
+/// The state that the threads of a target server share.
 struct Session {
     target: LocalTarget,
     identity: Arc<Identity>,
     peer: Fingerprint,
     cipher: connection::Cipher,
-    /// Threads, of which some have a stranger.
+    /// The number of threads, including those whose peer is not authenticated yet.
     open: AtomicUsize,
-    /// Connections to the peer.
+    /// The number of connections to the peer.
     connected: AtomicUsize,
     strangers: Strangers,
     ended: AtomicBool,
@@ -105,7 +105,7 @@ struct Session {
 }
 
 impl Side {
-    /// A side for work on this machine alone.
+    /// Returns a side for work on this host alone.
     pub fn new(stop: Stop) -> Self {
         Self {
             identity: None,
@@ -120,10 +120,10 @@ impl Side {
         }
     }
 
-    /// A side with a throw-away certificate, for work with other machines.
+    /// Returns a side with a throw-away certificate, for work with other hosts.
     ///
     /// # Errors
-    /// When no certificate can be made.
+    /// If no certificate can be generated.
     pub fn with_identity(stop: Stop) -> Result<Self> {
         let identity = Identity::generate().map_err(lost)?;
         let mut side = Self::new(stop);
@@ -131,29 +131,29 @@ impl Side {
         Ok(side)
     }
 
-    /// Lets ends be streams of this process: never in an agent, which speaks there.
+    /// Allows ends to be streams of this process. An agent must never do so, because these are its control channel.
     #[must_use]
     pub fn with_streams(mut self, streams: Streams) -> Self {
         self.streams = streams;
         self
     }
 
-    /// Holds runs to these as well, when they are set anew.
+    /// Makes runs follow changes of these limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Arc<LiveLimits>) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Opens nothing but what is beneath a directory, and no disks; takes data connections also where its login can reach
-    /// no port.
+    /// Limits this side to files beneath a directory, without disks. It also accepts data connections from logins
+    /// that cannot reach a port.
     #[must_use]
     pub fn restricted(mut self, confinement: Confinement) -> Self {
         self.restricted = Some(confinement);
         self
     }
 
-    /// The fingerprint that the other side has to expect.
+    /// Returns the fingerprint that the other side has to expect.
     ///
     /// # Errors
     /// `Usage` on a side without a certificate.
@@ -167,17 +167,17 @@ impl Side {
         self.identity.clone().ok_or_else(missing)
     }
 
-    /// Facts about this machine.
+    /// Returns facts about this host.
     pub fn machine(&self) -> Machine {
         machine::facts()
     }
 
-    /// Opens the port for data connections; gives its number.
+    /// Opens the port for data connections. Returns its number.
     ///
     /// # Errors
-    /// When the port cannot be had.
+    /// If the port cannot be opened.
     pub fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<u16> {
-        // The port may be the one that was open before, or that connections were to come to which did not.
+        // It may be the same port as before, or one that was opened for connections that never came.
         self.stop_listening();
         self.arriving = None;
         self.end_serving();
@@ -190,16 +190,15 @@ impl Side {
         Ok(port)
     }
 
-    /// Closes the port again.
+    /// Closes the port.
     pub fn stop_listening(&mut self) {
         self.listener = None;
     }
 
-    /// Holds a target, and takes or makes the connections to it.
+    /// Serves a target, and accepts or makes the connections to it.
     ///
     /// # Errors
-    /// When the target cannot be opened, another run of the job holds it, or no connection comes
-    /// about.
+    /// If the target cannot be opened, another run of the job holds it, or no connection can be made.
     pub fn serve(&mut self, request: &ServeRequest) -> Result<Capabilities> {
         let (session, capabilities) = self.hold(request)?;
         let shared = session.clone();
@@ -220,7 +219,7 @@ impl Side {
         Ok(capabilities)
     }
 
-    /// Opens a target, for connections that are to come.
+    /// Opens a target for connections that follow.
     fn hold(&mut self, request: &ServeRequest) -> Result<(Arc<Session>, Capabilities)> {
         self.end_serving();
         let _lock = JobLock::take(&request.job)?;
@@ -242,7 +241,7 @@ impl Side {
         Ok((session, capabilities))
     }
 
-    /// Ends a session as the target's side; the engine's connections should have ended.
+    /// Ends a session of the target server. The engine's connections should have ended before.
     pub fn end_serving(&mut self) -> Served {
         let Some(Serving { session, acceptor, alarm }) = self.serving.take() else {
             return Served::default();
@@ -263,7 +262,7 @@ impl Side {
         while session.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // The threads' shares of the session may outlive this process's last instruction.
+        // The threads' references to the session may outlive this process's last instruction, so close it here.
         session.target.close();
         self.stop.forget();
         let error = session.error.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -272,12 +271,11 @@ impl Side {
         Served { error, peak_memory_bytes: machine::peak_memory_bytes(), entries_made }
     }
 
-    /// Makes the engine's connections. Of those that are dialled from elsewhere the first is waited for, the others may
+    /// Makes the engine's connections. If the other host dials, only the first one is waited for, and the others may
     /// come while the job runs.
     ///
     /// # Errors
-    /// `TimedOut` or `ConnectionLost` when none comes about in time; others when the peer is not
-    /// who it should be.
+    /// `TimedOut` or `ConnectionLost` if none is made in time; others if the peer is not the expected one.
     pub fn connect(&mut self, request: &ConnectRequest) -> Result<()> {
         let lanes = request.lanes.clamp(1, CONNECTIONS_MAX);
         let lanes_max = request.lanes_max.clamp(lanes, CONNECTIONS_MAX);
@@ -305,7 +303,7 @@ impl Side {
         Ok(())
     }
 
-    /// From now on a run is given up when this control connection is gone.
+    /// Makes later runs abort if this control connection closes.
     pub fn depend_on(&mut self, control: OwnedFd) {
         self.control = Some(control);
     }
@@ -331,12 +329,12 @@ impl Side {
                 let mut asked_at = None;
                 while !ended.load(Ordering::Acquire) {
                     self.stop.end_unanswered();
-                    // Lanes end by themselves once what is under way is answered; a peer need not answer.
+                    // Lanes end by themselves after the outstanding answers, but a peer need not answer.
                     let asked = self.stop.is_asked().then(|| *asked_at.get_or_insert_with(Instant::now));
                     if asked.is_some_and(|asked| asked.elapsed() > LAST_ANSWERS_LIMIT) {
                         target.interrupt();
                     }
-                    // Nobody is left there who would answer.
+                    // Nobody is left there to answer.
                     if self.control.as_ref().is_some_and(is_gone) {
                         target.interrupt();
                     }
@@ -365,7 +363,7 @@ impl Side {
         Ran { summary, wire_sent_bytes, wire_received_bytes, peak_memory_bytes }
     }
 
-    /// Runs a job of which both ends are on this machine.
+    /// Runs a job with both ends on this host.
     pub fn run_here(&mut self, request: &RunHereRequest, observer: &dyn Observer) -> Ran {
         if request.job.mode == Mode::Digest(Algorithm::Sha256) {
             return self.hash(request, observer);
@@ -382,7 +380,7 @@ impl Side {
         self.run_between(&*source, &target, &request.job, observer)
     }
 
-    /// The lock of a job. Any number of digests may be taken at a time.
+    /// Takes the lock of a job. Digests take none, so any number of them may run at a time.
     pub(crate) fn lock(&self, job: &Job, identity: &[u8; 16]) -> Result<Option<JobLock>> {
         match job.mode.is_digest() {
             true => Ok(None),
@@ -406,7 +404,7 @@ impl Side {
     pub(crate) fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
         let (path, grant, options) = (machine::path(root), grant.clone(), target_options(job));
         let target = match &self.restricted {
-            // Where a digest's content goes; the grant was made here, and lets nothing be changed.
+            // The content of a digest is discarded. The grant was made here and permits no changes.
             Some(_) if is_nowhere(root, &grant) => LocalTarget::open(&path, grant, options)?.files_only(),
             Some(confinement) => {
                 let options = TargetOptions { state: None, ..options };
@@ -420,7 +418,7 @@ impl Side {
         })
     }
 
-    /// Takes a digest that lanes cannot share.
+    /// Computes a digest that cannot be shared among lanes.
     fn hash(&self, request: &RunHereRequest, observer: &dyn Observer) -> Ran {
         let source = match self.open_source(&request.roots, &request.job) {
             Ok(source) => source,
@@ -433,7 +431,7 @@ impl Side {
         ran
     }
 
-    /// Runs a job between two ends that this process has opened.
+    /// Runs a job between two endpoints that this process has opened.
     pub(crate) fn run_between(
         &self,
         source: &dyn SourceEndpoint,
@@ -459,7 +457,7 @@ impl Drop for Side {
 }
 
 impl Session {
-    /// Takes connections until the session ends. Who fails the handshake is sent away.
+    /// Accepts connections until the session ends. A connection that fails the handshake is closed.
     fn accept(self: Arc<Self>, listener: &Listener) {
         while !self.ended.load(Ordering::Acquire) && !self.stop.is_asked() {
             self.stop.end_unanswered();
@@ -471,7 +469,7 @@ impl Session {
         }
     }
 
-    /// Sees that connections live, until then or until the session ends. Whether it goes on.
+    /// Checks that connections are alive until `until`, or until the session ends. Returns false if it has ended.
     fn watch(&self, until: Option<Instant>) -> bool {
         while !self.ended.load(Ordering::Acquire) && !self.stop.is_asked() {
             if until.is_some_and(|until| Instant::now() >= until) {
@@ -492,15 +490,15 @@ impl Session {
         Ok(address)
     }
 
-    /// Makes further connections, one after the other, and sees that those there are live. The other side does not say
-    /// when it wants one: it has them in hand by then.
+    /// Makes further connections one after another, and checks that the existing ones are alive. The engine's side
+    /// does not request them; they are ready when it wants one.
     fn dial_further(self: Arc<Self>, address: SocketAddr, count: u16) {
         let mut next = Instant::now() + DIAL_FURTHER_AFTER;
         for _ in 0..count {
             if !self.watch(Some(next)) {
                 return;
             }
-            // A run goes on with those that it has.
+            // A run continues with the connections it has.
             let Ok(stream) = data_path::dial_again(address) else { break };
             self.clone().start(stream.into());
             next = Instant::now() + DIAL_FURTHER_EVERY;
@@ -521,7 +519,7 @@ impl Session {
         let Ok(number) = self.strangers.enter(&stream) else { return };
         let connection = Connection::server(stream, &self.identity, self.peer, self.cipher, HANDSHAKE_LIMIT);
         self.strangers.leave(number);
-        // A stranger at the port is no error of the session.
+        // A stranger at the port is not an error of the session.
         let Ok(connection) = connection else { return };
         if self.connected.fetch_add(1, Ordering::AcqRel) < usize::from(CONNECTIONS_MAX) {
             let served = self.stop.add(&connection).and_then(|()| match self.ended.load(Ordering::Acquire) {
@@ -540,7 +538,7 @@ impl Session {
     }
 }
 
-/// Dials once for each lane, all at the same time.
+/// Dials once for each lane, all at the same time after the first.
 fn dial_all(
     addresses: &[String],
     port: u16,
@@ -566,14 +564,14 @@ fn dial_all(
     Ok((address, made.collect::<Result<_>>()?))
 }
 
-/// Whether to flush is the engine's choice: it asks for a barrier or does not.
+/// Returns a target's options. `durable` is always set: the engine decides by requesting a barrier or not.
 fn target_options(job: &[u8; 16]) -> TargetOptions {
     let mut key = [0; 32];
     key[..16].copy_from_slice(job);
     TargetOptions { job: key, durable: true, state: machine::state_directory() }
 }
 
-/// What takes the tags of one run, under a key of its own.
+/// Returns the tagger of one run, with a key of its own.
 fn new_tagger() -> Result<Tagger> {
     let mut key = [0; TAG_KEY_BYTES];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| {
@@ -595,7 +593,7 @@ fn no_port() -> Error {
 pub struct SystemClock(Instant);
 
 impl SystemClock {
-    /// A clock that begins at 0 now.
+    /// Returns a clock that starts at 0 now.
     pub fn new() -> Self {
         Self(Instant::now())
     }

@@ -1,4 +1,4 @@
-//! A control channel that ssh carries.
+//! A control channel over ssh.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::ssh::sessions::Sessions;
 use hakobu_core::prompts::Prompts;
 use crate::ssh::{SshChild, SshError, SshSettings, Way};
 
-/// A control channel that ssh carries.
+/// A control channel over ssh.
 pub(crate) struct SshChannel {
     ends: Option<ChannelStreams>,
     way: Way,
@@ -21,7 +21,7 @@ impl SshChannel {
     /// Logs in and starts an agent.
     ///
     /// # Errors
-    /// Everything that can go wrong with ssh and the upload.
+    /// All failures of ssh and of the upload.
     pub fn open(settings: &SshSettings, prompts: &mut dyn Prompts) -> Result<Self, SshError> {
         let sessions = Sessions::new(settings.clone())?;
         let started = sessions.start(prompts)?;
@@ -37,7 +37,7 @@ impl SshChannel {
         })
     }
 
-    /// Where the agent came from.
+    /// Returns the origin of the agent.
     pub fn way(&self) -> Way {
         self.way
     }

@@ -1,4 +1,4 @@
-//! The way to stop what a machine is doing, from any thread.
+//! Stops the work of a host from any thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,11 @@ use hakobu_core::error::{Error, Result};
 
 use crate::connection::{Connection, Interrupter};
 
-/// How long a peer may leave data unanswered that the system sends again and again: a cut line. The system itself
-/// would go on for a quarter of an hour.
+/// The time for which a peer may leave resent data unanswered before its connection counts as cut. The system itself
+/// would continue for a quarter of an hour.
 pub(crate) const UNANSWERED_LIMIT: Duration = Duration::from_secs(20);
 
-/// Stops whatever a [`Side`] is doing, from any thread.
+/// Stops whatever a [`Side`](crate::side::Side) is doing, from any thread.
 #[derive(Clone, Default)]
 pub struct Stop {
     pub(crate) cancel: Arc<AtomicBool>,
@@ -20,7 +20,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// A stop that also follows a flag set elsewhere, such as by a signal.
+    /// Returns a stop that also follows a flag set elsewhere, such as by a signal.
     pub fn with_flag(cancel: Arc<AtomicBool>) -> Self {
         Self { cancel, interrupters: Arc::default() }
     }
@@ -31,12 +31,12 @@ impl Stop {
         self.interrupt();
     }
 
-    /// Whether a stop was asked for.
+    /// Returns true if a stop was requested.
     pub fn is_asked(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// Ends all connections if a peer does not answer any more.
+    /// Ends all connections if a peer has stopped answering.
     pub(crate) fn end_unanswered(&self) {
         let interrupters = self.interrupters.lock().unwrap_or_else(PoisonError::into_inner);
         if interrupters.iter().any(|interrupter| interrupter.is_unanswered(UNANSWERED_LIMIT)) {

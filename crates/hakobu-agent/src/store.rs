@@ -1,4 +1,4 @@
-//! A store as a host: it offers places to read and write, and nothing of ours runs there.
+//! A store as a host: it offers endpoints, and no hakobu code runs there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use hakobu_proto::control::{Machine, PathBytes, SourceAsk, SourceLook, TargetLoo
 use crate::host::Host;
 
 const LOOKING: &str = "looking at";
-/// What takes the content of which only a digest is wanted.
+/// The target that discards content of which only a digest is wanted.
 const NOWHERE: &[u8] = b"/dev/null";
 
-/// A store that this machine reaches by itself.
+/// A store that this host accesses directly.
 pub(crate) struct StoreHost {
     name: StoreName,
     access: Arc<dyn StoreAccess>,
@@ -32,13 +32,13 @@ impl StoreHost {
     /// Opens a store.
     ///
     /// # Errors
-    /// `Usage` for one that this build does not have; what kept it from being opened.
+    /// `Usage` for a store that this build does not support, and other reasons why it cannot be opened.
     pub fn open(name: &StoreName) -> Result<Self> {
         let access = open(&name.scheme, &name.name).map_err(|error| error.at(name.location_of(b"")))?;
         Ok(Self { name: name.clone(), access })
     }
 
-    /// Returns a path as the store has it.
+    /// Converts a typed path to one in the store.
     fn path(&self, typed: &[u8]) -> Result<EntryPath> {
         let end = typed.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
         EntryPath::new(&typed[..end]).map_err(|error| {
@@ -78,7 +78,7 @@ impl StoreHost {
         })
     }
 
-    /// Returns the identities of a path and of all directories above it: in a store each path stands for itself.
+    /// Returns the identities of a path and of all directories above it. In a store they are derived from the paths.
     fn ancestry(&self, path: &EntryPath, exists: bool) -> Ancestry {
         let identity = |path: &EntryPath| {
             let mut inode = [0; 8];
@@ -106,7 +106,7 @@ fn look(found: TargetFound, (resolved, parent, name): (&[u8], &[u8], &[u8])) -> 
     }
 }
 
-/// Returns what is found at a target.
+/// Returns the kind of what exists at a target.
 fn found(there: &Metadata) -> TargetFound {
     match there.kind {
         Kind::Directory => TargetFound::Directory,
@@ -125,7 +125,7 @@ impl Host for StoreHost {
         self.name.location_of(path)
     }
 
-    /// Nothing is known of it.
+    /// Returns placeholders, because nothing is known of it.
     fn machine(&self) -> Machine {
         Machine { processors: 1, system: String::new(), uid: u32::MAX, reached_at: None, reached_from: None }
     }
@@ -159,7 +159,7 @@ impl Host for StoreHost {
         let (parent, name) = path.split_last().unwrap_or_default();
         let found = match &there {
             Some(there) => found(there),
-            // What is above it comes with what is written.
+            // Directories above it are created together with what is written.
             None => TargetFound::Absent { parent_exists: true },
         };
         Ok(look(found, (path.as_bytes(), parent.as_bytes(), name)))

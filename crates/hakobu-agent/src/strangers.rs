@@ -1,4 +1,4 @@
-//! Whoever has come to the port and has not shown yet who they are.
+//! Connections at the port whose peer is not authenticated yet.
 
 use std::collections::VecDeque;
 use std::net::Shutdown;
@@ -7,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hakobu_proto::control::CONNECTIONS_MAX;
 use socket2::Socket;
 
-/// So many handshakes may be under way: more than one session ever needs at a time.
+/// The maximum number of handshakes in progress: more than one session ever needs at a time.
 const HANDSHAKES_MAX: usize = 2 * CONNECTIONS_MAX as usize;
 
-/// Sockets whose handshake is under way. There is a limit, and the oldest gives way to a new one,
-/// so that strangers who say nothing neither pile up nor keep anybody out.
+/// Sockets with a handshake in progress. Their number is limited, and the oldest one is closed in favour of a new
+/// one, so that silent strangers neither accumulate nor keep anybody out.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers(Mutex<Waiting>);
 
@@ -22,10 +22,10 @@ struct Waiting {
 }
 
 impl Strangers {
-    /// Takes note of a socket; gives the number to leave with.
+    /// Adds a socket. Returns the number to pass to [`Strangers::leave`].
     ///
     /// # Errors
-    /// No file descriptor is left.
+    /// If no file descriptor is left.
     pub(crate) fn enter(&self, socket: &Socket) -> std::io::Result<u64> {
         let socket = socket.try_clone()?;
         let mut waiting = self.lock();
@@ -40,12 +40,12 @@ impl Strangers {
         Ok(number)
     }
 
-    /// A handshake has ended, one way or the other.
+    /// Removes a socket whose handshake has ended, successfully or not.
     pub(crate) fn leave(&self, number: u64) {
         self.lock().sockets.retain(|(waiting, _)| *waiting != number);
     }
 
-    /// Sends away all who are still waiting.
+    /// Closes all sockets that are still waiting.
     pub(crate) fn dismiss(&self) {
         self.lock().sockets.drain(..).for_each(|(_, socket)| send_away(&socket));
     }
@@ -55,7 +55,7 @@ impl Strangers {
     }
 }
 
-/// Ends the handshake in its thread. It fails only for a peer that has gone already.
+/// Ends the handshake in its thread. Shutdown fails only if the peer is already gone.
 fn send_away(socket: &Socket) {
     let _ = socket.shutdown(Shutdown::Both);
 }

@@ -1,9 +1,9 @@
-//! Standard input and other descriptors as a source, standard output and its like as a target.
+//! Standard input and other descriptors as a source, standard output and others as a target.
 //!
 //! `-` is this process's standard input or output as it is. A name that leads to a descriptor, such as `/dev/stdin`,
-//! `/dev/fd/63` or `<(command)` of a shell, is what the descriptor is of: a source is read as `cp` reads it, so of a file it is
-//! the whole content whatever was read of it before; a target is written to where the descriptor stands, and what it is of
-//! is never replaced.
+//! `/dev/fd/63` or `<(command)` of a shell, stands for what the descriptor refers to. A source is read as `cp` reads
+//! it: of a file the whole content is read, whatever has been read of it before. A target is written to at the
+//! descriptor's position, and the file it refers to is never replaced.
 
 use std::fs;
 use std::io;
@@ -24,21 +24,20 @@ use rustix::termios::isatty;
 
 use hakobu_core::request::CopyRequest;
 
-/// What people are told instead of a path.
+/// The names used in messages instead of a path.
 pub(crate) const INPUT_NAME: &[u8] = b"standard input";
 pub(crate) const OUTPUT_NAME: &[u8] = b"standard output";
 
-/// Where this process's descriptors are listed: a directory in which nobody can make a file, not
-/// even an engine that lies.
+/// The directory of this process's descriptors. Nobody can create a file in it, not even an engine that lies.
 const DIRECTORY: &[u8] = b"/proc/self/fd";
-/// What `-` is typed as.
+/// The location typed for standard input or output.
 const STANDARD: &[u8] = b"-";
-/// The kernel follows so many links of one path.
+/// The maximum number of symbolic links in one path that the kernel follows.
 const LINKS_MAX: usize = 40;
 const OPENING_INPUT: &str = "opening standard input";
 const OPENING_OUTPUT: &str = "opening standard output";
 
-/// Which ends of a copy are streams of this process, as they were typed.
+/// The ends of a copy that are streams of this process, as typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
     /// The source.
@@ -48,7 +47,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Those of a request.
+    /// Returns the streams of a request.
     pub(crate) fn of(request: &CopyRequest) -> Self {
         let typed = |location: &Location| location.is_stream().then(|| location.as_typed().to_vec());
         Self { input: request.sources.iter().find_map(typed), output: typed(&request.target) }
@@ -58,15 +57,15 @@ impl Streams {
 /// A descriptor of a process that a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
-    /// The kernel's link that stands for it, in a directory of `/proc`.
+    /// The kernel's link to it, in a directory of `/proc`.
     link: PathBuf,
-    /// Its number, if it is one of this process's.
+    /// The number, if it is a descriptor of this process.
     own: Option<u32>,
 }
 
 impl Descriptor {
-    /// The descriptor that a path is a name of, if it is: one in `/dev` or below `/proc`, directly or by links there. A link
-    /// elsewhere that leads to one is a link.
+    /// Returns the descriptor that a path names: a path in `/dev` or below `/proc`, directly or through links there.
+    /// A symbolic link elsewhere is an ordinary link, even if it leads to a descriptor.
     pub fn of(path: &Path) -> Option<Self> {
         let mut at = path.to_path_buf();
         for _ in 0..LINKS_MAX {
@@ -91,7 +90,7 @@ impl Descriptor {
     }
 }
 
-/// The number of a descriptor of this process.
+/// Returns the number of a descriptor if it belongs to this process.
 fn own_number(link: &Path) -> Option<u32> {
     let own = std::process::id().to_string();
     let is_own = link.components().any(|part| part.as_os_str() == own.as_str());
@@ -99,8 +98,8 @@ fn own_number(link: &Path) -> Option<u32> {
     is_own.then_some(number)
 }
 
-/// The same location, as a stream if it is a source on this machine and leads to a descriptor of a process. That of a
-/// directory is no stream.
+/// Converts a location to a stream if it is a source on this host and leads to a descriptor of a process, unless that
+/// refers to a directory.
 #[must_use]
 pub fn named_source(location: Location) -> Location {
     match descriptor_of(&location) {
@@ -109,8 +108,8 @@ pub fn named_source(location: Location) -> Location {
     }
 }
 
-/// The same location, as a stream if it is a target on this machine and leads to a descriptor of this process that is not
-/// of a directory, and not where messages go.
+/// Converts a location to a stream if it is a target on this host and leads to a descriptor of this process, unless
+/// that is standard error or refers to a directory.
 #[must_use]
 pub fn named_target(location: Location) -> Location {
     match descriptor_of(&location) {
@@ -127,7 +126,7 @@ fn descriptor_of(location: &Location) -> Option<Descriptor> {
     }
 }
 
-/// Whether a stream is a terminal: nobody means to copy that.
+/// Returns true if a stream is a terminal, which nobody intends to copy.
 pub fn is_terminal(location: &Location, is_input: bool) -> bool {
     match location.as_typed() {
         STANDARD if is_input => isatty(io::stdin()),
@@ -138,7 +137,7 @@ pub fn is_terminal(location: &Location, is_input: bool) -> bool {
     }
 }
 
-/// What standard input is, as a source.
+/// Returns the description of standard input as a source.
 pub(crate) fn look_at_input() -> Result<SourceLook> {
     Ok(SourceLook {
         kind: Kind::Fifo,
@@ -147,16 +146,16 @@ pub(crate) fn look_at_input() -> Result<SourceLook> {
         image: None,
         network: false,
         written_sectors: None,
-        // It may come from a file, but what is read of that is not looked up again.
+        // It may come from a file, but that file is not looked up again.
         ancestry: Ancestry::default(),
         root: DIRECTORY.to_vec(),
-        // What failures name.
+        // The name in failures.
         entry: EntryPath::new(INPUT_NAME.to_vec())?,
         resolved: INPUT_NAME.to_vec(),
     })
 }
 
-/// What standard output is, as a target.
+/// Returns the description of standard output as a target.
 pub(crate) fn look_at_output() -> TargetLook {
     TargetLook {
         found: TargetFound::Stream,
@@ -170,10 +169,10 @@ pub(crate) fn look_at_output() -> TargetLook {
     }
 }
 
-/// What is to be read: this process's standard input, or the descriptor that was typed.
+/// Opens the stream to read: this process's standard input, or the descriptor that was typed.
 ///
 /// # Errors
-/// As the system says.
+/// `Io` if a standard stream was closed, `NotFound` if the descriptor is gone, or an error of the system.
 pub(crate) fn open_input(typed: &[u8]) -> Result<OwnedFd> {
     if typed == STANDARD {
         refuse_closed(0, OPENING_INPUT, "-")?;
@@ -188,7 +187,7 @@ pub(crate) fn open_input(typed: &[u8]) -> Result<OwnedFd> {
     let by_content = found.is_file() || found.file_type().is_block_device();
     match descriptor.own {
         Some(number) if !by_content => duplicate(number).map_err(|errno| failed(errno.into())),
-        // That of a pipe must not wait for somebody to write to it.
+        // Opening a pipe must not wait for a writer.
         _ => {
             let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
             openat(CWD, &descriptor.link, flags, Mode::empty()).map_err(|errno| failed(errno.into()))
@@ -196,10 +195,11 @@ pub(crate) fn open_input(typed: &[u8]) -> Result<OwnedFd> {
     }
 }
 
-/// What is to be written to: this process's standard output, or the descriptor of it that was typed.
+/// Opens the stream to write to: this process's standard output, or its descriptor that was typed.
 ///
 /// # Errors
-/// As the system says.
+/// `Io` if a standard stream was closed, `NotFound` if the descriptor is gone, `Refused` if it is another process's,
+/// or an error of the system.
 pub(crate) fn open_output(typed: &[u8]) -> Result<OwnedFd> {
     if typed == STANDARD {
         refuse_closed(1, OPENING_OUTPUT, "-")?;
@@ -222,7 +222,7 @@ fn not_own(typed: &[u8]) -> Error {
     Error::new(ErrorKind::Refused, "opening the target", words).at(typed)
 }
 
-/// Refuses a standard stream that was closed: there is something else in its place now.
+/// Refuses a standard stream that was closed, because something else has its number now.
 fn refuse_closed(number: u32, during: &'static str, typed: impl AsRef<[u8]>) -> Result<()> {
     if u8::try_from(number).is_ok_and(was_closed) {
         return Err(Error::new(ErrorKind::Io, during, "it is closed").at(typed));
@@ -256,7 +256,7 @@ mod tests {
         for name in ["/dev/stdin", "/dev/stdout", "-"] {
             assert!(named_source(Location::parse(name.as_bytes()).unwrap()).is_stream(), "{name}");
         }
-        // Where messages go, what is not there, what is no descriptor, and a link of the user's own.
+        // Standard error, a missing descriptor, names that are no descriptors, and a symbolic link of the user's own.
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink("/dev/fd/0", &link).unwrap();

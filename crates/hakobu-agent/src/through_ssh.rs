@@ -1,5 +1,5 @@
-//! Data connections through ssh, where no port can be reached: for each an ssh process that has one end of a pair of
-//! sockets as its standard input and output, so that nothing of ours stands between it and the lane.
+//! Data connections through ssh, for hosts whose ports cannot be reached. Each has an ssh process with one end of a
+//! socket pair as its standard input and output, so that no hakobu code is between ssh and the lane.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU16};
@@ -16,40 +16,41 @@ use crate::ssh::Refusal;
 use crate::ssh::SshChild;
 use crate::ssh::sessions::{Pipe, Said, Session, Sessions};
 
-/// Where the far side listens for them: nobody but its own machine gets there.
+/// The address at which the other host listens for these connections, reachable only from itself.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";
-/// So many are logged in at a time, once the first was: a server lets only so many in that have not yet.
+/// The maximum number of simultaneous logins after the first. A server limits connections that are not logged in yet.
 const AT_ONCE_MAX: usize = 2;
-/// The least and the most time that is given to the first one alone.
+/// The minimum and maximum time before further connections are opened after the first.
 const ALONE_MIN: Duration = Duration::from_millis(100);
 const ALONE_MAX: Duration = Duration::from_secs(1);
-/// What a busy machine may add before it is known that a connection has ended.
+/// The time that a busy host may add before it is known that a connection has ended.
 const ENDING: Duration = Duration::from_millis(50);
-/// What was done when a connection did not come about.
+/// The operation named in errors if a connection was not made.
 pub(crate) const DIALLING: &str = "dialling";
-/// How long the processes may take to end by themselves once their connections have.
+/// The time that the processes may take to end by themselves after their connections have.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(300);
-/// How long a connection may have ended before its ssh has said why: it ends right after.
+/// The time to wait after the end of a connection until its ssh has reported why: it ends right after.
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// How often it is looked whether one more is wanted, while a run is under way that may last for hours.
+/// The interval at which it is checked whether one more connection is wanted, in a run that may last for hours.
 const WANTED_EVERY: Duration = Duration::from_millis(10);
 
-/// How ssh gets to the port.
+/// The method by which ssh reaches the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// The server connects to it.
+    /// The server connects to the port.
     Forward,
-    /// The agent's program is run once more, and joins its standard input and output to the port: for servers that
+    /// The agent's program is run once more and joins its standard input and output to the port, for servers that
     /// make no connections.
     Join,
 }
 
-/// Opens connections on threads of its own, which the ssh processes do not outlive. Dropping it ends them all.
+/// Opens connections on threads of its own. The ssh processes do not outlive their threads. Dropping this ends them
+/// all.
 pub(crate) struct Carriers {
     held: Arc<Held>,
     threads: Vec<JoinHandle<()>>,
-    /// How long the first took.
+    /// The time that the first connection took.
     took: Duration,
 }
 
@@ -64,7 +65,7 @@ impl Carriers {
     /// Opens the first connection.
     ///
     /// # Errors
-    /// What `open` says, which learns where processes are kept.
+    /// The error of `open`, which gets the place where ssh processes are kept.
     pub(crate) fn first<T: Send + 'static>(
         open: impl FnOnce(&Held) -> Result<T> + Send + 'static,
     ) -> Result<(Self, T)> {
@@ -72,7 +73,7 @@ impl Carriers {
         let began = Instant::now();
         let (sender, first) = mpsc::channel();
         carriers.start(move |held| {
-            // Nobody is there to take it only when nothing is wanted any more.
+            // The receiver is gone only if nothing is wanted any more.
             let _ = sender.send(open(held));
         })?;
         let nothing = || {
@@ -83,11 +84,11 @@ impl Carriers {
         Ok((carriers, first))
     }
 
-    /// Opens so many more, while the run is under way, each when it `is_wanted`, and brings each to where it belongs. Where
-    /// one does not come about no more are tried.
+    /// Opens up to `count` more connections during the run, each once it `is_wanted`, and passes each to `bring`.
+    /// After a failure no more are tried.
     ///
     /// # Errors
-    /// No thread is to be had.
+    /// If no thread can be started.
     pub(crate) fn more<T: 'static>(
         &mut self,
         count: u16,
@@ -111,14 +112,14 @@ impl Carriers {
         Ok(())
     }
 
-    /// What says that more are wanted where only the far side knows: when the run has lasted longer than what one more
-    /// would take, most of which a login takes and with it the first one.
+    /// Returns the condition for more connections if only the other host knows whether they are wanted. It holds once
+    /// the run has lasted as long as one more connection is expected to take: half the time of the first.
     pub(crate) fn after_a_while(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let from = Instant::now() + (self.took / 2).clamp(ALONE_MIN, ALONE_MAX);
         move || Instant::now() >= from
     }
 
-    /// Starts a thread that does this and stays until the end.
+    /// Starts a thread that does `work` and then stays until the end, because its ssh processes end with it.
     fn start(&mut self, work: impl FnOnce(&Held) + Send + 'static) -> Result<()> {
         let held = self.held.clone();
         let thread = std::thread::Builder::new().name("ssh connections".to_owned()).spawn(move || {
@@ -131,8 +132,8 @@ impl Carriers {
         Ok(())
     }
 
-    /// Why there is no connection: the words of the first ssh that has ended, or will within a short time; else of the
-    /// first that has said anything. Empty if none has.
+    /// Returns the reason why there is no connection: the message of the first ssh that has ended or ends within a
+    /// short time, else of the first that has written one. Empty if there is none.
     pub(crate) fn last_words(&self) -> String {
         let said: Vec<_> = self.held.processes().iter().map(|(_, said)| said.clone()).collect();
         let words = |said: &Said| Some(said.last_line()).filter(|line| !line.is_empty());
@@ -168,7 +169,7 @@ impl Held {
     /// Opens a data connection to a port.
     ///
     /// # Errors
-    /// ssh's words, when it does not get in.
+    /// The message of ssh, if it does not get through.
     pub(crate) fn open(&self, sessions: &Sessions, to: Destination) -> Result<Socket> {
         let command = format!("exec /proc/{}/exe agent --join {}", to.process, to.port);
         let session = match to.through {
@@ -185,7 +186,7 @@ impl Held {
         self.ended.load(Acquire)
     }
 
-    /// Waits for this, unless the run ends.
+    /// Waits until `holds` returns true. Returns false if the run has ended before.
     fn wait_until(&self, holds: impl Fn() -> bool) -> bool {
         while !self.has_ended() {
             if holds() {
@@ -201,7 +202,8 @@ impl Held {
     }
 }
 
-/// The error for a connection that ssh does not make. `PermissionDenied`: the server makes none, whichever way it is asked.
+/// Returns the error for a connection that ssh does not make. `PermissionDenied`: the server makes none by any
+/// method.
 pub(crate) fn refused(words: String) -> Error {
     let kind = match Refusal::of(&words) {
         Some(Refusal::Prohibited) => ErrorKind::PermissionDenied,
@@ -210,22 +212,22 @@ pub(crate) fn refused(words: String) -> Error {
     Error::new(kind, DIALLING, words).in_step(Step::Connect)
 }
 
-/// Whether there was one left, which is taken.
+/// Takes one from the count. Returns false if none is left.
 fn take_one(left: &AtomicU16) -> bool {
     left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
-/// A port on a far machine, and how to get there.
+/// A port on another host, and the method to reach it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destination {
     pub through: Through,
     pub port: u16,
-    /// The agent that listens.
+    /// The process ID of the agent that listens.
     pub process: u32,
 }
 
-/// Whether a connection to a far side that will speak only later has ended already, as it does within little more than
-/// `round_trip` where the server does not let it through.
+/// Returns true if a connection has already ended. The peer must not have anything to send yet. If the server does
+/// not let the connection through, it ends within little more than `round_trip`.
 pub(crate) fn ends_at_once(socket: &Socket, round_trip: Duration) -> bool {
     let limit = 2 * round_trip + ENDING;
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };

@@ -1,5 +1,4 @@
-//! What an engine elsewhere told while it ran: all that is known of it if its machine is lost before
-//! it gives its summary.
+//! Records what a remote engine reports while it runs: all that is known if its host is lost before its summary.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -10,7 +9,7 @@ use hakobu_core::error::{Error, Result};
 use hakobu_core::event::{Event, Failure, Observer};
 use hakobu_proto::control::Ran;
 
-/// Listens to a run on its way to the observer.
+/// Records the events of a run and passes them to the observer.
 pub(crate) struct Told<'a> {
     observer: &'a dyn Observer,
     lanes: u16,
@@ -25,7 +24,7 @@ struct Heard {
 }
 
 impl<'a> Told<'a> {
-    /// Listens to a run that begins now, with so many lanes.
+    /// Returns a record of a run that begins now, with this number of lanes.
     pub(crate) fn new(observer: &'a dyn Observer, lanes: u16) -> Self {
         Self { observer, lanes, began: Instant::now(), heard: Mutex::default() }
     }
@@ -34,10 +33,10 @@ impl<'a> Told<'a> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run as it was when it was last heard of, and what it ended with.
+    /// Returns the run as it was last reported, with the error that ended it.
     ///
     /// # Errors
-    /// The given error, if nothing was heard.
+    /// The given error, if nothing was reported.
     pub(crate) fn ran(&self, error: Error) -> Result<Ran> {
         let Heard { figures, failures } = std::mem::take(&mut *self.heard());
         let Some(counters) = figures else { return Err(error) };

@@ -1,4 +1,4 @@
-//! One copy from the request to its end: attempts, until it is done or what is lost does not come back in time.
+//! Carries out one copy: makes attempts until it is done, or until a lost connection does not come back in time.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use hakobu_core::outcome::{Surroundings, Transfer, add_earlier};
 use hakobu_core::request::CopyRequest;
 use crate::retry::{Next, Retries};
 
-/// By then a stop is known that ended a connection.
+/// The time within which a stop that ended a connection is noticed.
 const STOP_SEEN_WITHIN: Duration = Duration::from_millis(200);
 
-/// Copies once.
+/// Carries out one copy.
 pub(crate) fn run_once(
     request: &CopyRequest,
     surroundings: &mut Surroundings<'_>,
@@ -30,7 +30,7 @@ pub(crate) fn run_once(
     transfer
 }
 
-/// Tries until it is done, or what is lost does not come back in time.
+/// Makes attempts until the copy is done, or until a lost connection does not come back in time.
 fn attempts(
     request: &CopyRequest,
     surroundings: &mut Surroundings<'_>,
@@ -64,7 +64,7 @@ fn attempts(
             transfer.target_may_have_more = !entries_before.count(&mut transfer.summary.counters, made);
         }
         let advanced = transfer.summary.counters.target_written_bytes > 0;
-        // Of several files some may not have been.
+        // Of several files some may not have been started anew.
         carryover.begun |= advanced && request.pairs.is_empty() && request.sources.len() == 1;
         if let Some(earlier) = &earlier {
             add_earlier(&mut transfer.summary, earlier);
@@ -75,7 +75,7 @@ fn attempts(
         if next == Next::End {
             return transfer;
         }
-        // The Ctrl-C of a terminal reaches ssh as well, whose end may be seen first.
+        // Ctrl-C in a terminal reaches ssh as well, whose end may be noticed first.
         let (lost_at, asked) = (Instant::now(), !sleep(STOP_SEEN_WITHIN, &surroundings.cancel));
         if asked {
             transfer.summary.fatal = Some(stopped());
@@ -103,8 +103,8 @@ fn attempts(
     }
 }
 
-/// What an attempt has to do after those before it. They were agreed to remove so many entries together. What one has removed
-/// in the last moment before its engine was lost is not known, and may be removed once more.
+/// Returns the request for an attempt after earlier ones, which share one limit of removals. Entries removed in the
+/// last moment before an engine was lost are not known, and that many may be removed once more.
 fn what_is_left(request: &CopyRequest, earlier: Option<&Summary>) -> CopyRequest {
     let deleted = earlier.map_or(0, |earlier| earlier.counters.entries_deleted);
     CopyRequest { removals_max: request.removals_max.saturating_sub(deleted), ..request.clone() }
@@ -114,7 +114,7 @@ fn stopped() -> Error {
     Error::new(ErrorKind::Cancelled, "copying", "stopped as asked")
 }
 
-/// What both attempts had on the wire, as far as it is known.
+/// Returns the bytes that both attempts sent and received, as far as known.
 fn sum(now: Option<(u64, u64)>, earlier: Option<(u64, u64)>) -> Option<(u64, u64)> {
     match (now, earlier) {
         (Some(now), Some(earlier)) => {
@@ -124,7 +124,7 @@ fn sum(now: Option<(u64, u64)>, earlier: Option<(u64, u64)>) -> Option<(u64, u64
     }
 }
 
-/// Sleeps unless a stop is asked for.
+/// Sleeps for `time`. Returns false if a stop was requested meanwhile.
 fn sleep(time: Duration, cancel: &AtomicBool) -> bool {
     let end = Instant::now() + time;
     while Instant::now() < end {

@@ -1,12 +1,12 @@
-//! What a connection did with its time: by the kernel's counters, and by what its window lets be under way.
+//! Tracks how a connection spent its time, by the kernel's counters and by how much its window lets be in flight.
 
 use hakobu_core::counters::WayTime;
 use hakobu_sys::tcp_info::TcpInfo;
 
-/// A window is full where so much of it is under way, by what arrives in the shortest round trip. Of a line that is full
-/// it is half or less, as systems grant twice what came.
+/// The share of a window from which it counts as full, by the data that arrives in the shortest round trip. If the
+/// link is full it is half or less, because systems grant twice what arrived.
 const FULL_SHARE: f64 = 0.7;
-/// A window that has grown by so much since the last look is not yet what it will be.
+/// The factor of growth since the last look beyond which a window is still growing.
 const GROWING: f64 = 1.1;
 
 /// Watches one connection.
@@ -17,8 +17,8 @@ pub(crate) struct WayWatch {
 }
 
 impl WayWatch {
-    /// The sums so far. A sender that paces itself, as bbr does, hardly ever finds a window shut, although it carries no
-    /// more than that in a round trip: of that time the kernel counts a third to a half only.
+    /// Returns the sums so far. A sender that paces itself, as BBR does, hardly ever finds the window closed,
+    /// although it sends no more than the window in a round trip. The kernel counts a third to a half of that time.
     pub fn take(&mut self, info: &TcpInfo) -> WayTime {
         let before = std::mem::replace(&mut self.seen, *info);
         let held_us = info.rwnd_limited_us.saturating_sub(before.rwnd_limited_us);
@@ -39,7 +39,7 @@ fn is_full(info: &TcpInfo, before: &TcpInfo) -> bool {
 mod tests {
     use super::*;
 
-    /// So long after the beginning, at 40 ms.
+    /// Returns the counters at `busy_ms` after the beginning, with a round-trip time of 40 ms.
     fn at(busy_ms: u64, held_ms: u64, window_bytes: u32, delivery_bytes_per_second: u64) -> TcpInfo {
         let (busy_us, rwnd_limited_us) = (busy_ms * 1000, held_ms * 1000);
         let min_rtt_us = 40_000;
@@ -57,14 +57,14 @@ mod tests {
     fn a_window_holds_back_who_paces_himself_to_it() {
         let mut watch = WayWatch::default();
         let mut window_ms = |info| watch.take(&info).window_us / 1000;
-        // At first nobody knows whether it grows.
+        // At first it is not known whether the window grows.
         assert_eq!(window_ms(at(100, 30, 180_000, 4_000_000)), 30);
         assert_eq!(window_ms(at(200, 70, 180_000, 4_000_000)), 130);
-        // It has grown; it is far from full; the kernel's own count holds in any case; old kernels do not tell it.
+        // Grown; far from full; the kernel's own count applies in any case; old kernels do not report the window.
         assert_eq!(window_ms(at(300, 75, 360_000, 9_000_000)), 135);
         assert_eq!(window_ms(at(400, 80, 360_000, 4_000_000)), 140);
         assert_eq!(window_ms(at(500, 160, 0, 4_000_000)), 220);
-        // Of another connection, or nonsense.
+        // Another connection, or nonsense.
         assert_eq!(window_ms(TcpInfo::default()), 220);
     }
 }

@@ -1,4 +1,4 @@
-//! A target that an agent serves passes the conformance suite, over real connections.
+//! Runs the conformance suite on a target that an agent serves, over real connections.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOption
 use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
 use tempfile::TempDir;
 
-/// Connections of one target: no case opens more lanes.
+/// The number of connections of one target: no case opens more lanes.
 const LANES: usize = 8;
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 
@@ -39,7 +39,7 @@ impl Served {
         Self { cipher, compression, near, far }
     }
 
-    /// A connection whose other end serves `target` on a thread of its own.
+    /// Opens a connection whose other end serves `target` on a separate thread.
     fn connect(&self, target: &Arc<LocalTarget>) -> (Connection, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near_socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -69,11 +69,11 @@ impl Harness for Served {
     }
 }
 
-/// A directory that is written through an agent and read here: an agent's source is never read from elsewhere.
+/// A directory that is written through an agent and read directly, because an agent's source is never read remotely.
 struct ServedPlace {
     served: Served,
     path: PathBuf,
-    /// Removes it in the end, if it is ours.
+    /// Removes the directory at the end, if the test created it.
     _directory: Option<TempDir>,
 }
 
@@ -112,7 +112,7 @@ impl Endpoint for Session {
 }
 
 impl TargetEndpoint for Session {
-    /// Cases open lanes of the same number one after another; a connection is for one of them.
+    /// Opens a lane. Cases open lanes with the same number one after another, and each needs its own connection.
     fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {
         self.remote.open_target_lane(self.opened.fetch_add(1, Ordering::Relaxed))
     }
@@ -120,7 +120,7 @@ impl TargetEndpoint for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // An orderly end where the lanes have ended already; a server that panicked is found here.
+        // If the lanes have ended already, this is an orderly end. A server that panicked is found here.
         self.remote.interrupt();
         let servers = std::mem::take(self.servers.get_mut().unwrap());
         servers.into_iter().for_each(|server| server.join().unwrap());

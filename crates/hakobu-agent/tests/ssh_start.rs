@@ -1,5 +1,5 @@
-//! Agents started over a real OpenSSH server, by its real client. Most of these need root, for the users they log in
-//! as; without it they fail, unless HAKOBU_NO_ROOT=1 leaves them out.
+//! Tests of agents started over a real OpenSSH server, by its real client. Most need root, for the users that they log
+//! in as. Without root they fail, unless HAKOBU_NO_ROOT=1 skips them.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -19,7 +19,7 @@ use hakobu_testkit::sshd::{Shell, Sshd, SshdOptions, Sudo, User, no_root};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
-/// What stands in for hakobu. Built here, because cargo builds examples only when all tests are asked for.
+/// Returns the stand-in for hakobu. It is built here because cargo builds examples only if all tests are requested.
 fn fake_agent() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
@@ -30,7 +30,7 @@ fn fake_agent() -> PathBuf {
             other => other,
         };
         let mut cargo = Command::new(env!("CARGO"));
-        // As a member of the workspace: features, and so all below it, are then those of the tests and built already.
+        // In the workspace, the features and thus all dependencies are those of the tests and already built.
         cargo.args(["build", "--quiet", "--workspace", "--example", "fake_agent", "--profile", profile]);
         cargo.arg("--target-dir").arg(profile_dir.parent().unwrap());
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -40,14 +40,14 @@ fn fake_agent() -> PathBuf {
     BUILT.get_or_init(build).clone()
 }
 
-/// A directory that puts a program called hakobu on PATH.
+/// Returns a directory that puts a program called hakobu on PATH.
 fn on_path() -> TempDir {
     let dir = shared_dir();
     install(&dir.path().join("hakobu"));
     dir
 }
 
-/// A directory that every user can read.
+/// Returns a directory that every user can read.
 fn shared_dir() -> TempDir {
     let dir = TempDir::with_prefix("hakobu-bin.").unwrap();
     let status = Command::new("chmod").arg("755").arg(dir.path()).status();
@@ -55,8 +55,8 @@ fn shared_dir() -> TempDir {
     dir
 }
 
-/// Copies the agent to where users can reach it. By another process, or a descriptor open for writing could leak into
-/// a child of another test's thread, and the file could not be run.
+/// Copies the agent to where users can reach it. Another process does it, because a descriptor open for writing could
+/// be inherited by a child of another test's thread, and the file could not be run.
 fn install(to: &Path) {
     let mut copy = Command::new("install");
     copy.args(["-m", "755"]).arg(fake_agent()).arg(to);
@@ -70,7 +70,7 @@ fn settings(server: &Sshd) -> SshSettings {
     settings
 }
 
-/// What the fake agent says of itself.
+/// The facts that the fake agent reports about itself.
 #[derive(Debug)]
 struct Itself {
     pid: Pid,
@@ -78,7 +78,7 @@ struct Itself {
     exe: String,
 }
 
-/// Reads what the agent says of itself, and has a line echoed.
+/// Reads the agent's report about itself, and has a line echoed.
 fn greet(started: &mut Started) -> Itself {
     let mut output = BufReader::with_capacity(1, &mut started.stdout);
     let mut line = String::new();
@@ -97,7 +97,7 @@ fn greet(started: &mut Started) -> Itself {
     itself
 }
 
-/// Ends the agent in the orderly way.
+/// Ends the agent in order.
 fn finish(started: Started) {
     let Started { stdin, mut stdout, mut ssh, .. } = started;
     drop(stdin);
@@ -111,15 +111,16 @@ fn server(options: &SshdOptions) -> Sshd {
     Sshd::start(options).unwrap()
 }
 
-/// A server and a user that logs in.
+/// Starts a server and creates a user that logs in.
 fn with_user(shell: Shell, sudo: &Sudo, mut options: SshdOptions) -> (Sshd, User) {
     let user = User::create(shell, sudo).unwrap();
     options.login = Some(user.name().to_owned());
     (server(&options), user)
 }
 
-/// Directories that an upload may use. Other tests use them at the same time, so only names that no other test makes
-/// can be compared: those of a run directory of the test's own, and hakobu's anywhere, owned by the test's user.
+/// Returns the files in directories that an upload may use. Other tests use them at the same time, so only names that
+/// no other test creates can be compared: those in the test's own run directory, and hakobu's anywhere, owned by the
+/// test's user.
 fn left_behind(user: &User, own: &Path) -> BTreeSet<OsString> {
     let mut found = BTreeSet::new();
     let list = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
@@ -140,7 +141,7 @@ fn left_behind(user: &User, own: &Path) -> BTreeSet<OsString> {
     found
 }
 
-/// A directory of the user's own for XDG_RUNTIME_DIR, the first candidate.
+/// Creates the user's own directory for XDG_RUNTIME_DIR, the first candidate.
 fn run_dir(user: &User) -> PathBuf {
     let path = user.home().join("run");
     fs::create_dir(&path).unwrap();
@@ -297,7 +298,7 @@ fn no_directory_at_all_is_a_clear_error() {
     }
     let user = User::create(Shell::Csh, &Sudo::Refused).unwrap();
     let run = run_dir(&user);
-    // The home is below /tmp.
+    // The home directory is below /tmp.
     let noexec = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
     let server = server(&SshdOptions {
         login: Some(user.name().to_owned()),
@@ -321,7 +322,7 @@ fn no_directory_at_all_is_a_clear_error() {
     assert_eq!(left_behind(&user, &run), BTreeSet::new());
 }
 
-/// Answers in turn, and counts.
+/// Prompts that answer in turn, and count.
 struct Answers {
     words: Vec<&'static str>,
     asked: u32,
@@ -412,7 +413,7 @@ fn sudo_without_a_password_and_without_leave() {
     finish(started);
 
     let (server, _user) = with_user(Shell::Sh, &Sudo::Refused, SshdOptions::default());
-    // sudo asks who may not use it as well, and tells only then.
+    // sudo also asks users who may not use it, and refuses only afterwards.
     let error = start(&sudo_settings(&server), &mut Answers::new(&["x", "x", "x"])).unwrap_err();
     assert!(matches!(error, SshError::Sudo { .. } | SshError::WrongPassword { .. }), "{error}");
 }
@@ -425,7 +426,7 @@ fn a_host_key_that_is_unknown_or_changed_is_sshs_to_refuse() {
     let other = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
     for hosts in [String::new(), format!("{place} {other}\n")] {
         fs::write(server.known_hosts(), &hosts).unwrap();
-        // ssh's own words go to standard error, which is ours: a wrapper keeps them.
+        // ssh's own output goes to this process's standard error; a wrapper keeps it.
         let words = server.known_hosts().with_file_name("words");
         let mut settings = settings(&server);
         settings.ssh_command =
@@ -470,14 +471,14 @@ fn a_program_for_another_machine_is_refused_before_it_is_sent() {
     assert!(matches!(error, SshError::Architecture { .. }), "{text}");
     assert!(text.contains(std::env::consts::ARCH) && text.contains("riscv64"), "{text}");
 
-    // With both at hand, the right one is sent.
+    // If both are available, the right one is sent.
     wrong.uploads = vec![path, fake_agent()];
     let mut started = start(&wrong, &mut Nobody).unwrap();
     greet(&mut started);
     finish(started);
 }
 
-/// Ends with the test, however that ends.
+/// A process that is killed when the test ends in any way.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -487,7 +488,7 @@ impl Drop for Killed {
     }
 }
 
-/// The same server, by a key file, by an agent that has the key, by neither.
+/// One server, with a key file, with an agent that has the key, and with neither.
 #[test]
 fn it_is_known_beforehand_whether_a_login_would_ask() {
     let sshd = Sshd::start(&SshdOptions::default()).unwrap();
@@ -505,7 +506,7 @@ fn it_is_known_beforehand_whether_a_login_would_ask() {
     }
     let add = Command::new("ssh-add").arg("-q").arg(sshd.identity()).env("SSH_AUTH_SOCK", &socket).status();
     assert!(add.unwrap().success());
-    // The public half says which key it is; the private one is only in the agent.
+    // The public half identifies the key; the private one is only in the agent.
     let public = place.path().join("key.pub");
     fs::copy(sshd.identity().with_extension("pub"), &public).unwrap();
     let known = fs::read_to_string(sshd.client_config()).unwrap();

@@ -1,4 +1,4 @@
-//! Whole transfers from and to stores: the file system of this machine, an object store in memory, and nowhere.
+//! Runs whole transfers from and to stores: the local file system, an object store in memory, and the null store.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
 use hakobu_endpoints::memory::object_store;
 
-/// Nobody is there to be asked.
+/// Prompts that are never answered.
 struct Nobody;
 
 impl Prompts for Nobody {
@@ -29,7 +29,7 @@ impl Prompts for Nobody {
     }
 }
 
-/// What was said.
+/// The notices of a run.
 #[derive(Default)]
 struct Notices(Mutex<Vec<String>>);
 
@@ -60,7 +60,7 @@ fn request(source: &str, target: &str) -> CopyRequest {
     CopyRequest { sources: vec![location(source)], target: location(target), ..CopyRequest::default() }
 }
 
-/// The contents of all files below a directory.
+/// Returns the contents of all files below a directory.
 fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let (mut found, mut open) = (BTreeMap::new(), vec![root.to_path_buf()]);
     while let Some(directory) = open.pop() {

@@ -1,9 +1,9 @@
-//! What an endpoint can do, as data: asked before work begins, never found out half way.
+//! The capabilities of endpoints as data, known before work begins instead of discovered during it.
 
 use crate::extended::Classes;
 use crate::names::NameRules;
 
-/// The abilities of an opened endpoint.
+/// The capabilities of an opened endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Owner and group can be set.
@@ -12,84 +12,83 @@ pub struct Capabilities {
     pub set_id: bool,
     /// Permissions are kept.
     pub modes: bool,
-    /// Directories are entries of their own. Where they are not, one is there as long as something is in it.
+    /// Directories are entries of their own. Otherwise a directory exists as long as something is in it.
     pub directories: bool,
-    /// The time of an entry is the one that it is given; else it is that of its upload.
+    /// The modification time of an entry can be set; otherwise it is the time of the upload.
     pub keeps_times: bool,
-    /// The extended attributes that can be seen, and set.
+    /// The extended attributes that can be read and set.
     pub extended: Classes,
-    /// The steps in which times are kept, in nanoseconds: 1 where all of them are.
+    /// The resolution of times in nanoseconds; 1 if all times can be stored.
     pub time_step_ns: u32,
-    /// The steps in which times before 1970 are kept: larger where fractions of a second are not kept right.
+    /// The resolution of times before 1970, in nanoseconds: larger if fractions of a second are not stored correctly.
     pub time_step_before_1970_ns: u32,
-    /// The first time that can be kept, in seconds since 1970. An earlier one becomes this.
+    /// The earliest time that can be stored, in seconds since 1970. Earlier ones are clamped to it.
     pub time_first_s: i64,
-    /// The last time that can be kept. A later one becomes this.
+    /// The latest time that can be stored, in seconds since 1970. Later ones are clamped to it.
     pub time_last_s: i64,
-    /// A file can be given further names.
+    /// Hard links can be created.
     pub hard_links: bool,
-    /// Listings tell inodes: when one was last changed, how many names it has, whether it has holes.
+    /// Listings describe inodes: the time of the last change, the number of names, whether there are holes.
     pub inodes: bool,
-    /// Named pipes and device nodes can be made, and devices written to.
+    /// Named pipes and device nodes can be created, and devices can be written to.
     pub special_files: bool,
-    /// Symbolic links can be made.
+    /// Symbolic links can be created.
     pub symlinks: bool,
     /// Owner and time of symbolic links can be set.
     pub sets_links: bool,
-    /// The endpoint checks a CRC-64 of each frame of data it receives, so one has to be given.
+    /// The endpoint checks a CRC-64 of each data frame that it receives, so one must be supplied.
     pub wants_checksum: bool,
-    /// The endpoint checks the BLAKE3 of each piece it receives, so one has to be given.
+    /// The endpoint checks the BLAKE3 of each piece that it receives, so one must be supplied.
     pub wants_digest: bool,
-    /// Operations cross a network: ask for many things at once.
+    /// Operations cross a network, so many should be requested at once.
     pub remote: bool,
-    /// Whole files may be shared with the other end without copying, if that is the same file
-    /// system: worth one try.
+    /// Whole files may be shared with the other end without copying, if both are on the same file system. Worth one
+    /// attempt.
     pub clones: bool,
-    /// There is one thing in it, a stream, which is read once and in order. How long it is may not be known before
-    /// it ends.
+    /// It holds a single stream, which is read once and in order. Its length may be unknown until its end.
     pub stream: bool,
-    /// Which names it can hold.
+    /// The names that it can hold.
     pub names: NameRules,
-    /// Nothing can be written: it is mounted so.
+    /// It is mounted read-only.
     pub read_only: bool,
-    /// Bytes free for this user, when it can be known.
+    /// Bytes available to this user, if known.
     pub free_bytes: Option<u64>,
-    /// Inodes free, when the file system counts them.
+    /// Free inodes, if the file system counts them.
     pub free_inodes: Option<u64>,
-    /// Directories are listed in portions in the order of [`Listing`](crate::listing::Listing), which is that of the
-    /// keys of object stores. An agent lists directories as a whole.
+    /// Directories are listed in pages in the order of [`Listing`](crate::listing::Listing), which is that of the keys
+    /// of object stores. An agent lists directories as a whole.
     pub lists_in_order: bool,
-    /// Listings show what is on another file system than the directory above it.
+    /// Listings show entries that are on another file system than the directory above them.
     pub tells_file_systems: bool,
     /// Names of users and groups can be looked up.
     pub account_names: bool,
-    /// A file can be changed where it lies: any range of it can be written.
+    /// A file can be changed in place: any range of it can be written.
     pub writes_in_place: bool,
-    /// A file can take the place of another in one step, so that nobody ever finds neither.
+    /// A file can replace another one atomically, so that there is no moment without either.
     pub replaces_in_one_step: bool,
-    /// Content can be hashed where it is, without travelling.
+    /// Content can be hashed locally, without being transferred.
     pub hashes: bool,
-    /// What was written can be read back from the medium, past all caches.
+    /// Written data can be read back from the medium, bypassing all caches.
     pub reads_medium: bool,
-    /// What was written can be brought to stable storage.
+    /// Written data can be flushed to stable storage.
     pub flushes: bool,
-    /// How much room there is can be asked for, and why something cannot be written.
+    /// The free space can be queried, and so can the reason why something cannot be written.
     pub tells_room: bool,
-    /// Content can travel compressed.
+    /// Content can be transferred compressed.
     pub compresses: bool,
-    /// No link leads out of the root, whatever others do to it meanwhile.
+    /// No symbolic link leads out of the root, whatever others change meanwhile.
     pub confines: bool,
-    /// How many lanes do any good, where that is known beforehand.
+    /// The number of useful lanes, if known in advance.
     pub concurrency: Option<Concurrency>,
-    /// How many pieces of a file a lane should have under way at a time: 1 where each is there at once.
+    /// The number of pieces of a file that a lane should have in flight; 1 if each read completes at once.
     pub reads_at_once: u16,
-    /// How long the file server takes for one answer while nothing else is asked of it, in nanoseconds, where it is on
-    /// a file system that is mounted over a network.
+    /// The time that an idle file server takes for one answer, in nanoseconds, if the endpoint is on a file system
+    /// mounted over a network.
     pub answer_ns: Option<u64>,
 }
 
 impl Capabilities {
-    /// What a local POSIX file system offers to a user who may, or may not, change owners.
+    /// Returns the capabilities of a local POSIX file system. `owners` is true if the user may change owners.
     pub fn posix(owners: bool) -> Self {
         Self {
             owners,
@@ -133,19 +132,20 @@ impl Capabilities {
         }
     }
 
-    /// What any place on a machine may offer where our own code opens it: nothing is ruled out before it is looked at.
+    /// Returns the capabilities of a place on a machine where hakobu runs, before it has been examined: nothing is
+    /// excluded.
     pub fn unlimited() -> Self {
         Self { extended: Classes::USUAL | Classes::SELINUX, ..Self::posix(true) }
     }
 }
 
-/// How many lanes do any good at an endpoint.
+/// The number of lanes that are useful at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Concurrency {
-    /// The most of them on a short way.
+    /// The maximum number on a network path with low latency.
     pub near_max: u16,
-    /// The most of them on a long way.
+    /// The maximum number on a network path with high latency.
     pub far_max: u16,
-    /// Each lane takes a process of its own on this machine.
+    /// True if each lane takes a process of its own on this machine.
     pub processes: bool,
 }

@@ -1,14 +1,14 @@
-//! CRC-64/NVME against accidents on the way: ten times cheaper than a cryptographic digest, and
-//! enough where encryption already keeps others out.
+//! CRC-64/NVME checksums against accidental corruption in transit. They are ten times cheaper than a cryptographic
+//! digest, and sufficient where encryption already protects against tampering.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// The CRC-64/NVME of `bytes`.
+/// Returns the CRC-64/NVME of `bytes`.
 pub fn crc64(bytes: &[u8]) -> u64 {
     crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
 }
 
-/// A CRC-64/NVME taken piece by piece.
+/// A CRC-64/NVME that is computed incrementally.
 #[derive(Debug)]
 pub struct Crc64(Digest);
 
@@ -19,12 +19,12 @@ impl Default for Crc64 {
 }
 
 impl Crc64 {
-    /// Takes in the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The value over all bytes so far.
+    /// Returns the checksum of all bytes so far.
     pub fn value(&self) -> u64 {
         self.0.finalize()
     }
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn the_check_value_of_the_catalogue() {
-        // The "check" of CRC-64/NVME in the catalogue of parametrised CRC algorithms.
+        // The "check" value of CRC-64/NVME in the catalogue of parametrised CRC algorithms.
         assert_eq!(crc64(b"123456789"), 0xae8b_1486_0a79_9888);
     }
 

@@ -1,40 +1,41 @@
-//! Whether content is compressed on its way, how hard, and why.
+//! The choice of compression for content in transit: whether, at which level, and why.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The lowest level of zstd that may be asked for: the fastest.
+/// The lowest zstd level that can be requested, which is the fastest.
 pub const LEVEL_MIN: i8 = -7;
-/// The highest. Those above it take memory by the hundred megabytes and gain nothing on pieces.
+/// The highest zstd level that can be requested. Higher ones take hundreds of megabytes of memory and gain nothing on
+/// pieces.
 pub const LEVEL_MAX: i8 = 19;
-/// So many choices of all lanes together are told.
+/// The maximum number of choices reported for all lanes together.
 const TOLD_MAX: u32 = 24;
-/// What was told is told again no sooner than this.
+/// The minimum time before a choice is reported again.
 const TELL_AGAIN_NS: u64 = 10_000_000_000;
 
-/// What was asked for.
+/// The requested compression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Where the way between the machines is what limits, each lane for itself and as hard as pays.
+    /// Compress where the network limits. Each lane decides for itself, and picks the level that pays off.
     #[default]
     Auto,
-    /// Never.
+    /// Never compress.
     None,
-    /// Always, as hard as pays.
+    /// Always compress, at the level that pays off.
     Adapted,
-    /// Always, with this level of zstd.
+    /// Always compress, at this zstd level.
     Level(i8),
 }
 
 impl Compression {
-    /// Whether content is to be compressed whatever limits, so that a way on which it cannot be is a mistake.
+    /// Returns true if content must be compressed whatever limits, so that a transport without compression is an error.
     pub fn is_asked_for(self) -> bool {
         matches!(self, Self::Adapted | Self::Level(_))
     }
 
-    /// Reads `auto`, `none`, `zstd` or `zstd:LEVEL`.
+    /// Parses `auto`, `none`, `zstd` or `zstd:LEVEL`.
     ///
     /// # Errors
-    /// `Usage`, saying what it can be.
+    /// `Usage`, listing the valid values.
     pub fn parse(text: &str) -> Result<Self> {
         let level = |text: &str| text.parse().ok().filter(|level| (LEVEL_MIN..=LEVEL_MAX).contains(level));
         let found = match text.split_once(':') {
@@ -55,22 +56,22 @@ impl Compression {
     }
 }
 
-/// What a lane has compressed since it began.
+/// Compression statistics of a lane since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Compressed {
-    /// Nanoseconds that it took, those for samples among them.
+    /// Nanoseconds spent compressing, samples included.
     pub time_ns: u64,
-    /// Bytes of content that went compressed.
+    /// Bytes of content that were sent compressed.
     pub content_bytes: u64,
-    /// Bytes that they became.
+    /// The size of that content after compression, in bytes.
     pub sent_bytes: u64,
     /// The levels that were used.
     pub levels: Levels,
-    /// What the lane chose last, if it chose anything.
+    /// The lane's latest choice, if it made one.
     pub choice: Option<Choice>,
 }
 
-/// Levels of zstd, as a set.
+/// A set of zstd levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels(u32);
 
@@ -80,12 +81,12 @@ impl Levels {
         self.0 |= 1 << (level.clamp(LEVEL_MIN, LEVEL_MAX) - LEVEL_MIN);
     }
 
-    /// Adds those of another set.
+    /// Adds the levels of another set.
     pub fn merge(&mut self, other: Self) {
         self.0 |= other.0;
     }
 
-    /// The levels, ascending.
+    /// Returns the levels in ascending order.
     pub fn iter(self) -> impl Iterator<Item = i8> {
         (LEVEL_MIN..=LEVEL_MAX).filter(move |level| self.0 >> (level - LEVEL_MIN) & 1 == 1)
     }
@@ -94,35 +95,35 @@ impl Levels {
 /// A choice of one lane, with the figures that led to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// How many choices the lane has made, this one included.
+    /// The number of choices that the lane has made, this one included.
     pub number: u32,
-    /// The level from now on; none: nothing is compressed.
+    /// The level from now on; `None` means no compression.
     pub level: Option<i8>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// The share of the lane's time in which sending waited for the way, 0 to 1.
+    /// The share of the lane's time in which sending waited for the network, 0 to 1.
     pub blocked: f32,
-    /// To what share of it content shrank lately, 0 to 1; none where nothing was compressed.
+    /// The recent ratio of compressed to original size, 0 to 1; `None` if nothing was compressed.
     pub shrank_to: Option<f32>,
 }
 
-/// Why a lane goes to another level.
+/// The reason why a lane changes the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Nothing is known of the way yet but that it is long.
+    /// Nothing is known about the network path except that its latency is high.
     LongWay,
-    /// The way takes less than the lane could send.
+    /// The network accepts less than the lane could send.
     WayLimits,
-    /// The lane's own processor has no time left for so much.
+    /// The lane's own processor has no time left for that level.
     ProcessorLimits,
-    /// What limits is at the far end.
+    /// The bottleneck is at the remote host.
     FarEndLimits,
-    /// Without any it went slower.
+    /// The lane was slower without compression.
     SlowerWithout,
 }
 
 impl Choice {
-    /// The choice and its reason, as `--why` prints them.
+    /// Returns the choice and its reason as printed by `--why`.
     pub fn words(&self) -> (String, String) {
         let choice = match self.level {
             Some(level) => format!("compression: zstd {level}"),
@@ -146,8 +147,8 @@ impl Choice {
     }
 }
 
-/// Which choices are told. Lanes are many and do much the same, so what one did before says nothing new for some
-/// time, and there is an end to it.
+/// Selects the choices to report. Many lanes make much the same choices, so a choice is repeated only after some time,
+/// and the total number is limited.
 #[derive(Debug, Default)]
 pub struct Told {
     choices: Vec<(Option<i8>, Reason)>,
@@ -157,7 +158,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// Whether this one is, at this time of the run.
+    /// Returns true if this choice is to be reported. `now_ns` is the time since the run began.
     pub fn tells(&mut self, choice: &Choice, now_ns: u64) -> bool {
         let this = (choice.level, choice.reason);
         let is_new = !self.choices.contains(&this);

@@ -1,4 +1,4 @@
-//! Whether `sync` may delete: the limit, and the user's consent.
+//! Decides if `sync` may delete: by the limit, and by asking the user.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,7 +9,7 @@ use crate::units::format_count;
 
 const DELETING: &str = "deleting in";
 
-/// Whether so much may go, by the limits and by the user.
+/// Fails unless the limits allow the number of extra entries to be deleted and the user agrees.
 pub fn agree(
     done: &Transfer,
     deletion: &Deletion,
@@ -20,7 +20,7 @@ pub fn agree(
     let (extras, total) = (counters.entries_only_in_target, counters.entries_in_target);
     let target = done.target.clone().unwrap_or_default();
     let refused = |words: String| Error::new(ErrorKind::Refused, DELETING, words).at(target.clone());
-    // Whoever stopped it between two runs must not be told that all is done.
+    // A user who stops between two runs must not be told that everything is done.
     let stopped = || {
         let words = format!("stopped as asked; {} {}", entries(extras), verb(extras, "stays", "stay"));
         Error::new(ErrorKind::Cancelled, DELETING, words).at(target.clone())
@@ -63,8 +63,8 @@ pub fn agree(
     }
 }
 
-/// Returns why so many entries may not go, if they may not. `total` is how many the target had when the run began, `seen` says
-/// which these are.
+/// Returns the reason why so many entries must not be deleted, or `None`. `total`: the number of entries that the
+/// target had when the run began; `seen`: a description of these.
 fn beyond_limit(max: Option<DeletionMax>, extras: u64, (total, seen): (u64, &str)) -> Option<String> {
     let of = format!("{} of the {} {seen}", format_count(extras), entries(total));
     match max {
@@ -82,7 +82,7 @@ fn beyond_limit(max: Option<DeletionMax>, extras: u64, (total, seen): (u64, &str
     }
 }
 
-/// The word that goes with so many.
+/// Returns the word for a count, singular or plural.
 pub fn verb(count: u64, one: &'static str, more: &'static str) -> &'static str {
     if count == 1 { one } else { more }
 }

@@ -1,10 +1,11 @@
-//! The sum of a small file's content, taken where it is read and where it is written: of every range at its offset, and of
-//! the length. So what is written at another place than it was read from, twice, or not at all is found.
+//! The checksum of a small file's content, computed where the file is read and where it is written. It covers every
+//! range at its offset and the length, so it detects content that is written at a different offset, twice, or not at
+//! all.
 
 use crate::checksum::Crc64;
 use crate::zeros::ZEROS;
 
-/// A sum that is being taken.
+/// A content checksum that is being computed.
 #[derive(Debug, Default)]
 pub struct ContentSum {
     crc: Crc64,
@@ -13,8 +14,7 @@ pub struct ContentSum {
 }
 
 impl ContentSum {
-    /// Takes in a range that was read or written at `offset`. Ranges come in order; what is left out between them is
-    /// zeros.
+    /// Adds a range that was read or written at `offset`. Ranges come in order; gaps between them count as zeros.
     pub fn add(&mut self, offset: u64, bytes: &[u8]) {
         if offset < self.end {
             self.is_out_of_order = true;
@@ -25,12 +25,13 @@ impl ContentSum {
         self.end += bytes.len() as u64;
     }
 
-    /// Where the last range ends.
+    /// Returns the end offset of the last range.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// The value for a file of so many bytes. `None` where a range came twice or out of order, or lies beyond the end.
+    /// Returns the checksum for a file of `size_bytes` bytes. `None` if a range came twice or out of order, or ends
+    /// beyond the file's end.
     pub fn value(mut self, size_bytes: u64) -> Option<u64> {
         if self.is_out_of_order || self.end > size_bytes {
             return None;
@@ -49,7 +50,7 @@ impl ContentSum {
     }
 }
 
-/// The value for a file whose content was read in one go.
+/// Returns the checksum of a file whose whole content is in `bytes`.
 pub fn content_sum(bytes: &[u8]) -> u64 {
     let mut crc = Crc64::default();
     crc.update(bytes);

@@ -1,7 +1,7 @@
-//! Figures that lanes keep while they work, and the sums that others read.
+//! Counters that lanes update while they work, and their sums.
 //!
-//! Each lane owns one block of counters in cache lines of its own, so counting costs a lane one
-//! plain addition and no lane waits for another.
+//! Each lane owns one block of counters in cache lines of its own, so counting costs one plain addition and no lane
+//! waits for another.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -24,19 +24,19 @@ macro_rules! counters {
             $( $(#[$doc])* pub $name: u64, )*
             /// Nanoseconds spent in each [`Stage`], summed over the lanes.
             pub stage_ns: [u64; Stage::COUNT],
-            /// Whether the scan has ended, so that the totals are known.
+            /// True if the scan has ended, so that the totals are known.
             pub scan_done: bool,
-            /// Whether the target is on another machine, so that [`Stage::Send`] is the way there.
+            /// True if the target is on another machine, so that [`Stage::Send`] includes the network.
             pub remote: bool,
-            /// Nanoseconds that the source's file server took for one answer before the run, where there is one.
+            /// Nanoseconds that the source's file server took for one answer before the run, if there is a file server.
             pub source_answer_ns: Option<u64>,
-            /// The same of the target's.
+            /// Nanoseconds that the target's file server took for one answer before the run, if there is a file server.
             pub target_answer_ns: Option<u64>,
-            /// Until which second of the day nothing may go, in the pause of a timetable.
+            /// The second of the day at which the current pause of a timetable ends, if there is one.
             pub paused_until_s: Option<u32>,
-            /// Nanoseconds in such pauses, by the clock.
+            /// Nanoseconds of wall-clock time in such pauses.
             pub paused_ns: u64,
-            /// Bytes of the files that a plan would bring over: at most so many travel.
+            /// Bytes of the files that a plan would copy: an upper bound of the transfer.
             pub planned_bytes: u64,
         }
 
@@ -49,7 +49,7 @@ macro_rules! counters {
                 }
             }
 
-            /// What has been counted since an earlier moment of the same run.
+            /// Returns the difference to an earlier snapshot of the same run.
             #[must_use]
             pub fn since(&self, earlier: &Snapshot) -> Snapshot {
                 let mut lately = self.clone();
@@ -80,31 +80,31 @@ counters! {
     entries_scanned,
     /// Bytes of the regular files seen at the source.
     bytes_scanned,
-    /// Entries that the target lacked and now has.
+    /// Entries created because the target lacked them.
     entries_created,
-    /// Entries whose content or kind was brought up to date.
+    /// Entries whose content or kind was updated.
     entries_updated,
-    /// Entries that were equal on both sides and left alone.
+    /// Entries that were equal on both sides and not touched.
     entries_unchanged,
-    /// Bytes of regular files that were left alone.
+    /// Bytes of regular files that were not touched.
     bytes_unchanged,
-    /// Entries of which only attributes were changed.
+    /// Entries whose attributes only were changed.
     entries_attributes_only,
-    /// Entries that both sides have and that differ, of a run that compares.
+    /// Entries that both sides have and that differ, in a run that compares.
     entries_different,
     /// Files whose content was compared.
     entries_compared,
-    /// Entries that only the target has, and that stay.
+    /// Extra entries at the target that are kept.
     entries_only_in_target,
-    /// Entries seen at the target, of a run that counts or removes what only the target has.
+    /// Entries seen at the target, in a run that counts or removes extra entries.
     entries_in_target,
-    /// Entries of the source that the target did not have when both were compared: a run makes at most so many.
+    /// Entries of the source that the target lacked when both were compared: an upper bound of those created.
     entries_absent,
     /// Entries of the target that were removed because the source lacks them.
     entries_deleted,
-    /// Entries that wait for a directory in their place to be removed.
+    /// Entries that wait for the removal of a directory in their place.
     entries_in_the_way,
-    /// Entries left out on purpose: by rules, sockets, and those of a name that an earlier source has as well.
+    /// Entries left out on purpose: by rules, sockets, and those whose name an earlier source has as well.
     entries_skipped,
     /// Entries that could not be copied.
     entries_failed,
@@ -114,54 +114,54 @@ counters! {
     target_written_bytes,
     /// Bytes of files that share their blocks with the source.
     cloned_bytes,
-    /// Bytes of zeros and holes that did not travel.
+    /// Bytes of zeros and holes that were not transferred.
     zeros_skipped_bytes,
-    /// Bytes read back from the target, to be compared.
+    /// Bytes read back from the target for comparison.
     target_read_bytes,
-    /// Bytes of acknowledged chunks that were zeros, or that the target had.
+    /// Bytes of acknowledged chunks that were zeros, or that the target already had.
     bytes_kept,
-    /// Bytes that an earlier, interrupted run had brought over.
+    /// Bytes that an earlier, interrupted run had copied.
     bytes_resumed,
-    /// Bytes of content that went over the network compressed.
+    /// Bytes of content that were sent compressed, before compression.
     compressed_bytes,
-    /// What they were compressed to.
+    /// The size of that content after compression, in bytes.
     compressed_to_bytes,
-    /// Nanoseconds in which the lanes' threads had a processor.
+    /// Nanoseconds in which the lanes' threads ran on a processor.
     near_processor_ns,
-    /// Nanoseconds in which they waited for one.
+    /// Nanoseconds in which the lanes' threads waited for a processor.
     near_queued_ns,
-    /// Nanoseconds of the threads that serve the lanes on another machine.
+    /// Nanoseconds of the threads that serve the lanes on the remote host.
     far_ns,
-    /// Those in which they waited for something to come.
+    /// Nanoseconds in which those threads waited for input.
     far_input_ns,
-    /// Those in which they worked on the target.
+    /// Nanoseconds in which those threads worked on the target.
     far_work_ns,
-    /// Those in which they had a processor.
+    /// Nanoseconds in which those threads ran on a processor.
     far_processor_ns,
-    /// Those in which they waited for one.
+    /// Nanoseconds in which those threads waited for a processor.
     far_queued_ns,
-    /// Microseconds in which the connections there had something to send.
+    /// Microseconds in which the connections to the remote host had data to send.
     way_busy_us,
-    /// Those in which the far side's window held it back.
+    /// Microseconds of those in which the peer's receive window was the limit.
     way_window_us,
-    /// Those in which the send buffer here held it back.
+    /// Microseconds of those in which the local send buffer was the limit.
     way_buffer_us,
-    /// Nanoseconds of [`Stage::Held`] in which operations were limited.
+    /// Nanoseconds of [`Stage::Held`] caused by the operation limit.
     held_by_operations_ns,
-    /// Those in which reads at the source took too long.
+    /// Nanoseconds of [`Stage::Held`] caused by the source latency limit.
     held_by_latency_ns,
     /// Small files, and pieces of large ones, that were read at the source.
     source_reads,
-    /// How many answers of a file server that waits for, about.
+    /// The approximate number of a file server's answers that those reads wait for.
     source_requests,
-    /// Operations at the target, as they are counted where they are limited.
+    /// Operations at the target, counted in the same way as for the operation limit.
     target_operations,
-    /// How many answers of a file server those wait for, about.
+    /// The approximate number of a file server's answers that those operations wait for.
     target_requests,
 }
 
 impl Snapshot {
-    /// Adds where the time of an earlier attempt at the same run went.
+    /// Adds the times of an earlier attempt at the same run.
     pub fn add_times(&mut self, earlier: &Snapshot) {
         for (sum, more) in self.stage_ns.iter_mut().zip(&earlier.stage_ns) {
             *sum = sum.saturating_add(*more);
@@ -196,42 +196,42 @@ impl Snapshot {
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds. Only the owning lane calls this, so a load and a store are enough.
+    /// Adds to the counter. Only the owning lane calls this, so a load and a store are enough.
     pub fn add(&self, more: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
-    /// Takes over a sum that is kept elsewhere. Only the owning lane calls this.
+    /// Sets a sum that is maintained elsewhere. Only the owning lane calls this.
     pub fn set(&self, sum: u64) {
         self.0.store(sum, Relaxed);
     }
 
-    /// The value so far.
+    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// The time of one thread, in nanoseconds since it began.
+/// The time of one thread in nanoseconds since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTime {
-    /// It had a processor.
+    /// Time on a processor.
     pub processor_ns: u64,
-    /// It could have worked, and waited for a processor.
+    /// Time in which it was runnable but waited for a processor.
     pub queued_ns: u64,
 }
 
-/// The time of a lane's thread, but for what it took while there was nothing to do: many lanes that look for work now and
-/// then would seem to keep those from working that have some.
+/// The time of a lane's thread without the time spent idle. Otherwise many lanes that look for work now and then would
+/// seem to slow down the lanes that have work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkTime {
     sum: ThreadTime,
-    /// What was seen last: of the thread, and of the stages but for idleness.
+    /// The latest values: the thread's time, and the time of all stages except idling.
     seen: (ThreadTime, u64),
 }
 
 impl WorkTime {
-    /// The sums so far. A thread has had no more time for work than the lane worked.
+    /// Returns the sums so far. A thread's time is limited to the time that the lane worked.
     pub fn take(&mut self, thread: ThreadTime, worked_ns: u64) -> ThreadTime {
         let (before, worked_before_ns) = std::mem::replace(&mut self.seen, (thread, worked_ns));
         let room_ns = worked_ns.saturating_sub(worked_before_ns);
@@ -243,53 +243,53 @@ impl WorkTime {
     }
 }
 
-/// What a lane knows of the far end of its connection: all since the connection was made.
+/// A lane's statistics about its connection and the remote host, since the connection was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Beyond {
-    /// What the thread at the far end said last.
+    /// The latest report of the remote thread.
     pub far: FarTime,
-    /// What the kernel here says of the connection.
+    /// The local kernel's figures on the connection.
     pub way: WayTime,
-    /// What was compressed for it.
+    /// The statistics of compression.
     pub compressed: Compressed,
 }
 
-/// What a thread that serves a connection did with its time, in nanoseconds.
+/// The time of a thread that serves a connection, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FarTime {
-    /// Since the connection was made.
+    /// Time since the connection was opened.
     pub all_ns: u64,
-    /// Waiting for something to come.
+    /// Time waiting for input.
     pub input_ns: u64,
-    /// Working on the target.
+    /// Time working on the target.
     pub work_ns: u64,
-    /// With a processor.
+    /// Time on a processor.
     pub processor_ns: u64,
-    /// Waiting for one.
+    /// Time waiting for a processor.
     pub queued_ns: u64,
 }
 
-/// What a connection did with its time, in microseconds.
+/// The time of a connection in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WayTime {
-    /// There was something to send.
+    /// Time with data to send.
     pub busy_us: u64,
-    /// The peer's window was full.
+    /// Time in which the peer's window was full.
     pub window_us: u64,
-    /// The send buffer was full.
+    /// Time in which the send buffer was full.
     pub buffer_us: u64,
 }
 
 impl LaneCounters {
-    /// The time of all stages, but for idleness.
+    /// Returns the time of all stages except idling.
     pub fn worked_ns(&self) -> u64 {
         let all: u64 = self.stage_ns.iter().map(Counter::get).sum();
         all - self.stage_ns[Stage::Idle as usize].get()
     }
 
-    /// Takes over what is measured elsewhere.
+    /// Sets the values that are measured elsewhere.
     pub fn set_times(&self, near: ThreadTime, Beyond { far, way, compressed }: Beyond) {
-        // What is sent is compressed on the way out, so sending has counted it as its own.
+        // Compression happens while sending, so its time has been counted as sending.
         let [send, compress] = [Stage::Send, Stage::Compress].map(|stage| &self.stage_ns[stage as usize]);
         let more = compressed.time_ns.saturating_sub(compress.get()).min(send.get());
         send.set(send.get() - more);
@@ -313,7 +313,7 @@ impl LaneCounters {
     }
 }
 
-/// Where a lane spends its time.
+/// The stages in which a lane spends its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Stage {
@@ -323,7 +323,7 @@ pub enum Stage {
     Read = 1,
     /// Hashing what was read.
     Hash = 2,
-    /// Handing data to the target: writing to it, or encrypting and sending.
+    /// Passing data to the target: writing to it, or encrypting and sending.
     Send = 3,
     /// Waiting for the target's answers.
     Wait = 4,
@@ -331,7 +331,7 @@ pub enum Stage {
     Idle = 5,
     /// The final flush to stable storage.
     Sync = 6,
-    /// Held back by a limit that was asked for.
+    /// Waiting because of a requested limit.
     Held = 7,
     /// Compressing what is sent.
     Compress = 8,
@@ -353,7 +353,7 @@ impl Stage {
         Stage::Compress,
     ];
 
-    /// The name in reports.
+    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Scan => "scan",
@@ -412,10 +412,10 @@ mod tests {
         let thread = |processor_ns, queued_ns| ThreadTime { processor_ns, queued_ns };
         let mut time = WorkTime::default();
         assert_eq!(time.take(thread(60, 20), 100), thread(60, 20));
-        // It only looked for work, then had some, and did hardly anything else.
+        // It looked for work only, and then had some that used hardly any time.
         assert_eq!(time.take(thread(65, 25), 100), thread(60, 20));
         assert_eq!(time.take(thread(95, 105), 150), thread(90, 40));
-        // Clocks are read one after the other.
+        // The clocks are read one after the other, so they may disagree.
         assert_eq!(time.take(thread(90, 100), 140), thread(90, 40));
     }
 

@@ -1,9 +1,9 @@
-//! BLAKE3 taken in pieces, in any order, merged to the digest that `b3sum` prints.
+//! BLAKE3 of pieces hashed in any order, merged to the digest that `b3sum` prints.
 //!
-//! BLAKE3 is a binary tree (specification: "BLAKE3: one function, fast everywhere", section 2.1),
-//! so a piece whose length and position are multiples of a power of two is a subtree of its own.
-//! Lanes hash pieces as they read them; a [`Forest`] joins neighbours as soon as both are there,
-//! so its size goes with the number of lanes, not with the length of the file.
+//! BLAKE3 is a binary tree (specification: "BLAKE3: one function, fast everywhere", section 2.1), so a piece whose
+//! length and position are multiples of a power of two is a subtree of its own. Lanes hash pieces as they read them. A
+//! [`Forest`] joins neighbours as soon as both are present, so its size grows with the number of lanes, not with the
+//! length of the file.
 
 use std::collections::HashMap;
 
@@ -11,24 +11,24 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 
 use crate::extent::{PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 
-/// A BLAKE3 digest of 32 bytes; where another algorithm was asked for, that one's.
+/// A BLAKE3 digest of 32 bytes, or that of another algorithm if one was requested.
 pub type Digest = [u8; 32];
 
-/// How the digest of a whole can be taken.
+/// The algorithm for the digest of a whole file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// BLAKE3, on all cores.
     #[default]
     Blake3,
-    /// SHA-256, which goes from the beginning to the end.
+    /// SHA-256, which is computed sequentially.
     Sha256,
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; 2] = [Self::Blake3, Self::Sha256];
 
-    /// The name on the command line and in JSON.
+    /// Returns the name used on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Blake3 => "blake3",
@@ -36,34 +36,35 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm with this name.
+    /// Returns the algorithm with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 }
 
-/// The value of one piece of a file of `size_bytes`: the subtree's chaining value, or, if the file
-/// has no more than one piece, the digest of the whole.
+/// Returns the value of one piece of a file of `size_bytes`: the subtree's chaining value or, if the file has no more
+/// than one piece, the digest of the whole.
 pub fn piece_value(size_bytes: u64, offset: u64, bytes: &[u8]) -> Digest {
     let mut hasher = PieceHasher::new(size_bytes, offset);
     hasher.update(bytes);
     hasher.value()
 }
 
-/// What tells blocks apart: the first half of their BLAKE3. The piece that comes of them is checked by its value.
+/// The value that identifies a block: the first half of its BLAKE3. The piece that is assembled from blocks is checked
+/// by its own value.
 pub type BlockValue = [u8; 16];
 
-/// The value of a block.
+/// Returns the value of a block.
 pub fn block_value(bytes: &[u8]) -> BlockValue {
     let mut value = [0; 16];
     value.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
     value
 }
 
-/// Stands for a piece of which nothing is there.
+/// The value of a piece without content.
 const NO_PIECE: Digest = [0; 32];
 
-/// Takes the value of one piece, bit by bit, as [`piece_value`] does in one go.
+/// Computes the value of one piece incrementally, as [`piece_value`] does in one call.
 #[derive(Debug)]
 pub struct PieceHasher {
     hasher: blake3::Hasher,
@@ -71,7 +72,7 @@ pub struct PieceHasher {
 }
 
 impl PieceHasher {
-    /// For the piece at `offset`, a multiple of [`PIECE_BYTES`], of a file of `size_bytes`.
+    /// Creates a hasher for the piece at `offset`, a multiple of [`PIECE_BYTES`], of a file of `size_bytes`.
     pub fn new(size_bytes: u64, offset: u64) -> Self {
         debug_assert!(offset.is_multiple_of(PIECE_BYTES));
         let mut hasher = blake3::Hasher::new();
@@ -82,12 +83,13 @@ impl PieceHasher {
         Self { hasher, whole }
     }
 
-    /// Takes in the next bytes; at most [`PIECE_BYTES`] in all.
+    /// Adds the next bytes; at most [`PIECE_BYTES`] in total.
     pub fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
     }
 
-    /// The value of the piece. No piece behind the first is empty: where nothing was read the value is that of no content.
+    /// Returns the value of the piece. A piece after the first is never empty, so if nothing was read the value is that
+    /// of a piece without content.
     pub fn value(&self) -> Digest {
         match self.whole {
             true => *self.hasher.finalize().as_bytes(),
@@ -100,19 +102,19 @@ impl PieceHasher {
 /// A complete subtree of one file's BLAKE3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subtree {
-    /// It covers `1 << level` pieces.
+    /// The level: the subtree covers `1 << level` pieces.
     pub level: u32,
-    /// It begins at piece `position << level`.
+    /// The position: the subtree begins at piece `position << level`.
     pub position: u64,
-    /// Its chaining value.
+    /// The chaining value.
     pub value: Digest,
 }
 
-/// The level of a whole chunk's subtree.
+/// The level of the subtree of a whole chunk.
 pub const CHUNK_LEVEL: u32 = PIECES_PER_CHUNK.trailing_zeros();
 
-/// The value of a whole chunk from those of its pieces, or `None` for a part of a chunk. The file
-/// has to be longer than the chunk.
+/// Returns the value of a whole chunk from those of its pieces, or `None` for an incomplete chunk. The file must be
+/// longer than the chunk.
 pub fn chunk_value(pieces: &[Digest]) -> Option<Digest> {
     let mut values: [Digest; PIECES_PER_CHUNK as usize] = pieces.try_into().ok()?;
     let mut count = values.len();
@@ -125,41 +127,40 @@ pub fn chunk_value(pieces: &[Digest]) -> Option<Digest> {
     Some(values[0])
 }
 
-/// Subtrees of one file's BLAKE3, joined as their neighbours arrive.
+/// The subtrees of one file's BLAKE3, joined as their neighbours arrive.
 #[derive(Debug)]
 pub struct Forest {
-    /// How many there are; of a stream, how many are known so far.
+    /// The number of pieces; for a stream, the number known so far.
     pieces: u64,
-    /// Whether there may be more.
+    /// True if there may be more pieces.
     open: bool,
     joined: u64,
-    /// Complete subtrees by level and position: level `l`, position `p` covers the pieces from
-    /// `p << l` on.
+    /// Complete subtrees by level and position. Level `l`, position `p` covers the pieces from `p << l` on.
     subtrees: HashMap<(u32, u64), ChainingValue>,
 }
 
 impl Forest {
-    /// For a file of `size_bytes`; for a stream with [`UNKNOWN_BYTES`].
+    /// Creates a forest for a file of `size_bytes`, or for a stream if that is [`UNKNOWN_BYTES`].
     pub fn new(size_bytes: u64) -> Self {
         let open = size_bytes == UNKNOWN_BYTES;
         let pieces = if open { 0 } else { size_bytes.div_ceil(PIECE_BYTES) };
         Self { pieces, open, joined: 0, subtrees: HashMap::new() }
     }
 
-    /// The stream of which these are the pieces has ended.
+    /// Records that the stream has ended after `size_bytes`.
     pub fn end(&mut self, size_bytes: u64) {
         self.grow(size_bytes.div_ceil(PIECE_BYTES));
         self.open = false;
     }
 
-    /// Adds the value of piece number `index`, as [`piece_value`] gave it. Each piece once.
+    /// Adds the value of piece number `index`, as returned by [`piece_value`]. Each piece must be added once only.
     pub fn add(&mut self, index: u64, value: Digest) {
         self.add_subtree(Subtree { level: 0, position: index, value });
     }
 
-    /// Adds a subtree that does not cover the whole file. Each piece once.
+    /// Adds a subtree that does not cover the whole file. Each piece must be added once only.
     ///
-    /// `false`: it does not fit, or overlaps one that is there, and was not added.
+    /// Returns false, and adds nothing, if it does not fit or overlaps an existing subtree.
     pub fn add_subtree(&mut self, subtree: Subtree) -> bool {
         let Subtree { mut level, mut position, mut value } = subtree;
         let pieces = 1u64.checked_shl(level).unwrap_or(0);
@@ -172,7 +173,7 @@ impl Forest {
         if self.open {
             self.grow(end.unwrap_or(0));
         }
-        // The top of the tree is merged by `digest`, as BLAKE3 marks the root.
+        // `digest` merges the top of the tree, because BLAKE3 marks the root.
         while !self.is_top(level + 1, position >> 1) {
             match self.subtrees.remove(&(level, position ^ 1)) {
                 Some(other) => {
@@ -188,7 +189,8 @@ impl Forest {
         true
     }
 
-    /// There are so many pieces at least. What might have been the top of the tree is not.
+    /// Raises the number of known pieces to at least `pieces`. Merges subtrees that are thereby no longer the top of
+    /// the tree.
     fn grow(&mut self, pieces: u64) {
         let before = self.pieces;
         self.pieces = before.max(pieces);
@@ -206,7 +208,7 @@ impl Forest {
         }
     }
 
-    /// The subtrees held at the moment, in order.
+    /// Returns the current subtrees in order.
     pub fn subtrees(&self) -> Vec<Subtree> {
         let held = self.subtrees.iter();
         let mut held: Vec<_> = held
@@ -216,22 +218,22 @@ impl Forest {
         held
     }
 
-    /// Whether the subtree at `level` and `position` would cover the whole file.
+    /// Returns true if the subtree at `level` and `position` would cover the whole file.
     fn is_top(&self, level: u32, position: u64) -> bool {
         position == 0 && (level >= 64 || (1 << level) >= self.pieces)
     }
 
-    /// How many subtrees are held at the moment.
+    /// Returns the current number of subtrees.
     pub fn len(&self) -> usize {
         self.subtrees.len()
     }
 
-    /// Whether no subtree is held.
+    /// Returns true if there are no subtrees.
     pub fn is_empty(&self) -> bool {
         self.subtrees.is_empty()
     }
 
-    /// The digest of the whole file, or `None` while pieces are missing.
+    /// Returns the digest of the whole file, or `None` while pieces are missing.
     pub fn digest(&self) -> Option<Digest> {
         if self.open {
             return None;
@@ -254,7 +256,7 @@ impl Forest {
     }
 }
 
-/// A digest as lower-case hexadecimal, as `b3sum` writes it.
+/// Returns a digest as lower-case hexadecimal, the format of `b3sum`.
 pub fn hex(digest: &Digest) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -270,7 +272,7 @@ mod tests {
         (0..length).map(|index| (index * 31 + index / 251) as u8).collect()
     }
 
-    /// Pieces of a stream come in any order, and nobody knows how many there will be.
+    /// Pieces of a stream come in any order, and their number is not known in advance.
     #[test]
     fn a_stream_has_the_digest_of_its_content() {
         let pieces_and_rest =
@@ -283,13 +285,13 @@ mod tests {
                 let mut order: Vec<usize> = (0..count).collect();
                 order.sort_by_key(|index| (index % step, *index));
                 for (turn, index) in order.into_iter().enumerate() {
-                    // Whoever reads the end says so before all that was read is hashed.
+                    // A reader reports the end before everything that was read has been hashed.
                     if ends_early && turn == count / 2 {
                         forest.end(data.len() as u64);
                     }
                     let begin = index * PIECE_BYTES as usize;
                     let piece = &data[begin..data.len().min(begin + PIECE_BYTES as usize)];
-                    // Of a stream that is one piece the size is known before it is hashed.
+                    // The size of a stream of one piece is known before the piece is hashed.
                     let size_bytes = if count == 1 { data.len() as u64 } else { UNKNOWN_BYTES };
                     forest.add(index as u64, piece_value(size_bytes, begin as u64, piece));
                     assert!(forest.digest().is_none() || (ends_early && turn + 1 == count));

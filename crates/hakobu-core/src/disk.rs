@@ -1,8 +1,8 @@
-//! Block devices as facts: what one is, what is on it and what uses it.
+//! Facts about block devices: identity, contents and users.
 //!
-//! Facts are gathered on the machine that has the device and judged where the user is, so they
-//! cross the wire. All of it was written by others (firmware, whoever formatted the disk, a peer):
-//! lists and texts have limits, which hold when facts are made and again when they are decoded.
+//! Facts are gathered on the machine that has the device and judged on the user's machine, so they are sent over the
+//! wire. They are untrusted, because firmware, a peer, or the person who formatted the disk wrote them. Lists and texts
+//! have limits, which are enforced when facts are created and again when they are decoded.
 
 use std::fmt;
 
@@ -19,56 +19,58 @@ pub use limits::{
 pub use signature::{BackupTable, PartitionTable, Signature, SignatureKind, TableFault, TableKind};
 pub use uses::{HolderKind, Use, UseKind};
 
-/// Everything that is known of one block device, be it a whole disk, a partition or a volume.
+/// Everything that is known about one block device: a whole disk, a partition or a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
-    /// The kernel's name: `sda`, `nvme0n1p2`.
+    /// The kernel's name, such as `sda` or `nvme0n1p2`.
     pub name: Vec<u8>,
     /// The path by which it was opened, or `/dev/` and the name.
     pub path: Vec<u8>,
-    /// Which device it is.
+    /// The identity of the device.
     pub identity: DeviceIdentity,
-    /// The size in bytes; 0 when there is no medium.
+    /// The size in bytes; 0 if there is no medium.
     pub size_bytes: u64,
-    /// The unit of direct I/O and of the partition table.
+    /// The unit of direct I/O and of the partition table, in bytes.
     pub logical_sector_bytes: u32,
-    /// What the device writes without reading first.
+    /// The unit that the device writes without reading first, in bytes.
     pub physical_sector_bytes: u32,
-    /// Whether the kernel refuses writes.
+    /// True if the kernel refuses writes.
     pub read_only: bool,
-    /// Whether the medium, or the device, is made to be taken out.
+    /// True if the medium or the device is removable.
     pub removable: bool,
-    /// Whether it has a head that moves.
+    /// True if it is a rotating disk.
     pub rotational: bool,
-    /// The model as the firmware says it, or empty.
+    /// The model as reported by the firmware, or empty.
     pub model: Vec<u8>,
-    /// The serial number as the firmware says it, or empty.
+    /// The serial number as reported by the firmware, or empty.
     pub serial: Vec<u8>,
-    /// The world-wide name as the firmware says it, or empty.
+    /// The world-wide name as reported by the firmware, or empty.
     pub wwn: Vec<u8>,
     /// The partition table on the device itself.
     pub table: Option<PartitionTable>,
-    /// The partitions that the table has, in its order.
+    /// The partitions in the order of the table.
     pub partitions: Vec<Partition>,
-    /// What is on the device itself, partition tables included.
+    /// The signatures on the device itself, partition tables included.
     pub contents: Vec<Signature>,
-    /// What uses the device or a part of it.
+    /// The users of the device or of a part of it.
     pub uses: Vec<Use>,
-    /// What could start from it.
+    /// The boot loaders on it, and obstacles to booting.
     pub boot: Boot,
-    /// What could not be found out, and why; in a list of disks, also whether a copy onto it has not ended.
+    /// Things that could not be determined, with the reasons. In a list of disks also a copy onto the device that has
+    /// not finished.
     pub notes: Vec<String>,
-    /// Some or all of what is looked at on it could not be read, so that it may hold anything.
+    /// True if some or all of the areas that are searched for signatures could not be read, so the device may hold
+    /// anything.
     pub contents_hidden: bool,
 }
 
 impl DeviceFacts {
-    /// Whether it is a partition.
+    /// Returns true if it is a partition.
     pub fn is_partition(&self) -> bool {
         self.identity.whole.is_some()
     }
 
-    /// All that is known to be on it, with the partition's number where it is in one.
+    /// Returns all signatures known to be on it, each with the number of its partition if it is in one.
     pub fn all_contents(&self) -> impl Iterator<Item = (Option<u32>, &Signature)> {
         let inside = |partition: &'_ Partition| Some(partition.number);
         let own = self.contents.iter().map(|signature| (None, signature));
@@ -77,7 +79,7 @@ impl DeviceFacts {
         }))
     }
 
-    /// Adds to [`notes`](Self::notes).
+    /// Adds to [`notes`](Self::notes), unless the note is a repetition or the list is full.
     pub fn note(&mut self, words: impl Into<String>) {
         let words = shortened(words.into());
         if self.notes.len() < NOTES_MAX && !self.notes.contains(&words) {
@@ -90,58 +92,57 @@ impl DeviceFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskList(pub Vec<DeviceFacts>);
 
-/// A partition, as the table on the device has it.
+/// A partition as described by the table on the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number, from 1.
+    /// The number, from 1.
     pub number: u32,
-    /// The kernel's name for it; empty if the kernel does not know it.
+    /// The kernel's name for it; empty if the kernel does not know the partition.
     pub name: Vec<u8>,
-    /// Where it begins.
+    /// The offset of its first byte.
     pub start_bytes: u64,
-    /// How long it is.
+    /// The size in bytes.
     pub size_bytes: u64,
-    /// What it is for: a GUID, or `0x` and two digits.
+    /// The partition type: a GUID, or `0x` and two digits.
     pub type_id: String,
-    /// Its own identity in the table, or empty.
+    /// The partition's own identifier in the table, or empty.
     pub uuid: String,
-    /// The name that its table gives it, or empty.
+    /// The name in the table, or empty.
     pub label: String,
-    /// What is in it.
+    /// The signatures in the partition.
     pub contents: Vec<Signature>,
 }
 
-/// What could start from a disk, and what would keep it from starting elsewhere.
+/// The boot loaders on a disk, and obstacles to booting it elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Boot {
-    /// There is an EFI system partition.
+    /// True if there is an EFI system partition.
     pub efi: bool,
-    /// There is code in the first sector.
+    /// True if there is code in the first sector.
     pub bios: bool,
-    /// There is a partition for the second part of a boot loader, as GRUB needs it on GPT.
+    /// True if there is a partition for the second stage of a boot loader, as GRUB needs on GPT.
     pub bios_partition: bool,
-    /// What would keep it from starting, here or in another machine.
+    /// The obstacles to booting it, here or in another machine.
     pub obstacles: Vec<Obstacle>,
 }
 
-/// What would keep a disk from starting.
+/// A reason why a disk would not boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The table counts in other sectors than the device.
+    /// The table uses a different sector size than the device.
     SectorSize {
-        /// The table's unit.
+        /// The table's sector size.
         table_bytes: u32,
-        /// The device's unit.
+        /// The device's sector size.
         device_bytes: u32,
     },
-    /// The second copy of the table is not at the end, as after a copy to a larger disk.
+    /// The backup table is not at the end of the disk, as after a copy to a larger disk.
     BackupNotAtEnd,
     /// One of the two copies of the table is damaged or missing.
     TableDamaged,
-    /// Another disk of this machine has something with the same identity, so that it is chance
-    /// which one is used.
+    /// Another disk of this machine has something with the same identifier, so which one is used is undefined.
     SameUuid {
-        /// The identity.
+        /// The identifier.
         uuid: String,
         /// The kernel's name of the other disk.
         disk: Vec<u8>,

@@ -1,11 +1,12 @@
-//! The traits of places that hold data: an endpoint is opened once, its lanes do the work, each owned by one thread.
+//! The traits of endpoints, which hold data. An endpoint is opened once; its lanes do the work, each owned by one
+//! thread.
 //!
-//! A lane is a pair of queues, as NVMe, io_uring or NFS have it: [`Lane::submit`] hands over an operation with its
-//! buffers, [`Lane::reap`] gives back what has been completed. A local lane completes inside `submit`; a lane that crosses
-//! a network has many operations under way.
+//! A lane is a pair of queues, as in NVMe, io_uring or NFS: [`Lane::submit`] passes an operation with its buffers,
+//! [`Lane::reap`] returns what has completed. A local lane completes inside `submit`; a lane over a network has many
+//! operations in flight.
 //!
-//! A source owes what [`SourceOp`] lists and a target what [`TargetOp`] does; what an endpoint's
-//! [`Capabilities`] deny is never asked of it.
+//! A source must support the operations in [`SourceOp`], and a target those in [`TargetOp`], except those that the
+//! endpoint's [`Capabilities`] exclude.
 
 mod change;
 mod draft;
@@ -26,75 +27,74 @@ pub use lane::{Completion, Lane, Operation, Ticket, Wait};
 pub use source::{Fetched, Pick, Picks, Portion, SourceFile, SourceLane, SourceOp, SourceOutcome};
 pub use target::{TargetLane, TargetOp, TargetOutcome};
 
-/// A place that can hold data, opened.
+/// An opened endpoint.
 pub trait Endpoint: Send + Sync {
-    /// Returns what it can do.
+    /// Returns its capabilities.
     fn capabilities(&self) -> &Capabilities;
 
-    /// Returns true if a further lane is to be opened now. `has_work`: there is something that no lane has taken. Asked
-    /// again and again, so an end whose lanes take long to open can wait until one is worth it, or until somebody else has
-    /// made it.
+    /// Returns true if another lane is to be opened now. `has_work` is true if there is work that no lane has taken.
+    /// Called repeatedly, so an endpoint whose lanes take long to open can wait until one is worthwhile, or until
+    /// another thread has opened it.
     fn may_open_lane(&self, has_work: bool) -> bool {
         let _ = has_work;
         true
     }
 
-    /// Returns what has arrived so far over the connections of all lanes; `None` where nobody knows. Called from any
-    /// thread.
+    /// Returns what has arrived so far over the connections of all lanes; `None` if unknown. Called from any thread.
     fn passed(&self) -> Option<Passed> {
         None
     }
 
-    /// Says that the work is done: lanes that are being opened may give up. Called from any thread.
+    /// Notifies that the work is done: lanes that are still being opened may give up. Called from any thread.
     fn lanes_are_complete(&self) {}
 
-    /// Makes lanes fail that wait for a peer. The run has failed already; called from any thread.
+    /// Makes lanes that wait for a peer fail, because the run has failed already. Called from any thread.
     fn interrupt(&self) {}
 }
 
-/// An endpoint that is read.
+/// An endpoint that can be read.
 pub trait SourceEndpoint: Endpoint {
     /// Opens a lane for one thread. `index` counts from 0.
     ///
     /// # Errors
-    /// When it cannot be opened, such as a connection that is refused.
+    /// If it cannot be opened, for example because a connection is refused.
     fn open_source_lane(&self, index: usize) -> Result<Box<dyn SourceLane>>;
 
-    /// Tells in which steps the ends of the run keep times. What was changed within a step of the moment that it is read
-    /// could be changed again without another time.
+    /// Informs the endpoint of the time resolution of the run's ends, in nanoseconds. A file that changed less than a
+    /// step before it is read could change again without getting another time.
     fn meet_time_step(&self, step_ns: u32) {
         let _ = step_ns;
     }
 }
 
-/// An endpoint that is written.
+/// An endpoint that can be written.
 pub trait TargetEndpoint: Endpoint {
     /// Opens a lane for one thread. `index` counts from 0.
     ///
     /// # Errors
-    /// When it cannot be opened, such as a connection that is refused.
+    /// If it cannot be opened, for example because a connection is refused.
     fn open_target_lane(&self, index: usize) -> Result<Box<dyn TargetLane>>;
 
-    /// Returns true if lanes had better write to different files, since those who write to one wait for each other.
+    /// Returns true if lanes should write to different files, because writers to the same file wait for each other.
     fn spreads_writers(&self) -> bool {
         false
     }
 }
 
-/// What has passed over the connections to an endpoint.
+/// Statistics of the connections to an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Bytes that have arrived there, in all, overhead included.
+    /// Bytes that have arrived in total, overhead included.
     pub bytes: u64,
-    /// Segments that had to be sent again, in all.
+    /// Segments retransmitted in total.
     pub sent_again: u64,
-    /// The round trip now, the mean of the connections'.
+    /// The current round-trip time, averaged over the connections.
     pub round_trip: Duration,
-    /// The shortest that they have seen lately, the mean again.
+    /// The shortest recent round-trip time, averaged over the connections.
     pub round_trip_least: Duration,
 }
 
-/// A failure at a path, for outcomes that name paths.
+/// Returns a failure at a path, for outcomes that name paths.
 pub fn failure(path: impl AsRef<[u8]>, error: Error) -> Failure {
     Failure { path: path.as_ref().to_vec(), error }
 }

@@ -1,4 +1,4 @@
-//! One thing in a tree, as a file system describes it.
+//! One object in a tree, as described by a file system.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind with this number, as it travels on the wire.
+    /// Returns the kind with this number, the one used on the wire.
     pub fn from_number(number: u8) -> Option<Self> {
         use Kind::*;
         [File, Directory, Symlink, Fifo, Socket, BlockDevice, CharDevice]
@@ -31,7 +31,7 @@ impl Kind {
             .find(|kind| *kind as u8 == number)
     }
 
-    /// The kind in words, with its article.
+    /// Returns the kind in words, with its article.
     pub fn words(self) -> &'static str {
         match self {
             Kind::File => "a file",
@@ -48,7 +48,7 @@ impl Kind {
 /// The set-user-ID and set-group-ID bits of a mode.
 pub const SET_ID: u32 = 0o6000;
 
-/// A user's or group's number, which means something on one machine only.
+/// The number of a user or group, which is meaningful on one machine only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Account {
     /// A user.
@@ -58,7 +58,7 @@ pub enum Account {
 }
 
 impl Account {
-    /// The number.
+    /// Returns the number.
     pub fn number(self) -> u32 {
         match self {
             Account::User(number) | Account::Group(number) => number,
@@ -66,7 +66,7 @@ impl Account {
     }
 }
 
-/// A point in time as file systems keep it.
+/// A point in time with the resolution of file systems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     /// Whole seconds since 1970, negative before.
@@ -75,7 +75,7 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
-/// What a listing says about an entry.
+/// The description of an entry in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// The kind.
@@ -86,53 +86,53 @@ pub struct Metadata {
     pub uid: u32,
     /// The group's number.
     pub gid: u32,
-    /// The size in bytes; of a link, the length of its text.
+    /// The size in bytes; for a symbolic link, the length of its text.
     pub size_bytes: u64,
-    /// When the content last changed.
+    /// The time of the last content change.
     pub mtime: Time,
-    /// When anything about the inode last changed; tells a change that hides its mtime.
+    /// The time of the last change to anything about the inode. It reveals a change whose mtime was reset.
     pub ctime: Time,
-    /// How many names the inode has, where more than `u32::MAX` count as that; 1 of a directory.
+    /// The number of names (hard links) of the inode, at most `u32::MAX`; 1 for a directory.
     pub links: u32,
-    /// Whether fewer blocks are allocated than the size needs: the file has holes.
+    /// True if fewer blocks are allocated than the size needs: the file has holes.
     pub sparse: bool,
-    /// The number of a device node, as the kernel packs it: 12 bits major, 20 bits minor.
+    /// The number of a device node as packed by the kernel: 12 bits major, 20 bits minor.
     pub device: u32,
-    /// Which inode it is, where other names may lead to it as well.
+    /// The inode, if other names may lead to it as well.
     pub inode: Option<Inode>,
-    /// Whether it is a directory on another file system than the one that holds it.
+    /// True if it is a directory on another file system than the directory that holds it.
     pub mount_point: bool,
-    /// Whether it is immutable, or can only be appended to.
+    /// True if it is immutable or append-only.
     pub locked: bool,
-    /// Whether its content may be missing although all else is there: a run that wrote it ended with its machine. Only listings
-    /// of a target say so.
+    /// True if its content may be missing although everything else is present, because the machine went down during the
+    /// run that wrote it. Set only in listings of a target.
     pub doubted: bool,
-    /// Stands for the extended attributes that were looked at, see [`ExtendedRef::digest`]; 0 where there are none,
-    /// [`UNREADABLE`] where they could not be read.
+    /// A hash of the extended attributes that were read, see [`ExtendedRef::digest`]; 0 if there are none,
+    /// [`UNREADABLE`] if they could not be read.
     ///
     /// [`ExtendedRef::digest`]: crate::extended::ExtendedRef::digest
     /// [`UNREADABLE`]: crate::extended::UNREADABLE
     pub extended: u64,
-    /// Whether it has extended attributes that the target lacks whatever is done. Only listings of a source say so, and it
-    /// never travels.
+    /// True if it has extended attributes that the target will lack in any case. Set only in listings of a source, and
+    /// never sent over the wire.
     pub missed: bool,
-    /// Whether another file may have the number of its inode, and look the same: the file system is one of another program,
-    /// or keeps whole seconds. Only listings of a source say so, and it never travels: those of a target have told such files
-    /// apart ([`Metadata::tell_apart`]).
+    /// True if another file may have the same inode number and look the same, because the file system is implemented by
+    /// another program or keeps whole seconds only. Set only in listings of a source, and never sent over the wire;
+    /// listings of a target have already been through [`Metadata::tell_apart`].
     pub uncertain: bool,
 }
 
-/// What tells an inode from all others of a machine.
+/// The identity of an inode among all inodes of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Inode {
-    /// The number of the file system's device.
+    /// The device number of the file system.
     pub file_system: u64,
-    /// The number in the file system.
+    /// The inode number in the file system.
     pub number: u64,
 }
 
 impl Metadata {
-    /// An empty entry of a kind that belongs to root and is of 1970.
+    /// Returns the metadata of an empty entry of this kind, owned by root, with all times in 1970.
     pub fn new(kind: Kind) -> Self {
         Self {
             kind,
@@ -155,17 +155,18 @@ impl Metadata {
         }
     }
 
-    /// The part of this that is set at the target.
+    /// Returns the attributes that are set at the target.
     pub fn attributes(&self) -> Attributes {
         Attributes { mode: self.mode, uid: self.uid, gid: self.gid, mtime: self.mtime }
     }
 
-    /// Doubts its content if it is a file that was changed since a moment, or whenever that was.
+    /// Marks its content as doubtful if it is a file that changed at `since` or later, or at any time if that is
+    /// `None`.
     pub fn doubt(&mut self, since: Option<Time>) {
         self.doubted |= self.kind == Kind::File && since.is_none_or(|since| self.ctime >= since);
     }
 
-    /// Returns a number that stands for all that is said of an inode besides its number, which is the same for all of its names.
+    /// Returns a hash of everything known about an inode except its number. It is the same for all names of the inode.
     pub fn said(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (
@@ -183,8 +184,8 @@ impl Metadata {
         hasher.finish()
     }
 
-    /// Puts what is said of it into the number of its inode, where another file may have the same: who compares numbers then
-    /// tells the two apart, as far as anybody can.
+    /// Mixes the metadata into the inode number if another file may have the same number. Comparing numbers then
+    /// distinguishes the two as far as possible.
     pub fn tell_apart(&mut self) {
         if !std::mem::replace(&mut self.uncertain, false) {
             return;
@@ -195,22 +196,22 @@ impl Metadata {
         }
     }
 
-    /// Whether both have the same extended attributes, as far as these could be read.
+    /// Returns true if both have the same extended attributes, as far as these could be read.
     pub fn same_extended(&self, other: &Metadata) -> bool {
         crate::extended::are_equal(self.extended, other.extended)
     }
 
-    /// Whether its extended attributes could not be read.
+    /// Returns true if its extended attributes could not be read.
     pub fn is_unreadable(&self) -> bool {
         self.extended == crate::extended::UNREADABLE
     }
 
-    /// Whether it is a named pipe or a device node: a name without content.
+    /// Returns true if it is a named pipe or a device node: a name without content.
     pub fn is_special(&self) -> bool {
         matches!(self.kind, Kind::Fifo | Kind::BlockDevice | Kind::CharDevice)
     }
 
-    /// Whether a file with this description, seen at two moments, kept its content.
+    /// Returns true if a file seen at two moments kept its content, judging by kind, size, mtime and ctime.
     pub fn same_version(&self, later: &Metadata) -> bool {
         self.kind == later.kind
             && self.size_bytes == later.size_bytes
@@ -219,7 +220,7 @@ impl Metadata {
     }
 }
 
-/// What is set on an entry at the target once its content is there.
+/// The attributes that are set on an entry at the target after its content is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Permissions with set-ID and sticky bits.
@@ -228,7 +229,7 @@ pub struct Attributes {
     pub uid: u32,
     /// The group's number.
     pub gid: u32,
-    /// When the content last changed.
+    /// The time of the last content change.
     pub mtime: Time,
 }
 

@@ -1,83 +1,82 @@
-//! One error type for everything that can go wrong while data moves.
+//! The error type of all crates: the kind of failure, the step, the path, the cause, and a hint for the user.
 //!
-//! An [`Error`] says what kind of thing happened, during which step, at which path, why, and what to do about it. Its kind and its
-//! step decide: whether trying again can help, and which exit code the program ends with. Its words are for people, and nothing is
-//! decided by them.
+//! The kind and the step decide whether a retry can help, and which exit code the program ends with. The texts are for
+//! people; nothing is decided by them.
 
 use std::borrow::Cow;
 
 use crate::path::lossy;
 
-/// The result of anything that can fail while data moves.
+/// The result of any fallible operation of a transfer.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What happened. The kind decides the exit code and whether a retry can help.
+/// The kind of failure. It decides the exit code and whether a retry can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Something is there that must not be overwritten by this kind of entry.
+    /// An existing entry must not be overwritten by this kind of entry.
     Conflict,
-    /// The user, or the other side, asked to stop.
+    /// The user or the peer asked to stop.
     Cancelled,
-    /// The connection to the other side is gone; the work may be tried again.
+    /// The connection to the peer is lost; the work may be retried.
     ConnectionLost,
-    /// Data arrived or was stored differently from what was sent.
+    /// Data was received or stored differently from what was sent.
     Corrupt,
-    /// The peer asked for something that its grant does not allow.
+    /// The peer requested something that its grant does not allow.
     BeyondGrant,
-    /// An error of the operating system that has no kind of its own.
+    /// An error of the operating system without a kind of its own.
     Io,
-    /// Another run of the same job is under way.
+    /// Another run of the same job is in progress.
     Locked,
-    /// The file system has no inode left.
+    /// The file system has no free inodes.
     NoInodes,
-    /// The file system, or the quota, is full.
+    /// The file system or the quota is full.
     NoSpace,
-    /// What was named is not there.
+    /// The named object does not exist.
     NotFound,
-    /// The system refused access.
+    /// The system denied access.
     PermissionDenied,
-    /// The peer said something that the protocol does not allow.
+    /// The peer violated the protocol.
     Protocol,
     /// The file system is read-only.
     ReadOnly,
-    /// Carrying on would destroy data.
+    /// Continuing would destroy data.
     Refused,
-    /// `--require` asks for something that cannot be had here.
+    /// `--require` asks for something that is not available here.
     Requirement,
     /// The source changed while it was read.
     SourceChanged,
-    /// The source went away between listing and reading.
+    /// The source disappeared between listing and reading.
     SourceVanished,
-    /// The other side did not answer in time.
+    /// The peer did not answer in time.
     TimedOut,
     /// This kind of entry or operation is not supported here.
     Unsupported,
-    /// The request itself is wrong.
+    /// The request itself is invalid.
     Usage,
-    /// What was named can be written to, and neither listed nor read.
+    /// The named object can be written to, but neither listed nor read.
     WriteOnly,
 }
 
-/// The steps of a run that decide what follows an error in them.
+/// The steps of a run that affect how an error is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Any other step.
     #[default]
     Other,
-    /// Logging in on another machine, and starting the agent or the server there. Nothing is under way yet.
+    /// Logging in on another machine and starting the agent or server there. No work has begun.
     Login,
-    /// Making the data connections of a run. Another way may work.
+    /// Opening the data connections of a run. Another transport may work.
     Connect,
     /// Writing content at the target.
     Write,
-    /// Asking for what a restricted key does not allow. No other user and no sudo helps.
+    /// Requesting something that a restricted key does not allow. Neither another user nor sudo helps.
     Restriction,
 }
 
 impl Step {
     const ALL: [Self; 5] = [Self::Other, Self::Login, Self::Connect, Self::Write, Self::Restriction];
 
-    /// The name in reports.
+    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Other => "other",
@@ -88,49 +87,49 @@ impl Step {
         }
     }
 
-    /// The step with this name; `Other` where this version knows none.
+    /// Returns the step with this name; `Other` if this version does not know it.
     pub fn from_name(name: &str) -> Self {
         Self::ALL.into_iter().find(|step| step.name() == name).unwrap_or_default()
     }
 
-    /// Returns true if nothing depends on it.
+    /// Returns true if no handling depends on this step.
     pub fn is_other(&self) -> bool {
         *self == Self::Other
     }
 }
 
-/// Something went wrong.
+/// An error with its kind, step, place, cause and hint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Error {
-    /// What kind of thing happened.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// The step that failed, as far as it decides anything.
+    /// The step that failed, if it affects the handling.
     pub step: Step,
     /// The step that failed in words, as a gerund with its object: "reading", "creating the directory".
     pub during: Cow<'static, str>,
-    /// Where: a path or location, as bytes. Empty when there is no such place.
+    /// The path or location as bytes; empty if there is none.
     pub at: Vec<u8>,
-    /// The cause: what the system or library said, in plain words.
+    /// The cause in plain words, as reported by the system or library.
     pub detail: String,
-    /// What to do about it, where the cause does not say.
+    /// The remedy, if the cause does not imply it.
     pub hint: Option<Box<str>>,
 }
 
 impl Error {
-    /// An error of `kind` during a step; add the place with [`Error::at`].
+    /// Creates an error of `kind` during a step. Add the place with [`Error::at`].
     pub fn new(kind: ErrorKind, during: &'static str, detail: impl Into<String>) -> Self {
         let (step, hint) = (Step::Other, None);
         Self { kind, step, during: Cow::Borrowed(during), at: Vec::new(), detail: detail.into(), hint }
     }
 
-    /// The same error in one of the steps that decide.
+    /// Sets a step that affects the handling.
     #[must_use]
     pub fn in_step(mut self, step: Step) -> Self {
         self.step = step;
         self
     }
 
-    /// The same error with what to do about it. Further hints follow those that it has.
+    /// Adds a remedy after existing ones.
     #[must_use]
     pub fn hint(mut self, words: impl Into<Box<str>>) -> Self {
         self.hint = Some(match self.hint {
@@ -140,7 +139,7 @@ impl Error {
         self
     }
 
-    /// The cause and what to do about it, in one.
+    /// Returns the cause and the remedy in one text.
     pub fn reason(&self) -> String {
         match &self.hint {
             Some(hint) if self.detail.is_empty() => hint.clone().into_string(),
@@ -149,7 +148,7 @@ impl Error {
         }
     }
 
-    /// The same error with the place where it happened, unless it already has one.
+    /// Sets the place of the failure, unless there already is one.
     #[must_use]
     pub fn at(mut self, place: impl AsRef<[u8]>) -> Self {
         if self.at.is_empty() {
@@ -158,18 +157,18 @@ impl Error {
         self
     }
 
-    /// An error of the operating system, its kind read off the error number.
+    /// Creates an error from one of the operating system, with the kind derived from the error number.
     pub fn io(during: &'static str, error: &std::io::Error) -> Self {
         let (cause, hint) = words_of(error);
         Self { hint: hint.map(Box::from), ..Self::new(kind_of(error), during, cause) }
     }
 
-    /// Whether the same thing may succeed when it is tried again after reconnecting.
+    /// Returns true if a retry after reconnecting may succeed.
     pub fn may_retry(&self) -> bool {
         matches!(self.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut)
     }
 
-    /// Whether every further entry would fail in the same way, so that carrying on is pointless.
+    /// Returns true if every further entry would fail in the same way, so that continuing is pointless.
     pub fn is_fatal(&self) -> bool {
         matches!(
             self.kind,
@@ -184,7 +183,7 @@ impl Error {
         )
     }
 
-    /// Whether the source, not hakobu or the target, is the cause: it changed or vanished.
+    /// Returns true if the source is the cause, not hakobu or the target: it changed or vanished.
     pub fn is_source_change(&self) -> bool {
         matches!(self.kind, ErrorKind::SourceChanged | ErrorKind::SourceVanished)
     }
@@ -204,7 +203,7 @@ impl std::fmt::Display for Error {
     }
 }
 
-/// The kind that belongs to an error of the operating system.
+/// Returns the kind for an error of the operating system.
 fn kind_of(error: &std::io::Error) -> ErrorKind {
     use std::io::ErrorKind as Std;
     match error.kind() {
@@ -222,19 +221,19 @@ fn kind_of(error: &std::io::Error) -> ErrorKind {
     }
 }
 
-/// What `ESTALE` of a network file system means, and what to do.
+/// The cause and remedy for `ESTALE` from a network file system.
 const STALE: (&str, &str) = (
     "the file server no longer knows it (stale file handle): it was removed or replaced there",
     "if that happens to everything, mount it again",
 );
 
-/// The number of `EPERM`, on every Unix.
+/// The number of `EPERM` on every Unix.
 const EPERM: i32 = 1;
-/// What it mostly means.
+/// The usual meaning of `EPERM`.
 const NOT_PERMITTED: &str =
     "operation not permitted: that takes root, or it is immutable or append-only (see lsattr)";
 
-/// The system's words without Rust's "(os error N)", or better ones; and what to do, where that is known.
+/// Returns the cause in the system's words without Rust's "(os error N)", or in better words, and the remedy if known.
 fn words_of(error: &std::io::Error) -> (String, Option<&'static str>) {
     if error.kind() == std::io::ErrorKind::StaleNetworkFileHandle {
         return (STALE.0.to_owned(), Some(STALE.1));

@@ -1,4 +1,4 @@
-//! What the engine tells whoever watches: rare things as events, frequent ones as counters.
+//! The engine's reports to an observer: rare things as events, frequent ones as counters.
 
 use crate::counters::Snapshot;
 use crate::digest::Digest;
@@ -7,50 +7,50 @@ use crate::extent::Extent;
 use crate::path::EntryPath;
 use crate::units::format_count;
 
-/// Something that happened in a run. Never one per file or chunk, except for failures and the
-/// lines of a dry run.
+/// Something that happened in a run. There is never one event per file or chunk, except for failures and the lines of a
+/// dry run.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A choice that was made, with its figures, for `--why`.
+    /// A choice with its figures, for `--why`.
     Decision {
-        /// What was chosen, in one line.
+        /// The choice in one line.
         choice: String,
-        /// Why, with figures.
+        /// The reason, with figures.
         reason: String,
     },
-    /// One entry could not be copied; the run goes on.
+    /// One entry could not be copied; the run continues.
     Failure(Failure),
-    /// Something that the user should know now, such as a fall to a slower way.
+    /// Something that the user should know now, such as a fallback to a slower transport.
     Notice {
-        /// One line of plain words.
+        /// The message in one line.
         words: String,
     },
-    /// Both ends are known in full; work begins.
+    /// Both ends are fully known; work begins.
     Located {
         /// The sources, with their host.
         sources: Vec<Vec<u8>>,
-        /// Where they land, with its host.
+        /// The place where they land, with its host.
         target: Vec<u8>,
     },
     /// One line of the plan of a dry run.
     Planned {
         /// The action: `create`, `update`, `attributes`, `directory`, `replace` (by a directory), `link`, `delete`.
         action: String,
-        /// The target path below the target's root.
+        /// The path below the target's root.
         path: Vec<u8>,
-        /// Bytes that would be moved.
+        /// The number of bytes that would be transferred.
         size_bytes: u64,
     },
     /// The digest of one file of a tree.
     Digest {
-        /// Its path below the source's root.
+        /// The path below the source's root.
         path: Vec<u8>,
         /// The BLAKE3.
         digest: Digest,
     },
-    /// Something that a comparison found.
+    /// A difference found by a comparison.
     Difference(Difference),
-    /// The figures so far, a few times a second at most.
+    /// The current figures, at most a few times a second.
     Progress(Box<Snapshot>),
 }
 
@@ -59,49 +59,49 @@ pub enum Event {
 pub struct Failure {
     /// The path, below the source's root or as the user typed it.
     pub path: Vec<u8>,
-    /// What went wrong. Its place is the path below the target's root if that is where it went wrong
-    /// (`.` for the root itself), and empty if it was at the source.
+    /// The error. Its place is the path below the target's root (`.` for the root itself) if the target failed, and
+    /// empty if the source did.
     pub error: Error,
 }
 
-/// In what the target differs from the source.
+/// A difference between target and source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
     /// The path below the target's root.
     pub path: Vec<u8>,
-    /// What differs.
+    /// The kind of difference.
     pub what: Different,
 }
 
-/// What may differ of an entry.
+/// The kinds of difference of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Different {
     /// The target lacks it.
     OnlyInSource,
     /// The source lacks it.
     OnlyInTarget,
-    /// It is something else.
+    /// The entry is of another kind.
     Kind,
-    /// Its size.
+    /// The size differs.
     Size,
-    /// Its content, of one size.
+    /// The content differs although the size is the same.
     Content,
-    /// A range of its content.
+    /// A range of the content differs.
     Range(Extent),
-    /// Permissions.
+    /// The permissions differ.
     Mode,
-    /// Owner or group.
+    /// The owner or group differs.
     Owner,
-    /// The time of its last change.
+    /// The modification time differs.
     Time,
-    /// Extended attributes.
+    /// The extended attributes differ.
     Extended,
-    /// It is a name of another file than the one whose name it is at the source.
+    /// It is a hard link to another file than at the source.
     Links,
 }
 
 impl Different {
-    /// The name in reports.
+    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Different::OnlyInSource => "only_in_source",
@@ -119,13 +119,13 @@ impl Different {
     }
 }
 
-/// Whoever watches a run. Called from the lanes, so it must be quick and must not block for long.
+/// Observes a run. Called from the lanes, so it must be quick and must not block for long.
 pub trait Observer: Send + Sync {
-    /// Something happened.
+    /// Reports an event.
     fn event(&self, event: Event);
 }
 
-/// An observer that looks away.
+/// An observer that ignores everything.
 #[derive(Debug, Default)]
 pub struct NoObserver;
 
@@ -133,11 +133,11 @@ impl Observer for NoObserver {
     fn event(&self, _event: Event) {}
 }
 
-/// In so many directories it is said that something is left out.
+/// The number of directories for which left-out drafts are reported.
 const LEFT_OUT_TOLD_MAX: u64 = 5;
 
-/// The words that say that a directory of the source holds drafts, which are left out. `earlier` is how many such
-/// directories there were before: of the later ones nothing is said.
+/// Returns the message that a directory of the source holds drafts, which are left out. `earlier` is the number of such
+/// directories before this one; nothing is reported for the later ones.
 pub fn drafts_left_out(directory: &EntryPath, drafts: u64, earlier: u64) -> Option<String> {
     let what = match drafts {
         1 => "1 unfinished copy by hakobu (.hakobu.…) is".to_owned(),

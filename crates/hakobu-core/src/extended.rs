@@ -1,29 +1,30 @@
-//! Extended attributes of an entry: access control lists, capabilities, and what users put there.
+//! Extended attributes of an entry: access control lists, capabilities, and those set by users.
 //!
-//! They travel as one block of bytes: the classes that it is about (u8), a count (u16), and for each attribute the
-//! lengths of its name (u8) and value (u32), the name and the value; numbers are little endian, names ascend. An
-//! entry that gets such a block has, of these classes, these attributes afterwards and no others.
+//! They are encoded as one block of bytes: the classes that it covers (u8), a count (u16), and for each attribute the
+//! lengths of its name (u8) and value (u32), the name and the value. Numbers are little endian, names ascend. An entry
+//! that receives such a block has exactly these attributes of these classes afterwards.
 
 use std::ops::{BitAnd, BitOr};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::LossKind;
-/// The longest name of an attribute, in bytes: the kernel's limit.
+/// The maximum length of an attribute's name in bytes: the kernel's limit.
 pub const ATTRIBUTE_NAME_BYTES_MAX: usize = 255;
-/// The longest value of an attribute, in bytes: the kernel's limit.
+/// The maximum length of an attribute's value in bytes: the kernel's limit.
 pub const ATTRIBUTE_VALUE_BYTES_MAX: usize = 64 * 1024;
-/// The most bytes that the attributes of one entry may take, encoded. What has more cannot be copied: it fails. They
-/// travel in one frame with a small file, of which the limit is 4 MiB.
+/// The maximum size of one entry's encoded attributes in bytes. An entry with more cannot be copied: it fails. They
+/// share a frame of at most 4 MiB with a small file.
 pub const EXTENDED_BYTES_MAX: usize = 3 * 1024 * 1024 + 512 * 1024;
-/// Stands in a listing for extended attributes that could not be read. They are equal to none, not even to themselves.
+/// Stands in a listing for extended attributes that could not be read. Such attributes are not equal to any others, not
+/// even to themselves.
 pub const UNREADABLE: u64 = u64::MAX;
 
-/// Whether what stands for the extended attributes of two entries says that they are equal.
+/// Returns true if the digests of two entries' extended attributes mean that these are equal.
 pub fn are_equal(one: u64, other: u64) -> bool {
     one == other && one != UNREADABLE
 }
 
-/// Kinds of extended attributes, as a set.
+/// A set of classes of extended attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Classes(u8);
 
@@ -32,34 +33,34 @@ impl Classes {
     pub const NONE: Self = Self(0);
     /// `user.*`.
     pub const USER: Self = Self(1);
-    /// POSIX access control lists, as the kernel stores them.
+    /// POSIX access control lists in the kernel's format.
     pub const ACL: Self = Self(2);
-    /// `security.capability`: what a program may do though root did not start it.
+    /// `security.capability`: privileges of a program that root did not start.
     pub const CAPABILITY: Self = Self(4);
     /// `trusted.*`, and those of `security.*` that have no class of their own.
     pub const TRUSTED: Self = Self(8);
-    /// `security.selinux`: it belongs to the policy of the machine that the entry is on.
+    /// `security.selinux`, which belongs to the policy of the machine that the entry is on.
     pub const SELINUX: Self = Self(16);
-    /// What is kept unless the user says otherwise.
+    /// The classes that are preserved by default.
     pub const USUAL: Self = Self(1 | 2 | 4 | 8);
 
-    /// The set with these bits, as the protocol numbers the classes.
+    /// Returns the set with these bits, which are those of the protocol.
     pub fn from_bits(bits: u8) -> Self {
         Self(bits)
     }
 
-    /// Its bits.
+    /// Returns the bits.
     pub fn bits(self) -> u8 {
         self.0
     }
 
-    /// The class of an attribute. Those without one, such as a file system's own, stay where they are.
+    /// Returns the class of an attribute. Attributes without one, such as a file system's own, are never copied.
     pub fn of(name: &[u8]) -> Option<Self> {
         match name {
             b"system.posix_acl_access" | b"system.posix_acl_default" => Some(Self::ACL),
             b"security.capability" => Some(Self::CAPABILITY),
             b"security.selinux" => Some(Self::SELINUX),
-            // XFS shows access lists a second time.
+            // XFS shows access control lists a second time under these names.
             _ if name.starts_with(b"trusted.SGI_ACL_") => None,
             _ if name.starts_with(b"user.") => Some(Self::USER),
             _ if name.starts_with(b"trusted.") || name.starts_with(b"security.") => Some(Self::TRUSTED),
@@ -67,23 +68,23 @@ impl Classes {
         }
     }
 
-    /// Whether there is none in it.
+    /// Returns true if the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of `other` are in it.
+    /// Returns true if all of `other` are in the set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Those that are not in `other`.
+    /// Returns the classes that are not in `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Their names for people.
+    /// Returns the names for people.
     pub fn words(self) -> String {
         let names = [
             (Self::USER, "user.*"),
@@ -96,7 +97,7 @@ impl Classes {
         own.map(|(_, name)| name).collect::<Vec<_>>().join(", ")
     }
 
-    /// What an entry loses that loses an attribute of this class.
+    /// Returns the kind of loss if an attribute of this class is lost.
     pub fn loss(self) -> LossKind {
         match self {
             Self::ACL => LossKind::Acl,
@@ -122,14 +123,14 @@ impl BitOr for Classes {
     }
 }
 
-/// Which extended attributes are looked at.
+/// The extended attributes to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtendedAsk {
-    /// Those that are kept.
+    /// The classes to preserve.
     pub keep: Classes,
-    /// Those that count as lost where an entry has them.
+    /// The classes that count as lost if an entry has attributes of them.
     pub miss: Classes,
-    /// Whether it is an error if the entry's content could not be read.
+    /// True if it is an error that the entry's content cannot be read.
     pub readable: bool,
 }
 
@@ -137,7 +138,7 @@ pub struct ExtendedAsk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extended(Vec<u8>);
 
-/// Extended attributes that lie in a larger buffer.
+/// Encoded extended attributes that are a slice of a larger buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtendedRef<'a>(&'a [u8]);
 
@@ -145,10 +146,10 @@ const HEADER_BYTES: usize = 3;
 const ATTRIBUTE_HEADER_BYTES: usize = 5;
 
 impl Extended {
-    /// Encodes attributes, in any order; those of other classes are left out.
+    /// Encodes attributes given in any order. Those of other classes are left out.
     ///
     /// # Errors
-    /// `Unsupported` if they are more than can travel.
+    /// `Unsupported` if they exceed a limit.
     pub fn new(classes: Classes, attributes: &mut [(Vec<u8>, Vec<u8>)]) -> Result<Self> {
         attributes.sort_unstable();
         let of_these = |name: &[u8]| Classes::of(name).is_some_and(|class| classes.contains(class));
@@ -174,36 +175,36 @@ impl Extended {
         Ok(Self(bytes))
     }
 
-    /// Takes what came from a peer.
+    /// Checks and wraps an encoding from a peer.
     ///
     /// # Errors
-    /// As [`ExtendedRef::decode`].
+    /// Those of [`ExtendedRef::decode`].
     pub fn decode(bytes: Vec<u8>) -> Result<Self> {
         ExtendedRef::decode(&bytes)?;
         Ok(Self(bytes))
     }
 
-    /// The encoding.
+    /// Returns the encoding.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The same bytes, for those who reuse them.
+    /// Returns the encoding as an owned buffer, which can be reused.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
-    /// The same without owning it.
+    /// Borrows the attributes.
     pub fn as_ref(&self) -> ExtendedRef<'_> {
         ExtendedRef(&self.0)
     }
 }
 
 impl<'a> ExtendedRef<'a> {
-    /// Checks a whole encoding.
+    /// Checks and wraps a whole encoding.
     ///
     /// # Errors
-    /// `Protocol` if it is none: too long, out of order, or with an attribute of another class.
+    /// `Protocol` if it is invalid: too long, out of order, or with an attribute of another class.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         if bytes.len() > EXTENDED_BYTES_MAX {
             return Err(malformed("too many"));
@@ -224,33 +225,34 @@ impl<'a> ExtendedRef<'a> {
         if rest.is_empty() { Ok(Self(bytes)) } else { Err(malformed("something behind the end")) }
     }
 
-    /// The encoding.
+    /// Returns the encoding.
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// What it is about.
+    /// Returns the classes that it covers.
     pub fn classes(self) -> Classes {
         Classes(self.0.first().copied().unwrap_or(0))
     }
 
-    /// Whether the entry has none of these attributes.
+    /// Returns true if the entry has none of these attributes.
     pub fn is_empty(self) -> bool {
         self.0.len() <= HEADER_BYTES
     }
 
-    /// Names and values, in order.
+    /// Returns names and values in order.
     pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let mut rest = self.0.get(HEADER_BYTES..).unwrap_or_default();
         std::iter::from_fn(move || split_attribute(&mut rest))
     }
 
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub fn get(self, name: &[u8]) -> Option<&'a [u8]> {
         self.iter().find_map(|(known, value)| (known == name).then_some(value))
     }
 
-    /// Stands for the attributes in a listing; 0 where there are none. Equal for equal attributes of equal classes.
+    /// Returns the hash of the attributes used in listings; 0 if there are none. Equal attributes of equal classes have
+    /// equal hashes.
     pub fn digest(self) -> u64 {
         if self.is_empty() {
             return 0;
@@ -275,15 +277,15 @@ fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::Protocol, "reading extended attributes", what)
 }
 
-/// The name of the access control list that decides who may do what.
+/// The name of the attribute with the access control list of an entry.
 pub const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
-/// Returns the bits of a mode that may stay where an access control list cannot be kept, so that nobody gets rights
+/// Returns the mode bits that may remain if an access control list cannot be kept, so that nobody gains permissions
 /// that the list denies.
 ///
-/// With a list the bits of the group are its mask, the most that anybody named in it may have. Without it they are for
-/// the owning group, whose own entry may grant less, and those whom the list names fall under the group or all others.
-/// Of a list that cannot be understood nothing stays but what the owner may do.
+/// With a list, the group bits of a mode are the list's mask: the most that anybody named in it may have. Without it
+/// they apply to the owning group, whose own entry may grant less, and those named in the list fall under the group or
+/// under others. For a list that cannot be parsed, only the owner's bits remain.
 pub fn mode_without_list(list: &[u8]) -> u32 {
     const VERSION: u32 = 2;
     const USER: u16 = 0x02;
@@ -382,7 +384,7 @@ mod tests {
         assert!(!are_equal(UNREADABLE, UNREADABLE) && !are_equal(UNREADABLE, 0));
     }
 
-    /// A list with these entries: tag and bits.
+    /// Returns a list with these entries of tag and bits.
     fn list(entries: &[(u16, u16)]) -> Vec<u8> {
         let mut list = 2u32.to_le_bytes().to_vec();
         for (tag, bits) in entries {
@@ -398,11 +400,11 @@ mod tests {
         for (entries, mode, expected) in [
             // user::rw-, user:9:r--, group::---, mask::r--, other::---: the group may do nothing.
             (&[(1, 6), (2, 4), (4, 0), (0x10, 4), (0x20, 0)][..], 0o640, 0o600),
-            // user:9:--- falls under all others, who may read, and may be in the group.
+            // user:9:--- falls under others, who may read, and may be in the group.
             (&[(1, 6), (2, 0), (4, 6), (0x10, 6), (0x20, 4)], 0o664, 0o600),
-            // group:9:--x of those who are not in the owning group.
+            // group:9:--x for users who are not in the owning group.
             (&[(1, 7), (4, 5), (8, 1), (0x10, 7), (0x20, 5)], 0o2775, 0o2751),
-            // The mask takes away from what is named.
+            // The mask restricts named entries.
             (&[(1, 7), (2, 7), (4, 7), (0x10, 4), (0x20, 7)], 0o747, 0o744),
         ] {
             assert_eq!(mode & mode_without_list(&list(entries)), expected, "{entries:?}");

@@ -1,8 +1,8 @@
-//! Which entries of a source take part: rules as in `.gitignore`, and limits of size and age.
+//! Filter rules that select the entries of a source: rules as in `.gitignore`, and limits of size and age.
 //!
-//! The semantics of the rules are those of git (gitignore(5)): the last rule that matches decides, a pattern with a slash
-//! in it is relative to the top, one that ends in a slash is for directories, and nothing within a directory that is
-//! left out takes part. [`pattern`] says how patterns are read.
+//! The semantics of the rules are those of git (gitignore(5)): the last matching rule decides, a pattern that contains
+//! a slash is relative to the root, a pattern that ends in a slash matches directories only, and nothing in an excluded
+//! directory is included. [`pattern`] describes how patterns are parsed.
 
 mod pattern;
 
@@ -18,33 +18,33 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::entry::{Kind, Metadata, Time};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The most rules of one run.
+/// The maximum number of rules in one run.
 pub const RULES_MAX: usize = 10_000;
-/// The longest rule, in bytes.
+/// The maximum length of a rule in bytes.
 pub const RULE_BYTES_MAX: usize = 4096;
 
-/// One rule.
+/// One filter rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// A line as in `.gitignore`.
     pub line: String,
-    /// Where it is from, for people: an option, or a file and the number of the line.
+    /// The origin of the rule for messages: an option, or a file and a line number.
     pub from: String,
 }
 
 impl Rule {
-    /// Leaves out what matches the pattern.
+    /// Returns a rule that excludes what matches the pattern.
     pub fn exclude(pattern: &str, from: String) -> Self {
         Self { line: literal(pattern), from }
     }
 
-    /// Takes what matches the pattern back in.
+    /// Returns a rule that includes what matches the pattern.
     pub fn include(pattern: &str, from: String) -> Self {
         Self { line: format!("!{}", literal(pattern)), from }
     }
 }
 
-/// A pattern as a line: it begins with nothing that means more there, and keeps its blanks.
+/// Returns the pattern as a line in which leading special characters and trailing blanks are escaped.
 fn literal(pattern: &str) -> String {
     let mut line = String::with_capacity(pattern.len() + 1);
     if pattern.starts_with(['#', '!']) {
@@ -56,43 +56,43 @@ fn literal(pattern: &str) -> String {
     line
 }
 
-/// Everything that is asked of entries.
+/// All filter settings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterRules {
-    /// Rules, of which the last that matches decides.
+    /// The rules; the last one that matches decides.
     pub rules: Vec<Rule>,
-    /// Files whose content changed before this are left out.
+    /// Excludes files whose content changed before this time.
     pub newer_than: Option<Time>,
-    /// Files whose content changed at this time or later are left out.
+    /// Excludes files whose content changed at this time or later.
     pub older_than: Option<Time>,
-    /// Smaller files are left out.
+    /// Excludes smaller files, in bytes.
     pub bytes_min: Option<u64>,
-    /// Larger files are left out.
+    /// Excludes larger files, in bytes.
     pub bytes_max: Option<u64>,
-    /// Only these paths take part, all that is below them, and the directories that lead to them.
+    /// Includes only these paths, everything below them, and the directories that lead to them.
     pub only: Option<Vec<Vec<u8>>>,
-    /// Whether one of these that the source lacks is a failure.
+    /// True if a path in `only` that the source lacks is an error.
     pub only_those_there: bool,
 }
 
-/// Rules, ready to be asked.
+/// Compiled filter rules.
 #[derive(Clone, Debug)]
 pub struct Filter {
     rules: Option<Gitignore>,
-    /// The rules as they were written.
+    /// The rules as the user wrote them.
     written: Vec<Rule>,
     limits: FilterRules,
     only: Option<Only>,
 }
 
-/// The paths that take part.
+/// The paths that are included.
 #[derive(Clone, Debug, Default)]
 struct Only {
-    /// With all that is below them; each has its number.
+    /// The listed paths, each with its number. Everything below them is included.
     whole: HashMap<Vec<u8>, usize>,
-    /// Which of them the source has, as far as is known; none where nobody asks.
+    /// For each listed path, whether the source is known to have it; `None` if missing paths are no error.
     seen: Option<Arc<[AtomicBool]>>,
-    /// The directories that lead to them.
+    /// The directories that lead to the listed paths.
     leading: HashSet<Vec<u8>>,
 }
 
@@ -109,7 +109,7 @@ impl Only {
         only
     }
 
-    /// Whether an entry is left out, of which the directory that holds it is not.
+    /// Returns true if the entry is excluded. The directory that holds it must not be excluded.
     fn leaves_out(&self, path: &[u8]) -> bool {
         let mut at = path;
         loop {
@@ -125,10 +125,10 @@ impl Only {
 }
 
 impl Filter {
-    /// None where everything takes part.
+    /// Compiles the rules. Returns `None` if everything is included.
     ///
     /// # Errors
-    /// `Usage`, naming the rule, for one that is no pattern, and for too many or too long ones.
+    /// `Usage`, naming the rule, if a rule is not a valid pattern or too long, or if there are too many rules.
     pub fn new(asked: &FilterRules) -> Result<Option<Self>> {
         if *asked == FilterRules::default() {
             return Ok(None);
@@ -148,7 +148,7 @@ impl Filter {
             }
             let named = |words: String| wrong(format!("{from}: `{line}`: {words}"));
             let Some(translated) = pattern::translated(line).map_err(named)? else { continue };
-            // The matcher gives the number back.
+            // The rule's number takes the place of a file name, which the matcher returns with each match.
             builder
                 .add_line(Some(PathBuf::from(number.to_string())), &translated)
                 .map_err(|error| named(error.to_string()))?;
@@ -163,23 +163,23 @@ impl Filter {
         Ok(Some(Self { rules, written, limits, only }))
     }
 
-    /// Whether an entry is left out: by a rule, or as a file by a limit. `path` is below the top; what it lies in
-    /// takes part.
+    /// Returns true if an entry is excluded by a rule or, for a file, by a limit. `path` is relative to the root. The
+    /// directories that contain the entry must not be excluded.
     pub fn leaves_out(&self, path: &[u8], metadata: &Metadata) -> bool {
         self.rules_leave_out(path, metadata.kind == Kind::Directory) || self.is_beyond(metadata)
     }
 
-    /// Whether a rule leaves an entry out.
+    /// Returns true if a rule excludes the entry.
     pub fn rules_leave_out(&self, path: &[u8], is_directory: bool) -> bool {
         self.is_not_listed(path) || self.deciding(path, is_directory).is_some_and(|decided| decided.left_out)
     }
 
-    /// Whether only listed paths take part, and this is none of them.
+    /// Returns true if only listed paths are included and this is not one of them.
     pub fn is_not_listed(&self, path: &[u8]) -> bool {
         self.only.as_ref().is_some_and(|only| only.leaves_out(path))
     }
 
-    /// The source has this entry.
+    /// Records that the source has this entry.
     pub fn saw(&self, path: &[u8]) {
         let Some((only, seen)) = self.only.as_ref().and_then(|only| Some((only, only.seen.as_ref()?))) else {
             return;
@@ -189,7 +189,7 @@ impl Filter {
         }
     }
 
-    /// The listed paths that were to be there and have not been seen, in order.
+    /// Returns the listed paths that have not been seen, sorted. Empty if missing paths are no error.
     pub fn missing(&self) -> Vec<&[u8]> {
         let Some((only, seen)) = self.only.as_ref().and_then(|only| Some((only, only.seen.as_ref()?))) else {
             return Vec::new();
@@ -201,7 +201,7 @@ impl Filter {
         missing
     }
 
-    /// The rule that decides about an entry, of which the directories that it lies in take part.
+    /// Returns the rule that decides about an entry. The directories that contain the entry must not be excluded.
     pub fn deciding(&self, path: &[u8], is_directory: bool) -> Option<Decided> {
         let path = Path::new(OsStr::from_bytes(path));
         let (glob, left_out) = match self.rules.as_ref()?.matched(path, is_directory) {
@@ -223,7 +223,7 @@ impl Filter {
                 || limits.older_than.is_some_and(|time| metadata.mtime >= time))
     }
 
-    /// The limit that leaves a file out, in words.
+    /// Returns the option whose limit excludes a file.
     pub fn limit(&self, metadata: &Metadata) -> Option<&'static str> {
         if !self.is_beyond(metadata) {
             return None;
@@ -238,20 +238,20 @@ impl Filter {
     }
 }
 
-/// What is said of a path that is listed and not there.
+/// Returns the error for a path that is listed but does not exist.
 pub fn error_of_missing() -> Error {
     let words = "--files-from lists it, and the source has no such entry, or leaves out what it lies in";
     Error::new(ErrorKind::NotFound, "looking for what is listed", words)
 }
 
-/// The rule that decided.
+/// The rule that decided about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Whether the entry is left out.
+    /// True if the entry is excluded.
     pub left_out: bool,
-    /// The rule as it was written.
+    /// The rule as the user wrote it.
     pub line: String,
-    /// Where it is from.
+    /// The origin of the rule.
     pub from: String,
 }
 
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn brackets_are_those_of_git_and_rsync() {
-        // What is in the brackets, and which ASCII characters it stands for.
+        // The set in brackets, and a test for the ASCII characters that it matches.
         type Test = fn(u8) -> bool;
         let sets: &[(&str, Test)] = &[
             ("[[:alpha:]]", |byte| byte.is_ascii_alphabetic()),

@@ -1,4 +1,5 @@
-//! Whether a job can be done between two ends, and what cannot be kept there: judged by what the ends can do, before anything moves.
+//! Checks, from the capabilities of both ends and before any data is transferred, whether a job is possible and what
+//! cannot be kept.
 
 use crate::capabilities::Capabilities;
 use crate::error::{Error, ErrorKind};
@@ -7,33 +8,33 @@ use crate::job::{Job, Update};
 use crate::losses::LossKind;
 use crate::times::year_of;
 
-/// What a job asks of its ends.
+/// A capability that a job needs from its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// `--one-file-system`: the source has to tell file systems apart.
+    /// `--one-file-system`: the source must distinguish file systems.
     FileSystems,
-    /// `--verify medium`: the target has to read past its caches.
+    /// `--verify medium`: the target must read past its caches.
     Medium,
-    /// `--in-place`: the target has to change files where they lie.
+    /// `--in-place`: the target must change files in place.
     InPlace,
-    /// `--by-name`: both ends have to tell the names of accounts.
+    /// `--by-name`: both ends must resolve the names of accounts.
     AccountNames,
-    /// `--compress`: both ends have to take compressed content.
+    /// `--compress`: both ends must support compressed content.
     Compression,
-    /// Passes over a source in use: both ends have to hash content where it is.
+    /// Passes over a source in use: both ends must hash content locally.
     Passes,
-    /// `--require`: the target has to keep it.
+    /// `--require`: the target must keep it.
     Kept(LossKind),
-    /// `--require`: the source has to show it.
+    /// `--require`: the source must report it.
     Shown(LossKind),
 }
 
-/// What an end of a job cannot do.
+/// A capability that an end of a job lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// What the job asks for.
+    /// The required capability.
     pub need: Need,
-    /// Whether it is the target that cannot do it, or else the source.
+    /// True if the target lacks it, false if the source does.
     pub is_target: bool,
 }
 
@@ -46,7 +47,7 @@ impl Misfit {
         Self { need, is_target: true }
     }
 
-    /// Returns the first of the two ends that cannot do what both have to.
+    /// Returns the first of the two ends that lacks a capability needed at both.
     fn of_both(need: Need, source: bool, target: bool) -> Result<(), Self> {
         match (source, target) {
             (false, _) => Err(Self::source(need)),
@@ -55,7 +56,7 @@ impl Misfit {
         }
     }
 
-    /// Returns the error. `end` is what people call an end of that kind, such as `an sftp server`.
+    /// Returns the error. `end` is a name for that kind of end, such as `an sftp server`.
     pub fn error(self, end: &str) -> Error {
         let (kind, words) = match self.need {
             Need::FileSystems => {
@@ -90,12 +91,12 @@ impl Misfit {
 }
 
 impl Job {
-    /// Finds out whether the job can be done between these ends.
+    /// Checks that the job is possible between these ends.
     ///
-    /// What depends on single entries, such as an owner that may not be set, is found out with them.
+    /// Problems of single entries, such as an owner that may not be set, are only detected when those are copied.
     ///
     /// # Errors
-    /// The first thing that an end cannot do.
+    /// The first capability that an end lacks.
     pub fn fit(&self, source: &Capabilities, target: &Capabilities) -> Result<(), Misfit> {
         if self.one_file_system && !source.tells_file_systems {
             return Err(Misfit::source(Need::FileSystems));
@@ -128,7 +129,7 @@ impl Job {
     }
 }
 
-/// Whether content that is read again and again can be brought up to date between these ends.
+/// Checks that passes over a source in use are possible between these ends.
 ///
 /// # Errors
 /// The end that cannot hash content.
@@ -136,7 +137,7 @@ pub fn fits_passes(source: &Capabilities, target: &Capabilities) -> Result<(), M
     Misfit::of_both(Need::Passes, source.hashes, target.hashes)
 }
 
-/// Whether a source shows that an entry has something that could be lost.
+/// Returns true if a source reports this property of an entry, which could be lost.
 fn shows(source: &Capabilities, kind: LossKind) -> bool {
     match kind {
         LossKind::Acl | LossKind::Xattr | LossKind::Flags => !source.extended.is_empty(),
@@ -145,7 +146,7 @@ fn shows(source: &Capabilities, kind: LossKind) -> bool {
     }
 }
 
-/// Returns what a source does not show, in words.
+/// Returns a description of what a source does not report.
 pub fn not_shown(source: &Capabilities) -> Vec<String> {
     let mut missing = Vec::new();
     missing.extend(finer_times(source));
@@ -159,7 +160,7 @@ pub fn not_shown(source: &Capabilities) -> Vec<String> {
     missing
 }
 
-/// Returns what cannot be kept at a target, in words. With `durable` it is to be on stable storage in the end.
+/// Returns a description of what cannot be kept at a target. With `durable`, data must be on stable storage in the end.
 pub fn not_kept(target: &Capabilities, durable: bool) -> Vec<String> {
     let mut lost = Vec::new();
     let times: Vec<_> = finer_times(target).into_iter().chain(times_beyond(target)).collect();
@@ -197,7 +198,7 @@ fn finer_times(able: &Capabilities) -> Option<String> {
     }
 }
 
-/// Names the years of which not all times can be held.
+/// Describes the times that cannot be stored, by the years that are not fully covered.
 fn times_beyond(able: &Capabilities) -> Option<String> {
     let first = (able.time_first_s > i64::MIN).then(|| {
         let (year, before) = (year_of(able.time_first_s), year_of(able.time_first_s.saturating_sub(1)));
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
     use crate::compression::Compression;
 
-    /// Able to do little.
+    /// Returns capabilities of an end that supports very little.
     fn poor() -> Capabilities {
         Capabilities {
             extended: Classes::NONE,

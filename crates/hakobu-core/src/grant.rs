@@ -1,60 +1,59 @@
-//! What a peer may do at the target. The serving side checks every operation against it, because
-//! a source, too, may be hostile.
+//! The operations that a peer may perform on the target. The target server checks every operation against the grant,
+//! because a source may be hostile too.
 
 use crate::entry::Inode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::EntryPath;
 
-/// The permission that a controller gives a target for one job.
+/// The permissions that a controller gives a target for one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The paths, below the target's root, that may be written: each stands for itself and, with
-    /// `tree`, for everything below it.
+    /// The paths below the target's root that may be written. With `tree`, a path also covers everything below it.
     pub places: Vec<GrantedPlace>,
-    /// Whether owner and group may be set.
+    /// True if owner and group may be set.
     pub may_chown: bool,
-    /// Whether set-user-ID and set-group-ID bits may be set.
+    /// True if set-user-ID and set-group-ID bits may be set.
     pub may_set_id: bool,
-    /// Whether device nodes may be made.
+    /// True if device nodes may be created.
     pub may_make_devices: bool,
-    /// Whether entries in granted trees may be removed without anything taking their place.
+    /// True if entries in granted trees may be removed without a replacement.
     pub may_remove: bool,
-    /// Whether nothing may be written: what is there may only be listed and compared.
+    /// True if nothing may be written: existing entries may only be listed and compared.
     pub only_reads: bool,
-    /// The most bytes of content that may be written, if there is a limit.
+    /// The maximum number of content bytes that may be written, if there is a limit.
     pub bytes_max: Option<u64>,
-    /// Whether files in granted trees may be changed where they lie, under all of their names.
+    /// True if files in granted trees may be changed in place, which affects all their hard links.
     pub may_write_in_place: bool,
-    /// Directories of the source, where it is on the target's machine: they are left alone if the target turns out to lead
-    /// to them by another name.
+    /// Directories of the source if it is on the target's machine. They are left alone if the target leads to them by
+    /// another name.
     ///
-    /// They travel ahead, in a request of their own.
+    /// They are sent ahead, in a request of their own.
     pub source_directories: Vec<Inode>,
 }
 
-/// One place that a grant opens.
+/// One path that a grant opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantedPlace {
     /// The path below the target's root.
     pub path: EntryPath,
-    /// Whether everything below it is open as well.
+    /// True if everything below it is open as well.
     pub tree: bool,
-    /// The identity of the block device that it is and that may be written to.
+    /// The identity of the block device at this path that may be written to.
     pub device: Option<String>,
-    /// Nobody was asked about what is on that device, as it is what an interrupted run of the same job has left: it is written
-    /// to only where that is found to be so.
+    /// True if the device holds what an interrupted run of the same job left, so the user was not asked about its
+    /// contents. It is written to only if that is confirmed.
     pub only_goes_on: bool,
 }
 
 impl GrantedPlace {
-    /// A name, or with `tree` all below it as well.
+    /// Opens a path and, with `tree`, everything below it.
     pub fn new(path: EntryPath, tree: bool) -> Self {
         Self { path, tree, device: None, only_goes_on: false }
     }
 }
 
 impl Grant {
-    /// A grant for everything below the root.
+    /// Returns a grant for everything below the root.
     pub fn everything() -> Self {
         Self {
             places: vec![GrantedPlace::new(EntryPath::root(), true)],
@@ -69,7 +68,7 @@ impl Grant {
         }
     }
 
-    /// Whether `path` may be created or changed.
+    /// Checks that `path` may be created or changed.
     ///
     /// # Errors
     /// `BeyondGrant`, naming the path.
@@ -81,7 +80,7 @@ impl Grant {
         Err(beyond("writing").at(path))
     }
 
-    /// Whether `path` may be removed: it lies in a granted tree, and is not its top.
+    /// Checks that `path` may be removed: it must lie in a granted tree and not be its top.
     ///
     /// # Errors
     /// `BeyondGrant`, naming the path.
@@ -93,16 +92,16 @@ impl Grant {
         }
     }
 
-    /// Whether `path` lies in a place that is open with everything below it.
+    /// Returns true if `path` is in a granted tree.
     pub fn is_in_tree(&self, path: &EntryPath) -> bool {
         self.places.iter().any(|place| place.tree && path.is_within(&place.path))
     }
 
-    /// The identity of the block device at `path` that may be written to, and whether only to go on with what an
-    /// interrupted run has left.
+    /// Returns the identity of the block device at `path` that may be written to, and true if it may only be written to
+    /// resume an interrupted run.
     ///
     /// # Errors
-    /// `BeyondGrant`, naming the path, if none may be.
+    /// `BeyondGrant`, naming the path, if no device may be written to there.
     pub fn device(&self, path: &EntryPath) -> Result<(&str, bool)> {
         let granted = self.places.iter().find(|place| place.path == *path);
         granted
@@ -110,8 +109,8 @@ impl Grant {
             .ok_or_else(|| beyond("writing to a device").at(path))
     }
 
-    /// Whether directory `path` may be listed or entered: it lies in a granted tree, or it leads
-    /// to a granted place.
+    /// Checks that the directory `path` may be listed or entered: it must lie in a granted tree or lead to a granted
+    /// path.
     ///
     /// # Errors
     /// `BeyondGrant`, naming the path.
@@ -122,7 +121,7 @@ impl Grant {
         self.check_write(path)
     }
 
-    /// Whether `total_bytes` of content stay within the limit.
+    /// Checks that `total_bytes` of content are within the limit.
     ///
     /// # Errors
     /// `BeyondGrant`.
@@ -133,7 +132,7 @@ impl Grant {
         }
     }
 
-    /// The mode with the bits removed that this grant does not give.
+    /// Returns the mode without the bits that this grant does not allow.
     pub fn allowed_mode(&self, mode: u32) -> u32 {
         if self.may_set_id { mode } else { mode & !0o6000 }
     }

@@ -1,18 +1,18 @@
-//! What an endpoint hands to the engine to give back later, without the engine knowing what it is.
+//! Opaque values that an endpoint passes to the engine and gets back later.
 
 use std::any::Any;
 use std::sync::Arc;
 
-/// Where a listing goes on: what the endpoint that began it needs for the next part.
+/// The position at which a listing continues, in a form that only its endpoint understands.
 pub struct Cursor(Box<dyn Any + Send>);
 
 impl Cursor {
-    /// Wraps what the endpoint needs.
+    /// Wraps a position.
     pub fn new(position: impl Any + Send) -> Self {
         Self(Box::new(position))
     }
 
-    /// Returns what was wrapped; none if it is of another endpoint.
+    /// Returns the position; `None` if it is of another type, because it belongs to another endpoint.
     pub fn into_position<T: Any>(self) -> Option<T> {
         self.0.downcast().ok().map(|position| *position)
     }
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Cursor {
     }
 }
 
-/// A file that a source has opened, for a target of the same kind to share its blocks.
+/// A file opened by a source, whose blocks a target of the same kind can share.
 #[derive(Clone)]
 pub struct SharedFile(Arc<dyn Any + Send + Sync>);
 
@@ -34,7 +34,7 @@ impl SharedFile {
         Self(Arc::new(file))
     }
 
-    /// Returns the file; none if it is of another kind.
+    /// Returns the file; `None` if it is of another type.
     pub fn file<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }

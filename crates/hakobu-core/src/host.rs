@@ -1,7 +1,7 @@
-//! The settings of a machine that decide how fast data moves, as facts.
+//! The settings of a machine that affect transfer speed.
 //!
-//! They are gathered on the machine that has them and judged where the user is, so they cross the wire. A peer may say
-//! anything: lists and texts have limits, which hold when facts are made and again when they are decoded.
+//! They are gathered on that machine and judged on the user's machine, so they are sent over the wire. A peer may send
+//! anything: lists and texts have limits, which are enforced when facts are created and again when they are decoded.
 
 use crate::disk::{NOTES_MAX, shortened};
 
@@ -11,51 +11,52 @@ mod network;
 pub use limits::{Capped, LoginServer, Penalties, ProcessLimits};
 pub use network::{Bond, Offloads, Queue, Ring, Tcp, WayOut};
 
-/// The most network devices of one machine that are told.
+/// The maximum number of network devices reported per machine.
 pub const NETWORK_DEVICES_MAX: usize = 256;
-/// The most disks of one machine whose settings are told.
+/// The maximum number of disks with settings reported per machine.
 pub const HOST_DISKS_MAX: usize = 1024;
-/// The most kinds of processor settings that are told.
+/// The maximum number of groups of processors reported.
 pub const PROCESSOR_KINDS_MAX: usize = 16;
-/// The most mounts of one machine that are told.
+/// The maximum number of mounts reported per machine.
 pub const MOUNTS_MAX: usize = 512;
-/// The most ports of one bond that are told.
+/// The maximum number of ports reported per bond.
 pub const BOND_PORTS_MAX: usize = 64;
-/// The most queueing disciplines of one device that are told.
+/// The maximum number of queueing disciplines reported per device.
 pub const QUEUES_MAX: usize = 16;
-/// The longest name of a device, a setting or a choice among settings, in bytes.
+/// The maximum length of the name of a device, a setting or a setting's value, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
-/// The longest options of one mount, in bytes; what is beyond is left out.
+/// The maximum length of one mount's options in bytes; the rest is cut off.
 pub const MOUNT_OPTIONS_BYTES_MAX: usize = 1024;
 
-/// A name of at most [`NAME_BYTES_MAX`] bytes, as the kernel spells it.
+/// A name of at most [`NAME_BYTES_MAX`] bytes, in the kernel's spelling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name(Vec<u8>);
 
 impl Name {
-    /// The name, cut where it is too long.
+    /// Creates a name, truncated if it is too long.
     pub fn new(name: impl Into<Vec<u8>>) -> Self {
         let mut bytes = name.into();
         bytes.truncate(NAME_BYTES_MAX);
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether it is this one.
+    /// Returns true if this is the name.
     pub fn is(&self, name: &str) -> bool {
         self.0 == name.as_bytes()
     }
 
-    /// For people: control characters are escaped.
+    /// Returns the name for people, with control characters escaped.
     pub fn shown(&self) -> String {
         crate::path::lossy(&self.0)
     }
 
-    /// Whether it is nothing but letters, digits and `-_.:@+`, so that it can stand in a command as it is.
+    /// Returns true if it consists of letters, digits and `-_.:@+` only and does not start with `-`, so that it needs
+    /// no quoting in a command.
     pub fn is_plain(&self) -> bool {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:@+".contains(byte);
         !self.0.is_empty() && !self.0.starts_with(b"-") && self.0.iter().all(plain)
@@ -68,33 +69,33 @@ impl From<&str> for Name {
     }
 }
 
-/// What a machine is set to. What is not known is `None`, or an empty list.
+/// The settings of a machine. Unknown values are `None` or an empty list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
-    /// The version of the running kernel, the first two numbers: 6 and 12 of `6.12.3`.
+    /// The first two numbers of the running kernel's version: 6 and 12 for `6.12.3`.
     pub kernel: Option<(u16, u16)>,
-    /// TCP.
+    /// The TCP settings.
     pub tcp: Tcp,
-    /// Its network devices.
+    /// The network devices.
     pub devices: Vec<NetworkDevice>,
-    /// How packets leave toward the other machine.
+    /// The route of packets to the other machine.
     pub way_out: Option<WayOut>,
-    /// How its processors are clocked, each kind of settings once.
+    /// The clock settings of the processors, each distinct group once.
     pub processors: Vec<Processors>,
-    /// Its disks.
+    /// The disks.
     pub disks: Vec<HostDisk>,
-    /// What a process of this login may have.
+    /// The limits on a process of this login.
     pub limits: ProcessLimits,
-    /// What its ssh server allows.
+    /// The limits of the ssh server.
     pub login_server: Option<LoginServer>,
-    /// File systems that hold data.
+    /// The file systems that hold data.
     pub mounts: Vec<HostMount>,
-    /// What could not be read, and why.
+    /// Settings that could not be read, with the reasons.
     pub unread: Vec<String>,
 }
 
 impl HostFacts {
-    /// Notes what could not be read.
+    /// Records a setting that could not be read, unless it is a repetition or the list is full.
     pub fn unread(&mut self, words: impl Into<String>) {
         let words = shortened(words.into());
         if self.unread.len() < NOTES_MAX && !self.unread.contains(&words) {
@@ -102,12 +103,12 @@ impl HostFacts {
         }
     }
 
-    /// The network device of this name.
+    /// Returns the network device of this name.
     pub fn device(&self, name: &Name) -> Option<&NetworkDevice> {
         self.devices.iter().find(|device| device.name == *name)
     }
 
-    /// The device by which packets leave toward the other machine.
+    /// Returns the device through which packets leave for the other machine.
     pub fn leaving_device(&self) -> Option<&NetworkDevice> {
         self.device(&self.way_out.as_ref()?.device)
     }
@@ -116,59 +117,61 @@ impl HostFacts {
 /// A network device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkDevice {
-    /// Its name.
+    /// The name.
     pub name: Name,
-    /// Whether it is up and has a carrier.
+    /// True if it is up and has a carrier.
     pub up: bool,
-    /// Whether there is hardware behind it, be it of a virtual machine. What others say of their speed means nothing.
+    /// True if it is backed by hardware, possibly that of a virtual machine. The speed reported by other devices is
+    /// meaningless.
     pub hardware: bool,
-    /// Its speed in bits per second, of hardware and bonds.
+    /// The speed of hardware and bonds in bits per second.
     pub speed_bits_per_second: Option<u64>,
-    /// Whether it sends and receives at the same time.
+    /// True if it sends and receives at the same time.
     pub full_duplex: Option<bool>,
-    /// The largest packet in bytes.
+    /// The maximum packet size in bytes.
     pub mtu_bytes: u32,
     /// The NUMA node that it is attached to, on a machine with several.
     pub numa_node: Option<u16>,
-    /// Packets received since it came up.
+    /// The number of packets received since it came up.
     pub received_packets: u64,
-    /// Packets that it had no room for since it came up.
+    /// The number of packets dropped for lack of buffers since it came up.
     pub missed_packets: u64,
-    /// What it is made of, if it is a bond.
+    /// The composition, if it is a bond.
     pub bond: Option<Bond>,
-    /// What it does for the processor.
+    /// The work that it takes off the processor.
     pub offloads: Option<Offloads>,
-    /// Its room for packets received.
+    /// The buffer for received packets.
     pub receive_ring: Option<Ring>,
-    /// What packets wait in before it sends them, told of devices by which they leave toward the other machine.
+    /// The queueing disciplines for outgoing packets, reported only for devices through which packets leave for the
+    /// other machine.
     pub queues: Vec<Queue>,
 }
 
-/// Processors with the same settings.
+/// A group of processors with the same settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processors {
-    /// How many.
+    /// The number of processors.
     pub count: u32,
-    /// What chooses their clock.
+    /// The policy that chooses their clock rate.
     pub governor: Name,
-    /// What sets it.
+    /// The driver that sets it.
     pub driver: Name,
-    /// The slowest clock that is allowed, in kHz.
+    /// The lowest permitted clock rate in kHz.
     pub lowest_khz: u64,
-    /// The fastest clock that is allowed, in kHz.
+    /// The highest permitted clock rate in kHz.
     pub highest_khz: u64,
-    /// The fastest clock that the hardware has, in kHz.
+    /// The highest clock rate of the hardware in kHz.
     pub hardware_khz: u64,
 }
 
-/// What is set for a disk.
+/// The settings of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostDisk {
     /// The kernel's name.
     pub name: Name,
-    /// Whether it has a head that moves.
+    /// True if it is a rotating disk.
     pub rotational: bool,
-    /// What orders its requests.
+    /// The I/O scheduler.
     pub scheduler: Name,
     /// The NUMA node that it is attached to, on a machine with several.
     pub numa_node: Option<u16>,
@@ -177,21 +180,21 @@ pub struct HostDisk {
 /// A mounted file system that holds data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostMount {
-    /// Where.
+    /// The mount point.
     pub path: Vec<u8>,
-    /// Its type, such as `ext4`.
+    /// The type, such as `ext4`.
     pub kind: Name,
-    /// Its options as the kernel writes them, between commas.
+    /// The options in the kernel's format, separated by commas.
     pub options: Vec<u8>,
 }
 
 impl HostMount {
-    /// Whether it has this option, such as `sync`.
+    /// Returns true if it has this option, such as `sync`.
     pub fn has(&self, option: &str) -> bool {
         self.options.split(|&byte| byte == b',').any(|found| found == option.as_bytes())
     }
 
-    /// The number behind an option, such as 1048576 of `wsize=1048576`.
+    /// Returns the numeric value of an option, such as 1048576 for `wsize=1048576`.
     pub fn number(&self, option: &str) -> Option<u64> {
         let mut found = self.options.split(|&byte| byte == b',');
         let value = found.find_map(|found| found.strip_prefix(option.as_bytes())?.strip_prefix(b"="))?;

@@ -1,31 +1,33 @@
-//! The settings file: values of options for all runs, for some hosts or for some pairs of hosts, written as in `ssh_config`.
+//! The settings file: option values for all runs, for some hosts or for some pairs of hosts, in the style of
+//! `ssh_config`.
 //!
-//! A line is empty, a comment that begins with `#`, or a keyword and its value. `Host PATTERN…` and `Pair SOURCE TARGET` begin
-//! blocks; what stands above the first of them is for all runs. Of several values of one keyword the first one counts.
+//! A line is empty, a comment that begins with `#`, or a keyword and its value. `Host PATTERN…` and
+//! `Pair SOURCE TARGET` begin blocks; lines before the first block apply to all runs. If a keyword has several values,
+//! the first one counts.
 
-/// A longer file is not read.
+/// The maximum size of a settings file in bytes. Larger files are not read.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
-/// What stands for the machine on which the program runs.
+/// The name for the machine on which the program runs.
 pub const HERE: &str = "localhost";
 
-/// Keywords that begin a block.
+/// The keywords that begin a block.
 const HOST: &str = "host";
 const PAIR: &str = "pair";
 
-/// A settings file that was read.
+/// A parsed settings file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSettings {
     blocks: Vec<Block>,
 }
 
-/// The lines that hold for the same runs, in order.
+/// The lines that apply to the same runs, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Block {
     scope: Scope,
     settings: Vec<HostSetting>,
 }
 
-/// For which runs lines hold.
+/// The runs to which lines apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Scope {
     #[default]
@@ -34,45 +36,45 @@ enum Scope {
     Pair(Patterns, Patterns),
 }
 
-/// One line of a settings file that has a value.
+/// One line of a settings file with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSetting {
-    /// The keyword, as it is known.
+    /// The keyword in its canonical spelling.
     pub keyword: &'static str,
-    /// What stands behind it, without the quotes around all of it.
+    /// The value, without quotation marks around all of it.
     pub value: String,
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// Where the value begins, from 1, in characters.
+    /// The column of the value, from 1, in characters.
     pub column: usize,
 }
 
-/// Why a settings file cannot be read.
+/// The error for a settings file that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {words}")]
 pub struct HostSettingsError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// Where in it, from 1, in characters.
+    /// The column, from 1, in characters.
     pub column: usize,
-    /// What is wrong, and what was expected.
+    /// The fault, and what was expected.
     pub words: String,
 }
 
-/// The machines of a run: which other ones there are, and what is brought from where to where. This one is [`HERE`].
+/// The hosts of a run and the pairs between which data is copied. This machine is [`HERE`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunHosts {
-    /// The other machines; this one if there is none.
+    /// The other hosts, or this one if there are none.
     pub hosts: Vec<String>,
-    /// Each source's with the target's.
+    /// The source's host and the target's host, for each source.
     pub pairs: Vec<(String, String)>,
 }
 
 impl HostSettings {
-    /// Reads a settings file. `known` are the keywords that there are, besides those that begin blocks.
+    /// Parses a settings file. `known` are the valid keywords, besides those that begin blocks.
     ///
     /// # Errors
-    /// With the place of the first thing that cannot be read.
+    /// The position of the first thing that cannot be parsed.
     pub fn parse(bytes: &[u8], known: &[&'static str]) -> Result<Self, HostSettingsError> {
         let mut blocks = vec![Block::default()];
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
@@ -107,17 +109,17 @@ impl HostSettings {
         Ok(Self { blocks })
     }
 
-    /// Whether there are lines for pairs of hosts.
+    /// Returns true if there are lines for pairs of hosts.
     pub fn has_pairs(&self) -> bool {
         self.blocks.iter().any(|block| matches!(block.scope, Scope::Pair(..)) && !block.settings.is_empty())
     }
 
-    /// All lines with a value, in order.
+    /// Returns all lines with a value, in order.
     pub fn all(&self) -> impl Iterator<Item = &HostSetting> {
         self.blocks.iter().flat_map(|block| &block.settings)
     }
 
-    /// The lines that hold for a run, in order: of each keyword the first one counts.
+    /// Returns the lines that apply to a run, in order: for each keyword the first one counts.
     pub fn of<'a>(&'a self, run: &'a RunHosts) -> impl Iterator<Item = &'a HostSetting> {
         self.blocks.iter().filter(|block| block.scope.holds_for(run)).flat_map(|block| &block.settings)
     }
@@ -139,12 +141,12 @@ impl Scope {
 struct Line<'a> {
     keyword: &'a str,
     keyword_at: usize,
-    /// All behind the keyword, the comment left out.
+    /// Everything after the keyword except a comment.
     rest: &'a str,
     value_at: usize,
 }
 
-/// Where in a line something is wrong, and what.
+/// The column of a fault, and its description.
 type Wrong = (usize, String);
 
 impl<'a> Line<'a> {
@@ -181,7 +183,7 @@ impl<'a> Line<'a> {
         Ok(Some(Self { keyword, keyword_at, rest: value[..ends].trim_end(), value_at }))
     }
 
-    /// The value: as it stands, but for quotation marks around all of it.
+    /// Returns the value as written, without quotation marks around all of it.
     fn value(&self) -> Result<String, Wrong> {
         let inner = self.rest.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let value = inner.filter(|inner| !inner.contains('"')).unwrap_or(self.rest);
@@ -192,13 +194,14 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Where in its line a part of it begins, from 1, in characters.
+/// Returns the column at which a part of a line begins, from 1, in characters.
 fn column(line: &str, part: &str) -> usize {
     let at = (part.as_ptr() as usize).saturating_sub(line.as_ptr() as usize);
     line.get(..at).map_or(0, |before| before.chars().count()) + 1
 }
 
-/// Where a value ends: before a `#` behind a blank, unless it is quoted. `Err`: where a quote begins that does not end.
+/// Returns the end of a value: before an unquoted `#` that follows a blank. `Err` is the position of a quotation mark
+/// that is not closed.
 fn without_comment(value: &str) -> Result<usize, usize> {
     let (mut quote, mut blank) = (None, true);
     for (at, letter) in value.char_indices() {
@@ -214,7 +217,7 @@ fn without_comment(value: &str) -> Result<usize, usize> {
     quote.map_or(Ok(value.len()), |(_, at)| Err(at))
 }
 
-/// The words about a keyword that there is not.
+/// Returns the message about an unknown keyword.
 fn unknown(typed: &str, known: &[&'static str]) -> String {
     if typed.eq_ignore_ascii_case("include") {
         return "there is no Include here; --settings FILE takes another file".to_owned();
@@ -228,7 +231,7 @@ fn unknown(typed: &str, known: &[&'static str]) -> String {
     }
 }
 
-/// How many letters have to be changed, added or removed to make one word of the other. Long words are not looked at.
+/// Returns the edit distance between two words. Only the first 64 bytes of `one` are considered.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<_>, Vec<_>) = (one.bytes().take(64).collect(), other.bytes().collect());
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -243,12 +246,12 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// Patterns of host names with `*` and `?`: one of them has to match, and none of those with `!` in front.
+/// Patterns of host names with `*` and `?`: one of them must match, and none of those with a leading `!`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Patterns(Vec<String>);
 
 impl Patterns {
-    /// Those of a list with blanks or commas between them.
+    /// Parses a list separated by blanks or commas.
     fn of(list: &str) -> Self {
         let words = list.split(|letter: char| letter.is_whitespace() || letter == ',');
         Self(words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect())
@@ -268,7 +271,7 @@ impl Patterns {
     }
 }
 
-/// Whether all of a name is as the pattern says. Takes no longer than the product of both lengths.
+/// Returns true if the pattern matches the whole name. Takes time proportional to the product of both lengths at most.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut from, mut star) = (0, 0, None);
     while from < name.len() {
@@ -279,7 +282,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
             }
             Some(letter) if *letter == b'?' || *letter == name[from] => (at, from) = (at + 1, from + 1),
             _ => match star {
-                // The last star takes one more.
+                // Let the last star match one more character.
                 Some((star_at, taken)) => {
                     star = Some((star_at, taken + 1));
                     (at, from) = (star_at + 1, taken + 1);

@@ -6,7 +6,7 @@ fn parsed(text: &str) -> HostSettings {
     HostSettings::parse(text.as_bytes(), &KNOWN).unwrap()
 }
 
-/// What holds for a copy from one host to another.
+/// Returns the settings for a copy from one host to another.
 fn between(settings: &HostSettings, source: &str, target: &str) -> Vec<(&'static str, String)> {
     let mut hosts: Vec<_> = [source, target].iter().filter(|host| **host != HERE).copied().collect();
     if hosts.is_empty() {
@@ -95,7 +95,7 @@ fn patterns_match_all_of_a_name() {
     ] {
         assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), does, "{pattern} {name}");
     }
-    // This would take for ever if every star tried everything.
+    // This would take forever if every star tried all lengths.
     assert!(!matches("*a".repeat(200).as_bytes(), &[b'a'; 199]));
 }
 

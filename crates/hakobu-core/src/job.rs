@@ -1,4 +1,4 @@
-//! What a run has to do: which entries of the source go where below the target's root.
+//! The work of a run: the entries to copy, their places below the target's root, and the options.
 
 use crate::compression::Compression;
 use crate::digest::Algorithm;
@@ -10,73 +10,73 @@ use crate::losses::LossKind;
 use crate::pace::Limits;
 use crate::path::EntryPath;
 
-/// One thing to copy.
+/// One entry to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Which of the source's roots.
+    /// The index of the source's root.
     pub root: u16,
     /// The entry below that root: one name, or the root itself for the contents of a directory.
     pub source: EntryPath,
-    /// Where it lands below the target's root; the root itself for contents that go into it.
+    /// The place below the target's root; the root itself for the contents of a directory.
     pub target: EntryPath,
-    /// What is written to. Anything but [`DraftKind::File`] takes the content of one file or
-    /// device, and nothing else.
+    /// The kind of place that is written to. Anything but [`DraftKind::File`] accepts only the content of one file or
+    /// device.
     pub place: DraftKind,
 }
 
-/// What a run does with the content of large files and devices.
+/// The treatment of the content of large files and devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Write all of it.
+    /// Write everything.
     #[default]
     Copy,
-    /// Compare what is in place with the source, and write what differs.
+    /// Compare the existing content with the source, and write what differs.
     Delta,
     /// Compare, and write nothing.
     Compare,
-    /// Take the digest of one file or device, holes and all; it goes to a sink.
+    /// Compute the digest of one file or device, holes included; the content goes to a sink.
     Digest(Algorithm),
 }
 
 impl Mode {
-    /// Whether nothing is written.
+    /// Returns true if nothing is written.
     pub fn only_reads(self) -> bool {
         self == Mode::Compare || self.is_digest()
     }
 
-    /// Whether only a digest is taken.
+    /// Returns true if only a digest is computed.
     pub fn is_digest(self) -> bool {
         matches!(self, Mode::Digest(_))
     }
 }
 
-/// What a run does with entries that only the target has.
+/// The treatment of extra entries, which only the target has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Removal {
-    /// Leave them; of a directory only itself is counted, not what is in it.
+    /// Leave them. An extra directory counts as one entry, without its contents.
     #[default]
     Leave,
-    /// Count them, all that directories hold among them. What is in the way of something of another kind is counted
-    /// with them, and that entry is left out.
+    /// Count them, including everything inside directories. An entry that blocks one of another kind is counted too,
+    /// and the blocked entry is left out.
     Count,
-    /// Remove them, and bring nothing over.
+    /// Remove them, and copy nothing.
     Remove,
 }
 
-/// How a big file is brought up to date that the target has in another version, where trees are synchronised.
+/// The method of updating a large file that has another version at the target, when trees are synchronised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Update {
-    /// All of it is sent.
+    /// Send the whole file.
     #[default]
     Whole,
-    /// What differs is sent, and becomes a new file with what the old one has.
+    /// Send what differs. The result is a new file that also uses content of the old one.
     Changes,
-    /// What differs is written into the file where it lies. That goes for files of every size.
+    /// Send what differs, and write it into the existing file. Applies to files of every size.
     InPlace,
 }
 
 impl Update {
-    /// What is written to.
+    /// Returns the kind of draft that is written to.
     pub fn draft_kind(self) -> DraftKind {
         match self {
             Update::Whole => DraftKind::File,
@@ -86,17 +86,17 @@ impl Update {
     }
 }
 
-/// A share of the files.
+/// A random share of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How many of a million.
+    /// The share in parts per million.
     pub per_million: u32,
-    /// Another one takes other files.
+    /// The seed; a different one selects different files.
     pub seed: u64,
 }
 
 impl Sample {
-    /// Whether a file is among them.
+    /// Returns true if the sample contains the file.
     pub fn takes(self, path: &EntryPath) -> bool {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.seed.to_le_bytes()).update(path.as_bytes());
@@ -105,80 +105,80 @@ impl Sample {
     }
 }
 
-/// A run: everything the engine needs besides the two endpoints.
+/// A run: everything that the engine needs besides the two endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// What to copy.
+    /// The entries to copy.
     pub items: Vec<Item>,
-    /// A directory at the target to make first, with ordinary permissions.
+    /// A directory at the target to create first, with default permissions.
     pub make_directory: Option<EntryPath>,
-    /// How many lanes to begin with, 1 to [`LANES_MAX`].
+    /// The number of lanes at the start, 1 to [`LANES_MAX`].
     pub lanes: u16,
-    /// How many there may become, if that is more: how many move most is tried while the run goes on.
+    /// The maximum number of lanes, if it is larger. The run searches for the number that transfers most.
     pub lanes_max: u16,
-    /// Whether to take digests.
+    /// True if digests are computed.
     pub digest: bool,
-    /// Whether blocks may be shared with the source instead of being read and written.
+    /// True if blocks may be shared with the source instead of being read and written.
     pub clone: bool,
-    /// Whether to flush the target to stable storage in the end.
+    /// True if the target is flushed to stable storage at the end.
     pub durable: bool,
-    /// Only say what would be done.
+    /// True if the run only reports what it would do.
     pub dry_run: bool,
-    /// Kinds of loss that must not happen: an entry that would lose one of them fails.
+    /// The kinds of loss that must not happen: an entry that would suffer one of them fails.
     pub require: Vec<LossKind>,
-    /// What is done with content.
+    /// The treatment of content.
     pub mode: Mode,
-    /// What to do about what an earlier run has left of what the user named.
+    /// The treatment of an earlier run's journal for something that the user named.
     pub earlier: Earlier,
-    /// Read everything back from the medium before it counts as written.
+    /// True if everything is read back from the medium before it counts as written.
     pub verify_medium: bool,
-    /// The source is in use, so it may have changed since an earlier run.
+    /// True if the source is in use, so that it may have changed since an earlier run.
     pub live: bool,
-    /// Read ranges of bad sectors as zeros, and name them, instead of failing.
+    /// True if unreadable ranges are read as zeros and reported, instead of failing.
     pub skip_unreadable: bool,
-    /// What is done with entries that only the target has.
+    /// The treatment of extra entries.
     pub removal: Removal,
-    /// How many entries may be removed: so many were agreed to. The run ends before one more goes.
+    /// The maximum number of entries to remove, as agreed by the user. The run ends before it would remove more.
     pub removals_max: u64,
-    /// Which entries take part. What is left out is neither brought over nor removed.
+    /// The filter that selects entries. Excluded entries are neither copied nor removed.
     pub filter: FilterRules,
-    /// Which extended attributes are kept, as far as both ends can. The others are left alone, and are no loss.
+    /// The extended attributes to preserve, as far as both ends can. Others are not touched, and are not a loss.
     pub extended: Classes,
-    /// Whether owner and group are those of the same name at the target, not of the same number.
+    /// True if owner and group are mapped by name instead of by number.
     pub by_name: bool,
-    /// Whether owner and group are compared, where nothing is written.
+    /// True if owner and group are compared, in a run that writes nothing.
     pub owners: bool,
-    /// Whether files of one size are taken as equal only if their content is, whatever their times say.
+    /// True if files of the same size are equal only if their content is, whatever their times.
     pub compare_content: bool,
-    /// Of which files the content is compared, where nothing is written; of all without.
+    /// The sample of files whose content is compared, in a run that writes nothing; `None` for all files.
     pub sample: Option<Sample>,
-    /// Whether directories on other file systems are left empty: neither listed, nor anything removed in them.
+    /// True if directories on other file systems are left empty: they are not listed, and nothing in them is removed.
     pub one_file_system: bool,
-    /// Whether names of one inode are names of one inode at the target as well.
+    /// True if hard links are preserved.
     pub hard_links: bool,
-    /// How a file of a tree is brought up to date.
+    /// The method of updating a file of a tree.
     pub update: Update,
-    /// Whether pieces that differ are compared once more in blocks: that pays where the ends are apart.
+    /// True if differing pieces are compared again in blocks, which pays off over a network.
     pub blocks: bool,
-    /// What it is held to, as it begins.
+    /// The limits at the start of the run.
     pub limits: Limits,
-    /// Whether content is compressed on its way to another machine.
+    /// The compression of content on its way to another machine.
     pub compression: Compression,
-    /// Directories of the target, where it is on the source's machine: they are not read if the source turns out to lead to
-    /// them by another name.
+    /// Directories of the target if it is on the source's machine. They are not read if the source leads to them by
+    /// another name.
     pub target_directories: Vec<Inode>,
-    /// The file systems of the source, where it is on the target's machine: a file on one of these that has further names may
-    /// be one of the source by another of them.
+    /// The file systems of the source if it is on the target's machine. A file with several hard links on one of these
+    /// may be a file of the source under another name.
     pub source_file_systems: Vec<u64>,
 }
 
 impl Job {
-    /// Whether holes are hashed however long they are: who asks for a digest, or that every byte is read and not
-    /// shared, has the time.
+    /// Returns true if holes of any length are hashed. That takes time, which is acceptable if the user requested a
+    /// digest, or requested that every byte is read and not shared.
     pub fn hashes_holes(&self) -> bool {
         self.mode.is_digest() || !self.clone && !self.verify_medium
     }
 }
 
-/// The most lanes of one run.
+/// The maximum number of lanes in a run.
 pub const LANES_MAX: u16 = 64;

@@ -1,95 +1,93 @@
-//! Where things land: the rule of rsync, decided before anything is touched.
+//! The rules for where sources land, which are those of rsync, applied before anything is changed.
 //!
-//! `dir` goes to TARGET`/dir`; `dir/` gives its contents to TARGET. A file goes to TARGET, or
-//! into it when it is a directory or ends in `/`. Several sources go into TARGET. Whether TARGET
-//! exists changes nothing for a directory (rsync departs from that for an empty one; this rule
-//! does not).
+//! `dir` lands at TARGET`/dir`; the contents of `dir/` land in TARGET. A file lands at TARGET, or inside it if that is
+//! a directory or ends in `/`. Several sources land inside TARGET. For a directory it makes no difference whether
+//! TARGET exists. (rsync makes an exception for an empty directory; hakobu does not.)
 //!
-//! Sources may land on one place, or one within the other: `dir/ other/ TARGET`. They are merged:
-//! of two files of one name that of the source named first is copied, the other is a failure of
-//! that entry. The engine sees to that ([`crate::engine`]).
+//! Sources may land on the same place, or one within the other: `dir/ other/ TARGET`. They are merged: of two files of
+//! the same name, the one from the source named first is copied, and the other is a failure of that entry. The engine
+//! takes care of that ([`crate::engine`]).
 
 use crate::entry::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::Location;
 use crate::path::EntryPath;
 
-/// One source that exists.
+/// An existing source.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceFound<'a> {
-    /// What the user typed.
+    /// The location as typed by the user.
     pub location: &'a Location,
-    /// What is there: looked at through links where the location
-    /// [means contents](Location::means_contents), and only there.
+    /// The kind of entry. A symbolic link is followed only if the location [means contents](Location::means_contents).
     pub kind: Kind,
 }
 
-/// What is at the place the user named as the target. Links are followed to directories and
-/// devices only.
+/// The state of the place that the user named as the target. Symbolic links are followed only to directories and
+/// devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetFound {
-    /// Nothing.
+    /// There is nothing.
     Absent {
-        /// Whether the directory that would hold it is there.
+        /// True if the directory that would hold it exists.
         parent_exists: bool,
     },
-    /// A directory, or a link to one.
+    /// A directory, or a symbolic link to one.
     Directory,
     /// A regular file.
     File,
-    /// A link to a file or to nothing. It is replaced, never written through.
+    /// A symbolic link to a file or to nothing. It is replaced, never written through.
     Symlink,
     /// A character device.
     CharacterDevice {
-        /// Whether it is `/dev/null`.
+        /// True if it is `/dev/null`.
         null: bool,
     },
     /// A block device.
     BlockDevice,
-    /// A FIFO, a socket or something else.
+    /// A named pipe, a socket or something else.
     Special,
     /// Standard output.
     Stream,
 }
 
-/// The existing directory, or the sink, that all places are named from.
+/// The existing directory or sink to which all places are relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LandingRoot {
     /// The target itself, which is a directory.
     Target,
     /// The directory that holds the target ([`Location::parent_path`]).
     Parent,
-    /// `/dev/null`: content is read, checked and dropped.
+    /// `/dev/null`: content is read, checked and discarded.
     Discard,
-    /// A block device: it is written to.
+    /// A block device, which is written to.
     Device,
-    /// Standard output: content goes there in order.
+    /// Standard output, which receives content in order.
     Stream,
 }
 
-/// Where everything lands.
+/// The places where everything lands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landing {
-    /// What the places are below of.
+    /// The root to which the places are relative.
     pub root: LandingRoot,
-    /// For each source, in their order, the path below the root: none to two names. The empty
-    /// path is the root itself and occurs for the contents of a directory only.
+    /// For each source, in order, the path below the root. No two names land on the same path. The empty path is the
+    /// root itself, and is used for the contents of a directory only.
     pub places: Vec<EntryPath>,
-    /// The directory below the root that is the target and must be created first, if there is
-    /// one. Where a source's contents go to it, it is that source's place.
+    /// The directory below the root that is the target and must be created first, if there is one. If the contents of a
+    /// source land in it, it is that source's place.
     pub create_target_directory: Option<EntryPath>,
 }
 
-/// Decides where the sources land.
+/// Determines where the sources land.
 ///
 /// # Errors
-/// `Usage`: no source, several sources for one file, two sources for one place, a kind of target
-/// that this version does not write. `NotFound`: the target's parent is missing. `Conflict`: a
-/// directory onto something else, or a slash behind something that is no directory.
+/// `Usage`: no source, several sources for one file, two sources for one place, or a kind of target that this version
+/// does not write. `NotFound`: the target's parent is missing. `Conflict`: a directory onto something else, or a
+/// trailing slash on something that is not a directory.
 pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) -> Result<Landing> {
     check_sources(sources)?;
     check_input(sources, target, found)?;
-    // Everything that is no directory, if it comes alone, takes the target's own name.
+    // A single source that is not a directory takes the target's own name.
     let single = matches!(sources, [one] if one.kind != Kind::Directory);
     match found {
         TargetFound::Directory => into_directory(sources, LandingRoot::Target, &EntryPath::root()),
@@ -123,17 +121,17 @@ pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) 
     }
 }
 
-/// Where a tree lands of which only digests are taken.
+/// Returns the landing of a tree for which only digests are computed.
 pub fn nowhere() -> Landing {
     as_target(LandingRoot::Discard, EntryPath::root())
 }
 
-/// Whether something that was named is content, and not a link, pipe or socket.
+/// Returns true if a source has content, unlike a symbolic link, pipe or socket.
 fn has_content(source: &SourceFound<'_>) -> bool {
     matches!(source.kind, Kind::File | Kind::BlockDevice) || source.location.is_stream()
 }
 
-/// Standard input has no name that it could have in a directory, and comes alone.
+/// Checks the use of standard input, which has no name inside a directory and must be the only source.
 fn check_input(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) -> Result<()> {
     if !sources.iter().any(|source| source.location.is_stream()) {
         return Ok(());
@@ -149,7 +147,7 @@ fn check_input(sources: &[SourceFound<'_>], target: &Location, found: TargetFoun
     Ok(())
 }
 
-/// Why the sources cannot take the place of what is there, which is no directory.
+/// Returns the reason why the sources cannot take the place of the target, which is not a directory.
 fn why_not_onto(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) -> Error {
     let (kind, detail) = match found {
         TargetFound::BlockDevice => {
@@ -203,7 +201,7 @@ fn check_sources(sources: &[SourceFound<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// The target's own name below the directory that holds it.
+/// Returns the target's own name below the directory that holds it.
 fn place_of(target: &Location) -> Result<EntryPath> {
     let unsound =
         |detail: &str| Error::new(ErrorKind::Usage, "looking at the target", detail).at(target.as_typed());
@@ -228,8 +226,8 @@ fn into_directory(sources: &[SourceFound<'_>], root: LandingRoot, directory: &En
     Ok(Landing { root, places, create_target_directory: None })
 }
 
-/// Directories that land on one place are merged, as rsync does; anything else that the user named
-/// would be left out although it was named.
+/// Checks that no two sources land on the same place. Directories there are merged, as in rsync; anything else that the
+/// user named would silently be left out.
 fn check_apart(sources: &[SourceFound<'_>], places: &[EntryPath]) -> Result<()> {
     let mut by_place: Vec<_> = places.iter().zip(sources).collect();
     by_place.sort_by_key(|(place, _)| *place);
@@ -245,10 +243,10 @@ fn check_apart(sources: &[SourceFound<'_>], places: &[EntryPath]) -> Result<()> 
     Ok(())
 }
 
-/// What makes one file or directory itself, on any machine, for as long as it runs.
+/// The identity of a file or directory among several machines, valid until its machine restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The kernel's identity since it started, so that numbers of two machines never match.
+    /// The kernel's boot ID, so that numbers of two machines never match.
     pub boot_id: String,
     /// The device number.
     pub device: u64,
@@ -256,35 +254,34 @@ pub struct Identity {
     pub inode: u64,
 }
 
-/// The identities from an entry up to `/`, the entry first, not following a link at its end.
+/// The identities from an entry up to `/`, the entry first. A symbolic link at the end is not followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ancestry {
-    /// Whether the entry is there. If not, the first identity is the nearest directory above it
-    /// that is.
+    /// True if the entry exists. If not, the first identity is that of the nearest existing directory above it.
     pub exists: bool,
-    /// The identities upwards.
+    /// The identities from the entry upwards.
     pub upwards: Vec<Identity>,
-    /// The place as its file system names it, under all names that are known, and what is mounted
-    /// below it.
+    /// The place within its file system, under all known names, and the mounts below it.
     pub volumes: Vec<VolumePath>,
 }
 
-/// A place named from the root of its file system, which is the same whatever is mounted where.
+/// A place named from the root of its file system, independent of mount points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumePath {
     /// The file system: its device number, or the file server that it comes from.
     pub volume: String,
-    /// The path from its root, beginning with a slash.
+    /// The path from the file system's root, beginning with a slash.
     pub path: Vec<u8>,
-    /// Where it is mounted below the place that was asked about; empty for that place itself.
+    /// The mount point below the place in question; empty for that place itself.
     pub mounted_at: Vec<u8>,
-    /// The device and inode number of what is mounted, where they could be asked for.
+    /// The device and inode number of the mounted directory, if they could be determined.
     pub identity: Option<(u64, u64)>,
-    /// Whether content is read from there but never written to: the lower layer of an overlay.
+    /// True if content is read from there but never written to it: the lower layer of an overlay.
     pub only_read: bool,
 }
 
-/// So many names of a place are looked at: they may come from another machine, and each is compared with each.
+/// The maximum number of names of a place that are considered. They may come from another machine, and each one is
+/// compared with each.
 const VOLUMES_MAX: usize = 8192;
 
 impl Ancestry {
@@ -294,7 +291,7 @@ impl Ancestry {
 }
 
 impl VolumePath {
-    /// Whether `self` is the place `other`, or a directory that holds it.
+    /// Returns true if `self` is the place `other`, or a directory that contains it.
     fn holds(&self, other: &VolumePath) -> bool {
         self.volume == other.volume
             && match other.path.strip_prefix(self.path.as_slice()) {
@@ -304,21 +301,21 @@ impl VolumePath {
     }
 }
 
-/// How a source and the place it lands on lie to each other.
+/// The relation between a source and the place that it lands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// They have nothing to do with each other.
+    /// They are unrelated.
     Apart,
-    /// They are one and the same.
+    /// They are the same.
     Same,
-    /// The place lies within the source, so the copy would contain itself.
+    /// The place is within the source, so the copy would contain itself.
     TargetInSource,
-    /// The place holds the source, so the copy could replace its own source.
+    /// The place contains the source, so the copy could replace its own source.
     SourceInTarget,
 }
 
-/// How a source lies to its landing place (not to the target that was typed). Only a directory
-/// can hold something, and a file beside its landing place is fine.
+/// Returns the relation of a source to its landing place (not to the target that was typed). Only a directory can
+/// contain something; a file next to its landing place is fine.
 pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) -> Relation {
     let (Some(source_self), Some(place_first)) = (source.upwards.first(), place.upwards.first()) else {
         return Relation::Apart;
@@ -343,8 +340,8 @@ pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) 
     Relation::Apart
 }
 
-/// The same by the names that their file systems have for them: a bind mount, a layer of an overlay or a second mount of
-/// one file server has other directories above it.
+/// Returns the relation by names within the file systems. This detects bind mounts, layers of an overlay and second
+/// mounts of a file server, which have other parent directories.
 fn relation_by_volume(source: &Ancestry, source_is_directory: bool, place: &Ancestry) -> Option<Relation> {
     for from in source.volumes().filter(|from| from.mounted_at.is_empty()) {
         for to in place.volumes().filter(|to| to.mounted_at.is_empty() && !to.only_read) {
@@ -361,8 +358,9 @@ fn relation_by_volume(source: &Ancestry, source_is_directory: bool, place: &Ance
     None
 }
 
-/// A mount below a source or below the place it lands on that leads to the other one, or to a part of it: the mount point,
-/// and whether it is below the source. `one_file_system`: what is on other file systems is not looked into.
+/// Finds a mount below a source, or below the place that it lands on, that leads to the other one or to a part of it.
+/// Returns the mount point, and true if that is below the source. With `one_file_system`, mounts of other file systems
+/// are ignored.
 pub fn mounted_within<'a>(
     source: &'a Ancestry,
     place: &'a Ancestry,
@@ -393,9 +391,9 @@ pub fn mounted_within<'a>(
     None
 }
 
-/// The directories, device and inode number each, by which a target may meet its source while it looks through a tree: the
-/// source itself, what is mounted below it of a file system that the target has as well, and what is mounted below the target
-/// and lies in the source.
+/// Returns device and inode number of each directory by which a target may reach its source while it walks a tree: the
+/// source itself, mounts below it of a file system that the target has as well, and mounts below the target that lie in
+/// the source.
 pub fn met_by_target(source: &Ancestry, place: &Ancestry) -> Vec<(u64, u64)> {
     let Some(first) = source.upwards.first().filter(|first| on_one_machine(first, place)) else {
         return Vec::new();
@@ -410,8 +408,8 @@ pub fn met_by_target(source: &Ancestry, place: &Ancestry) -> Vec<(u64, u64)> {
     met
 }
 
-/// The directory by which a source may meet the place where it lands: that itself, or where it is not there yet the one that
-/// will hold it.
+/// Returns device and inode number of the directory by which a source may reach the place where it lands: that place,
+/// or the directory that will hold it if it does not exist yet.
 pub fn met_by_source(source: &Ancestry, place: &Ancestry) -> Option<(u64, u64)> {
     let first = place.upwards.first().filter(|first| on_one_machine(first, source))?;
     Some((first.device, first.inode))
@@ -422,10 +420,10 @@ fn on_one_machine(identity: &Identity, other: &Ancestry) -> bool {
 }
 
 impl Relation {
-    /// Refuses everything but [`Relation::Apart`].
+    /// Rejects everything but [`Relation::Apart`].
     ///
     /// # Errors
-    /// `Refused`, saying how the two lie.
+    /// `Refused`, describing the relation.
     pub fn check(self, source: &Location, target: &Location) -> Result<()> {
         let detail = match self {
             Relation::Apart => return Ok(()),

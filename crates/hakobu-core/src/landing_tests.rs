@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::*;
 
-/// A small world: a directory, an empty one, files, links of all kinds, possible targets.
+/// Builds a test tree: a directory, an empty one, files, links of all kinds, possible targets.
 fn build(root: &Path) {
     for directory in ["d/sub", "e", "other/d", "td"] {
         std::fs::create_dir_all(root.join(directory)).unwrap();
@@ -20,7 +20,7 @@ fn build(root: &Path) {
     }
 }
 
-/// Everything below `root` with its kind, content or link.
+/// Returns everything below `root` with its kind, content or link text.
 fn picture(root: &Path) -> Vec<String> {
     fn walk(root: &Path, directory: &Path, lines: &mut Vec<String>) {
         for entry in std::fs::read_dir(directory).unwrap() {
@@ -44,7 +44,7 @@ fn picture(root: &Path) -> Vec<String> {
 }
 
 fn kind_of(root: &Path, location: &Location) -> Option<Kind> {
-    // Joining keeps a slash at the end, and with it the system follows a link.
+    // Joining keeps a trailing slash, with which the system follows a symbolic link.
     let path = root.join(std::ffi::OsStr::from_bytes(location.path()));
     let kind = path.symlink_metadata().ok()?.file_type();
     Some(match () {
@@ -68,7 +68,7 @@ fn target_of(root: &Path, target: &Location) -> TargetFound {
     }
 }
 
-/// What rsync would do, done by hand from the rule's answer.
+/// Does by hand what the landing prescribes, for comparison with rsync.
 fn carry_out(root: &Path, sources: &[Location], target: &Location) -> Result<()> {
     let mut found = Vec::new();
     for location in sources {
@@ -94,7 +94,7 @@ fn carry_out(root: &Path, sources: &[Location], target: &Location) -> Result<()>
         let mut cp = Command::new("cp");
         if meta.is_dir() {
             std::fs::create_dir_all(at(place)).unwrap();
-            // With /. cp copies into the directory whatever its own rule would be.
+            // With `/.` cp copies into the directory, whatever its own rule would be.
             cp.args(["-a", "-T"]).arg(source.join(".")).arg(at(place));
         } else {
             cp.args(["-a", "-T", "--remove-destination"]).arg(source).arg(at(place));
@@ -256,7 +256,7 @@ fn dev_null_takes_the_content_of_one_file() {
     assert_eq!((landing.root, landing.places), (LandingRoot::Discard, vec![EntryPath::root()]));
 }
 
-/// The identities from `path` upwards, a number for each name in it.
+/// Returns the ancestry of `path`. Each identity is derived from the path up to that name.
 fn ancestry(path: &str, exists: bool) -> Ancestry {
     let mut upwards = Vec::new();
     let mut path = Some(path);
@@ -271,7 +271,8 @@ fn ancestry(path: &str, exists: bool) -> Ancestry {
     Ancestry { exists, upwards, volumes: Vec::new() }
 }
 
-/// A place of the file system `volume`, and what is mounted below it: where, and which path of the file system.
+/// Returns the ancestry of a place on the file system `volume`, with mounts below it: mount point, path in the file
+/// system, and inode number.
 fn on_volume(path: &str, (volume, inner): (&str, &str), mounts: &[(&str, &str, u64)]) -> Ancestry {
     let itself = VolumePath {
         volume: volume.into(),
@@ -306,7 +307,7 @@ fn another_mount_of_a_place_is_the_place() {
         let found = relation(&on_volume("/a", source, &[]), is_directory, &on_volume("/b", place, &[]));
         assert_eq!(found, expected, "{source:?} {place:?}");
     }
-    // Not on another machine, and not in a layer that is never written to.
+    // There is no relation to another machine, or to a layer that is never written to.
     let (source, mut place) = (on_volume("/a", ("8:1", "/x"), &[]), on_volume("/b", ("8:1", "/x/y"), &[]));
     place.volumes[0].only_read = true;
     assert_eq!(relation(&source, true, &place), Apart);
@@ -334,7 +335,7 @@ fn what_is_mounted_below_one_end_may_be_the_other() {
     let mut expected = vec![(1, 5), (1, itself)];
     expected.sort_unstable();
     assert_eq!(met_by_target(&source, &place), expected);
-    // What lies in the source is left alone at the target under that name as well, and read at the source.
+    // A mount that leads into the source is left alone at the target, and read at the source.
     let mounted = on_volume("/b", ("8:1", "/backup"), &[("/b/m", "/srv/deep", 9), ("/b/n", "/else", 10)]);
     let mut expected = vec![(1, 5), (1, 9), (1, itself)];
     expected.sort_unstable();
@@ -343,7 +344,7 @@ fn what_is_mounted_below_one_end_may_be_the_other() {
     let mut far = mounted.clone();
     far.upwards[0].boot_id = "other".into();
     assert_eq!((met_by_target(&source, &far), met_by_source(&source, &far)), (Vec::new(), None));
-    // A mount of another file system is left out of what is looked into.
+    // A mount of another file system is excluded with `one_file_system`.
     let mut elsewhere = source.clone();
     elsewhere.volumes[1].identity = Some((2, 5));
     assert_eq!(mounted_within(&elsewhere, &place, true), None);

@@ -1,4 +1,4 @@
-//! How many lanes a run begins with, and how many it may have in the end, by what is known before it begins.
+//! Decides how many lanes a run begins with and may have at most, from what is known before it begins.
 
 use std::time::Duration;
 
@@ -6,49 +6,49 @@ use crate::capabilities::Concurrency;
 use crate::job::LANES_MAX;
 
 
-/// From this round trip on, connections are limited by their windows rather than by the processor.
+/// The round-trip time from which connections are limited by their windows rather than by the processor.
 pub const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
-/// How many lanes a long way gets: through ssh five connections with two sessions each, which fill 1 Gbit/s at 100 ms
-/// where four carry 0.8 of it (`ssh/logins.rs`).
+/// The number of lanes from that round-trip time on: through ssh five connections with two sessions each, which fill
+/// 1 Gbit/s at 100 ms where four carry 0.8 of it (`ssh/logins.rs`).
 const ON_A_LONG_WAY: u16 = 10;
-/// From this round trip on there are more: the longer the way, the longer a connection needs to find its rate, and to find it
-/// again after a loss.
+/// The round-trip time from which there are more lanes: the longer it is, the longer a connection needs to find its
+/// rate, and to find it again after a loss.
 const VERY_LONG_ROUND_TRIP: Duration = Duration::from_millis(50);
 const ON_A_VERY_LONG_WAY: u16 = 16;
-/// How many lanes there are at most after others have been tried.
+/// The maximum number of lanes after others have been tried.
 pub const TUNED_MAX: u16 = 32;
-/// How many lanes there are at most where they are sessions of ssh.
+/// The maximum number of lanes that are ssh sessions.
 pub const THROUGH_SSH: u16 = 10;
-/// How many lanes there are at most where processors are what counts.
+/// The maximum number of lanes if processors are the limit.
 const OF_PROCESSORS: u16 = 8;
-/// How many lanes a copy from disk to disk on one machine gets at least. More of them gained nothing, or lost.
+/// The minimum number of lanes of a copy between disks of one host. More gained nothing, or made it slower.
 const BETWEEN_DISKS: u16 = 4;
-/// How many lanes a network file system gets: so many operations are under way then.
+/// The number of lanes to a network file system, so that as many operations are in progress.
 const OVER_A_NETWORK: u16 = 32;
 
-/// What is known of the two ends of a run.
+/// The known facts about the two ends of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ends {
-    /// The longest of a question and its answer.
+    /// The longer round-trip time of the two hosts.
     pub round_trip: Duration,
-    /// Processors of the source's machine and of the target's.
+    /// The number of processors of the source's host and of the target's.
     pub processors: (u16, u16),
     /// Processors of the machine that the engine runs on.
     pub here: u16,
-    /// They are on different machines.
+    /// True if the ends are on different hosts.
     pub apart: bool,
-    /// How many lanes do any good, where an end says so.
+    /// The number of lanes that are useful, if an endpoint specifies it.
     pub concurrency: Option<Concurrency>,
-    /// One of them is on a network file system.
+    /// True if an end is on a network file system.
     pub over_network: bool,
-    /// One of them is a block device.
+    /// True if an end is a block device.
     pub has_disks: bool,
-    /// Only the source is read.
+    /// True if the run only reads the source, for a digest.
     pub is_digest: bool,
 }
 
 impl Ends {
-    /// How many lanes to begin with, where ssh does not carry them, and why.
+    /// Returns the number of lanes to begin with unless ssh carries them, and the reason.
     pub fn lanes(&self) -> (u16, String) {
         let (source, target) = (self.processors.0.max(1), self.processors.1.max(1));
         if let Some(concurrency) = self.concurrency.filter(|_| self.round_trip < LONG_ROUND_TRIP) {
@@ -74,7 +74,7 @@ impl Ends {
             let lanes = self.concurrency.map_or(lanes, |most| lanes.min(most.far_max));
             (lanes, format!("a round trip takes {:.1} ms", self.round_trip.as_secs_f64() * 1e3))
         } else if self.has_disks && self.apart {
-            // A lane waits while a disk reads or writes: others keep the processors, or the disks, busy.
+            // A lane waits while a disk reads or writes. More lanes keep processors and disks busy meanwhile.
             let words = format!(
                 "four more than processors, {source} and {target}, and at most {OF_PROCESSORS}, since disks make \
                  them wait"
@@ -89,9 +89,9 @@ impl Ends {
         }
     }
 
-    /// How many there may be in the end, of a run that begins with so many and is left to find out.
+    /// Returns the maximum number of lanes of a run that begins with `lanes` and tunes their number.
     pub fn lanes_max(&self, lanes: u16) -> u16 {
-        // Disks were found to gain nothing by more, and comparing hashes on both sides at a time.
+        // Disks were found to gain nothing from more lanes, nor comparing, which hashes on both sides at a time.
         match self.apart && self.concurrency.is_none() && !self.has_disks {
             true => TUNED_MAX.max(lanes),
             false => lanes,

@@ -1,9 +1,8 @@
-//! What hakobu knows about moving data, without any way of doing it by itself.
+//! The vocabulary, traits, decisions and engine of hakobu, independent of where data is and how it is transferred.
 //!
-//! This crate holds the vocabulary (entries, paths, extents), the traits that places which hold
-//! data implement ([`endpoint`]), the pure decisions ([`planner`], [`landing`]) and the
-//! [`engine`] that drives lanes. It opens no socket, reads no clock or environment that it was
-//! not given, and prints nothing.
+//! This crate holds the vocabulary (entries, paths, extents), the traits that endpoints implement ([`endpoint`]), the
+//! pure decisions ([`planner`], [`landing`]) and the [`engine`] that drives lanes. It must not open sockets, read a
+//! clock or the environment unless they are passed in, or print.
 
 pub mod capabilities;
 pub mod checksum;

@@ -1,4 +1,4 @@
-//! The entries of one directory, complete, in one pinned order, without an allocation per entry.
+//! The complete entries of one directory, in a fixed order, without an allocation per entry.
 
 use std::cmp::Ordering;
 
@@ -8,43 +8,43 @@ use crate::event::Failure;
 use crate::extended::Classes;
 use crate::path::{EntryPath, NAME_BYTES_MAX, check_name};
 
-/// The most entries that one directory may have to be handled.
+/// The maximum number of entries in one directory.
 pub const ENTRIES_MAX: usize = 32 << 20;
-/// The bytes of an encoded record without its name and what only some have.
+/// The size of an encoded record without its name and optional fields, in bytes.
 const RECORD_BYTES: usize = 46;
-/// The most bytes of an encoded record, with its name.
+/// The maximum size of an encoded record with its name, in bytes.
 pub const RECORD_BYTES_MAX: usize = RECORD_BYTES + 20 + 4 + 8 + NAME_BYTES_MAX;
 
 const FLAG_SPARSE: u8 = 1;
 const FLAG_MOUNT_POINT: u8 = 2;
 const FLAG_LOCKED: u8 = 4;
-/// A count of names (4) and an inode (8 and 8) follow: there are others than this name.
+/// The number of names (4) and an inode (8 and 8) follow: the entry has other names as well.
 const FLAG_LINKED: u8 = 8;
 /// The number of a device node (4) follows.
 const FLAG_DEVICE: u8 = 16;
-/// What stands for the extended attributes (8) follows.
+/// The hash of the extended attributes (8) follows.
 const FLAG_EXTENDED: u8 = 32;
-/// Its content may be missing, see [`Metadata::doubted`].
+/// The content may be missing, see [`Metadata::doubted`].
 const FLAG_DOUBTED: u8 = 64;
 const FLAGS: u8 = 127;
 
-/// How much a listing tells.
+/// The level of detail of a listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
-    /// Only names and kinds, for what is to be removed: all else is as in [`Metadata::new`].
+    /// True to get only names and kinds, for what is to be removed. Everything else is as in [`Metadata::new`].
     pub kinds_only: bool,
-    /// Which extended attributes [`Metadata::extended`] stands for.
+    /// The extended attributes that [`Metadata::extended`] covers.
     pub extended: Classes,
-    /// Of which [`Metadata::missed`] says whether an entry has any. Only of a source, so it never travels.
+    /// The extended attributes that [`Metadata::missed`] covers. For sources only, so it is never sent over the wire.
     pub missed: Classes,
 }
 
-/// The listing of one directory, or why there is none.
+/// The listing of one directory, or an error.
 #[derive(Clone, Debug)]
 pub struct DirectoryListing {
-    /// The directory, below the root.
+    /// The path of the directory below the root.
     pub path: EntryPath,
-    /// Its entries, complete, or the error.
+    /// The complete entries, or the error.
     pub result: Result<Listing>,
 }
 
@@ -53,9 +53,9 @@ pub struct DirectoryListing {
 pub struct Listing {
     names: Vec<u8>,
     records: Vec<Record>,
-    /// How many drafts of hakobu are there as well, which are no entries. It does not cross the wire.
+    /// The number of hakobu's drafts in the directory, which are not entries. Not sent over the wire.
     drafts: u32,
-    /// What is there under names that no entry can have. It does not cross the wire.
+    /// Objects whose names no entry can have. Not sent over the wire.
     refused: Vec<Failure>,
 }
 
@@ -67,36 +67,36 @@ struct Record {
 }
 
 impl Listing {
-    /// A listing with room for some entries.
+    /// Creates a listing with capacity for some entries.
     pub fn with_capacity(entries: usize) -> Self {
         let (names, records) = (Vec::with_capacity(entries * 16), Vec::with_capacity(entries));
         Self { names, records, ..Self::default() }
     }
 
-    /// Counts drafts that were found and are not listed.
+    /// Adds to the number of drafts that were found and not listed.
     pub fn count_drafts(&mut self, drafts: usize) {
         self.drafts = self.drafts.saturating_add(u32::try_from(drafts).unwrap_or(u32::MAX));
     }
 
-    /// How many drafts were found and are not listed.
+    /// Returns the number of drafts that were found and not listed.
     pub fn drafts(&self) -> u64 {
         self.drafts.into()
     }
 
-    /// Takes note of something whose name no entry can have, such as a key `a//b` of an object store.
+    /// Records an object whose name no entry can have, such as a key `a//b` of an object store.
     pub fn refuse(&mut self, failure: Failure) {
         self.refused.push(failure);
     }
 
-    /// Returns what is there under names that no entry can have, and why each is none.
+    /// Returns the objects whose names no entry can have, each with its error.
     pub fn refused(&self) -> &[Failure] {
         &self.refused
     }
 
-    /// Adds an entry; the order is made by [`Listing::sort`] in the end.
+    /// Adds an entry. After the last one, [`Listing::sort`] establishes the order.
     ///
     /// # Errors
-    /// When the name cannot be the name of an entry, or there are too many entries.
+    /// `Protocol` if the name cannot be the name of an entry, `Unsupported` if there are too many entries.
     pub fn push(&mut self, name: &[u8], metadata: Metadata) -> Result<()> {
         check_name(name)?;
         if self.records.len() >= ENTRIES_MAX || self.names.len() > u32::MAX as usize - name.len() {
@@ -112,7 +112,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Removes entries, by their numbers in ascending order.
+    /// Removes the entries with these indices, which must be ascending.
     pub fn remove(&mut self, indices: &[usize]) {
         let (mut index, mut next) = (0, indices.iter().peekable());
         self.records.retain(|_| {
@@ -122,45 +122,45 @@ impl Listing {
         });
     }
 
-    /// Brings the entries into the pinned order.
+    /// Sorts the entries into the fixed order.
     pub fn sort(&mut self) {
         let names = &self.names;
         let name = |record: &Record| &names[record.name_begin as usize..][..record.name_bytes as usize];
         self.records.sort_unstable_by(|a, b| order((name(a), a.metadata.kind), (name(b), b.metadata.kind)));
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// The name of entry number `index`.
+    /// Returns the name of entry number `index`.
     pub fn name(&self, index: usize) -> &[u8] {
         let record = &self.records[index];
         &self.names[record.name_begin as usize..][..record.name_bytes as usize]
     }
 
-    /// The description of entry number `index`.
+    /// Returns the metadata of entry number `index`.
     pub fn metadata(&self, index: usize) -> &Metadata {
         &self.records[index].metadata
     }
 
-    /// The descriptions of all entries, to be changed in what the order does not go by.
+    /// Returns the metadata of all entries for changes that do not affect the order.
     pub fn all_metadata_mut(&mut self) -> impl Iterator<Item = &mut Metadata> {
         self.records.iter_mut().map(|record| &mut record.metadata)
     }
 
-    /// The description of entry number `index`, to be changed in what the order does not go by.
+    /// Returns the metadata of entry number `index` for changes that do not affect the order.
     pub fn metadata_mut(&mut self, index: usize) -> Option<&mut Metadata> {
         self.records.get_mut(index).map(|record| &mut record.metadata)
     }
 
-    /// Finds an entry by name and by whether it is a directory.
+    /// Finds an entry by its name and by whether it is a directory.
     pub fn find(&self, name: &[u8], directory: bool) -> Option<usize> {
         let kind = if directory { Kind::Directory } else { Kind::File };
         self.records
@@ -171,17 +171,17 @@ impl Listing {
             .ok()
     }
 
-    /// Compares entry `index` of this listing with entry `other_index` of another in the order.
+    /// Compares entry `index` of this listing with entry `other_index` of another one in the fixed order.
     pub fn compare(&self, index: usize, other: &Listing, other_index: usize) -> Ordering {
         order(self.place(index), other.place(other_index))
     }
 
-    /// Returns the name and the kind of an entry, which [`order`] goes by.
+    /// Returns the name and the kind of an entry, which determine its place in [`order`].
     pub fn place(&self, index: usize) -> (&[u8], Kind) {
         (self.name(index), self.metadata(index).kind)
     }
 
-    /// Appends the listing's encoding to `out`: a count, then each record with its name.
+    /// Appends the encoding of the listing to `out`: a count, then each record with its name.
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.encode_range(0, self.len(), out);
     }
@@ -196,10 +196,10 @@ impl Listing {
         }
     }
 
-    /// Adds the entries that [`Listing::encode_range`] wrote, and leaves `bytes` behind them.
+    /// Adds the entries written by [`Listing::encode_range`], and advances `bytes` past them.
     ///
     /// # Errors
-    /// `Protocol` when the bytes are no such encoding.
+    /// `Protocol` if the bytes are not a valid encoding.
     pub fn decode_into(&mut self, bytes: &mut &[u8]) -> Result<()> {
         let count = u32::from_le_bytes(take::<4>(bytes)?) as usize;
         if count > bytes.len() / RECORD_BYTES {
@@ -213,14 +213,14 @@ impl Listing {
         Ok(())
     }
 
-    /// Doubts the content of files that were changed since a moment, or of all.
+    /// Marks the content of files as doubtful if they changed at `since` or later, or of all files if that is `None`.
     pub fn doubt(&mut self, since: Option<Time>) {
         for record in &mut self.records {
             record.metadata.doubt(since);
         }
     }
 
-    /// Whether the entries are in the pinned order, each once.
+    /// Returns true if the entries are in the fixed order without duplicates.
     pub fn is_sorted(&self) -> bool {
         (1..self.len()).all(|index| self.compare(index - 1, self, index) == Ordering::Less)
     }
@@ -318,7 +318,7 @@ fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::Protocol, "reading a listing", what)
 }
 
-/// Compares the places of two entries in the pinned order: bytewise, directories as `name/`, which is the key order of object stores.
+/// Compares two entries in the fixed order: bytewise, directories as `name/`, which is the key order of object stores.
 pub fn order((a, a_kind): (&[u8], Kind), (b, b_kind): (&[u8], Kind)) -> Ordering {
     let common = a.len().min(b.len());
     match a[..common].cmp(&b[..common]) {

@@ -1,4 +1,4 @@
-//! Limits that may be set anew while a run is under way, wherever its engine is.
+//! Limits that can be changed during a run, wherever its engine is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use crate::pace::Limits;
 use crate::pacer::LimitChanges;
 
-/// So many changes are remembered; those that come later are not in the report.
+/// The maximum number of changes that are recorded. Later ones are missing in the report.
 const CHANGES_MAX: usize = 256;
 
-/// What a run is held to, from whoever may say so to whoever keeps it.
+/// The limits of a run, passed from those who change them to those who apply them.
 #[derive(Debug)]
 pub struct LiveLimits {
-    /// The limits, and since when they hold: timetables count from then.
+    /// The limits, and the time from which they apply and timetables count.
     limits: Mutex<(Limits, Instant)>,
-    /// Whether they were set since somebody took them.
+    /// True if they were changed since they were last taken.
     is_new: AtomicBool,
-    /// When this was made, and what was set since, each with its time.
+    /// The time of creation. `set`: the changes since, each with the time after it.
     began: Instant,
     set: Mutex<Vec<(Duration, Limits)>>,
     /// The clock.
@@ -32,7 +32,7 @@ impl LiveLimits {
         Self { limits, is_new: AtomicBool::new(false), began, set: Mutex::default(), clock }
     }
 
-    /// Others hold from now on, also for the run that is under way.
+    /// Sets limits that apply from now on, also to a run in progress.
     pub fn set(&self, limits: Limits) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         if set.len() < CHANGES_MAX {
@@ -43,18 +43,18 @@ impl LiveLimits {
         self.is_new.store(true, Ordering::Release);
     }
 
-    /// What was set since this was made, and how long after that: the first 256 changes.
+    /// Returns the first 256 changes since creation, each with the time after it.
     pub fn set_since(&self) -> Vec<(Duration, Limits)> {
         self.set.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A run begins with these.
+    /// Sets the limits that a run begins with, which is not recorded as a change.
     pub fn begin_with(&self, limits: Limits) {
         self.is_new.store(false, Ordering::Release);
         self.put(limits);
     }
 
-    /// Those that a run begins with that begins now.
+    /// Returns the limits of a run that begins now.
     pub fn begin(&self) -> Limits {
         self.is_new.store(false, Ordering::Release);
         self.now()

@@ -1,33 +1,35 @@
-//! What the user typed: a place on this machine or on another one.
+//! Parsing of locations as typed by the user: on this machine, on another one, or in a store.
 //!
-//! A colon before the first slash makes it remote, as with scp and rsync: `[user@]host:path`;
-//! `ssh://[user@]host[:port]/path` says the same with a port, and `sftp://` that the server's SFTP is meant.
-//! `scheme://name/path` is in a store, such as `null://`. `host::module/path` and `rsync://[user@]host[:port]/module/path` are of an rsync daemon. `./a:b` is a local name. Names are
-//! bytes and are taken as they are: nothing is decoded, expanded or normalised.
+//! A colon before the first slash makes a location remote, as with scp and rsync: `[user@]host:path`.
+//! `ssh://[user@]host[:port]/path` means the same with a port, and `sftp://` selects the server's SFTP.
+//! `scheme://name/path` is in a store, such as `null://`. `host::module/path` and
+//! `rsync://[user@]host[:port]/module/path` are on an rsync daemon. `./a:b` is a local name. Names are bytes and are
+//! taken literally: nothing is decoded, expanded or normalised.
 
 use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::lossy;
 
-/// Said of a password in a place.
+/// The error for a password in a location.
 const PASSWORD: &str =
     "a password is not taken on the command line: leave it out, and see --password-file, or let ssh ask";
 
-/// Schemes of stores that this machine reaches by itself: `scheme://name/path`. Each has its line in `hakobu_endpoints::open`.
+/// Schemes of stores that this machine accesses directly: `scheme://name/path`. Each has its line in
+/// `hakobu_endpoints::open`.
 pub const STORE_SCHEMES: [&str; 2] = ["memory", "null"];
 
-/// Schemes that are understood but served by a later version.
+/// Schemes that are recognised but not supported in this version.
 const LATER_SCHEMES: [&str; 6] = ["hakobu", "nfs", "smb", "s3", "az", "gs"];
 
-/// A place that the user named.
+/// A location that the user specified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
     typed: Vec<u8>,
     place: Place,
 }
 
-/// Where a [`Location`] is.
+/// The kind of a [`Location`] with its host and path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Place {
@@ -36,39 +38,39 @@ pub enum Place {
         /// The path as typed.
         path: Vec<u8>,
     },
-    /// Standard input or output, typed `-`, or a descriptor of a process, typed as it is found below `/dev` or `/proc`.
+    /// Standard input or output, typed `-`, or a descriptor of a process, typed as a path below `/dev` or `/proc`.
     Stream,
-    /// A path on a machine that ssh reaches.
+    /// A path on a host that is reached through ssh.
     Ssh {
-        /// Which machine, and as whom.
+        /// The host and the login name.
         host: SshHost,
-        /// The path over there, relative to the home directory unless it begins with a slash;
-        /// never empty (`.` is the home directory).
+        /// The path on that host, relative to the home directory unless it begins with a slash; never empty (`.` is the
+        /// home directory).
         path: Vec<u8>,
     },
-    /// A path in a store that this machine reaches by itself.
+    /// A path in a store that this machine accesses directly.
     Store {
-        /// Which one.
+        /// The store.
         store: StoreName,
-        /// The path in it, without a slash before it; empty for all of it.
+        /// The path in it, without a leading slash; empty for the whole store.
         path: Vec<u8>,
     },
     /// A path in a module of an rsync daemon.
     Rsync {
-        /// Which machine, and as which of the module's users.
+        /// The host and the user name at the module.
         host: SshHost,
-        /// The module, and what follows it: `module/path`, or `module/` for all of it.
+        /// The module and the path in it: `module/path`, or `module/` for all of it.
         path: Vec<u8>,
     },
 }
 
-/// The machine of a remote location, in ssh's terms.
+/// The host of a remote location, in ssh's terms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SshHost {
     /// The login name, if one was typed. Never begins with `-`.
     pub user: Option<String>,
-    /// A host name, an address without brackets, or an alias of ssh's settings. Never begins
-    /// with `-`, never empty.
+    /// A host name, an address without brackets, or an alias from ssh's configuration. Never begins with `-`, never
+    /// empty.
     pub host: String,
     /// The port, if one was typed.
     pub port: Option<u16>,
@@ -77,14 +79,14 @@ pub struct SshHost {
 /// A store of a location: `scheme://name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoreName {
-    /// What kind of store it is, in lower case.
+    /// The kind of store, in lower case.
     pub scheme: String,
-    /// Which one of that kind.
+    /// The name of the store among those of its kind.
     pub name: Vec<u8>,
 }
 
 impl StoreName {
-    /// Returns the location of a path in it, as people type it.
+    /// Returns the location of a path in it, as users type it.
     pub fn location_of(&self, path: &[u8]) -> Vec<u8> {
         let path = path.strip_prefix(b"/").unwrap_or(path);
         let slash: &[u8] = if path.is_empty() { b"" } else { b"/" };
@@ -93,32 +95,32 @@ impl StoreName {
 }
 
 impl Location {
-    /// Reads what the user typed. Never fails on a local path that is not empty and has no NUL.
+    /// Parses what the user typed. A local path that is not empty and has no NUL is always accepted.
     ///
     /// # Errors
-    /// `Usage`: empty, NUL, an unsound host, user or port, or a scheme that this version lacks.
+    /// `Usage`: empty, NUL, an invalid host, user or port, a password, or a scheme that this version does not support.
     pub fn parse(typed: &[u8]) -> Result<Self> {
         if has_password(typed) {
-            // It is not shown either.
+            // The password must not appear in the message either.
             return Err(usage(PASSWORD));
         }
         let place = place_of(typed).map_err(|error| error.at(typed))?;
         Ok(Self { typed: typed.to_vec(), place })
     }
 
-    /// A path on this machine, whatever bytes are in it.
+    /// Returns the location of a path on this machine, whatever its bytes.
     pub fn local(path: impl Into<Vec<u8>>) -> Self {
         let path = path.into();
         Self { typed: path.clone(), place: Place::Local { path } }
     }
 
-    /// The same as a stream: the path is that of a descriptor of a process.
+    /// Turns this into a stream: the path is that of a descriptor of a process.
     #[must_use]
     pub fn as_stream(self) -> Self {
         Self { place: Place::Stream, ..self }
     }
 
-    /// Another path on the same machine, absolute.
+    /// Returns the location of another, absolute path on the same host.
     #[must_use]
     pub fn beside(&self, path: &[u8]) -> Self {
         match &self.place {
@@ -138,17 +140,17 @@ impl Location {
         }
     }
 
-    /// Where it is.
+    /// Returns the kind of location.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The bytes that were typed.
+    /// Returns the bytes that were typed.
     pub fn as_typed(&self) -> &[u8] {
         &self.typed
     }
 
-    /// The path, on whichever machine it is.
+    /// Returns the path on its host.
     pub fn path(&self) -> &[u8] {
         match &self.place {
             Place::Local { path }
@@ -159,7 +161,7 @@ impl Location {
         }
     }
 
-    /// The store, if it is in one.
+    /// Returns the store, if it is in one.
     pub fn store(&self) -> Option<&StoreName> {
         match &self.place {
             Place::Store { store, .. } => Some(store),
@@ -167,12 +169,12 @@ impl Location {
         }
     }
 
-    /// Whether it is a path on this machine.
+    /// Returns true if it is a path on this machine.
     pub fn is_local(&self) -> bool {
         matches!(self.place, Place::Local { .. })
     }
 
-    /// The machine that ssh reaches, or `None` when it is this one or an rsync daemon's.
+    /// Returns the host that is reached through ssh, or `None` if it is this machine, a store or an rsync daemon.
     pub fn ssh_host(&self) -> Option<&SshHost> {
         match &self.place {
             Place::Local { .. } | Place::Stream | Place::Store { .. } | Place::Rsync { .. } => None,
@@ -180,13 +182,13 @@ impl Location {
         }
     }
 
-    /// Whether it was typed as `sftp://`: the server's SFTP is meant, and no agent.
+    /// Returns true if it was typed as `sftp://`, which selects the server's SFTP instead of an agent.
     pub fn wants_sftp(&self) -> bool {
         matches!(self.place, Place::Ssh { .. })
             && split_scheme(&self.typed).is_some_and(|(scheme, _)| scheme == "sftp")
     }
 
-    /// The machine of the rsync daemon, if it is in a module of one.
+    /// Returns the host of the rsync daemon, if it is in a module of one.
     pub fn rsync_host(&self) -> Option<&SshHost> {
         match &self.place {
             Place::Rsync { host, .. } => Some(host),
@@ -194,24 +196,24 @@ impl Location {
         }
     }
 
-    /// Whether it is standard input or output, or another descriptor of a process.
+    /// Returns true if it is standard input or output, or another descriptor of a process.
     pub fn is_stream(&self) -> bool {
         self.place == Place::Stream
     }
 
-    /// Whether the path ends in `/`, `/.` or is `.`: it can only be a directory.
+    /// Returns true if the path ends in `/`, `/.` or `/..`, or is `.` or `..`: it can only be a directory.
     pub fn names_a_directory(&self) -> bool {
         matches!(self.last_part(), b"" | b"." | b"..")
     }
 
-    /// Whether, as a source, it stands for the contents of a directory and not for the directory:
-    /// it ends in `/`, `/.` or `/..`, or is `.` or `..`. A link there is followed.
+    /// Returns true if, as a source, it means the contents of a directory instead of the directory itself: it ends in
+    /// `/`, `/.` or `/..`, or is `.` or `..`. A symbolic link there is followed.
     pub fn means_contents(&self) -> bool {
         self.names_a_directory()
     }
 
-    /// The last name, or `None` where there is none: `/`, `.`, `..`, `a/..`. Slashes and `/.` at
-    /// the end do not count.
+    /// Returns the last name, or `None` if there is none: `/`, `.`, `..`, `a/..`. Slashes and `/.` at the end are
+    /// ignored.
     pub fn final_name(&self) -> Option<&[u8]> {
         let mut path = self.path();
         loop {
@@ -223,12 +225,12 @@ impl Location {
         }
     }
 
-    /// The path of the directory that holds the last name: `.` or the root where the path has one
-    /// name only, and `None` where there is no last name.
+    /// Returns the path of the directory that holds the last name: `.` or the root if the path has one name only, and
+    /// `None` if there is no last name.
     pub fn parent_path(&self) -> Option<Vec<u8>> {
         let name = self.final_name()?;
         let path = self.path();
-        // The last name is a slice of the path, so its place there is known.
+        // The last name is a slice of the path, so pointers give its offset.
         let start = name.as_ptr() as usize - path.as_ptr() as usize;
         let parent = &path[..start];
         let kept = parent.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
@@ -259,7 +261,7 @@ impl fmt::Display for Location {
 }
 
 impl SshHost {
-    /// `user@host` or `host`, as ssh takes it on its command line (the port is separate).
+    /// Returns `user@host` or `host`, the form of ssh's command line (the port is separate).
     pub fn destination(&self) -> String {
         match &self.user {
             Some(user) => format!("{user}@{}", self.host),
@@ -312,7 +314,7 @@ fn place_of(typed: &[u8]) -> Result<Place> {
     }
 }
 
-/// `scheme` and what follows `://`, where the text begins like a URL.
+/// Returns `scheme` and what follows `://`, if the text begins like a URL.
 fn split_scheme(typed: &[u8]) -> Option<(String, &[u8])> {
     let colon = typed.iter().position(|&byte| byte == b':')?;
     let rest = typed[colon..].strip_prefix(b"://")?;
@@ -322,7 +324,7 @@ fn split_scheme(typed: &[u8]) -> Option<(String, &[u8])> {
         .then(|| (scheme.to_ascii_lowercase(), rest))
 }
 
-/// Returns true if a password was typed. It would be in the list of processes and in the history of the shell.
+/// Returns true if a password was typed. It would be visible in the process list and in the shell's history.
 fn has_password(typed: &[u8]) -> bool {
     let Some((_, rest)) = split_scheme(typed) else { return false };
     let authority = rest.split(|&byte| byte == b'/').next().unwrap_or_default();
@@ -348,7 +350,7 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
     }
     let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
     let (authority, path) = rest.split_at(slash);
-    // In `user@[::1]:22` only a colon after the bracket leads to a port.
+    // In `user@[::1]:22` only a colon after the bracket starts a port.
     if authority.iter().filter(|&&byte| byte == b':').count() > 1 && !authority.contains(&b']') {
         return Err(usage("an IPv6 address is written in brackets: ssh://[::1]:22/path"));
     }
@@ -358,7 +360,7 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
         Some(colon) => {
             let (login, port) = authority.split_at(host_end + colon);
             match &port[1..] {
-                // rsync takes `rsync://host:/module` for the usual port.
+                // rsync accepts `rsync://host:/module` for the default port.
                 b"" if scheme == "rsync" => (login, None),
                 port => (login, Some(parse_port(port)?)),
             }
@@ -377,7 +379,7 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
     Ok(Place::Ssh { host: SshHost { user, host, port }, path })
 }
 
-/// A module with the path in it. A module alone stands for its contents, as it does for rsync.
+/// Checks a module and the path in it. A module alone means its contents, as with rsync.
 fn in_module(path: &[u8]) -> Result<Vec<u8>> {
     let slash = path.iter().position(|&byte| byte == b'/');
     match slash.unwrap_or(path.len()) {
@@ -399,7 +401,7 @@ fn parse_port(port: &[u8]) -> Result<u16> {
         .ok_or_else(|| usage("the port must be a number from 1 to 65535"))
 }
 
-/// Where the colon is that ends a host, if there is one before the first slash.
+/// Returns the position of the colon that ends a host, if there is one before the first slash.
 fn host_colon(typed: &[u8]) -> Result<Option<usize>> {
     let slash = typed.iter().position(|&byte| byte == b'/').unwrap_or(typed.len());
     let before_slash = &typed[..slash];
@@ -418,7 +420,7 @@ fn host_colon(typed: &[u8]) -> Result<Option<usize>> {
     }
 }
 
-/// `user@host` with the address' brackets taken off, both checked.
+/// Splits `user@host`, removes the brackets of an address, and checks both parts.
 fn split_login(login: &[u8]) -> Result<(Option<String>, String)> {
     let (user, host) = match login.iter().rposition(|&byte| byte == b'@') {
         Some(at) => (Some(&login[..at]), &login[at + 1..]),
@@ -441,7 +443,7 @@ fn is_address(host: &str) -> bool {
     address.parse::<std::net::Ipv6Addr>().is_ok()
 }
 
-/// A user or host that is safe to hand to ssh as an argument.
+/// Checks that a user or host is safe to pass to ssh as an argument.
 fn checked_word(word: &[u8], what: &str) -> Result<String> {
     if word.is_empty() {
         return Err(usage(format!("the {what} is missing; a local name with a colon is written ./a:b")));
@@ -458,7 +460,7 @@ fn checked_word(word: &[u8], what: &str) -> Result<String> {
     }
 }
 
-/// A path relative to the home directory, where `~` may be typed for it.
+/// Returns a path relative to the home directory, where `~` may stand for that.
 fn home_path(path: &[u8]) -> Result<Vec<u8>> {
     let path = match path {
         b"~" => b"",

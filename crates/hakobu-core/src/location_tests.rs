@@ -6,7 +6,7 @@ fn parse(typed: &str) -> Location {
     Location::parse(typed.as_bytes()).unwrap()
 }
 
-/// `user`, `host`, `port` and path of a remote location.
+/// Returns `user`, `host`, `port` and path of a remote location.
 fn remote(typed: &str) -> (Option<String>, String, Option<u16>, String) {
     let location = parse(typed);
     let host = location.ssh_host().unwrap_or_else(|| panic!("{typed} is local")).clone();
@@ -53,11 +53,11 @@ fn modules_of_an_rsync_daemon_are_told_apart() {
         ("u@h::m/a b/", Some("u"), "h", None, "m/a b/"),
         ("rsync://h/m/p", None, "h", None, "m/p"),
         ("rsync://u@h:8730/m/p", Some("u"), "h", Some(8730), "m/p"),
-        // An empty port is the usual one, as rsync has it.
+        // An empty port means the default one, as in rsync.
         ("rsync://h:/m/p", None, "h", None, "m/p"),
         ("rsync://[::1]:/m/p", None, "::1", None, "m/p"),
         ("RSYNC://[::1]:1/m/p", None, "::1", Some(1), "m/p"),
-        // A module alone is its contents.
+        // A module alone means its contents.
         ("rsync://h/m", None, "h", None, "m/"),
         ("h::m", None, "h", None, "m/"),
     ] {
@@ -152,7 +152,7 @@ fn names_that_are_not_utf8_are_kept() {
     assert_eq!(Location::parse(b"\xff").unwrap().ssh_host(), None);
 }
 
-/// Bytes with many of those that mean something.
+/// Generates bytes, many of which are special characters of locations.
 fn typed_bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         4 => prop::sample::select(b"/:@[]~.-%\0 \n".to_vec()),

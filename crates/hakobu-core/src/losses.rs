@@ -1,41 +1,41 @@
-//! What a copy does not keep, counted by kind with one example each.
+//! Properties that a copy does not keep, counted by kind with one example each.
 
-/// Something that the copy does not keep.
+/// A property that the copy does not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`, `flags`, `times`.
+    /// The kind of property.
     pub what: LossKind,
-    /// How many entries.
+    /// The number of entries.
     pub count: u64,
-    /// Whether the example is a path at the target, whose side noticed it.
+    /// True if the example is a path at the target, which detected the loss.
     pub at_target: bool,
-    /// One of them.
+    /// The path of one of the entries.
     pub example: Vec<u8>,
 }
 
-/// The kinds of things that a copy may not keep.
+/// The kinds of properties that a copy may not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LossKind {
     /// Access control lists.
     Acl,
     /// Extended attributes other than access control lists.
     Xattr,
-    /// Names of one inode that became files of their own.
+    /// Hard links that became separate files.
     HardLinks,
     /// Holes that were filled with zeros.
     Holes,
     /// Owner or group.
     Owner,
-    /// Set-user-ID and set-group-ID bits, and capabilities of programs.
+    /// Set-user-ID and set-group-ID bits, and file capabilities.
     SetId,
-    /// That a file is immutable, or can only be appended to.
+    /// The immutable or append-only flag of a file.
     Flags,
-    /// Times of the last change, in a finer step or beyond the range that is kept.
+    /// Modification times that are finer than the target's resolution or beyond its range.
     Times,
 }
 
 impl LossKind {
-    /// The name in reports and in `--require`.
+    /// Returns the name used in reports and in `--require`.
     pub fn name(self) -> &'static str {
         match self {
             LossKind::Acl => "acl",
@@ -49,7 +49,7 @@ impl LossKind {
         }
     }
 
-    /// Whether it is noticed by the side of the target where both sides' listings show it.
+    /// Returns true if the target detects the loss when the listings of both sides show it.
     pub fn is_of_target(self) -> bool {
         match self {
             LossKind::Acl
@@ -63,13 +63,13 @@ impl LossKind {
     }
 }
 
-/// Losses being counted.
+/// A counter of losses.
 #[derive(Debug, Default)]
 pub struct Losses(Vec<Loss>);
 
 impl Losses {
-    /// Counts one entry; `example` is asked for its path, on the side of the target or not, if it is the first of its
-    /// kind.
+    /// Counts one entry. `example` is called for its path if it is the first of its kind; `at_target` tells on which
+    /// side that is.
     pub fn add(&mut self, what: LossKind, at_target: bool, example: impl FnOnce() -> Vec<u8>) {
         match self.0.iter_mut().find(|loss| loss.what == what) {
             Some(loss) => loss.count += 1,
@@ -77,12 +77,12 @@ impl Losses {
         }
     }
 
-    /// Counts all of `others` too.
+    /// Counts one entry for each of `others`.
     pub fn merge(&mut self, others: &[LossKind], at_target: bool, example: impl Fn() -> Vec<u8>) {
         others.iter().for_each(|&what| self.add(what, at_target, &example));
     }
 
-    /// What was counted.
+    /// Returns what was counted.
     pub fn finish(self) -> Vec<Loss> {
         self.0
     }

@@ -1,87 +1,87 @@
-//! Content that moved within a file: blocks of the old version, found at any place of the new one.
+//! Detection of content that moved within a file: blocks of the old version, found at any offset of the new one.
 //!
 //! The idea is rsync's (Tridgell, "Efficient Algorithms for Sorting and Synchronization", 1999, chapter 3): one side
-//! takes sums of the blocks of the old file, the other a sum that rolls over the new one byte by byte. The sum here is
-//! CRC-64/NVME, since processors take it of a block at the speed of memory, and since it can be rolled: it is linear,
-//! so what a byte that leaves the window has added can be taken out again. No second, stronger sum travels: what is
-//! put together out of old blocks is checked as a whole.
+//! sums the blocks of the old file, the other rolls a sum over the new file byte by byte. The sum is CRC-64/NVME:
+//! processors compute it for a block at memory speed, and it can be rolled. It is linear, so the contribution of a byte
+//! that leaves the window can be removed. No second, stronger sum is sent: what is assembled from old blocks is checked
+//! as a whole.
 
 use crate::checksum::crc64;
 use crate::extent::CHUNK_BYTES;
 
-/// The most blocks of a file of which sums are taken.
+/// The maximum number of blocks of a file that are summed.
 pub const BLOCKS_MAX: u64 = 1 << 20;
-/// The most ranges of the old file that one operation takes content from.
+/// The maximum number of ranges of the old file that one operation copies from.
 pub const COPIES_MAX: usize = 256;
-/// The smallest blocks.
+/// The minimum block size in bytes.
 const BLOCK_BYTES_MIN: u64 = 4096;
-/// Blocks do not grow beyond this for files of up to 64 GiB.
+/// The maximum block size in bytes for files of up to 64 GiB.
 const BLOCK_BYTES_USUAL: u64 = 64 * 1024;
-/// So many blocks are enough for a small file.
+/// The number of blocks that is sufficient for a small file.
 const BLOCKS_USUAL: u64 = 1 << 14;
-/// The polynomial of CRC-64/NVME with its bits in reverse, from the catalogue of parametrised CRC algorithms.
+/// The bit-reversed polynomial of CRC-64/NVME, from the catalogue of parametrised CRC algorithms.
 const POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
 
-/// Content of the old file in its place in the new one.
+/// A range of the old file and its place in the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// Where in the range that is put together.
+    /// The offset in the range that is assembled.
     pub at: u32,
-    /// How long, in bytes.
+    /// The length in bytes.
     pub length: u32,
-    /// Where in the old file.
+    /// The offset in the old file.
     pub from: u64,
 }
 
 impl Copied {
-    /// Where in the range it ends.
+    /// Returns the end offset in the range that is assembled.
     pub fn end(&self) -> u64 {
         u64::from(self.at) + u64::from(self.length)
     }
 }
 
-/// How long the blocks are of an old file of this size: a power of two. `None` where there would be more than
-/// [`BLOCKS_MAX`] of them, which is beyond 4 TiB.
+/// Returns the block size for an old file of this size, a power of two. `None` if there would be more than
+/// [`BLOCKS_MAX`] blocks, which is the case above 4 TiB.
 pub fn block_bytes(old_bytes: u64) -> Option<u64> {
     let shared = |blocks: u64| old_bytes.div_ceil(blocks).max(1).checked_next_power_of_two();
     let usual = shared(BLOCKS_USUAL)?.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_USUAL);
     Some(usual.max(shared(BLOCKS_MAX)?)).filter(|bytes| *bytes <= CHUNK_BYTES)
 }
 
-/// Whether blocks can be so long: also those of a peer are a power of two within the limits.
+/// Returns true if this is a valid block size: a power of two within the limits. A peer's value must be checked too.
 pub fn is_block_length(bytes: u64) -> bool {
     bytes.is_power_of_two() && (BLOCK_BYTES_MIN..=CHUNK_BYTES).contains(&bytes)
 }
 
-/// The sums of the whole blocks in some bytes, in order.
+/// Returns the sums of the complete blocks in `bytes`, in order.
 pub fn sums(bytes: &[u8], block_bytes: usize) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(block_bytes).map(crc64)
 }
 
-/// The blocks of an old file by their sums.
+/// The blocks of an old file, indexed by their sums.
 #[derive(Debug)]
 pub struct Table {
     block_bytes: usize,
-    /// By the number of the block, each without what is `constant`.
+    /// The sums by block number, each without `constant`.
     sums: Vec<u64>,
-    /// Numbers of blocks by their sums: open addressing, at most half full.
+    /// Block numbers by sum: open addressing, at most half full.
     slots: Vec<u32>,
-    /// A bit for each value that the beginning of a sum may have, so that most sums need no look into the table.
+    /// One bit for each value of a sum's leading bits, so that most sums need no lookup in the table.
     seen: Vec<u64>,
-    /// The sum of a block of zeros. The registers of a CRC begin with ones and are inverted in the end; without this, which
-    /// comes of both, it is linear.
+    /// The sum of a block of zeros. A CRC starts with all ones and is inverted at the end; without this constant, which
+    /// results from both, it is linear.
     constant: u64,
-    /// What the byte that leaves the window has added to the sum.
+    /// The contribution to the sum of a byte that leaves the window, by its value.
     leaves: Box<[u64; 256]>,
 }
 
-/// So many bits of [`Table::seen`] for each block: one in 32 to 64 other sums is taken for one of theirs.
+/// The number of bits of [`Table::seen`] per block. Of sums without a block, one in 32 to 64 passes this filter.
 const SEEN_BITS: usize = 32;
-/// No block.
+/// Marks an empty slot.
 const EMPTY: u32 = u32::MAX;
 
 impl Table {
-    /// A table of blocks, all of the same length. Of blocks with the same sum the first is found.
+    /// Creates a table of blocks of the same size. Among blocks with equal sums, the first one is found.
     pub fn new(block_bytes: usize, sums: Vec<u64>) -> Self {
         let slots = vec![EMPTY; (2 * sums.len()).next_power_of_two().max(2)];
         let seen = vec![0; (SEEN_BITS * sums.len()).next_power_of_two().max(64) / 64];
@@ -106,7 +106,7 @@ impl Table {
         table
     }
 
-    /// How long its blocks are.
+    /// Returns the block size in bytes.
     pub fn block_bytes(&self) -> usize {
         self.block_bytes
     }
@@ -115,7 +115,7 @@ impl Table {
         (sum >> 32) as usize & (self.seen.len() * 64 - 1)
     }
 
-    /// The block with this sum; `next`, if it is that one.
+    /// Returns the block with this sum, preferably `next`.
     fn find(&self, sum: u64, next: Option<usize>) -> Option<usize> {
         let bit = self.bit(sum);
         if self.seen[bit / 64] & 1 << (bit % 64) == 0 {
@@ -136,9 +136,9 @@ impl Table {
         None
     }
 
-    /// Finds blocks in `window`, none overlapping another, and adds them to `found`, joined where they follow one
-    /// another in both files. `first` is where in the old file the window would begin if it had moved as what was
-    /// found last: that is tried before every place.
+    /// Finds non-overlapping blocks in `window` and adds them to `found`, joined where they are adjacent in both files.
+    /// `first` is the offset in the old file at which the window would begin if it had moved by the same distance as
+    /// the last find; that position is tried before all others.
     pub fn search(&self, window: &[u8], first: Option<i64>, found: &mut Vec<Copied>) {
         let length = self.block_bytes;
         let Some(last) = window.len().checked_sub(length) else { return };
@@ -169,7 +169,7 @@ impl Table {
         }
     }
 
-    /// Rolls on to the next place that may have a block, and its sum.
+    /// Rolls on to the next position that may have a block. Returns the position and its sum.
     fn roll(&self, window: &[u8], at: usize, mut sum: u64) -> Option<(usize, u64)> {
         let pairs = window[at..].iter().zip(&window[at + self.block_bytes..]);
         for (rolled, (leaving, coming)) in (at + 1..).zip(pairs) {
@@ -183,7 +183,8 @@ impl Table {
         None
     }
 
-    /// The first block that begins in a window which begins there in the old file, and where in the window.
+    /// Returns the first block that begins inside a window at offset `first` of the old file: its position in the
+    /// window and its number.
     fn first_block(&self, first: i64) -> Option<(usize, usize)> {
         let length = i64::try_from(self.block_bytes).ok()?;
         let number = first.max(0).checked_add(length - 1)? / length;
@@ -192,7 +193,7 @@ impl Table {
     }
 }
 
-/// Adds a block, to the last range where it continues that.
+/// Adds a block. It is joined to the last range if it continues that.
 fn add(found: &mut Vec<Copied>, at: usize, length: usize, from: u64) {
     match found.last_mut() {
         Some(last) if last.end() == at as u64 && last.from + u64::from(last.length) == from => {
@@ -202,7 +203,7 @@ fn add(found: &mut Vec<Copied>, at: usize, length: usize, from: u64) {
     }
 }
 
-/// What one byte does to a sum.
+/// The effect of one byte on a sum.
 static STEPS: [u64; 256] = {
     let mut steps = [0; 256];
     let mut byte = 0;
@@ -219,7 +220,7 @@ static STEPS: [u64; 256] = {
     steps
 };
 
-/// What a byte adds to the sum of itself and a whole block behind it.
+/// Returns, for each byte value, its contribution to the sum of itself followed by a whole block.
 fn leaves(block_bytes: usize) -> Box<[u64; 256]> {
     let mut bytes = vec![0; block_bytes + 1];
     let constant = crc64(&bytes);
@@ -237,7 +238,7 @@ fn leaves(block_bytes: usize) -> Box<[u64; 256]> {
 mod tests {
     use super::*;
 
-    /// Bytes without any pattern.
+    /// Returns bytes without any pattern.
     fn noise(length: usize, seed: u64) -> Vec<u8> {
         let mut bytes = vec![0; length];
         blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
@@ -262,7 +263,7 @@ mod tests {
     fn a_sum_that_rolls_is_the_sum_of_where_it_is() {
         let (bytes, block) = (noise(9000, 1), 4096);
         let mut table = table(&bytes, block);
-        // Each place may have a block.
+        // Every position may have a block.
         table.seen.fill(u64::MAX);
         let linear = |at: usize| crc64(&bytes[at..at + block]) ^ table.constant;
         for at in 0..bytes.len() - block {
@@ -279,7 +280,7 @@ mod tests {
         let shifted = [b"x", &old[..]].concat();
         assert_eq!(found(&old, &shifted, 4096), [copied(1, 10 * 4096, 0)]);
         assert_eq!(found(&old, &old[100..], 4096), [copied(3996, 9 * 4096, 4096)]);
-        // Two halves exchanged, with something between them.
+        // Two halves exchanged, with other data between them.
         let new = [&old[5 * 4096..], &noise(777, 3), &old[..5 * 4096]].concat();
         let (half, second) = (5 * 4096, 5 * 4096 + 777);
         assert_eq!(found(&old, &new, 4096), [copied(0, half, u64::from(half)), copied(second, half, 0)]);
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn of_equal_blocks_the_one_that_follows_is_taken() {
-        // Three blocks of which the first comes again, before another one than before.
+        // Three blocks, the first of which is repeated before a different successor.
         let (a, b, c) = (noise(4096, 1), noise(4096, 2), noise(4096, 3));
         let old = [&a[..], &b, &a, &c].concat();
         let new = [&b[..], &a, &c].concat();
@@ -305,13 +306,13 @@ mod tests {
         // The window begins in the middle of a block.
         table.search(&old[6000..], Some(6000), &mut copied);
         assert_eq!(copied, [Copied { at: 2192, length: 6 * 4096, from: 8192 }]);
-        // What is said does not hold, and does no harm; nor does what cannot be, or would skip something.
+        // A wrong hint does no harm; nor does one that is impossible or would skip something.
         for wrong in [0, 7, -5000, i64::MAX, i64::MIN] {
             copied.clear();
             table.search(&old[6000..], Some(wrong), &mut copied);
             assert_eq!(copied, [Copied { at: 2192, length: 6 * 4096, from: 8192 }], "{wrong}");
         }
-        // The old file's beginning is in the middle of the window, and its end before that.
+        // The old file's beginning is in the middle of the window, and its end precedes that.
         let exchanged = [&old[4 * 4096..], &old[..4096]].concat();
         copied.clear();
         table.search(&exchanged, Some(-4 * 4096), &mut copied);

@@ -1,37 +1,37 @@
-//! Which names a target can hold, told before anything is sent.
+//! The names that a target can hold, checked before anything is sent.
 //!
-//! What is known of file systems is from their specifications: FAT and exFAT from Microsoft's (the characters that no
-//! name may have, names without case), NTFS and SMB as Windows treats them, which Linux's drivers follow.
+//! The rules come from specifications: FAT and exFAT from Microsoft's (forbidden characters, case-insensitive names),
+//! NTFS and SMB from the behaviour of Windows, which Linux's drivers follow.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::lossy;
 
-/// Characters that have a meaning to Windows.
+/// Characters with a special meaning in Windows.
 const WINDOWS_RESERVED: &[u8] = b"\"*:<>?|\\";
 
-/// What a target's names may be.
+/// The rules for names at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameRules {
-    /// The longest name, in bytes.
+    /// The maximum length of a name in bytes.
     pub bytes_max: u32,
-    /// Whether names are text: bytes that are not UTF-8 cannot be stored.
+    /// True if names are text: bytes that are not UTF-8 cannot be stored.
     pub text: bool,
-    /// Whether names are as in Windows: without certain characters, and without a dot or blank at the end.
+    /// True if the rules of Windows apply: no reserved characters, and no dot or blank at the end.
     pub windows: bool,
-    /// Whether names that differ in case only are one name.
+    /// True if names that differ only in case are the same name.
     pub ignores_case: bool,
 }
 
 impl NameRules {
-    /// Any bytes, 255 at most, as Linux's own file systems have it.
+    /// Any bytes, at most 255, as in Linux's own file systems.
     pub const ANY: Self = Self { bytes_max: 255, text: false, windows: false, ignores_case: false };
 
-    /// Why a name cannot be stored, if it cannot.
+    /// Checks that a name can be stored.
     ///
     /// # Errors
-    /// `Unsupported`.
+    /// `Unsupported`, with the reason.
     pub fn check(&self, name: &[u8]) -> Result<()> {
         let refuse = |words: String| Err(Error::new(ErrorKind::Unsupported, "looking at the name", words));
         let rename = "; rename it at the source, or leave it out (--exclude)";
@@ -59,7 +59,7 @@ impl NameRules {
     }
 }
 
-/// The names of one directory, as a target that ignores case sees them.
+/// The names of one directory, as seen by a target that ignores case.
 #[derive(Debug, Default)]
 pub struct Folded(HashMap<Vec<u8>, Vec<u8>>);
 
@@ -67,9 +67,9 @@ impl Folded {
     /// Adds a name.
     ///
     /// # Errors
-    /// `Conflict` when another name is the same there.
+    /// `Conflict` if it is the same name as another one at the target.
     pub fn add(&mut self, name: &[u8]) -> Result<()> {
-        // The one that came first stays: what the target has keeps its name.
+        // The first one is kept: existing entries at the target keep their names.
         let other = self.0.entry(folded(name)).or_insert_with(|| name.to_vec());
         if *other == name {
             return Ok(());
@@ -82,16 +82,16 @@ impl Folded {
     }
 }
 
-/// The names of a target that ignores case which the source writes in another case, each with how the source does, by their
-/// numbers in `target` and `source`. Names that several of the source's would become are left out, and so are those that the
-/// source has just so.
+/// Finds the names of a case-insensitive target that the source spells in another case. Returns pairs of indices into
+/// `target` and `source`. Names that match several names of the source are left out, and so are those that the source
+/// has in the same spelling.
 pub fn other_cases(source: &[&[u8]], target: &[&[u8]]) -> Vec<(usize, usize)> {
     let exact: HashSet<&[u8]> = source.iter().copied().collect();
     let there: HashSet<&[u8]> = target.iter().copied().collect();
     let mut by_folded: HashMap<Vec<u8>, (usize, bool)> = HashMap::new();
     for (index, name) in source.iter().enumerate() {
         let (first, is_only) = by_folded.entry(folded(name)).or_insert((index, true));
-        // Several sources may have the very name.
+        // Several sources may have the same name.
         *is_only &= source[*first] == *name;
     }
     let other = |(index, name): (usize, &&[u8])| {
@@ -101,7 +101,7 @@ pub fn other_cases(source: &[&[u8]], target: &[&[u8]]) -> Vec<(usize, usize)> {
     target.iter().enumerate().filter_map(other).collect()
 }
 
-/// A name without case. File systems have tables of their own; where they differ, it is in letters that few use.
+/// Returns a name without case. File systems have their own tables, which differ in rare letters only.
 fn folded(name: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(name) {
         Ok(text) => text.to_lowercase().into_bytes(),
@@ -152,7 +152,7 @@ mod tests {
         };
         assert_eq!(pairs(&["a", "file", "z"], &["File", "a", "y"]), [(0, 1)]);
         assert_eq!(pairs(&["Ärger"], &["ärger"]), [(0, 0)]);
-        // Two that would be one, one that is there just so, and the same one of two sources.
+        // Two names that would become one, one that exists in the same spelling, and the same one from two sources.
         assert_eq!(pairs(&["FILE", "file"], &["File"]), []);
         assert_eq!(pairs(&["File", "file"], &["File"]), []);
         assert_eq!(pairs(&["file", "file"], &["File"]), [(0, 0)]);

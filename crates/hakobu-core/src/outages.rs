@@ -1,19 +1,19 @@
-//! How often the connection of a copy was lost, and for how long.
+//! Counts how often the connection of a copy was lost, and for how long.
 
 use std::time::{Duration, Instant};
 
-/// What was lost of the connection, from one run to the next of the same request.
+/// The connection losses of all runs of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outages {
-    /// How often it was lost.
+    /// The number of losses.
     pub count: u64,
-    /// From the moments at which that was noticed until all was ready again, or was given up.
+    /// The total time from the moment when a loss was noticed until everything was ready again or was given up.
     pub time: Duration,
     since: Option<Instant>,
 }
 
 impl Outages {
-    /// It was noticed at this moment that the connection is lost. It may have been so before.
+    /// Records that a lost connection was noticed at this time. It may have been lost before.
     pub fn begin(&mut self, noticed: Instant) {
         if self.since.is_none() {
             self.count += 1;

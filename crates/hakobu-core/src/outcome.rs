@@ -1,4 +1,4 @@
-//! What a copy is given by the program around it, and what comes of it.
+//! The surroundings of a copy, and its result.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,52 +13,52 @@ use crate::live_limits::LiveLimits;
 use crate::outages::Outages;
 use crate::prompts::Prompts;
 
-/// What a copy needs from the program around it.
+/// The parts of the surrounding program that a copy needs.
 pub struct Surroundings<'a> {
     /// Asks the user for passwords.
     pub prompts: &'a mut dyn Prompts,
-    /// Hears of everything.
+    /// Receives all events.
     pub observer: &'a dyn Observer,
     /// Stops the copy when it is set.
     pub cancel: Arc<AtomicBool>,
-    /// What it is held to, which may change meanwhile.
+    /// The limits of the copy, which may change while it runs.
     pub limits: Arc<LiveLimits>,
 }
 
-/// What came of a copy.
+/// The result of a copy.
 #[derive(Clone, Debug, Default)]
 pub struct Transfer {
-    /// What the engine said; its `fatal` error also stands for everything before and after it.
+    /// The engine's summary. Its `fatal` error may also be one of the steps before and after the engine.
     pub summary: Summary,
     /// The job's identity in hexadecimal, once it is known.
     pub job: Option<String>,
-    /// How the data travelled.
+    /// The route of the data.
     pub transport: Route,
-    /// The cipher's name; none where no connection was made.
+    /// The cipher's name; `None` if no connection was made.
     pub cipher: Option<&'static str>,
-    /// The sources as they were found, with their host.
+    /// The resolved sources, with their host.
     pub sources: Vec<Vec<u8>>,
-    /// The target as it was found, with its host.
+    /// The resolved target, with its host.
     pub target: Option<Vec<u8>>,
-    /// Which disks the sources are, and which the target is.
+    /// The disk of each source that is one, and that of the target.
     pub disks: (Vec<Option<ReportDisk>>, Option<ReportDisk>),
-    /// From the start until both ends were ready for the first time.
+    /// The time from the start until both ends were ready for the first time.
     pub connect: Duration,
-    /// How often the connection was lost meanwhile.
+    /// The connection losses during the copy.
     pub outages: Outages,
-    /// Bytes sent and received by the engine's side, of all attempts; none where no connection was
-    /// made, or where the engine's machine was lost before it could tell.
+    /// The bytes sent and received by the engine's side in all attempts; `None` if no connection was made, or if the
+    /// engine's host was lost before it could report.
     pub wire_bytes: Option<(u64, u64)>,
-    /// The most memory of the process at the source and of the one at the target.
+    /// The peak memory in bytes of the process at the source and of the one at the target.
     pub peak_memory_bytes: (Option<u64>, Option<u64>),
-    /// Whether the target may have had more entries when the run began than are counted: what an attempt that was lost has
-    /// made could not be told from them.
+    /// True if the target may have had more entries when the run began than are counted, because those that a lost
+    /// attempt created could not be distinguished from them.
     pub target_may_have_more: bool,
-    /// Whether data was checked as it was written.
+    /// True if data was verified as it was written.
     pub verified: bool,
-    /// Whether set-ID bits and the like were left out because the user did not allow them.
+    /// True if set-ID bits and the like were left out because the user did not allow them.
     pub rights_withheld: bool,
-    /// Each source with its target, where several were given in pairs.
+    /// Each source with its target, if they were given in pairs.
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
     /// The passes over a source in use, if there were any.
     pub passes: Vec<Pass>,
@@ -67,17 +67,17 @@ pub struct Transfer {
 /// One pass that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pass {
-    /// How long it took, in seconds.
+    /// The duration in seconds.
     pub seconds: f64,
-    /// Bytes that had changed, and were written.
+    /// The number of bytes that had changed and were written.
     pub written_bytes: u64,
 }
 
-/// Adds what earlier attempts did: what they brought over is unchanged for the later ones. Bytes
-/// that were sent again are counted again, as is the time that they took.
+/// Adds the figures of earlier attempts. Entries that those have copied count as unchanged for the later ones. Bytes
+/// that were sent again are counted again, and so is the time for them.
 pub fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     let (now, before) = (&mut summary.counters, &earlier.counters);
-    // The figures come from another machine, so the sums may be anything.
+    // The figures come from another host, so the sums may be anything.
     let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
     for done in [before.entries_created, before.entries_updated, before.entries_attributes_only] {
         now.entries_unchanged = now.entries_unchanged.saturating_sub(done);
@@ -98,7 +98,7 @@ pub fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     summary.levels.merge(earlier.levels);
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {
-            // These are counted of what was found equal as well.
+            // These losses are counted for unchanged entries as well, so the later count includes the earlier one.
             Some(known) if !matches!(loss.what, LossKind::Acl | LossKind::Xattr) => {
                 known.count = known.count.max(loss.count);
             }

@@ -1,5 +1,5 @@
-//! What a run is held to: how fast content may leave the source, by the time of day, and what its ends are to be spared.
-//! Whose turn it is follows from that in [`crate::pacer`].
+//! The limits of a run: a rate for content, which may depend on the time of day, and limits that spare its ends.
+//! [`crate::pacer`] schedules the lanes accordingly.
 
 use std::time::Duration;
 
@@ -7,48 +7,49 @@ use crate::units::{format_rate_and_bits, parse_bytes};
 
 const DAY_S: u64 = 24 * 60 * 60;
 const SECOND_NS: u64 = 1_000_000_000;
-/// A lower rate than this could not be kept: what lanes hand over at a time would take minutes.
+/// The minimum rate. A lower one could not be kept: what lanes send at a time would take minutes.
 const LEAST_BYTES_PER_SECOND: u64 = 10_000;
-/// The most lines of a timetable.
+/// The maximum number of entries in a timetable.
 const STEPS_MAX: usize = 64;
-/// Why a pause alone is no limit.
+/// The error for a limit that is never anything but a pause.
 const ENDLESS: &str = "a pause needs an end: 08:00,pause 19:00,off";
 
-/// How fast content may go.
+/// A limit on the transfer rate of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// As fast as it can.
+    /// No limit.
     Unlimited,
-    /// So many bytes a second.
+    /// A limit in bytes per second.
     BytesPerSecond(u64),
-    /// Not at all.
+    /// No transfer at all.
     Paused,
 }
 
-/// A limit of the rate, which may depend on the time of day. Without any step there is none.
+/// A rate limit that may depend on the time of day. Without steps there is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RateLimit {
-    /// From which second of the day on, in order, which rate holds; the last one until the first begins again.
+    /// The second of the day from which each rate applies, in order. The last rate applies until the first step of the
+    /// next day.
     pub steps: Vec<(u32, Rate)>,
-    /// The second of the day in which the run began.
+    /// The second of the day at which the run began.
     pub began_s: u32,
 }
 
-/// Why a limit cannot be read.
+/// The error for a limit that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at column {column}: {words}")]
 pub struct RateLimitError {
-    /// Where, from 1, in characters.
+    /// The column, from 1, in characters.
     pub column: usize,
-    /// What is wrong.
+    /// The fault.
     pub words: String,
 }
 
 impl RateLimit {
-    /// Reads `20M`, or a timetable: `08:00,20M 12:00,pause 13:00,20M 19:00,off`. `now_s` is the second of the day.
+    /// Parses `20M`, or a timetable: `08:00,20M 12:00,pause 13:00,20M 19:00,off`. `now_s` is the second of the day.
     ///
     /// # Errors
-    /// With the column of what cannot be read.
+    /// The column of what cannot be parsed.
     pub fn parse(text: &str, now_s: u32) -> Result<Self, RateLimitError> {
         let wrong = |at: usize, words: String| {
             let column = text.get(..at).unwrap_or_default().chars().count() + 1;
@@ -94,12 +95,12 @@ impl RateLimit {
         Ok(Self { steps, began_s: now_s })
     }
 
-    /// Whether there is any limit at any time.
+    /// Returns true if there is a limit at any time.
     pub fn is_some(&self) -> bool {
         self.steps.iter().any(|(_, rate)| *rate != Rate::Unlimited)
     }
 
-    /// The rate that always holds, if it is one.
+    /// Returns the rate if it is the same at all times.
     pub fn constant(&self) -> Option<Rate> {
         match self.steps[..] {
             [] => Some(Rate::Unlimited),
@@ -108,58 +109,59 @@ impl RateLimit {
         }
     }
 
-    /// The rate at the beginning.
+    /// Returns the rate at the start of the run.
     pub fn first(&self) -> Rate {
         self.at(Duration::ZERO)
     }
 
-    /// Until which second of the day there is a pause at the beginning, and the rate that holds then.
+    /// Returns the end of a pause at the start of the run, as a second of the day, and the rate after it.
     pub fn first_pause(&self) -> Option<(u32, Rate)> {
         let until_s = self.until_s(Duration::ZERO).filter(|_| self.first() == Rate::Paused)?;
         self.steps.iter().find(|step| step.0 == until_s).copied()
     }
 
-    /// The rate that holds as soon as anything may go.
+    /// Returns the first rate that is not a pause.
     pub fn first_moving(&self) -> Rate {
         self.first_pause().map_or(self.first(), |(_, rate)| rate)
     }
 
-    /// The same limit for whoever begins so much later.
+    /// Returns the limit for a run that begins later by `elapsed`.
     #[must_use]
     pub fn later(&self, elapsed: Duration) -> Self {
         let began_s = (u64::from(self.began_s) + elapsed.as_secs() % DAY_S) % DAY_S;
         Self { steps: self.steps.clone(), began_s: began_s as u32 }
     }
 
-    /// The rate so long after the beginning.
+    /// Returns the rate at `elapsed` after the start.
     pub(crate) fn at(&self, elapsed: Duration) -> Rate {
         self.index_at(elapsed).map_or(Rate::Unlimited, |index| self.steps[index].1)
     }
 
-    /// Which step holds so long after the beginning.
+    /// Returns the index of the step that applies at `elapsed` after the start.
     fn index_at(&self, elapsed: Duration) -> Option<usize> {
         let into_ns = (u128::from(self.began_s) * u128::from(SECOND_NS) + elapsed.as_nanos())
             % u128::from(DAY_S * SECOND_NS);
         let into = Duration::from_nanos(into_ns as u64);
         let begun = self.steps.iter().rposition(|step| Duration::from_secs(step.0.into()) <= into);
-        // Before the first one of the day that of the evening before holds.
+        // Before the first step of the day, the last one of the previous day applies.
         begun.or(self.steps.len().checked_sub(1))
     }
 
-    /// The time of day, in seconds, from which another rate holds than so long after the beginning; `None`: it always does.
+    /// Returns the second of the day from which the rate differs from that at `elapsed` after the start; `None` if it
+    /// never does.
     pub(crate) fn until_s(&self, elapsed: Duration) -> Option<u32> {
         let now = self.index_at(elapsed)?;
         let later = self.steps[now + 1..].iter().chain(&self.steps[..now]);
         later.into_iter().find(|step| step.1 != self.steps[now].1).map(|step| step.0)
     }
 
-    /// `a pause until 13:00`, for people: what holds so long after the beginning.
+    /// Describes the rate at `elapsed` after the start for people: `a pause until 13:00`.
     pub(crate) fn words_at(&self, elapsed: Duration) -> String {
         let until = self.until_s(elapsed).map(|until_s| format!(" until {}", time_words(until_s)));
         format!("{}{}", rate_words(&self.at(elapsed)), until.unwrap_or_default())
     }
 
-    /// `at most 20.0 MB/s = 160 Mbit/s`, for people.
+    /// Describes the limit for people: `at most 20.0 MB/s = 160 Mbit/s`.
     pub fn words(&self) -> String {
         let step =
             |(from_s, held): &(u32, Rate)| format!("{} from {}", rate_words(held), time_words(*from_s));
@@ -170,35 +172,35 @@ impl RateLimit {
     }
 }
 
-/// What a run is held to.
+/// The limits of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// How fast content may leave the source.
+    /// The limit on the rate at which content leaves the source.
     pub rate: RateLimit,
-    /// The most operations a second at the source, and as many at the target.
+    /// The maximum number of operations per second at the source, and of those at the target.
     pub operations_per_second: Option<u32>,
-    /// Of a hundred reads at the source, 99 shall take no longer: in microseconds.
+    /// The 99th percentile of the duration of reads at the source that must not be exceeded, in microseconds.
     pub source_p99_us: Option<u64>,
 }
 
 impl Limits {
-    /// Whether there is any.
+    /// Returns true if there are any limits.
     pub fn is_some(&self) -> bool {
         self.rate.is_some() || self.operations_per_second.is_some() || self.source_p99_us.is_some()
     }
 
-    /// The same limits for whoever begins so much later.
+    /// Returns the limits for a run that begins later by `elapsed`.
     #[must_use]
     pub fn later(&self, elapsed: Duration) -> Self {
         Self { rate: self.rate.later(elapsed), ..self.clone() }
     }
 
-    /// What holds of a timetable at the beginning, for people, if there is one: `a pause until 13:00`.
+    /// Describes what a timetable, if there is one, prescribes at the start: `a pause until 13:00`.
     pub fn first_words(&self) -> Option<String> {
         self.rate.constant().is_none().then(|| self.rate.words_at(Duration::ZERO))
     }
 
-    /// All of them, for people, with their options.
+    /// Describes all limits for people, with their options.
     pub fn words(&self) -> String {
         let rate = self.rate.is_some().then(|| format!("{} (--bwlimit)", self.rate.words()));
         let operations = self
@@ -220,12 +222,13 @@ fn rate_words(rate: &Rate) -> String {
     }
 }
 
-/// `08:00` of the second of the day.
+/// Formats a second of the day as `08:00`.
 pub fn time_words(second: u32) -> String {
     format!("{:02}:{:02}", second / 3600, second / 60 % 60)
 }
 
-/// A rate with its unit. rsync takes a bare number for KiB, and we would for bytes, so nobody gets either unasked.
+/// Parses a rate with its unit. The unit is required, because rsync reads a bare number as KiB and hakobu reads one as
+/// bytes.
 fn parse_rate(text: &str) -> Result<Rate, String> {
     match text {
         "off" => return Ok(Rate::Unlimited),
@@ -253,7 +256,7 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-/// The second of the day of `08:00`.
+/// Parses `08:00` as a second of the day.
 fn parse_time(text: &str) -> Option<u32> {
     let (hours, minutes) = text.split_once(':')?;
     let number = |digits: &str, below: u32| {
@@ -322,7 +325,7 @@ mod tests {
             [(0, Rate::Unlimited), (1, limited), (12, Rate::Unlimited), (24, Rate::Unlimited)]
         {
             assert_eq!(after(hours), rate, "{hours}");
-            // Whoever begins later has less of it before him.
+            // A run that begins later has less of the timetable before it.
             let later = limit.later(Duration::from_secs(hours * 3600));
             assert_eq!(later.at(Duration::ZERO), rate, "{hours}");
         }
@@ -333,7 +336,7 @@ mod tests {
         assert_eq!(words(13), "no limit until 08:00");
         let limits = Limits { rate: limit.clone(), ..Limits::default() };
         assert_eq!(limits.first_words().unwrap(), "no limit until 08:00");
-        // What changes nothing is no end, and what never changes has none.
+        // A step with the same rate is no change, and a constant rate has no end.
         let same = RateLimit::parse("08:00,pause 09:00,pause 10:00,20M", 8 * 3600).unwrap();
         assert_eq!(same.until_s(Duration::ZERO), Some(10 * 3600));
         assert_eq!((same.first_pause(), same.first_moving()), (Some((10 * 3600, limited)), limited));

@@ -1,7 +1,8 @@
-//! Gives lanes their turns, where a run is held to limits, and keeps the limits as time goes on.
+//! Schedules the lanes of a run with limits, and adjusts the limits over time.
 //!
-//! Lanes only read a few numbers here ([`Pacer`]); one thread looks several times a second whether those have to be others
-//! ([`Keeper`]): by the time of day, since somebody has set another limit, or since reads at the source take too long.
+//! Lanes only read a few numbers here ([`Pacer`]). One thread ([`Keeper`]) checks several times a second whether these
+//! have to change: because of the time of day, because somebody set another limit, or because reads at the source take
+//! too long.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -9,44 +10,44 @@ use std::time::Duration;
 use crate::pace::{Limits, Rate, time_words};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// What was not used of a limit for so long may still be used.
+/// Unused capacity of the last `BURST_NS` may still be used.
 const BURST_NS: u64 = 50_000_000;
-/// In a pause it is asked again after so long.
+/// The interval at which lanes ask again during a pause.
 const PAUSE_STEP_NS: u64 = 50_000_000;
-/// In the place of a limit where there is none.
+/// Stands for the absence of a limit.
 const NO_LIMIT: u64 = u64::MAX;
-/// Operations that belong together take no more than this part of a second.
+/// A batch of operations takes at most one `AT_ONCE_PART`th of a second.
 const AT_ONCE_PART: u64 = 10;
 
-/// Reads are judged after so long, if there were so many, or else after the longer time.
+/// Reads are judged after this time if there were enough of them, and otherwise after the longer time.
 const JUDGED_AFTER_NS: u64 = SECOND_NS;
 const JUDGED_READS: u64 = 100;
 const JUDGED_AT_LATEST_NS: u64 = 3 * SECOND_NS;
-/// Where reads take too long, this part of what was done goes on, in percent.
+/// If reads take too long, the rate is reduced to this percentage of what was done.
 const BACK_OFF_PERCENT: u64 = 70;
-/// Each time that they do not, so much of it is added, in percent.
+/// Each time that reads are fast enough, this percentage of the rate at which they last were not is added.
 const PROBE_PERCENT: u64 = 5;
-/// Fewer operations a second than this would say nothing about the source.
+/// The minimum rate. With fewer operations a second, nothing can be learned about the source.
 const LEAST_OPERATIONS: u64 = 2;
-/// A limit of so many times what was done when it was found is none any more.
+/// A limit is dropped once it is this many times the rate at which it was set.
 const FREE_FROM: u64 = 2;
-/// What is decided about the source is told no more often.
+/// The minimum time between reports of decisions about the source.
 const TELL_EVERY_NS: u64 = 5 * SECOND_NS;
 
-/// Limits that may be set anew while a run is under way.
+/// Limits that may change while a run is in progress.
 pub trait LimitChanges: Sync {
-    /// The limits, if they are others than when it was asked last.
+    /// Returns the limits if they have changed since the last call.
     fn changed(&self) -> Option<Limits>;
 }
 
-/// Limits that stay as they are.
+/// Limits that never change.
 impl LimitChanges for () {
     fn changed(&self) -> Option<Limits> {
         None
     }
 }
 
-/// What is limited.
+/// The quantities that are limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paced {
     /// Bytes of content that leave the source.
@@ -57,23 +58,23 @@ pub(crate) enum Paced {
     Target = 2,
 }
 
-/// What comes of asking for a turn.
+/// The answer to a request for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// It is now.
+    /// Proceed now.
     Now,
-    /// It will be at this time.
+    /// Proceed at this time.
     At(u64),
-    /// There is none yet: ask again at this time.
+    /// No turn yet: ask again at this time.
     AskAt(u64),
 }
 
-/// How much of one thing may be done.
+/// The limit on one quantity.
 #[derive(Debug)]
 struct Gate {
-    /// [`NO_LIMIT`], or 0 in a pause.
+    /// The rate: [`NO_LIMIT`] for none, 0 in a pause.
     per_second: AtomicU64,
-    /// When all that has been let through would be through, at the rate.
+    /// The time at which everything let through so far would be done at the given rate.
     free_ns: AtomicU64,
 }
 
@@ -99,19 +100,19 @@ impl Gate {
     }
 }
 
-/// Gives lanes their turns. Its clock is the run's.
+/// Schedules lanes. Times are those of the run's clock, in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     gates: [Gate; 3],
-    /// How often limits were set. Whoever waits for a turn of before asks again.
+    /// The number of times that limits were set. A lane that waits for an earlier turn asks again.
     changes: AtomicU64,
-    /// A longer read than this is late; [`NO_LIMIT`] where nobody asks.
+    /// Reads longer than this are late; [`NO_LIMIT`] if reads are not timed.
     late_ns: AtomicU64,
-    /// Reads at the source, those of them that were late, and operations, since they were judged last.
+    /// Reads at the source, late ones among them, and operations, since the last judgement.
     reads: AtomicU64,
     late: AtomicU64,
     operations: AtomicU64,
-    /// The source is held back because its reads take too long.
+    /// True if the source is held back because its reads take too long.
     by_latency: AtomicBool,
 }
 
@@ -128,13 +129,13 @@ impl Pacer {
         }
     }
 
-    /// Whether anybody has to ask.
+    /// Returns true if lanes have to ask for turns.
     pub fn holds(&self, what: Paced) -> bool {
         self.gates[what as usize].per_second.load(Relaxed) != NO_LIMIT
             || what == Paced::Source && self.times_reads()
     }
 
-    /// When so much may be done: after all that have asked before, which is as if they went at the rate.
+    /// Returns the turn for this amount: after everything requested before, spread at the given rate.
     pub fn turn(&self, what: Paced, now_ns: u64, amount: u64) -> Turn {
         let turn = self.gates[what as usize].turn(now_ns, amount);
         if what == Paced::Source && !matches!(turn, Turn::AskAt(_)) {
@@ -143,17 +144,17 @@ impl Pacer {
         turn
     }
 
-    /// How often limits were set.
+    /// Returns the number of times that limits were set.
     pub fn changes(&self) -> u64 {
         self.changes.load(Relaxed)
     }
 
-    /// Whether nothing may go at all now.
+    /// Returns true during a pause.
     pub fn is_paused(&self) -> bool {
         self.gates[Paced::Content as usize].per_second.load(Relaxed) == 0
     }
 
-    /// So many operations at most may belong together.
+    /// Returns the maximum number of operations in one batch.
     pub fn operations_at_once(&self) -> u64 {
         let most = |what: Paced| match self.gates[what as usize].per_second.load(Relaxed) {
             NO_LIMIT => NO_LIMIT,
@@ -162,12 +163,12 @@ impl Pacer {
         most(Paced::Source).min(most(Paced::Target))
     }
 
-    /// Whether somebody wants to know how long reads take.
+    /// Returns true if the durations of reads are needed.
     pub fn times_reads(&self) -> bool {
         self.late_ns.load(Relaxed) != NO_LIMIT
     }
 
-    /// So many reads at the source took so long each.
+    /// Records `reads` reads at the source that took `each_ns` each.
     pub fn read_took(&self, each_ns: u64, reads: u64) {
         self.reads.fetch_add(reads, Relaxed);
         if each_ns > self.late_ns.load(Relaxed) {
@@ -175,7 +176,7 @@ impl Pacer {
         }
     }
 
-    /// Whether the source is held back because its reads take too long.
+    /// Returns true if the source is held back because its reads take too long.
     pub fn is_held_by_latency(&self) -> bool {
         self.by_latency.load(Relaxed)
     }
@@ -184,34 +185,34 @@ impl Pacer {
         self.gates[what as usize].per_second.store(per_second, Relaxed);
     }
 
-    /// What was booked at other rates counts no more.
+    /// Discards what was booked at other rates.
     fn begin_anew(&self, now_ns: u64) {
         self.gates.iter().for_each(|gate| gate.free_ns.store(now_ns, Relaxed));
         self.changes.fetch_add(1, Relaxed);
     }
 }
 
-/// Keeps limits as time goes on. There is one, with one thread.
+/// Adjusts limits over time. There is one, with one thread.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     limits: Limits,
-    /// Since when they hold: their timetable counts from then.
+    /// The start of the current limits. Their timetable counts from then.
     since_ns: u64,
-    /// How many operations a second reads that take too long leave to the source.
+    /// The limit on operations at the source because of late reads.
     by_latency: Option<Held>,
     judged_ns: u64,
     told_ns: Option<u64>,
-    /// The pause that was told last, if it is not over: until which second of the day.
+    /// The end, in seconds of the day, of the pause that was reported last, if it is not over.
     paused_until_s: Option<u32>,
-    /// Pauses are counted until then.
+    /// The time until which pauses have been counted.
     counted_ns: u64,
 }
 
-/// The source is held back by the latency of its reads.
+/// The limit on a source whose reads take too long.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     per_second: u64,
-    /// What was done when reads took too long last.
+    /// The rate when reads last took too long.
     was: u64,
 }
 
@@ -230,7 +231,7 @@ impl Keeper {
         keeper
     }
 
-    /// Other limits hold from now on.
+    /// Replaces the limits from now on.
     pub fn change(&mut self, limits: Limits, pacer: &Pacer, now_ns: u64) {
         (self.limits, self.since_ns, self.by_latency, self.judged_ns) = (limits, now_ns, None, now_ns);
         self.begin(pacer, now_ns);
@@ -249,7 +250,8 @@ impl Keeper {
         pacer.begin_anew(now_ns);
     }
 
-    /// Looks at the time and at how the source does. What was decided about it, and why, if that is to be told.
+    /// Checks the time and the latency of the source. Returns a decision about the source and its reason, if they are
+    /// to be reported.
     pub fn look(&mut self, pacer: &Pacer, now_ns: u64) -> Option<(String, String)> {
         let content = self.content(now_ns);
         if content != pacer.gates[Paced::Content as usize].per_second.load(Relaxed) {
@@ -260,7 +262,7 @@ impl Keeper {
         self.judge(pacer, now_ns)
     }
 
-    /// Words for a pause that has begun or ended since it was asked last.
+    /// Returns a message about a pause that has begun or ended since the last call.
     pub fn pause_words(&mut self, now_ns: u64) -> Option<String> {
         let elapsed = self.elapsed(now_ns);
         let is_paused = self.limits.rate.at(elapsed) == Rate::Paused;
@@ -277,13 +279,14 @@ impl Keeper {
         }
     }
 
-    /// How much of the time since it was asked last was a pause. To be asked before limits are changed or looked at.
+    /// Returns how much of the time since the last call was a pause, in nanoseconds. Must be called before limits are
+    /// changed or checked.
     pub fn paused_ns(&mut self, pacer: &Pacer, now_ns: u64) -> u64 {
         let passed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.counted_ns, now_ns));
         if pacer.is_paused() { passed_ns } else { 0 }
     }
 
-    /// Until which second of the day nothing may go, where a timetable says so.
+    /// Returns the second of the day until which a timetable pauses the run.
     pub fn paused_until_s(&self) -> Option<u32> {
         self.paused_until_s
     }
@@ -292,7 +295,7 @@ impl Keeper {
         Duration::from_nanos(now_ns.saturating_sub(self.since_ns))
     }
 
-    /// How many bytes a second may go now.
+    /// Returns the current limit in bytes per second.
     fn content(&self, now_ns: u64) -> u64 {
         match self.limits.rate.at(self.elapsed(now_ns)) {
             Rate::Unlimited => NO_LIMIT,
@@ -311,7 +314,7 @@ impl Keeper {
         pacer.by_latency.store(by_latency < self.operations(), Relaxed);
     }
 
-    /// Holds the source back where more than a hundredth of its reads were late, and else less than before.
+    /// Reduces the source's rate if more than one percent of its reads were late, and raises it otherwise.
     fn judge(&mut self, pacer: &Pacer, now_ns: u64) -> Option<(String, String)> {
         let elapsed_ns = now_ns.saturating_sub(self.judged_ns);
         let reads = pacer.reads.load(Relaxed);

@@ -32,7 +32,7 @@ fn all_together_get_the_rate_and_no_more() {
         };
     }
     assert!((9_900_000..=10_200_000).contains(&sent), "{sent}");
-    // What was not used for a minute is not made up for.
+    // Bandwidth that was not used for a minute is not made up for.
     let minute_ns = 70_000 * MS;
     let now = |_: &i32| pacer.turn(Paced::Content, minute_ns, 10_000) == Turn::Now;
     let at_once = (0..1000).take_while(now).count();
@@ -55,7 +55,7 @@ fn a_pause_ends() {
     assert_ne!(pacer.changes(), changes);
     assert_eq!(pacer.turn(Paced::Content, 60_000 * MS, 1), Turn::Now);
     assert!(!pacer.holds(Paced::Content) && !pacer.is_paused());
-    // As it was counted last, it was a pause no more.
+    // It was no longer a pause when it was counted last.
     assert_eq!(keeper.paused_ns(&pacer, 61_000 * MS), 0);
     let words = keeper.pause_words(60_000 * MS).unwrap();
     assert_eq!(words, "the pause is over: no limit until 00:00 (--bwlimit)");
@@ -77,7 +77,7 @@ fn each_end_has_its_operations() {
     let (pacer, _) = paced(Limits { operations_per_second: Some(200), ..Limits::default() }, 0);
     assert!(!pacer.holds(Paced::Content) && pacer.holds(Paced::Source) && pacer.holds(Paced::Target));
     for what in [Paced::Source, Paced::Target] {
-        // Ten are what was not used of the first twentieth of a second.
+        // Ten are what was not used in the first twentieth of a second.
         assert_eq!(pacer.turn(what, 0, 100), Turn::Now);
         assert_eq!(pacer.turn(what, 0, 1), Turn::At(500 * MS));
         assert_eq!(pacer.turn(what, 0, 1), Turn::At(505 * MS));
@@ -110,13 +110,14 @@ fn a_new_limit_holds_at_once() {
     assert!(matches!(pacer.turn(Paced::Content, 5_061_000 * MS, 1), Turn::AskAt(_)));
 }
 
-/// A source whose reads take longer the more of them there are in a second; for some seconds. The rates that were let through.
+/// Simulates a source whose reads take longer above `slow_from` reads per second. Returns the number of reads let
+/// through in each second.
 fn served_by(slow_from: u64, seconds: u64, keeper: &mut Keeper, pacer: &Pacer, begin_s: u64) -> Vec<u64> {
     let mut rates = Vec::new();
     for second in begin_s..begin_s + seconds {
         let begin_ns = second * 1000 * MS;
         let (mut now_ns, mut done) = (begin_ns, 0);
-        // The source itself gives 1000 in a second.
+        // The source itself delivers 1000 reads a second.
         while now_ns < begin_ns + 1000 * MS {
             now_ns = match pacer.turn(Paced::Source, now_ns, 1) {
                 Turn::At(at_ns) => at_ns.max(now_ns),
@@ -143,7 +144,7 @@ fn a_source_that_gets_slow_is_left_alone_and_tried_again() {
     assert!(rates[10..].iter().all(|rate| (200..=450).contains(rate)), "{rates:?}");
     let mean = rates[10..].iter().sum::<u64>() / 50;
     assert!((260..=400).contains(&mean), "{mean}: {rates:?}");
-    // When the others have gone, all of it is used again.
+    // When the other load is gone, the full rate is used again.
     let rates = served_by(10_000, 60, &mut keeper, &pacer, 60);
     assert!(rates[50..].iter().all(|rate| *rate > 900) && !pacer.is_held_by_latency(), "{rates:?}");
 }
@@ -156,7 +157,7 @@ fn a_source_that_stays_slow_is_still_read() {
     let rates = served_by(0, 90, &mut keeper, &pacer, 0);
     assert!(rates[0] <= 530, "{rates:?}");
     assert!(rates[80..].iter().all(|rate| (1..=8).contains(rate)), "{rates:?}");
-    // Nobody reads: nothing is learned, and nothing changes.
+    // Without reads nothing is learned, and nothing changes.
     let held = pacer.turn(Paced::Source, 1_000_000 * MS, 0);
     assert_eq!(keeper.look(&pacer, 2_000_000 * MS), None);
     assert!(pacer.is_held_by_latency() && held == Turn::Now);

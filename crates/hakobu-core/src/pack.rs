@@ -1,7 +1,7 @@
-//! Many small files moved as a unit: records of attributes, name and content, one after another.
+//! Many small files transferred as a unit: records of attributes, name and content, one after another.
 //!
-//! The source reads each file straight into the pack, the target writes each file straight out of
-//! it. A pack is made of records; a directory record says where the following ones belong.
+//! The source reads each file directly into the pack, and the target writes each file directly from it. A directory
+//! record sets the directory of the records that follow it.
 
 use crate::content::ContentSum;
 use crate::entry::{Attributes, Kind, Time};
@@ -9,15 +9,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::extended::{EXTENDED_BYTES_MAX, ExtendedRef};
 use crate::path::{EntryPath, PATH_BYTES_MAX, check_name};
 
-/// Files up to this size travel in packs; larger ones in pieces.
+/// The maximum size of a file that is sent in a pack; larger ones are sent in pieces.
 pub const PACKED_FILE_BYTES_MAX: u64 = 256 * 1024;
-/// A pack is closed when it has grown to this size.
+/// The size from which a pack is closed.
 pub const PACK_BYTES_TARGET: usize = 512 * 1024;
-/// A pack does not grow beyond this, unless one entry alone does, with very large extended attributes.
+/// The maximum size of a pack, unless a single entry with very large extended attributes exceeds it.
 pub const PACK_BYTES_USUAL: usize = 1024 * 1024;
-/// No pack is larger than this: the limit of a frame's payload.
+/// The absolute maximum size of a pack: the limit of a frame's payload.
 pub const PACK_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// The most records in one pack.
+/// The maximum number of records in one pack.
 pub const PACK_RECORDS_MAX: u32 = 1024;
 
 const TAG_DIRECTORY: u8 = 1;
@@ -27,25 +27,24 @@ const TAG_SPECIAL: u8 = 4;
 const FLAG_REPLACES: u8 = 1;
 /// The file has holes: blocks of zeros need not be written.
 const FLAG_SPARSE: u8 = 2;
-/// Behind the name: a length (4) and extended attributes.
+/// A length (4 bytes) and extended attributes follow the name.
 const FLAG_EXTENDED: u8 = 4;
-// One entry fits into a pack of its own, whatever it has.
+// Any single entry must fit into a pack of its own.
 const _: () = assert!(
     EXTENDED_BYTES_MAX + PACKED_FILE_BYTES_MAX as usize + 2 * PATH_BYTES_MAX + 64 <= PACK_BYTES_MAX,
     "a pack has room for one entry"
 );
-/// tag, flags, name length (2), mode, uid, gid, seconds (8), nanoseconds, content length.
+/// The size of tag, flags, name length (2), mode, uid, gid, seconds (8), nanoseconds and content length.
 const ENTRY_HEADER_BYTES: usize = 32;
-/// In front of a file's content: the sum of it.
+/// The size of the checksum in front of a file's content.
 const SUM_BYTES: usize = 8;
-/// What stands in place of the content of a named pipe or device node: kind, number (4).
+/// The size of what replaces the content for a named pipe or device node: kind and device number (4).
 const SPECIAL_BYTES: usize = 5;
 
 /// One record of a pack.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// The following records belong into this directory, below the target's root. It is made if
-    /// it is missing.
+    /// Sets the directory of the following records, below the target's root. It is created if it is missing.
     Directory {
         /// The path, checked when it is decoded.
         path: EntryPath,
@@ -54,28 +53,28 @@ pub enum Record<'a> {
     Entry(Head<'a>, Content<'a>),
 }
 
-/// What all entries of a pack have.
+/// The fields that all entries of a pack have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head<'a> {
     /// The name in the current directory.
     pub name: &'a [u8],
-    /// What to set on it.
+    /// The attributes to set on it.
     pub attributes: Attributes,
-    /// Whether the target has an entry of this name already.
+    /// True if the target already has an entry of this name.
     pub replaces: bool,
-    /// Whether it has holes, so that blocks of zeros need not be written.
+    /// True if it has holes, so that blocks of zeros need not be written.
     pub sparse: bool,
-    /// The extended attributes to set; without, they are left as they come.
+    /// The extended attributes to set; if `None`, they are not touched.
     pub extended: Option<ExtendedRef<'a>>,
 }
 
 impl<'a> Head<'a> {
-    /// A new entry without holes, and without a word on extended attributes.
+    /// Describes a new entry without holes that does not set extended attributes.
     pub fn new(name: &'a [u8], attributes: Attributes) -> Self {
         Self { name, attributes, replaces: false, sparse: false, extended: None }
     }
 
-    /// The same with a word on whether the target has an entry of this name already.
+    /// Sets whether the target already has an entry of this name.
     #[must_use]
     pub fn replacing(mut self, replaces: bool) -> Self {
         self.replaces = replaces;
@@ -83,32 +82,32 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What an entry of a pack is.
+/// The type and content of an entry in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     /// A regular file.
     File(FileContent<'a>),
-    /// A symbolic link: where it points to, any bytes.
+    /// A symbolic link with its text, arbitrary bytes.
     Symlink(&'a [u8]),
-    /// A named pipe or a device node: which of them, and the device's number as in
+    /// A named pipe or a device node: its kind, and the device number as in
     /// [`Metadata::device`](crate::entry::Metadata).
     Special(Kind, u32),
 }
 
-/// All content of a regular file.
+/// The whole content of a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileContent<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// The sum of them that was taken as they were read ([`ContentSum`](crate::content::ContentSum)).
+    /// The checksum taken while they were read ([`ContentSum`](crate::content::ContentSum)).
     pub sum: u64,
 }
 
 impl FileContent<'_> {
-    /// Checks the sum of what was written of it.
+    /// Compares the checksum with that of what was written.
     ///
     /// # Errors
-    /// `Corrupt` when it is another.
+    /// `Corrupt` if they differ.
     pub fn check(&self, written: ContentSum) -> Result<()> {
         if written.value(self.bytes.len() as u64) == Some(self.sum) {
             return Ok(());
@@ -123,10 +122,10 @@ fn is_link_text(text: &[u8]) -> bool {
     !text.is_empty() && text.len() <= PATH_BYTES_MAX && !text.contains(&0)
 }
 
-/// Checks the text of a symbolic link that comes from elsewhere than a file system of this machine.
+/// Checks the text of a symbolic link that does not come from a file system of this machine.
 ///
 /// # Errors
-/// `Unsupported` for a text that no link can have.
+/// `Unsupported` for a text that no symbolic link can have.
 pub fn check_link_text(text: &[u8]) -> Result<()> {
     if is_link_text(text) {
         return Ok(());
@@ -137,18 +136,19 @@ pub fn check_link_text(text: &[u8]) -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, "reading the link", words))
 }
 
-/// A pack being filled. Its buffer is reused from pack to pack.
+/// A pack that is being filled. Its buffer is reused for the next pack.
 #[derive(Debug, Default)]
 pub struct PackBuilder {
-    /// What is behind the pack is left of earlier ones: to clear it for each file would take a part of the time that copying takes.
+    /// The buffer. Bytes after `end` are left over from earlier packs: clearing them for each file would take a
+    /// noticeable part of the copying time.
     bytes: Vec<u8>,
-    /// How many bytes the pack has.
+    /// The size of the pack in bytes.
     end: usize,
     records: u32,
 }
 
 impl PackBuilder {
-    /// A builder over a reused buffer, whatever that holds.
+    /// Creates a builder that reuses a buffer; its content is ignored.
     pub fn new(buffer: Vec<u8>) -> Self {
         Self { bytes: buffer, end: 0, records: 0 }
     }
@@ -164,16 +164,17 @@ impl PackBuilder {
         self.end = end;
     }
 
-    /// Begins the records of a directory.
+    /// Adds a directory record for the records that follow.
     pub fn directory(&mut self, path: &EntryPath) {
         self.put(&[TAG_DIRECTORY]);
         self.put(&(path.as_bytes().len() as u16).to_le_bytes());
         self.put(path.as_bytes());
     }
 
-    /// Adds a file of `size` bytes, whose content `read` puts into the beginning of the given space. That has one byte
-    /// more, so that a file that is longer is found by the same read, and may hold anything. `read` gives the sum of what it has put there
-    /// ([`ContentSum`](crate::content::ContentSum)), or `None` if it is not to be added: the pack is then as before.
+    /// Adds a file of `size` bytes. `read` puts the content at the beginning of the given space, which may contain
+    /// arbitrary bytes and has one byte more, so that the same read detects a file that is longer. `read` returns the
+    /// checksum of the content ([`ContentSum`](crate::content::ContentSum)), or `None` if the file is not to be added.
+    /// Returns true if it was added; otherwise the pack is unchanged.
     ///
     /// # Errors
     /// Those of `read`.
@@ -202,7 +203,7 @@ impl PackBuilder {
         result.map(|value| value.is_some())
     }
 
-    /// Adds a file of which all content is there, with its sum.
+    /// Adds a file whose whole content is given, with its checksum.
     pub fn whole_file(&mut self, head: &Head<'_>, content: &[u8], sum: u64) {
         self.header(TAG_FILE, head, content.len());
         self.put(&sum.to_le_bytes());
@@ -247,24 +248,24 @@ impl PackBuilder {
         }
     }
 
-    /// How many bytes are in it.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         self.end
     }
 
-    /// How many files and links are in it.
+    /// Returns the number of entries (files, symbolic links and special files).
     pub fn records(&self) -> u32 {
         self.records
     }
 
-    /// The finished pack.
+    /// Returns the finished pack.
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.truncate(self.end);
         self.bytes
     }
 }
 
-/// The records of a pack that came from a peer.
+/// Reads the records of a pack that came from a peer.
 #[derive(Debug)]
 pub struct PackReader<'a> {
     rest: &'a [u8],
@@ -272,15 +273,15 @@ pub struct PackReader<'a> {
 }
 
 impl<'a> PackReader<'a> {
-    /// Reads a pack from its first byte.
+    /// Creates a reader for a whole pack.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, records: 0 }
     }
 
-    /// The next record, or `None` behind the last.
+    /// Returns the next record, or `None` after the last one.
     ///
     /// # Errors
-    /// `Protocol` when the bytes are no pack, or a name or path could leave the root.
+    /// `Protocol` if the bytes are not a valid pack, or if a name or path could leave the root.
     pub fn read(&mut self) -> Result<Option<Record<'a>>> {
         let Some(&tag) = self.rest.first() else { return Ok(None) };
         match tag {
@@ -449,7 +450,7 @@ mod tests {
         assert!(PackReader::new(&hostile).read().is_err());
     }
 
-    /// They stand in docs/PROTOCOL.md: the other end may be of another version.
+    /// The limits are in docs/PROTOCOL.md, and the peer may be of another version.
     #[test]
     fn the_limits_are_those_of_the_wire() {
         assert_eq!((PACKED_FILE_BYTES_MAX, PACK_BYTES_MAX, PACK_RECORDS_MAX), (262_144, 4_194_304, 1024));
@@ -525,7 +526,7 @@ mod tests {
         }
     }
 
-    /// Bits that are no permissions must not reach the system, whoever sent them.
+    /// Bits other than permissions must not reach the system, regardless of the sender.
     #[test]
     fn a_mode_is_permissions_only() {
         let mut pack = PackBuilder::default();

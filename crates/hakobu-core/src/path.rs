@@ -1,42 +1,42 @@
-//! Names and paths of entries: bytes, relative, and never able to leave the root.
+//! Names and paths of entries: relative byte strings that cannot leave the root.
 
 use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The longest path below a root, in bytes. Linux resolves no longer one in a single call.
+/// The maximum length of a path below a root, in bytes. Linux resolves no longer one in a single call.
 pub const PATH_BYTES_MAX: usize = 4095;
-/// The longest name of one entry, in bytes.
+/// The maximum length of the name of one entry, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
-/// The prefix of names that belong to files being written.
+/// The prefix of the names of drafts.
 pub const DRAFT_PREFIX: &[u8] = b".hakobu.";
 
-/// How many characters of five bits each follow the prefix: those that tell drafts apart, and a checksum of them.
+/// The number of characters after the prefix, five bits each: those that identify the draft, and a checksum of them.
 pub const DRAFT_CHARACTERS: usize = DRAFT_BODY_CHARACTERS + DRAFT_SUM_CHARACTERS;
-/// The characters that tell drafts apart.
+/// The number of characters that identify a draft.
 pub const DRAFT_BODY_CHARACTERS: usize = 18;
-/// The characters of the checksum: 40 bits, so that no other name is taken for that of a draft.
+/// The number of checksum characters: 40 bits, so that no other name is mistaken for that of a draft.
 const DRAFT_SUM_CHARACTERS: usize = 8;
-/// The length of such a name in bytes.
+/// The length of a draft's name in bytes.
 pub const DRAFT_NAME_BYTES: usize = DRAFT_PREFIX.len() + DRAFT_CHARACTERS;
 const DRAFT_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// How long a draft lives. It is part of the checksum in its name, and says which further proof there is.
+/// The lifetime of a draft. It is part of the checksum in its name, and determines which further evidence exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DraftLife {
-    /// From many seconds to many runs: a large file and its journal. The file itself proves that it is a draft.
+    /// From many seconds to many runs: a large file with its journal. The file itself proves that it is a draft.
     Long,
-    /// Within one operation. A killed process leaves one at most for each of its lanes.
+    /// Within one operation. A killed process leaves at most one for each of its lanes.
     Short,
 }
 
-/// Whether `name` has the form of a draft's name: the prefix, 26 characters and among them the right checksum. A file can
-/// have such a name only if hakobu has given it, or somebody has copied the name.
+/// Returns true if `name` has the form of a draft's name: the prefix and 26 characters with a correct checksum. A file
+/// can have such a name only if hakobu created it, or if somebody copied the name.
 pub fn is_draft_name(name: &[u8]) -> bool {
     draft_life(name).is_some()
 }
 
-/// How long the draft of that name lives. `None` for any other name.
+/// Returns the lifetime of the draft with that name, or `None` for any other name.
 pub fn draft_life(name: &[u8]) -> Option<DraftLife> {
     let characters = name.strip_prefix(DRAFT_PREFIX).filter(|rest| rest.len() == DRAFT_CHARACTERS)?;
     if !characters.iter().all(|byte| DRAFT_ALPHABET.contains(byte)) {
@@ -48,7 +48,7 @@ pub fn draft_life(name: &[u8]) -> Option<DraftLife> {
         .find(|life| draft_sum(body, *life).eq(sum.iter().copied()))
 }
 
-/// The characters of the checksum.
+/// Returns the characters of the checksum.
 fn draft_sum(body: &[u8], life: DraftLife) -> impl Iterator<Item = u8> {
     let about: &[u8] = match life {
         DraftLife::Long => b"hakobu draft, long life",
@@ -60,7 +60,7 @@ fn draft_sum(body: &[u8], life: DraftLife) -> impl Iterator<Item = u8> {
     (0..DRAFT_SUM_CHARACTERS).map(move |index| DRAFT_ALPHABET[usize::from(sum[index] & 31)])
 }
 
-/// The name of a draft with this body, of which [`DRAFT_BODY_CHARACTERS`] are taken.
+/// Returns the name of a draft with this body, of which the first [`DRAFT_BODY_CHARACTERS`] are used.
 pub fn draft_name_of(body: impl Iterator<Item = u8>, life: DraftLife) -> [u8; DRAFT_NAME_BYTES] {
     let mut name = [DRAFT_ALPHABET[0]; DRAFT_NAME_BYTES];
     name[..DRAFT_PREFIX.len()].copy_from_slice(DRAFT_PREFIX);
@@ -71,14 +71,14 @@ pub fn draft_name_of(body: impl Iterator<Item = u8>, life: DraftLife) -> [u8; DR
     name
 }
 
-/// The name of a draft that lives for one operation and stands for a value.
+/// Returns the name of a draft that lives for one operation and is derived from a value.
 pub fn draft_name(value: &[u8]) -> Vec<u8> {
     let hash = blake3::hash(value);
     draft_name_of(draft_characters(hash.as_bytes(), DRAFT_BODY_CHARACTERS), DraftLife::Short).to_vec()
 }
 
-/// The first characters of a draft's name that stand for a value, five bits each, from its first byte on. Behind its end there
-/// are zeros.
+/// Returns `count` characters of a draft's name that encode a value, five bits each, from its first byte on. The value
+/// is padded with zeros.
 pub fn draft_characters(value: &[u8], count: usize) -> impl Iterator<Item = u8> {
     let byte = |index: usize| value.get(index).copied().unwrap_or(0);
     (0..count).map(move |index| {
@@ -88,8 +88,11 @@ pub fn draft_characters(value: &[u8], count: usize) -> impl Iterator<Item = u8> 
     })
 }
 
-/// Checks that `name` can be the name of one entry: not empty, not `.` or `..`, without `/` and
-/// NUL, and at most [`NAME_BYTES_MAX`] bytes.
+/// Checks that `name` can be the name of one entry: not empty, not `.` or `..`, without `/` and NUL, and at most
+/// [`NAME_BYTES_MAX`] bytes.
+///
+/// # Errors
+/// `Protocol` if it cannot.
 pub fn check_name(name: &[u8]) -> Result<()> {
     let bad = if name.is_empty() {
         "an empty name"
@@ -107,21 +110,21 @@ pub fn check_name(name: &[u8]) -> Result<()> {
 
 /// A path below a root: names joined by `/`. The empty path is the root itself.
 ///
-/// It cannot hold an absolute path, an empty name, `.` or `..`: it is checked wherever it is made,
-/// also when it is decoded from a peer's message.
+/// It cannot contain an absolute path, an empty name, `.` or `..`: it is checked wherever it is created, also when it
+/// is decoded from a peer's message.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct EntryPath(Vec<u8>);
 
 impl EntryPath {
-    /// The root itself.
+    /// Returns the root itself.
     pub fn root() -> Self {
         Self(Vec::new())
     }
 
-    /// Checks and takes a whole path.
+    /// Checks and wraps a whole path.
     ///
     /// # Errors
-    /// `Protocol` when a name in it could leave the root or the path is too long.
+    /// `Protocol` if a name in it could leave the root or the path is too long.
     pub fn new(path: impl Into<Vec<u8>>) -> Result<Self> {
         let path = path.into();
         if path.len() > PATH_BYTES_MAX {
@@ -136,10 +139,10 @@ impl EntryPath {
         Ok(Self(path))
     }
 
-    /// The path of `name` in this directory.
+    /// Returns the path of `name` in this directory.
     ///
     /// # Errors
-    /// As [`EntryPath::new`].
+    /// `Protocol` for an invalid name, `Unsupported` if the path would be too long.
     pub fn join(&self, name: &[u8]) -> Result<Self> {
         check_name(name)?;
         let mut path = Vec::with_capacity(self.0.len() + 1 + name.len());
@@ -156,17 +159,17 @@ impl EntryPath {
         Ok(Self(path))
     }
 
-    /// The path as bytes.
+    /// Returns the path as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether this is the root itself.
+    /// Returns true if this is the root itself.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The directory and the last name, or `None` for the root.
+    /// Returns the directory and the last name, or `None` for the root.
     pub fn split_last(&self) -> Option<(EntryPath, &[u8])> {
         if self.0.is_empty() {
             return None;
@@ -177,12 +180,12 @@ impl EntryPath {
         }
     }
 
-    /// The names from the root downwards.
+    /// Returns the names from the root downwards.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.0.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
     }
 
-    /// Whether this is `ancestor` or lies below it.
+    /// Returns true if this is `ancestor` or below it.
     pub fn is_within(&self, ancestor: &EntryPath) -> bool {
         ancestor.is_root()
             || (self.0.starts_with(&ancestor.0)
@@ -208,8 +211,8 @@ impl fmt::Display for EntryPath {
     }
 }
 
-/// Bytes for human eyes: UTF-8 where it is, other bytes escaped, and characters that a terminal obeys or that cannot be
-/// seen ([`is_shown`]), so that no name can move a terminal's cursor or look like another one.
+/// Returns bytes as text for people. Invalid UTF-8 is escaped, and so are characters that control a terminal or are
+/// invisible ([`is_shown`]), so that no name can move a terminal's cursor or look like another one.
 pub fn lossy(bytes: &[u8]) -> String {
     let mut words = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -226,14 +229,14 @@ pub fn lossy(bytes: &[u8]) -> String {
     words
 }
 
-/// Whether a character can be seen for what it is: no control or format character (direction, joiners, tags), no
-/// separator of lines, nothing of no width, nothing private or unassigned.
+/// Returns true if a character is visible and unambiguous: no control or format character (direction, joiners, tags),
+/// no line separator, nothing of zero width, nothing private or unassigned.
 pub fn is_shown(character: char) -> bool {
     match character {
         ' '..='~' => true,
-        // Spaces that texts of people have.
+        // Spaces that occur in ordinary text.
         '\u{a0}' | '\u{3000}' => true,
-        // Letters and marks that leave no trace: fillers, joiners, and selectors of variants.
+        // Invisible letters and marks: fillers, joiners, and variation selectors.
         '\u{34f}'
         | '\u{115f}'
         | '\u{1160}'
@@ -244,7 +247,8 @@ pub fn is_shown(character: char) -> bool {
         | '\u{fe00}'..='\u{fe0f}'
         | '\u{ffa0}'
         | '\u{e0100}'..='\u{e01ef}' => false,
-        // The library's own table knows what is printable. Behind a letter it leaves marks that combine with it alone.
+        // The standard library's table of printable characters. The letter in front keeps combining marks from being
+        // escaped for standing alone.
         other => {
             let mut room = [b'x'; 5];
             let bytes = other.encode_utf8(&mut room[1..]).len();

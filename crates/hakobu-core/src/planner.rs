@@ -1,41 +1,41 @@
-//! What is decided for one path: a pure function of what both sides have.
+//! The decision for one path: a pure function of what both sides have.
 
 use crate::capabilities::Capabilities;
 use crate::entry::{Kind, Metadata, SET_ID};
 use crate::plant::planted;
 
-/// What will be done for one path.
+/// The action for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The target lacks it: bring it over.
+    /// Create it: the target lacks it.
     Create,
-    /// The target has something else, or another version, that is replaced.
+    /// Replace it: the target has an entry of another kind or another version.
     Replace,
-    /// The content is the same; only attributes differ.
+    /// Set attributes only: the content is the same.
     SetAttributes,
-    /// Both sides are equal: leave it alone.
+    /// Do nothing: both sides are equal.
     Leave,
-    /// The target has a kind of entry in its place that `copy` does not remove.
+    /// Report a conflict: the target has an entry of a kind in its place that `copy` does not remove.
     Conflict,
-    /// The target has a directory in its place, which is removed first.
+    /// Remove a directory that the target has in its place first.
     MakeWay,
-    /// A socket: it belongs to a running program and is never copied.
+    /// Skip it: a socket belongs to a running program and is never copied.
     Skip,
 }
 
-/// Decides for an entry of the source, given what the target has under its name.
+/// Decides on the action for an entry of the source, given what the target has under its name.
 ///
-/// Files are equal when size and modification time are, or, where the target keeps the time of the upload alone, when they are
-/// of one size and the source's is not newer; links when their text length and
-/// modification time are, device nodes when their numbers are. A link in the way is always replaced, never written
-/// through. With `makes_way` anything in the place of a directory is replaced as well, and a directory in the place of
-/// something else is removed.
+/// Files are equal if size and modification time are. If the target keeps only the time of the upload, they are equal
+/// if they have the same size and the source's is not newer. Symbolic links are equal if text length and modification
+/// time are, device nodes if their numbers are. An existing symbolic link at the target is always replaced, never
+/// written through. With `makes_way`, anything in the place of a directory is replaced as well, and a directory in the
+/// place of something else is removed.
 pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities, makes_way: bool) -> Action {
     if source.kind == Kind::Socket {
         return Action::Skip;
     }
     let Some(target) = target else {
-        // Where a directory is what names have in common, it comes with what is in it.
+        // If the target only has implied directories, this one appears with its contents.
         let is_implied = source.kind == Kind::Directory && !able.directories;
         return if is_implied { Action::Leave } else { Action::Create };
     };
@@ -64,8 +64,8 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
     }
 }
 
-/// Whether the times of the last change are equal, as far as the target can hold them; where it has that of the upload, whether
-/// the source has not changed since.
+/// Returns true if the modification times are equal as far as the target can store them or, if it only has the time of
+/// the upload, if the source has not changed since.
 pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
     if !able.keeps_times {
         return source.mtime <= target.mtime;
@@ -73,16 +73,16 @@ pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> b
     able.same_time(source.mtime, target.mtime)
 }
 
-/// Whether permissions, owner and extended attributes are equal, as far as the target can hold them.
+/// Returns true if permissions, owner and extended attributes are equal as far as the target can store them.
 pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
     let owned = source.uid == target.uid && source.gid == target.gid;
     let permissions = !able.modes || same_permissions(source, target, able.set_id && (owned || able.owners));
-    // The listings have only those that the target can hold.
+    // The listings only contain extended attributes that the target can store.
     permissions && (owned || !able.owners) && source.same_extended(target)
 }
 
-/// Whether permissions are equal, with set-ID bits or without. Without the right owner these would lend the rights of the wrong
-/// one, so they are not kept then; those that the source lacks go in any case.
+/// Returns true if permissions are equal, with or without set-ID bits. With a wrong owner these bits would grant the
+/// privileges of that owner, so they are not kept then. Set-ID bits that the source lacks are removed in any case.
 pub fn same_permissions(source: &Metadata, target: &Metadata, with_set_id: bool) -> bool {
     let kept = if with_set_id { 0o7777 } else { 0o7777 & !SET_ID };
     let lends_nothing = target.mode & SET_ID & !source.mode == 0;

@@ -1,14 +1,14 @@
-//! Faults on purpose, by which the torture harness shows that it finds faults.
+//! Deliberate faults by which the torture harness proves that it detects faults.
 //!
-//! They are in a build with the feature `planted-faults` alone, which nothing turns on by itself: elsewhere [`planted`] is `false` before
-//! the optimizer begins, and neither the faults nor their names are in the program. Each is one line at the place of a fault that
-//! hakobu had, or that could slip in: the line says `planted("its name")`.
+//! They exist only in a build with the feature `planted-faults`, which nothing enables by itself. In other builds
+//! [`planted`] is a constant `false`, so neither the faults nor their names are in the program. Each fault is one line
+//! at the place of a fault that hakobu had or that could slip in, and is marked by `planted("its name")`.
 
-/// The variable of the environment that names the fault that a process is to have.
+/// The environment variable that names the fault of a process.
 #[cfg(feature = "planted-faults")]
 pub const VARIABLE: &str = "HAKOBU_PLANT";
 
-/// All names.
+/// The names of all faults.
 #[cfg(feature = "planted-faults")]
 pub const NAMES: [&str; 10] = [
     "sparse-head-lost",
@@ -26,13 +26,13 @@ pub const NAMES: [&str; 10] = [
 #[cfg(feature = "planted-faults")]
 static PLANT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
 
-/// Gives this process its fault, once and for all. `false`: there is none of that name.
+/// Sets the fault of this process, once. Returns false if there is no fault of that name, or one was set before.
 #[cfg(feature = "planted-faults")]
 pub fn plant(name: &str) -> bool {
     NAMES.contains(&name) && PLANT.set(name.to_owned()).is_ok()
 }
 
-/// Whether this process has that fault.
+/// Returns true if this process has that fault.
 #[cfg(feature = "planted-faults")]
 #[inline]
 pub fn planted(name: &str) -> bool {
@@ -40,7 +40,7 @@ pub fn planted(name: &str) -> bool {
     PLANT.get().is_some_and(|plant| plant == name)
 }
 
-/// Whether this process has that fault: none has any.
+/// Returns false: this build has no faults.
 #[cfg(not(feature = "planted-faults"))]
 #[inline(always)]
 pub const fn planted(_name: &str) -> bool {

@@ -1,100 +1,101 @@
-//! What a probe measures of machines, of places on them, and of the way between them, as figures.
+//! Measurements of machines, of places on them, and of the network path between them.
 //!
-//! They are measured on the machine that has them and judged where the user is, so they cross the wire. A peer may say
-//! anything: all are integers, lists and texts have limits, and whoever reads a figure asks for it by a method that gives
-//! nothing where it makes no sense.
+//! They are taken on the machine concerned and judged on the user's machine, so they are sent over the wire. A peer may
+//! send anything: all figures are integers, lists and texts have limits, and figures are read through methods that
+//! return `None` for implausible values.
 
 use std::time::Duration;
 
 use crate::disk::shortened;
 use crate::host::Name;
 
-/// The most compressors of one machine that are told.
+/// The maximum number of compressors reported per machine.
 pub const COMPRESSORS_MAX: usize = 16;
-/// The most steps of one direction that are told.
+/// The maximum number of steps reported per direction.
 pub const STEPS_MAX: usize = 16;
-/// The most remarks about one place.
+/// The maximum number of remarks about one place.
 pub const REMARKS_MAX: usize = 16;
 
-/// No memory is as fast as this, in bytes a second.
+/// The upper bound of a plausible rate in bytes per second: no memory is this fast.
 const RATE_MAX: f64 = 1e13;
-/// No probe lasts as long.
+/// The maximum plausible duration of a probe.
 const ELAPSED_MAX: Duration = Duration::from_secs(3600);
-/// No operation that is worth a word takes as long.
+/// The maximum plausible duration of an operation.
 const LATENCY_MAX: Duration = Duration::from_secs(600);
-/// No tree has as many entries.
+/// The maximum plausible number of entries in a tree.
 const ENTRIES_MAX: u64 = 1 << 44;
-/// No place holds as much.
+/// The maximum plausible size of a tree in bytes.
 const BYTES_MAX: u64 = 1 << 62;
 
-/// What is to be measured of a place that is read.
+/// The parameters for measuring a place that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadAsk {
-    /// A file, directory or block device, links resolved.
+    /// A file, directory or block device, with symbolic links resolved.
     pub path: Vec<u8>,
-    /// With little load.
+    /// True to keep the load low.
     pub gentle: bool,
-    /// So many threads read at a time: as many as a copy has lanes.
+    /// The number of threads that read at a time: as many as a copy has lanes.
     pub lanes: u16,
 }
 
-/// What is to be measured of a place that is written to.
+/// The parameters for measuring a place that is written to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteAsk {
-    /// A directory, or what does not exist in one, links resolved; or a block device.
+    /// A directory, or a path in one that does not exist, with symbolic links resolved; or a block device.
     pub path: Vec<u8>,
-    /// Whether anything may be written.
+    /// True if anything may be written.
     pub write: bool,
-    /// With little load.
+    /// True to keep the load low.
     pub gentle: bool,
-    /// So many threads write at a time: as many as a copy has lanes.
+    /// The number of threads that write at a time: as many as a copy has lanes.
     pub lanes: u16,
-    /// The identity of the block device that it is and that may be written to, with what it holds; empty where none may.
+    /// The identity and contents of the block device that may be written to; empty if none may.
     pub device: Vec<u8>,
 }
 
-/// Some work, and what it took.
+/// An amount of work with its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// How many of what it consists of.
+    /// The number of items.
     pub count: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// How long it took.
+    /// The elapsed time.
     pub elapsed_ns: u64,
-    /// The time that its threads had a processor, all together.
+    /// The processor time of all threads together.
     pub processor_ns: u64,
-    /// The time that they wanted one and had none: others had it, or a control group held them back.
+    /// The time in which threads were runnable but waited for a processor: others used it, or a control group throttled
+    /// them.
     pub queued_ns: u64,
-    /// How many threads did it.
+    /// The number of threads.
     pub threads: u16,
 }
 
 impl Work {
-    /// Bytes a second; nothing where that makes no sense.
+    /// Returns bytes per second; `None` if that is implausible.
     pub fn bytes_per_second(&self) -> Option<f64> {
         sound_rate(self.bytes as f64 / self.elapsed()?.as_secs_f64())
     }
 
-    /// How many a second; nothing where that makes no sense.
+    /// Returns items per second; `None` if that is implausible.
     pub fn per_second(&self) -> Option<f64> {
         sound_rate(self.count as f64 / self.elapsed()?.as_secs_f64())
     }
 
-    /// Seconds of a processor for each byte; nothing where that makes no sense.
+    /// Returns seconds of processor time per byte; `None` if that is implausible.
     pub fn processor_seconds_per_byte(&self) -> Option<f64> {
         let seconds = self.processor_seconds()?;
         (self.bytes > 0).then(|| seconds / self.bytes as f64)
     }
 
-    /// Seconds of a processor for each of them; nothing where that makes no sense.
+    /// Returns seconds of processor time per item; `None` if that is implausible.
     pub fn processor_seconds_each(&self) -> Option<f64> {
         let seconds = self.processor_seconds()?;
         (self.count > 0).then(|| seconds / self.count as f64)
     }
 
-    /// Seconds of its threads for each of them in which they wanted no processor: they waited for a disk or a server.
-    /// Nothing where that makes no sense.
+    /// Returns seconds of thread time per item spent neither on a processor nor waiting for one, but waiting for a disk
+    /// or a server. `None` if that is implausible.
     pub fn waiting_seconds_each(&self) -> Option<f64> {
         let all = self.elapsed()?.as_secs_f64() * f64::from(self.threads.max(1));
         let wanted = self.processor_seconds()? + Duration::from_nanos(self.queued_ns).as_secs_f64();
@@ -106,7 +107,7 @@ impl Work {
         (elapsed > Duration::ZERO && elapsed <= ELAPSED_MAX).then_some(elapsed)
     }
 
-    /// No thread has more than all of the time.
+    /// Returns the processor time in seconds, unless it exceeds the threads' total time (with a margin).
     fn processor_seconds(&self) -> Option<f64> {
         let (elapsed, threads) = (self.elapsed()?.as_secs_f64(), f64::from(self.threads.clamp(1, 1024)));
         let seconds = Duration::from_nanos(self.processor_ns).as_secs_f64();
@@ -114,139 +115,139 @@ impl Work {
     }
 }
 
-/// A rate that some machine may have.
+/// Returns the rate if it is plausible for any machine.
 pub fn sound_rate(rate: f64) -> Option<f64> {
     (rate.is_finite() && rate > 0.0 && rate < RATE_MAX).then_some(rate)
 }
 
-/// A time that an operation may take.
+/// Returns the latency if it is plausible for an operation.
 pub fn sound_latency(latency_ns: Option<u64>) -> Option<Duration> {
     latency_ns.map(Duration::from_nanos).filter(|time| *time > Duration::ZERO && *time <= LATENCY_MAX)
 }
 
-/// What one core of a machine does.
+/// The speed of one core of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineFigures {
-    /// The same for two processes on one machine; empty where it is not known.
+    /// The boot ID, which is the same for two processes on one machine; empty if unknown.
     pub boot_id: Name,
-    /// Processors that the process may use.
+    /// The number of processors that the process may use.
     pub processors: u16,
-    /// What control groups let it have of them at most, in thousandths of one; nothing where they do not.
+    /// The processor quota of the control groups in thousandths of a processor; `None` if there is none.
     pub quota_permille: Option<u32>,
-    /// Bytes a second that are copied in memory.
+    /// Bytes copied in memory per second.
     pub copied_bytes_per_second: u64,
-    /// Bytes a second of which BLAKE3 is taken.
+    /// Bytes hashed with BLAKE3 per second.
     pub hashed_bytes_per_second: u64,
-    /// What packs, the fastest first.
+    /// The compressors, the fastest first.
     pub compressors: Vec<CompressorFigures>,
 }
 
 impl MachineFigures {
-    /// How many processors to count on.
+    /// Returns the number of processors to count on.
     pub fn usable_processors(&self) -> f64 {
         let all = f64::from(self.processors.clamp(1, 4096));
         self.quota().map_or(all, |quota| quota.min(all))
     }
 
-    /// What control groups let the process have at most, in processors.
+    /// Returns the processor quota of the control groups, in processors.
     pub fn quota(&self) -> Option<f64> {
         self.quota_permille.filter(|permille| *permille > 0).map(|permille| f64::from(permille) / 1000.0)
     }
 }
 
-/// What one core packs of text.
+/// The speed and ratio of one compressor on text, on one core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompressorFigures {
-    /// Its name and level.
+    /// The name and level.
     pub name: Name,
-    /// Bytes a second that go in.
+    /// Input bytes per second.
     pub bytes_per_second: u64,
-    /// What comes out, of a thousand bytes.
+    /// Output bytes per thousand input bytes.
     pub packed_permille: u32,
 }
 
-/// How content was read.
+/// The method by which content was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadHow {
-    /// Not at all.
+    /// It was not read.
     #[default]
     Unread,
-    /// After its pages had been dropped from memory.
+    /// From the disk, after its pages had been dropped from memory.
     Dropped,
-    /// Past the page cache.
+    /// Bypassing the page cache.
     Direct,
-    /// Out of memory: its pages could not be dropped, as in a file system in memory.
+    /// From memory: its pages could not be dropped, as in a file system in memory.
     Memory,
 }
 
-/// What was measured of a place that is read.
+/// The measurements of a place that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadFigures {
-    /// Bytes of the file or device; 0 of a directory.
+    /// The size of the file or device in bytes; 0 for a directory.
     pub size_bytes: u64,
-    /// Bytes of the file that are no holes; 0 where that is not known, as of a device.
+    /// The bytes of the file that are not holes; 0 if unknown, as for a device.
     pub allocated_bytes: u64,
-    /// How its content was read.
+    /// The method by which its content was read.
     pub how: ReadHow,
-    /// Reading large files in order.
+    /// Sequential reads of large files.
     pub content: Option<Work>,
-    /// Of a thousand pages, so many were in memory before.
+    /// The share of pages that were in memory before, in thousandths.
     pub cached_permille: Option<u16>,
-    /// What reading a page at a random place takes.
+    /// The time to read a page at a random offset.
     pub latency_ns: Option<u64>,
-    /// What a directory holds.
+    /// The contents of a directory.
     pub tree: Option<TreeFigures>,
     /// Small files, each opened, read and closed.
     pub small: Option<Work>,
-    /// Files and directories that the user may not read, among those that were opened.
+    /// The number of files and directories that could not be opened for lack of permission.
     pub denied: u64,
-    /// What else there is to say.
+    /// Further remarks.
     pub remarks: Vec<String>,
 }
 
 impl ReadFigures {
-    /// Says one thing more, where there is room.
+    /// Adds a remark, if there is room.
     pub fn remark(&mut self, words: &str) {
         push(&mut self.remarks, words);
     }
 
-    /// What share of the content was in memory.
+    /// Returns the share of the content that was in memory, 0 to 1.
     pub fn cached_share(&self) -> f64 {
         f64::from(self.cached_permille.unwrap_or(0).min(1000)) / 1000.0
     }
 }
 
-/// What a directory holds.
+/// The contents of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeFigures {
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Directories.
+    /// The number of directories.
     pub directories: u64,
-    /// Everything else.
+    /// The number of all other entries.
     pub others: u64,
-    /// Bytes of the files.
+    /// The size of the files in bytes.
     pub bytes: u64,
-    /// Bytes of the files that are no holes.
+    /// The bytes of the files that are not holes.
     pub allocated_bytes: u64,
-    /// Files that travel in packs.
+    /// The number of files that would be sent in packs.
     pub small_files: u64,
-    /// Bytes of these.
+    /// The size of these files in bytes.
     pub small_bytes: u64,
-    /// How long listing took, and the processors' time for it; counted are entries.
+    /// The work of listing the tree; its items are entries.
     pub scan: Work,
-    /// Whether there was time to list all of it.
+    /// True if there was enough time to list all of it.
     pub complete: bool,
 }
 
 impl TreeFigures {
-    /// All entries; no more than there can be.
+    /// Returns the number of all entries, limited to a plausible maximum.
     pub fn entries(&self) -> u64 {
         let all = self.files.saturating_add(self.directories).saturating_add(self.others);
         all.min(ENTRIES_MAX)
     }
 
-    /// Whether the figures can be those of one tree.
+    /// Returns true if the figures are consistent and plausible.
     pub fn is_sound(&self) -> bool {
         self.bytes <= BYTES_MAX
             && self.files <= ENTRIES_MAX
@@ -255,106 +256,108 @@ impl TreeFigures {
     }
 }
 
-/// What became of writing.
+/// The result of a write test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteHow {
-    /// It was not asked for.
+    /// It was not requested.
     #[default]
     NotAsked,
-    /// A scratch file without a name was written.
+    /// An unnamed scratch file was written.
     Written,
-    /// The file system is mounted for reading only.
+    /// The file system is mounted read-only.
     ReadOnly,
-    /// There is too little room for a scratch file.
+    /// There is not enough space for a scratch file.
     NoRoom,
     /// It is a device, which was only read.
     Device,
-    /// Nothing is kept there.
+    /// Nothing is stored there.
     Nowhere,
     /// It failed; a remark says why.
     Failed,
-    /// It is a device, to which was written what it held.
+    /// It is a device, and its own contents were written back to it.
     WrittenBack,
-    /// This user may not write there.
+    /// The user may not write there.
     Denied,
 }
 
-/// What was measured of a place that is written to.
+/// The measurements of a place that is written to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteFigures {
-    /// What became of writing.
+    /// The result of the write test.
     pub how: WriteHow,
-    /// The directory that was measured, links resolved: the place itself, or the nearest above it; empty where it is a device.
+    /// The directory that was measured, with symbolic links resolved: the place itself, or the nearest one above it;
+    /// empty for a device.
     pub directory: Vec<u8>,
-    /// Bytes free for this user.
+    /// Bytes available to this user.
     pub free_bytes: Option<u64>,
-    /// Files and directories that there is still room for, where the file system counts them.
+    /// The number of files and directories that can still be created, if the file system counts inodes.
     pub free_inodes: Option<u64>,
-    /// Whether it is a file system on which files may share blocks, so that a copy within it takes no room.
+    /// True if files on this file system may share blocks, so that a copy within it takes no space.
     pub may_share: bool,
-    /// Writing in order until all is on stable storage; of a device that was only read, reading it.
+    /// Sequential writes until everything is on stable storage; for a device that was only read, the reads.
     pub content: Option<Work>,
-    /// The part of it that went to memory: without waiting for stable storage.
+    /// The part of that work that went to memory, without waiting for stable storage.
     pub in_memory: Option<Work>,
-    /// What making one small write stable takes.
+    /// The time to bring one small write to stable storage.
     pub latency_ns: Option<u64>,
-    /// Small files, each made, written, and given its mode and times.
+    /// Small files, each created, written, and given its mode and times.
     pub small: Option<Work>,
-    /// Asking for names that are not there.
+    /// Lookups of names that do not exist.
     pub lookups: Option<Work>,
-    /// So many bytes are held in memory before the system begins to write them by itself.
+    /// The number of bytes that the system holds in memory before it starts to write them by itself.
     pub held_bytes: Option<u64>,
-    /// What is there already.
+    /// The existing contents.
     pub tree: Option<TreeFigures>,
-    /// What else there is to say.
+    /// Further remarks.
     pub remarks: Vec<String>,
 }
 
 impl WriteFigures {
-    /// Whether it was written to, so that the figures are those of writing.
+    /// Returns true if it was written to, so that the figures are those of writing.
     pub fn is_of_writing(&self) -> bool {
         matches!(self.how, WriteHow::Written | WriteHow::WrittenBack)
     }
 
-    /// Says one thing more, where there is room.
+    /// Adds a remark, if there is room.
     pub fn remark(&mut self, words: &str) {
         push(&mut self.remarks, words);
     }
 }
 
-/// What was measured of the way, in one direction.
+/// The measurements of the network path in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WayFigures {
-    /// More and more connections.
+    /// The steps, with an increasing number of connections.
     pub steps: Vec<WayStep>,
-    /// The shortest round trip that TCP saw; nothing where the connections are none of TCP.
+    /// The shortest round-trip time seen by TCP, in microseconds; `None` if the connections do not use TCP.
     pub round_trip_us: Option<u32>,
-    /// The largest packet that is sent whole.
+    /// The largest packet that is sent unfragmented, in bytes.
     pub mtu_bytes: Option<u32>,
-    /// The line was not filled, so it may carry more.
+    /// True if the network was not saturated, so that it may carry more.
     pub at_least: bool,
 }
 
-/// So many connections at a time, once they were up to speed.
+/// The steady-state measurement of a number of simultaneous connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WayStep {
-    /// How many.
+    /// The number of connections.
     pub connections: u16,
-    /// What was sent, with the time of the sending processors.
+    /// The data sent, with the time of the sending processors.
     pub sent: Work,
     /// The time of the receiving processors.
     pub receiver_processor_ns: u64,
-    /// Segments that were sent again.
+    /// The number of retransmitted segments.
     pub retransmits: u64,
 }
 
 impl WayFigures {
-    /// The step that carried the most.
+    /// Returns the step with the highest rate.
     pub fn best(&self) -> Option<&WayStep> {
         self.up_to(u16::MAX)
     }
 
-    /// The step that carried the most, of those with no more connections; that with the fewest where all have more.
+    /// Returns the step with the highest rate among those with at most `connections` connections, or among those with
+    /// the fewest connections if all have more.
     pub fn up_to(&self, connections: u16) -> Option<&WayStep> {
         let rate = |step: &&WayStep| step.sent.bytes_per_second();
         let sound = || self.steps.iter().filter(|step| step.connections > 0 && rate(step).is_some());

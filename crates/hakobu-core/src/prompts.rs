@@ -1,35 +1,35 @@
-//! Questions to the user, and what must not be seen of the answers.
+//! Questions to the user, and secret answers.
 
 use std::fmt;
 
-/// Who can be asked. The program implements it on the terminal.
+/// Asks the user. The program implements it on the terminal.
 pub trait Prompts {
-    /// The password that sudo on `host` wants; `attempt` counts from 1, and a second attempt means that the first
-    /// answer was wrong. `None` when there is nobody to ask or no answer; it is not asked again then.
+    /// Asks for the password that sudo on `host` requires. `attempt` counts from 1; a second attempt means that the
+    /// first answer was wrong. Returns `None` if there is nobody to ask or no answer; it is not called again then.
     fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret>;
 
-    /// The password for a module of an rsync daemon, which `whose` names together with the user; `attempt` counts as
-    /// above. `None` when there is nobody to ask or no answer.
+    /// Asks for the password for a module of an rsync daemon, which `whose` names together with the user; `attempt`
+    /// counts as above. Returns `None` if there is nobody to ask or no answer.
     fn rsync_password(&mut self, whose: &str, attempt: u32) -> Option<Secret> {
         let _nobody_reads_it = (whose, attempt);
         None
     }
 
-    /// Whether the user wants what `words` say to be deleted. `None` when there is nobody to ask or no answer.
+    /// Asks whether to delete what `words` describe. Returns `None` if there is nobody to ask or no answer.
     fn may_delete(&mut self, words: &str) -> Option<bool> {
         let _nobody_reads_it = words;
         None
     }
 
-    /// What the user types when shown `words` about a disk that would be overwritten. `None` when
-    /// there is nobody to ask or no answer.
+    /// Shows `words` about a disk that would be overwritten, and returns what the user types. Returns `None` if there
+    /// is nobody to ask or no answer.
     fn disk_id(&mut self, words: &str) -> Option<String> {
         let _nobody_reads_it = words;
         None
     }
 }
 
-/// Nobody can be asked: every question is answered with `None`.
+/// Answers every question with `None`, because there is nobody to ask.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nobody;
 
@@ -39,14 +39,15 @@ impl Prompts for Nobody {
     }
 }
 
-/// Bytes that are never shown, and are overwritten when dropped. Not more than 1024 of them: a password.
+/// Bytes that are never shown, and are overwritten when dropped. At most 1024 of them: a password.
 pub struct Secret(Vec<u8>);
 
 impl Secret {
-    /// The longest secret, in bytes. sudo takes no longer one either.
+    /// The longest secret in bytes, as in sudo.
     pub const MAX_BYTES: usize = 1024;
 
-    /// Keeps `bytes`. `None` when they are too many, or hold a NUL or a newline, which no password prompt takes.
+    /// Keeps `bytes`. Returns `None` if they are too many, or contain a NUL or a newline, which no password prompt
+    /// accepts.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Option<Self> {
         let secret = Self(bytes);
@@ -54,7 +55,7 @@ impl Secret {
         (plain && secret.0.len() <= Self::MAX_BYTES).then_some(secret)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
@@ -64,7 +65,7 @@ impl Secret {
 impl Drop for Secret {
     fn drop(&mut self) {
         self.0.fill(0);
-        // Without this the compiler may leave out a write that nothing reads.
+        // Without this, the compiler may omit a write that nothing reads.
         std::hint::black_box(&self.0);
     }
 }

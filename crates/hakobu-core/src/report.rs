@@ -1,9 +1,7 @@
-//! What a run leaves behind for people, scripts and change tickets: one JSON object with the
-//! schema `hakobu.report/1`.
+//! The report of a run for people, scripts and change tickets: one JSON object with the schema `hakobu.report/1`.
 //!
-//! The names of the fields are a promise: they end in their unit, and what is not known is null.
-//! Fields are added without another schema, so whoever reads a report of an older version finds
-//! some of them missing; they have their defaults then.
+//! The field names are a promise: they end in their unit, and unknown values are null. Fields are added without
+//! changing the schema. In the report of an older version some are missing, and have their defaults.
 
 use std::time::Duration;
 
@@ -37,27 +35,27 @@ pub const REPORT_SCHEMA: &str = "hakobu.report/1";
 pub struct Report {
     /// Always [`REPORT_SCHEMA`].
     pub schema: String,
-    /// How the run ended.
+    /// The outcome of the run.
     pub outcome: Outcome,
     /// The exit code of the program.
     pub exit_code: u8,
-    /// What ended the run, when it was not its own end.
+    /// The error that ended the run prematurely, if there was one.
     pub error: Option<ReportError>,
-    /// The identity of the job: the same source, target path and far user give the same.
+    /// The identity of the job: the same for the same source, target path and remote user.
     pub job: Option<String>,
     /// The version of hakobu.
     pub version: String,
     /// The command, quoted for a shell.
     pub command: String,
-    /// Whether both sides were only compared.
+    /// True if both sides were only compared.
     pub only_compared: bool,
-    /// Who ran it.
+    /// The user who ran it.
     pub user: String,
-    /// When it began, RFC 3339 in UTC.
+    /// The start time, RFC 3339 in UTC.
     pub started_at: String,
-    /// When it ended, RFC 3339 in UTC.
+    /// The end time, RFC 3339 in UTC.
     pub ended_at: String,
-    /// Whether it was only a plan.
+    /// True if it was only a plan.
     pub dry_run: bool,
     /// The first source.
     pub source: ReportEnd,
@@ -65,61 +63,60 @@ pub struct Report {
     pub further_sources: Vec<ReportEnd>,
     /// The target.
     pub target: ReportEnd,
-    /// How the data travelled.
+    /// The transport of the data.
     pub transport: Route,
-    /// The cipher of the data connections: `aes-128-gcm`, `none`…; null where there were none.
+    /// The cipher of the data connections: `aes-128-gcm`, `none`…; null if there were none.
     pub cipher: Option<String>,
-    /// How content was compressed on its way: `zstd`, or `none` where nothing was.
+    /// The compression of content in transit: `zstd`, or `none` if nothing was compressed.
     pub compression: String,
-    /// The levels that were used, ascending.
+    /// The compression levels that were used, ascending.
     pub compression_levels: Vec<i8>,
-    /// The most lanes that worked at once.
+    /// The maximum number of lanes that worked at once.
     pub lanes_max: u16,
-    /// What it was held to as it began, if anything, and what was set while it ran.
+    /// The limits at the start, if any, and those set while it ran.
     pub limits: Vec<ReportLimits>,
-    /// Entries, by what became of them.
+    /// Numbers of entries by result.
     pub entries: ReportEntries,
-    /// Bytes, by where they went.
+    /// Numbers of bytes by purpose.
     pub bytes: ReportBytes,
-    /// Seconds, by what they were spent on.
+    /// Seconds by purpose.
     pub seconds: ReportSeconds,
     /// Bytes of content at the target per second of the transfer.
     pub throughput_bytes_per_second: u64,
-    /// What the lanes spent their time on; null when nothing was moved.
+    /// The bottleneck; null if nothing was transferred.
     pub bottleneck: Option<Bottleneck>,
-    /// The BLAKE3 of a single file, in hexadecimal, as `b3sum` prints it.
+    /// The BLAKE3 of a single file in hexadecimal, as printed by `b3sum`.
     pub digest_blake3: Option<String>,
-    /// Why there is no digest of a single file.
+    /// The reason why there is no digest of a single file.
     pub digest_blake3_reason: Option<String>,
-    /// How the data at the target was checked.
+    /// The kind of verification of the data at the target.
     pub verified: Verified,
-    /// What the target could not keep.
+    /// The properties that the target could not keep.
     pub losses: Vec<ReportLoss>,
-    /// Whether set-ID bits or capabilities of programs were left out because the user did not allow the other machine
-    /// to give them (`--allow setuid`).
+    /// True if set-ID bits or file capabilities were left out because the user did not allow the other machine to set
+    /// them (`--allow setuid`).
     pub rights_withheld: bool,
-    /// The entries that failed, each of them.
+    /// The entries that failed.
     pub failures: Vec<ReportFailure>,
-    /// In what the target differs, of a run that compares: the first 10 000.
+    /// The differences found by a run that compares: the first 10 000.
     pub differences: Vec<ReportDifference>,
-    /// Whether the content of some files only was compared.
+    /// True if only the content of a sample of files was compared.
     pub sampled: bool,
-    /// The bytes of all pieces that differ.
+    /// The total size of all pieces that differ.
     pub differing_bytes: u64,
-    /// Each source with its target and digest, where several were given in pairs.
+    /// Each source with its target and digest, if several were given in pairs.
     pub pairs: Vec<ReportPair>,
     /// The passes over a source in use; the other figures are those of the last one.
     pub passes: Vec<ReportPass>,
-    /// How often the connection was lost, and for how long.
+    /// The number and duration of connection losses.
     pub outages: ReportOutages,
-    /// Whether it went on where an earlier run had stopped.
+    /// True if it resumed an earlier run.
     pub resumed: bool,
-    /// The most memory of each side.
+    /// The peak memory of each side.
     pub peak_memory_bytes: PeakMemory,
-    /// Bytes of content that were dealt with: written, made zero or found equal. The rate is of
-    /// these.
+    /// Bytes of content that were processed: written, zeroed or found equal. The rate refers to these.
     pub bytes_done: u64,
-    /// How it went over time; null where nothing was moved.
+    /// The progress over time; null if nothing was transferred.
     pub timeline: Option<Timeline>,
 }
 
@@ -127,35 +124,35 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportEnd {
-    /// What the user typed.
+    /// The location as typed by the user.
     pub typed: String,
-    /// The same in base64, where it is not UTF-8.
+    /// The typed bytes in base64 if they are not UTF-8.
     pub typed_base64: Option<String>,
-    /// The whole path and machine it turned out to be.
+    /// The full path and host that it was resolved to.
     pub resolved: Option<String>,
-    /// Which disk it is; null where it is none.
+    /// The disk, if it is one.
     pub identity: Option<ReportDisk>,
 }
 
 impl ReportEnd {
-    /// An end that is not resolved yet.
+    /// Creates an end that is not resolved yet.
     pub fn typed(typed: &[u8]) -> Self {
         let (typed, typed_base64) = text_and_base64(typed);
         Self { typed, typed_base64, ..Self::default() }
     }
 }
 
-/// A disk, by what tells it from others. What its firmware does not say is empty.
+/// The identification of a disk. What its firmware does not report is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportDisk {
-    /// The ID that `hakobu disks` shows.
+    /// The ID shown by `hakobu disks`.
     pub id: String,
     /// The model.
     pub model: String,
     /// The serial number.
     pub serial: String,
-    /// The size.
+    /// The size in bytes.
     pub size_bytes: u64,
 }
 
@@ -167,24 +164,24 @@ impl From<&DeviceFacts> for ReportDisk {
     }
 }
 
-/// What a run was held to from some moment on.
+/// The limits of a run from some moment on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportLimits {
-    /// So long after it began.
+    /// The time since the start of the run in seconds.
     pub since_seconds: f64,
-    /// The rate or the timetable in words; null where there was no limit.
+    /// The rate or the timetable in words; null if there is no limit.
     pub rate: Option<String>,
-    /// Operations a second at each end; null where there was no limit.
+    /// The maximum number of operations per second at each end; null if there is no limit.
     pub operations_per_second: Option<u32>,
-    /// Within what time 99 % of the reads at the source were to be done; null where there was no limit.
+    /// The time within which 99 % of the reads at the source were to complete; null if there is no limit.
     pub source_p99_ms: Option<f64>,
-    /// All of it in words.
+    /// All limits in words.
     pub words: String,
 }
 
 impl ReportLimits {
-    /// What held from this moment on.
+    /// Creates the entry for limits that apply from `elapsed` on.
     pub fn since(elapsed: Duration, limits: &Limits) -> Self {
         Self {
             since_seconds: elapsed.as_secs_f64(),
@@ -202,25 +199,25 @@ impl ReportLimits {
 pub struct ReportEntries {
     /// Seen at the source.
     pub scanned: u64,
-    /// The target lacked them and now has them.
+    /// Created because the target lacked them.
     pub created: u64,
-    /// Brought up to date.
+    /// Updated.
     pub updated: u64,
-    /// Equal on both sides, left alone.
+    /// Equal on both sides, not touched.
     pub unchanged: u64,
     /// Only attributes were changed.
     pub attributes_only: u64,
-    /// On both sides and not equal, of a run that compares.
+    /// On both sides but not equal, in a run that compares.
     pub different: u64,
-    /// Of which the content was read on both sides and compared.
+    /// Read on both sides to compare their content.
     pub compared: u64,
     /// Removed from the target.
     pub deleted: u64,
-    /// Only the target has them.
+    /// Present only at the target.
     pub only_in_target: u64,
     /// Left out on purpose.
     pub skipped: u64,
-    /// Could not be copied.
+    /// Failed to copy.
     pub failed: u64,
 }
 
@@ -234,21 +231,21 @@ pub struct ReportBytes {
     pub target_read: u64,
     /// Content written to the target.
     pub target_written: u64,
-    /// Sent on the data connections; null where there were none.
+    /// Sent on the data connections; null if there were none.
     pub wire_sent: Option<u64>,
-    /// Received on the data connections; null where there were none.
+    /// Received on the data connections; null if there were none.
     pub wire_received: Option<u64>,
-    /// Zeros that were not moved.
+    /// Zeros that were not transferred.
     pub zeros_skipped: u64,
-    /// Content that went compressed.
+    /// Content that was sent compressed, before compression.
     pub compressed: u64,
-    /// What that was compressed to.
+    /// The size of that content after compression.
     pub compressed_to: u64,
-    /// The files that a plan would bring over: at most so much travels.
+    /// The files that a plan would copy: an upper bound of the transfer.
     pub planned: u64,
 }
 
-/// Seconds.
+/// Durations in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportSeconds {
@@ -256,52 +253,52 @@ pub struct ReportSeconds {
     pub total: f64,
     /// Until both ends were ready.
     pub connect: f64,
-    /// Until the scan had ended.
+    /// Until the scan ended.
     pub scan: f64,
     /// From the first byte to stable storage.
     pub transfer: f64,
     /// Reading again to compare.
     pub verify: f64,
-    /// Of the transfer, what was a pause of a timetable.
+    /// The part of the transfer that was a pause of a timetable.
     pub paused: f64,
 }
 
-/// What was lost of the connection.
+/// The losses of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportOutages {
-    /// How often it was lost.
+    /// The number of losses.
     pub count: u64,
-    /// From the moments at which that was noticed until it was there again, or was given up.
+    /// The total time from the detection of each loss until the connection was restored or given up.
     pub seconds: f64,
 }
 
-/// How data at the target was checked.
+/// The ways in which data at the target can be checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verified {
     /// Not at all.
     #[default]
     None,
-    /// What arrived was what had been read.
+    /// The received data was compared with the data that had been read.
     Wire,
-    /// What the medium gives back is what had been read.
+    /// The data read back from the medium was compared with the data that had been read.
     Medium,
 }
 
-/// Something that the target could not keep.
+/// A property that the target could not keep.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportLoss {
-    /// What: `xattr`, `acl`, `hardlinks`…
+    /// The property: `xattr`, `acl`, `hardlinks`…
     pub what: String,
-    /// Of how many entries.
+    /// The number of entries affected.
     pub count: u64,
-    /// Where `example` is: `source` or `target`, whichever noticed the loss.
+    /// The side of `example`: `source` or `target`, whichever detected the loss.
     pub side: String,
-    /// One of them, below the root of that side.
+    /// One of the entries, below the root of that side.
     pub example: String,
-    /// The same in base64, where it is not UTF-8.
+    /// The path in base64 if it is not UTF-8.
     pub example_base64: Option<String>,
 }
 
@@ -320,15 +317,15 @@ impl From<&Loss> for ReportLoss {
 pub struct ReportFailure {
     /// The path, below the source's root or as typed.
     pub path: String,
-    /// The same in base64, where it is not UTF-8.
+    /// The path in base64 if it is not UTF-8.
     pub path_base64: Option<String>,
     /// The step that failed.
     pub during: String,
-    /// The path at the target, with its host, if that is where it failed; null if at the source.
+    /// The path at the target, with its host, if the target failed; null if the source did.
     pub at: Option<String>,
-    /// The same in base64, where it is not UTF-8.
+    /// That path in base64 if it is not UTF-8.
     pub at_base64: Option<String>,
-    /// What went wrong, in words.
+    /// The error in words.
     pub error: String,
     /// The kind of error, for programs: `permission_denied`…
     pub kind: String,
@@ -358,7 +355,7 @@ pub struct ReportPair {
     pub source: String,
     /// The target, with its host.
     pub target: String,
-    /// BLAKE3 of the content, if it was taken.
+    /// The BLAKE3 of the content, if it was computed.
     pub digest_blake3: Option<String>,
 }
 
@@ -366,26 +363,26 @@ pub struct ReportPair {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportPass {
-    /// How long it took, login included.
+    /// The duration in seconds, login included.
     pub seconds: f64,
     /// Bytes that differed and were written.
     pub written_bytes: u64,
 }
 
-/// In what the target differs from the source.
+/// A difference between target and source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportDifference {
     /// The path below the target's root.
     pub path: String,
-    /// The same in base64, where it is not UTF-8.
+    /// The path in base64 if it is not UTF-8.
     pub path_base64: Option<String>,
-    /// What differs: `only_in_source`, `only_in_target`, `kind`, `size`, `content`, `range`, `mode`, `owner`, `time`,
-    /// `xattr`.
+    /// The kind of difference: `only_in_source`, `only_in_target`, `kind`, `size`, `content`, `range`, `mode`, `owner`,
+    /// `time`, `xattr`, `links`.
     pub what: String,
-    /// Where a range begins.
+    /// The offset of a range.
     pub offset_bytes: Option<u64>,
-    /// How long it is: whole pieces of 256 KiB.
+    /// The length of a range: whole pieces of 256 KiB.
     pub length_bytes: Option<u64>,
 }
 
@@ -402,22 +399,22 @@ impl From<&Difference> for ReportDifference {
     }
 }
 
-/// What ended a run before its end.
+/// The error that ended a run prematurely.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportError {
     /// The kind, for programs: `no_space`…
     pub kind: String,
-    /// The step that failed, for programs: `login`… Not there where nothing depends on it.
+    /// The step that failed, for programs: `login`… Omitted if no handling depends on it.
     #[serde(with = "step_by_name", skip_serializing_if = "Step::is_other")]
     pub step: Step,
     /// The step that failed, in words.
     pub during: String,
-    /// Where; empty when there is no such place.
+    /// The place; empty if there is none.
     pub at: String,
-    /// The same in base64, where it is not UTF-8.
+    /// The place in base64 if it is not UTF-8.
     pub at_base64: Option<String>,
-    /// What went wrong, in words.
+    /// The error in words.
     pub error: String,
 }
 
@@ -435,7 +432,7 @@ impl From<&Error> for ReportError {
     }
 }
 
-/// Steps as reports have them: by name, so that those of later versions can be read.
+/// Serialisation of steps by name, so that those of later versions can be read.
 pub mod step_by_name {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -459,7 +456,7 @@ pub mod step_by_name {
     }
 }
 
-/// Peak memory of the two processes, where it is known.
+/// Peak memory of the two processes in bytes, if known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PeakMemory {
@@ -470,7 +467,7 @@ pub struct PeakMemory {
 }
 
 impl Default for Report {
-    /// A report of nothing, which has failed until something better is known.
+    /// An empty report, with the outcome "failed" until another one is known.
     fn default() -> Self {
         Self {
             schema: REPORT_SCHEMA.to_owned(),
@@ -520,7 +517,7 @@ impl Default for Report {
 }
 
 impl Report {
-    /// Takes over the counters: entries, content bytes and the bottleneck.
+    /// Copies the counters: entries, content bytes and the bottleneck.
     pub fn set_figures(&mut self, sum: &Snapshot) {
         self.entries = ReportEntries {
             scanned: sum.entries_scanned,
@@ -549,15 +546,15 @@ impl Report {
         self.bottleneck = Bottleneck::of(sum);
     }
 
-    /// Ends the report: failures, the error that ended the run, outcome, exit code and rate. Call
-    /// it after [`Report::set_figures`] and after the seconds are known.
+    /// Completes the report with failures, the error that ended the run, outcome, exit code and rate. Must be called
+    /// after [`Report::set_figures`] and after the seconds are set.
     pub fn conclude(&mut self, failures: &[Failure], fatal: Option<&Error>, interrupted: bool) {
         let of_source = failures.iter().filter(|failure| failure.error.is_source_change()).count();
         self.conclude_counted((failures, of_source as u64), fatal, interrupted);
     }
 
-    /// As [`Report::conclude`], where more may have failed than is kept by name: the figures count all of them, and so many
-    /// in all have the source as their cause.
+    /// Does the same as [`Report::conclude`] if more entries may have failed than are recorded by name: the figures
+    /// count all of them, and `failures_of_source` of all failures have the source as their cause.
     pub fn conclude_counted(
         &mut self,
         (failures, failures_of_source): (&[Failure], u64),
@@ -591,12 +588,12 @@ impl Report {
         }
     }
 
-    /// Whether a comparison had to leave out attributes that the source has, since the target cannot have them.
+    /// Returns true if a comparison had to leave out attributes of the source that the target cannot have.
     pub fn is_partly_compared(&self) -> bool {
         self.only_compared && !self.losses.is_empty()
     }
 
-    /// Whether any entry is as it should be.
+    /// Returns true if any entry is as it should be.
     pub fn something_done(&self) -> bool {
         let entries = &self.entries;
         let equal = entries.unchanged + entries.different;
@@ -604,7 +601,7 @@ impl Report {
     }
 }
 
-/// Bytes as text and, where they are not UTF-8, in base64 as well. The text is not escaped.
+/// Returns bytes as text and, if they are not UTF-8, also in base64. The text is not escaped.
 pub fn text_and_base64(bytes: &[u8]) -> (String, Option<String>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (text.to_owned(), None),
@@ -612,7 +609,7 @@ pub fn text_and_base64(bytes: &[u8]) -> (String, Option<String>) {
     }
 }
 
-/// Standard base64 with padding.
+/// Encodes bytes in standard base64 with padding.
 pub fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -631,7 +628,7 @@ pub fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes that [`base64`] has written. `None` if it has not.
+/// Decodes the output of [`base64`]. Returns `None` for anything else.
 pub fn from_base64(text: &str) -> Option<Vec<u8>> {
     let value = |letter: u8| match letter {
         b'A'..=b'Z' => Some(letter - b'A'),
@@ -651,11 +648,11 @@ pub fn from_base64(text: &str) -> Option<Vec<u8>> {
         bits <<= 6 * padding;
         bytes.extend_from_slice(bits.to_be_bytes()[1..].get(..3usize.checked_sub(padding)?)?);
     }
-    // What is left over, cut short or padded in the middle is found by doing it again.
+    // Encoding the result again detects leftovers, truncation and padding in the middle.
     (base64(&bytes) == text).then_some(bytes)
 }
 
-/// The name of an error kind in reports and events: `permission_denied`.
+/// Returns the name of an error kind in reports and events, such as `permission_denied`.
 pub fn kind_name(kind: ErrorKind) -> String {
     let mut name = String::new();
     for letter in format!("{kind:?}").chars() {

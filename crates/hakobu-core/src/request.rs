@@ -1,4 +1,4 @@
-//! What the user asked for, typed: the request that a front end hands over for one copy.
+//! The request for one copy, which a front end makes of what the user typed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,104 +13,104 @@ use crate::location::Location;
 use crate::losses::LossKind;
 use crate::pace::Limits;
 
-/// How long a lost connection is tried again unless the user says otherwise.
+/// The default time for which a lost connection is retried.
 pub const RETRY_FOR_DEFAULT: Duration = Duration::from_secs(30);
-/// The same for a job, which nobody watches.
+/// The default time for a job, which nobody watches.
 pub const RETRY_FOR_DETACHED: Duration = Duration::from_secs(3600);
 
-/// One copy.
+/// A request for one copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyRequest {
-    /// What to copy, in the order typed; at least one.
+    /// The sources in the order typed; at least one.
     pub sources: Vec<Location>,
-    /// Where to.
+    /// The target.
     pub target: Location,
-    /// Files and disks with a target each, in the place of sources and target.
+    /// Files and disks with a target each, instead of sources and target.
     pub pairs: Vec<(Location, Location)>,
-    /// How many lanes.
+    /// The number of lanes.
     pub lanes: Lanes,
-    /// What it is held to, as it begins.
+    /// The limits when the run begins.
     pub limits: Limits,
     /// The cipher of the data connections.
     pub cipher: CipherChoice,
-    /// Whether content is compressed on them.
+    /// The compression of content on the data connections.
     pub compression: Compression,
-    /// The way to the other machine.
+    /// The transport to the other host.
     pub transport: Transport,
-    /// How data at the target is checked.
+    /// The verification of data at the target.
     pub verify: Verify,
-    /// What is certain when the run ends well.
+    /// The guarantee when the run ends successfully.
     pub durable: Durable,
-    /// What must not be lost.
+    /// The losses that are not permitted.
     pub require: BTreeSet<LossKind>,
-    /// How long to try again after a connection was lost.
+    /// The time for which a lost connection is retried.
     pub retry_for: Duration,
-    /// The ssh program and its arguments, at least the program.
+    /// The ssh program and its arguments. Never empty.
     pub ssh: Vec<OsString>,
-    /// The program on the far side, if it is not to be found or uploaded.
+    /// The path of the agent on the other host, unless it is to be searched for or uploaded.
     pub agent: Option<PathBuf>,
-    /// Whether the far agent runs under sudo.
+    /// True if the agent runs under sudo.
     pub sudo: bool,
-    /// The logins on the other machines, where they are not all by the three above.
+    /// The logins on other hosts that differ from the three fields above.
     pub logins: Vec<HostLogin>,
     /// The file with the password for a module of an rsync daemon.
     pub password_file: Option<PathBuf>,
-    /// The far side's name or address for data, if it is not that of the login.
+    /// The other host's name or address for data, if it is not that of the login.
     pub data_address: Option<String>,
-    /// The one port that the listening side uses for all data connections.
+    /// The port that the listening host uses for all data connections.
     pub data_port: Option<u16>,
-    /// Only say what would be done.
+    /// True if only a plan is reported.
     pub dry_run: bool,
-    /// What is done with content.
+    /// The handling of content.
     pub mode: Mode,
-    /// Forget what an interrupted run has left, and begin anew.
+    /// True if the state left by an interrupted run is discarded and the copy starts anew.
     pub restart: bool,
-    /// The identities of disks that may be overwritten although something is on them.
+    /// The IDs of disks that may be overwritten although they hold data.
     pub confirmed: Vec<String>,
-    /// Read a source that is in use: mounted, or open for writing.
+    /// True if a source that is in use may be read: mounted, or open for writing.
     pub live: bool,
-    /// Several passes over a source that is in use.
+    /// The passes over a source that is in use, if there are several.
     pub passes: Option<Passes>,
-    /// Which entries take part.
+    /// The rules that include and exclude entries.
     pub filter: FilterRules,
-    /// What is kept of entries besides content, mode and times.
+    /// The attributes that are kept besides content, mode and times.
     pub preserve: Preserve,
-    /// Whether files of one size are equal only if their content is, whatever their times say.
+    /// True if files of equal size are compared by content, regardless of their times.
     pub compare_content: bool,
-    /// Whether the machines' other processes come first.
+    /// True if other processes on the hosts take precedence.
     pub nice: bool,
-    /// Whether files of a tree that changed are written to where they lie.
+    /// True if changed files of a tree are updated in place.
     pub in_place: bool,
-    /// Whether all of a file of a tree is sent when it changed.
+    /// True if changed files of a tree are sent as a whole.
     pub whole_file: bool,
-    /// Of which files the content is compared, where nothing is written; of all without.
+    /// The sample of files whose content is compared in a run that writes nothing; all files if `None`.
     pub sample: Option<Sample>,
-    /// Whether directories on other file systems are left empty.
+    /// True if directories on other file systems are left empty.
     pub one_file_system: bool,
-    /// What a source on another machine may bring over besides.
+    /// The rights that a source on another host may copy as well.
     pub allow: Allow,
-    /// What `sync` does with entries that only the target has.
+    /// The handling by `sync` of entries that only the target has.
     pub deletion: Option<Deletion>,
-    /// What the run at hand does with them, and how many it may remove.
+    /// The handling of such entries in the current run.
     pub removal: Removal,
-    /// See [`Job::removals_max`](crate::job::Job).
+    /// The maximum number of entries that the run may remove, see [`Job::removals_max`](hakobu_core::job::Job).
     pub removals_max: u64,
-    /// Go on where the source cannot be read, with zeros in the place of that.
+    /// True if the run continues where the source cannot be read, with zeros in place of that.
     pub skip_unreadable: bool,
-    /// Nobody waits for it: a first login that fails is tried again like a connection that was lost,
-    /// as after a restart of both machines.
+    /// True if nobody waits for the run. A first login that fails is then retried like a lost connection, for example
+    /// after a restart of both hosts.
     pub unattended: bool,
 }
 
 impl CopyRequest {
-    /// Whether content is to be compressed in any case, which takes an agent at both ends.
+    /// Returns true if content must be compressed, which needs an agent at both ends.
     pub fn wants_compression(&self) -> bool {
         self.compression.is_asked_for()
     }
 }
 
 impl Default for CopyRequest {
-    /// What happens when nothing is asked for; without sources, from here to here.
+    /// Returns the defaults of all options, without sources. Everything is on this host.
     fn default() -> Self {
         Self {
             sources: Vec::new(),
@@ -156,29 +156,29 @@ impl Default for CopyRequest {
     }
 }
 
-/// The login on one of the other machines.
+/// The login on one of the other hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLogin {
-    /// The machine, as it was typed.
+    /// The host as typed.
     pub host: String,
-    /// The ssh program and its arguments, at least the program.
+    /// The ssh program and its arguments. Never empty.
     pub ssh: Vec<OsString>,
-    /// The program there, if it is not to be found or uploaded.
+    /// The path of the agent there, unless it is to be searched for or uploaded.
     pub agent: Option<PathBuf>,
-    /// Whether it runs under sudo.
+    /// True if the agent runs under sudo.
     pub sudo: bool,
 }
 
-/// What is kept of entries besides content, mode and times, as far as both ends can.
+/// The attributes of entries that are kept besides content, mode and times, as far as both ends support them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preserve {
     /// Owner and group.
     pub owner: bool,
-    /// By their names, and not by number.
+    /// Owner and group are mapped by name, not by number.
     pub by_name: bool,
     /// Extended attributes, access control lists among them.
     pub extended: Classes,
-    /// Names of one inode stay that.
+    /// Hard links: names of one inode stay names of one inode.
     pub hard_links: bool,
 }
 
@@ -188,7 +188,8 @@ impl Default for Preserve {
     }
 }
 
-/// What a source may bring over that gives rights at the target. One on this machine may anyway, and one on the target's.
+/// The rights at the target that a source on another host may copy. A source on this host or on the target's may copy
+/// them anyway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allow {
     /// Set-user-ID and set-group-ID bits.
@@ -197,54 +198,53 @@ pub struct Allow {
     pub devices: bool,
 }
 
-/// What `sync` may delete, and when.
+/// The entries that `sync` may delete, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
-    /// The user has agreed already; without it the question is put.
+    /// True if the user has already agreed; otherwise the user is asked.
     pub agreed: bool,
-    /// Before anything is brought over, not after everything has been.
+    /// True to delete before anything is copied, not afterwards.
     pub first: bool,
-    /// The most that may go. Without it, half of what the target has.
+    /// The maximum that may be deleted. `None`: half of the target's entries.
     pub max: Option<DeletionMax>,
 }
 
-/// The most entries that may be deleted; if there are more, none is.
+/// The maximum number of entries that may be deleted. If there are more, none is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletionMax {
-    /// So many.
+    /// A number of entries.
     Count(u64),
-    /// This share of the target's entries.
+    /// A percentage of the target's entries.
     Percent(u8),
 }
 
-/// How many passes, and what holds the source still for the last.
+/// The number of passes, and the commands that hold the source still for the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passes {
-    /// This many in all, the last one included. Without it as many as it takes, for `until_under`.
+    /// The number of passes, including the last one. `None`: as many as `until_under` needs.
     pub count: Option<u32>,
-    /// The last pass begins once it will take no longer than this.
+    /// The expected duration at or below which the last pass begins.
     pub until_under: Option<Duration>,
-    /// A command for the shell, run here before the last pass: `fsfreeze -f /data`.
+    /// A shell command that is run on this host before the last pass: `fsfreeze -f /data`.
     pub before_last: Option<String>,
-    /// A command for the shell, run here after the last pass, however that ended, if the one before
-    /// it was run.
+    /// A shell command that is run on this host after the last pass, even a failed one, if `before_last` was run.
     pub after_last: Option<String>,
 }
 
-/// How many lanes move data.
+/// The number of lanes that transfer data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lanes {
-    /// As many as help.
+    /// Automatic: as many lanes as are useful.
     #[default]
     Auto,
-    /// This many: 1 to [`crate::job::LANES_MAX`].
+    /// A fixed number: 1 to [`hakobu_core::job::LANES_MAX`].
     Count(u16),
 }
 
 /// The cipher that the user chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CipherChoice {
-    /// The fastest sound one that both sides have.
+    /// The fastest secure one that both sides have.
     #[default]
     Auto,
     /// AES with 128 bits in Galois counter mode.
@@ -262,7 +262,7 @@ impl CipherChoice {
     pub const ALL: [CipherChoice; 5] =
         [Self::Auto, Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305, Self::None];
 
-    /// The name on the command line and in reports.
+    /// Returns the name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -273,49 +273,49 @@ impl CipherChoice {
         }
     }
 
-    /// The choice with this name.
+    /// Returns the choice with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|choice| choice.name() == name)
     }
 }
 
-/// The way to the other machine.
+/// The transport to the other host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// The best that works.
+    /// The best one that works.
     #[default]
     Auto,
-    /// An agent there, and data connections of its own.
+    /// An agent there, with data connections of its own.
     Agent,
-    /// The server's SFTP, and no agent.
+    /// The SFTP server there, without an agent.
     Sftp,
-    /// An agent there, and data connections through ssh.
+    /// An agent there, with data connections through ssh.
     Ssh,
-    /// The installed rsync, over ssh. To a daemon it is the only one.
+    /// The installed rsync, over ssh. To an rsync daemon it is the only transport.
     Rsync,
 }
 
-/// How data at the target is checked.
+/// The verification of data at the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// On the wire wherever bytes are read; a local copy may leave reading to the kernel.
+    /// On the wire wherever bytes are read. A local copy may leave reading to the kernel.
     #[default]
     Auto,
-    /// Not at all.
+    /// No verification.
     None,
     /// On the wire, and every byte is read for it.
     Wire,
-    /// As `Wire`, and everything is read back from the medium as it is written.
+    /// Like `Wire`, and everything is read back from the medium as it is written.
     Medium,
 }
 
-/// What is certain when the run ends well.
+/// The guarantee when a run ends successfully.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durable {
     /// Everything is on stable storage.
     #[default]
     Yes,
-    /// Everything is written; the system may still hold it in memory.
+    /// Everything is written, but the system may still hold it in memory.
     None,
 }
 

@@ -1,16 +1,17 @@
-//! Tags: whether two places have the same content, at a third of the price of a digest or less.
+//! Tags: values by which two ends compare content at a third of the cost of a digest or less.
 //!
-//! A *sum* is a GMAC (NIST SP 800-38D: AES-GCM over no message, with the content as what is authenticated) under a key that is
-//! drawn for one run and known to its two ends alone. That makes it a universal hash: of two contents, whoever made them without
-//! knowing the key, the sums are equal with a probability of at most (length / 16 + 2) / 2^128, which is below 2^-113 for what is
-//! compared so. A checksum that anybody can compute has no such bound.
+//! A *sum* is a GMAC (NIST SP 800-38D: AES-GCM over no message, with the content as the authenticated data) under a key
+//! that is drawn for one run and known only to its two ends. This makes it a universal hash: for two contents, made by
+//! somebody who does not know the key, the sums are equal with a probability of at most (length / 16 + 2) / 2^128,
+//! which is below 2^-113 for everything that is compared this way. A checksum that anybody can compute has no such
+//! bound.
 //!
-//! A sum gives away 128 bits of the content to whoever knows the key, and in a pull that is the source, who asks for them and
-//! may not read the target. So none leaves its machine: what does is a *tag*, the first 16 bytes of the BLAKE3 of key and sum. That tells
-//! no more than a digest would: whether a guess is right.
+//! A sum reveals 128 bits of the content to anyone who knows the key. In a pull that includes the source, which
+//! requests the values but may not read the target. Therefore no sum leaves its machine. What is sent is a *tag*: the
+//! first 16 bytes of the BLAKE3 of key and sum. A tag reveals no more than a digest would: whether a guess is right.
 //!
-//! A tag says nothing outside of its run, so nobody is ever shown one, and none is kept. Where the data travels without encryption
-//! so does the key: whoever both listens there and writes the files that are compared could make them have equal tags.
+//! A tag is meaningless outside its run, so it is never shown or stored. Where data is sent without encryption, so is
+//! the key: an attacker who both listens there and writes the compared files could give different contents equal tags.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
@@ -19,13 +20,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::extent::{BLOCK_BYTES, BLOCKS_PER_PIECE};
 use crate::plant::planted;
 
-/// How long a key is, in bytes.
+/// The length of a key in bytes.
 pub const TAG_KEY_BYTES: usize = 16;
-/// How many blocks a piece has at most.
+/// The maximum number of blocks in a piece.
 const BLOCKS_MAX: usize = BLOCKS_PER_PIECE as usize;
-/// How long a tag is.
+/// The length of a tag in bytes.
 const TAG_BYTES: usize = size_of::<BlockValue>();
-/// One nonce for all: what a nonce hides is a sum, which nobody sees, and equal content has to have equal ones.
+/// The nonce of all sums. Reusing it is safe because sums, unlike ordinary GMACs, are never revealed; and equal
+/// contents must have equal sums.
 const NONCE: [u8; NONCE_LEN] = [0; NONCE_LEN];
 
 /// The key of a run's tags.
@@ -38,7 +40,7 @@ impl std::fmt::Debug for TagKey {
     }
 }
 
-/// Takes tags under one key.
+/// Computes tags under one key.
 #[derive(Debug)]
 pub struct Tagger {
     key: TagKey,
@@ -46,31 +48,31 @@ pub struct Tagger {
 }
 
 impl Tagger {
-    /// For this key.
+    /// Creates a tagger for this key.
     ///
     /// # Errors
-    /// Where the library has no AES-128-GCM.
+    /// If the library does not provide AES-128-GCM.
     pub fn new(key: TagKey) -> Result<Self> {
         let cipher = UnboundKey::new(&AES_128_GCM, &key.0).map_err(|_| refused())?;
         Ok(Self { key, cipher: LessSafeKey::new(cipher) })
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> TagKey {
         self.key
     }
 
-    /// The tag of `bytes`, with zeros behind it: as long as a digest, for which it stands.
+    /// Returns the tag of `bytes`, padded with zeros to the length of the digest that it replaces.
     ///
     /// # Errors
-    /// Where the library refuses to.
+    /// If the library fails.
     pub fn tag(&self, bytes: &[u8]) -> Result<Digest> {
         let (mut value, tag) = (Digest::default(), self.tag_of(&self.sum(bytes)?));
         value[..TAG_BYTES].copy_from_slice(&tag);
         Ok(value)
     }
 
-    /// The sum of `bytes`, which must not leave this machine.
+    /// Returns the sum of `bytes`, which must not leave this machine.
     fn sum(&self, bytes: &[u8]) -> Result<Sum> {
         let bytes =
             &bytes[..bytes.len() - usize::from(planted("last-byte-not-compared") && !bytes.is_empty())];
@@ -80,7 +82,7 @@ impl Tagger {
         Sum::try_from(tag.as_ref()).map_err(|_| refused())
     }
 
-    /// What may be told of a sum.
+    /// Returns the tag of a sum, which may be sent to the peer.
     fn tag_of(&self, sum: &Sum) -> BlockValue {
         let mut both = [0; TAG_KEY_BYTES + TAG_BYTES];
         both[..TAG_KEY_BYTES].copy_from_slice(&self.key.0);
@@ -91,10 +93,10 @@ impl Tagger {
     }
 }
 
-/// A sum, before it is a tag.
+/// A sum, which is secret and not yet a tag.
 type Sum = [u8; TAG_BYTES];
 
-/// What stands for the content of a small file: its tag, or without a tagger its digest.
+/// Returns the value that represents the content of a small file: its tag, or its digest without a tagger.
 ///
 /// # Errors
 /// Those of [`Tagger::tag`].
@@ -105,7 +107,8 @@ pub fn content_value(bytes: &[u8], tagger: Option<&Tagger>) -> Result<Digest> {
     }
 }
 
-/// The sums of a piece's blocks, of which its tag is taken: where it differs it is known already in which blocks.
+/// The sums of a piece's blocks. The piece's tag is derived from them, so that if it differs, the differing blocks are
+/// already known.
 #[derive(Clone, Copy)]
 pub struct PieceTags {
     sums: [Sum; BLOCKS_MAX],
@@ -113,12 +116,12 @@ pub struct PieceTags {
 }
 
 impl PieceTags {
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -131,7 +134,7 @@ impl std::fmt::Debug for PieceTags {
 }
 
 impl Tagger {
-    /// Of the blocks of a piece, which is no longer than [`PIECE_BYTES`](crate::extent::PIECE_BYTES).
+    /// Computes the sums of the blocks of a piece, which is at most [`PIECE_BYTES`](crate::extent::PIECE_BYTES) long.
     ///
     /// # Errors
     /// Those of [`Tagger::tag`].
@@ -144,7 +147,7 @@ impl Tagger {
         Ok(tags)
     }
 
-    /// Puts another block in the place of one.
+    /// Replaces the sum of one block by that of its new content.
     ///
     /// # Errors
     /// Those of [`Tagger::tag`].
@@ -153,12 +156,12 @@ impl Tagger {
         Ok(())
     }
 
-    /// The tags of the blocks, in order.
+    /// Returns the tags of the blocks in order.
     pub fn blocks(&self, tags: &PieceTags) -> impl Iterator<Item = BlockValue> {
         tags.sums[..tags.count].iter().map(|sum| self.tag_of(sum))
     }
 
-    /// The value of a piece with these blocks: the tag of their sums.
+    /// Returns the value of a piece with these blocks: the tag of their sums.
     ///
     /// # Errors
     /// Those of [`Tagger::tag`].
@@ -167,7 +170,7 @@ impl Tagger {
     }
 }
 
-/// The value of a piece, as [`digest::piece_value`], or with a tagger the tag of its blocks' sums.
+/// Returns the value of a piece: that of [`digest::piece_value`], or with a tagger the tag of its blocks' sums.
 ///
 /// # Errors
 /// Those of [`Tagger::tag`].
@@ -178,7 +181,7 @@ pub fn piece_value(tagger: Option<&Tagger>, size_bytes: u64, offset: u64, bytes:
     }
 }
 
-/// The value of a block, as [`digest::block_value`], or with a tagger its tag.
+/// Returns the value of a block: that of [`digest::block_value`], or its tag with a tagger.
 ///
 /// # Errors
 /// Those of [`Tagger::tag`].
@@ -206,14 +209,14 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Test case 1 of the specification of GCM (McGrew and Viega): key, nonce and content of zeros, and none of the last.
+    /// Test case 1 of the GCM specification (McGrew and Viega): key and nonce of zeros, no content.
     #[test]
     fn the_sum_of_nothing_is_that_of_the_specification() {
         let tagger = Tagger::new(TagKey([0; TAG_KEY_BYTES])).unwrap();
         assert_eq!(hex(&tagger.sum(b"").unwrap()), "58e2fccefa7e3061367f1d57a4e7455a");
     }
 
-    /// It gives away the content to whoever has the key: nothing that is told may have it.
+    /// A sum reveals the content to anyone who has the key, so no value that is sent may contain it.
     #[test]
     fn no_sum_is_told() {
         let tagger = Tagger::new(TagKey([1; TAG_KEY_BYTES])).unwrap();
@@ -238,7 +241,7 @@ mod tests {
         for length in [0, 1, 15, 16, 17, 99_999] {
             assert_ne!(tag(1, &long), tag(1, &long[..length]), "{length}");
         }
-        // What is only padded is another content.
+        // Padded content is different content.
         assert_ne!(tag(1, b"a"), tag(1, b"a\0"));
         for at in [0, 16, 50_000, 99_999] {
             let mut other = long.clone();

@@ -1,4 +1,4 @@
-//! Which times a place can hold, and when two of them count as one.
+//! The times that a target can store, and when two times count as equal.
 
 use crate::capabilities::Capabilities;
 use crate::entry::Time;
@@ -6,10 +6,10 @@ use crate::entry::Time;
 const NANOSECONDS: i128 = 1_000_000_000;
 
 impl Capabilities {
-    /// Returns the nearest time that is neither before the first nor after the last one that can be held.
+    /// Returns the closest time between the earliest and the latest one that can be stored.
     pub fn within_range(&self, time: Time) -> Time {
         let whole = |seconds| Time { seconds, nanoseconds: 0 };
-        // Linux keeps no fraction of the first and of the last second.
+        // Linux does not keep the fraction of the earliest and of the latest second.
         match time.seconds {
             seconds if seconds <= self.time_first_s => whole(self.time_first_s),
             seconds if seconds >= self.time_last_s => whole(self.time_last_s),
@@ -17,16 +17,16 @@ impl Capabilities {
         }
     }
 
-    /// Whether a time can be held as it is.
+    /// Returns true if a time can be stored exactly.
     pub fn holds_time(&self, time: Time) -> bool {
         let step_ns = i128::from(self.step_ns(time).max(1));
         self.keeps_times && self.within_range(time) == time && exact(time).rem_euclid(step_ns) == 0
     }
 
-    /// Returns the nearest time that can be held, where it is known how fractions before 1970 are to be left out.
+    /// Returns the closest time that can be stored, if the required rounding of fractions before 1970 is known.
     pub fn time_to_set(&self, time: Time) -> Time {
         let time = self.within_range(time);
-        // What a file system makes of other fractions is its own affair.
+        // Other fractions are rounded by the file system.
         if time.seconds >= 0 || self.time_step_before_1970_ns <= self.time_step_ns {
             return time;
         }
@@ -41,10 +41,10 @@ impl Capabilities {
         }
     }
 
-    /// Whether two times are one, as far as they can be held. Rounded to steps in either direction one becomes another,
-    /// by less than a step.
+    /// Returns true if two times are equal as far as they can be stored. Rounding to steps, in either direction,
+    /// changes a time by less than a step.
     pub fn same_time(&self, one: Time, other: Time) -> bool {
-        // Of a million entries nearly all have the very time.
+        // Nearly all entries have identical times, so this is the fast path.
         if one == other {
             return true;
         }
@@ -64,7 +64,7 @@ pub fn year_of(seconds: i64) -> i128 {
     if seconds < new_year_s(near + 1) { near } else { near + 1 }
 }
 
-/// The first second of a year, by the rule of the Gregorian calendar.
+/// Returns the first second of a year in the Gregorian calendar.
 fn new_year_s(year: i128) -> i128 {
     const DAYS_BEFORE_1970: i128 = 719_162;
     let before = year - 1;
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn years_begin_in_their_first_second() {
-        // As `date -u -d @SECONDS +%Y` says.
+        // The years printed by `date -u -d @SECONDS +%Y`.
         for (seconds, year) in [
             (0, 1970),
             (-1, 1969),
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn steps_are_counted_from_1970_in_both_directions() {
         let able = Capabilities { time_step_ns: 100, ..Capabilities::posix(true) };
-        // The second is half a microsecond before 1970.
+        // The second time is half a microsecond before 1970.
         for (time, holds) in [(at(5, 300), true), (at(-1, 999_999_500), true), (at(-1, 999_999_550), false)] {
             assert_eq!(able.holds_time(time), holds, "{time:?}");
         }

@@ -1,30 +1,30 @@
-//! Sizes, rates and durations as people type and read them.
+//! Parsing and formatting of sizes, rates and durations.
 //!
-//! Decimal units are powers of 1000 (`k`, `kB`, `M`, `MB`…), binary ones powers of 1024 and say
-//! so (`Ki`, `KiB`, `Mi`, `MiB`…). A duration needs its unit: `500ms`, `30s`, `5m`, `2h`, `1h30m`.
+//! Decimal units are powers of 1000 (`k`, `kB`, `M`, `MB`…), binary ones are powers of 1024 and marked as such (`Ki`,
+//! `KiB`, `Mi`, `MiB`…). A duration needs its unit: `500ms`, `30s`, `5m`, `2h`, `1h30m`.
 
 use std::time::Duration;
 
-/// Why a size or duration was not understood.
+/// The reason why a size or duration could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnitError {
-    /// No number where one should be.
+    /// There is no number where one is expected.
     #[error("{0:?} does not start with a number")]
     NoNumber(String),
-    /// The unit of a size is none of the known ones.
+    /// The unit of a size is unknown.
     #[error("unknown unit {0:?} (use k, M, G, T or Ki, Mi, Gi, Ti, with or without a B)")]
     UnknownSize(String),
-    /// The unit of a duration is missing or none of the known ones.
+    /// The unit of a duration is missing or unknown.
     #[error("a duration needs a unit: ms, s, m, h or d, as in 30s or 1h30m; not {0:?}")]
     UnknownDuration(String),
-    /// More than 64 bits can hold.
+    /// The value exceeds 64 bits.
     #[error("{0:?} is too large")]
     TooLarge(String),
 }
 
-/// Reads a size in bytes: `4096`, `10KiB`, `1.5 GB`, `20M`. The case of letters is ignored; a
-/// fraction of a byte is dropped.
+/// Parses a size in bytes: `4096`, `10KiB`, `1.5 GB`, `20M`. The case of letters is ignored; a fraction of a byte is
+/// dropped.
 ///
 /// # Errors
 /// [`UnitError`], naming the part that was not understood.
@@ -38,7 +38,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     scaled(number, scale, text)
 }
 
-/// Reads a duration: `500ms`, `30s`, `2h`, `1h30m`, `1.5h`. A bare `0` is allowed.
+/// Parses a duration: `500ms`, `30s`, `2h`, `1h30m`, `1.5h`. A bare `0` is allowed.
 ///
 /// # Errors
 /// [`UnitError`], naming the part that was not understood.
@@ -78,7 +78,7 @@ fn split_number(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// `number`, which may have a fraction, times `scale`, exactly, rounded down.
+/// Returns `number`, which may have a fraction, times `scale`, computed exactly and rounded down.
 fn scaled(number: &str, scale: u128, whole_text: &str) -> Result<u64, UnitError> {
     let too_large = || UnitError::TooLarge(whole_text.to_owned());
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -87,7 +87,7 @@ fn scaled(number: &str, scale: u128, whole_text: &str) -> Result<u64, UnitError>
         return Err(UnitError::NoNumber(whole_text.to_owned()));
     }
     let whole: u128 = whole.parse::<u64>().map_err(|_| too_large())?.into();
-    // Fifteen digits are finer than anyone means, and keep the product within 128 bits.
+    // Fifteen digits are precise enough, and keep the product within 128 bits.
     let mut below_one: u128 = 0;
     let mut divisor: u128 = 1;
     for digit in fraction.bytes().take(15) {
@@ -108,17 +108,17 @@ fn size_unit(unit: &str) -> Option<u128> {
     Some(base.pow(power as u32))
 }
 
-/// A size for people, decimal, three digits: `1.50 GB`.
+/// Formats a size with a decimal unit and three digits: `1.50 GB`.
 pub fn format_bytes(bytes: u64) -> String {
     format_decimal(bytes as f64, "B")
 }
 
-/// A rate in bytes per second for people, decimal, three digits: `382 MB/s`.
+/// Formats a rate in bytes per second with a decimal unit and three digits: `382 MB/s`.
 pub fn format_rate(bytes_per_second: f64) -> String {
     format_decimal(bytes_per_second, "B/s")
 }
 
-/// A rate both ways, as an echo of what the user typed: `20.0 MB/s = 160 Mbit/s`.
+/// Formats a rate in both units, to echo what the user typed: `20.0 MB/s = 160 Mbit/s`.
 pub fn format_rate_and_bits(bytes_per_second: u64) -> String {
     let bytes_per_second = bytes_per_second as f64;
     format!("{} = {}", format_rate(bytes_per_second), format_decimal(bytes_per_second * 8.0, "bit/s"))
@@ -142,7 +142,7 @@ fn format_decimal(value: f64, unit: &str) -> String {
     format!("{value:.decimals$} {}{unit}", PREFIXES[prefix])
 }
 
-/// A duration for people: `350 ms`, `2.81 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`.
+/// Formats a duration: `350 ms`, `2.81 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`.
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 0.9995 {
@@ -160,7 +160,7 @@ pub fn format_duration(duration: Duration) -> String {
     }
 }
 
-/// Formats the time of one operation: `0.35 ms`, `6.1 ms`, `126 ms`, and longer ones as [`format_duration`] does.
+/// Formats the time of one operation: `0.35 ms`, `6.1 ms`, `126 ms`, and longer ones like [`format_duration`].
 pub fn format_milliseconds(milliseconds: f64) -> String {
     match milliseconds {
         0.0..0.995 => format!("{milliseconds:.2} ms"),
@@ -169,7 +169,7 @@ pub fn format_milliseconds(milliseconds: f64) -> String {
     }
 }
 
-/// A count for people, in groups of three digits: `19 523 812`.
+/// Formats a count in groups of three digits: `19 523 812`.
 pub fn format_count(count: u64) -> String {
     let digits = count.to_string();
     let mut words = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,33 +1,33 @@
-//! Zeros, found at the speed of memory.
+//! Detection of zeros at memory speed.
 
 use crate::extent::PIECE_BYTES;
 
 /// A piece of zeros.
 pub static ZEROS: [u8; PIECE_BYTES as usize] = [0; PIECE_BYTES as usize];
 
-/// Whether all bytes are zero. Ends at the first block that is not, so other content costs nothing.
+/// Returns true if all bytes are zero. Stops at the first block that is not, so other content costs nothing.
 pub fn is_zero(bytes: &[u8]) -> bool {
     let (blocks, rest) = bytes.as_chunks::<128>();
     blocks.iter().all(|block| block.iter().fold(0, |any, byte| any | byte) == 0)
         && rest.iter().all(|byte| *byte == 0)
 }
 
-/// Holes are made of blocks of this size: that of most file systems.
+/// The unit of holes in bytes: the block size of most file systems.
 pub const HOLE_BYTES: usize = 4096;
 
-/// A part of some content: blocks of zeros, or blocks with something in them.
+/// A part of some content: blocks of zeros, or blocks with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch<'a> {
-    /// Where it lies in the file.
+    /// The offset in the file.
     pub offset: u64,
-    /// What it holds.
+    /// The content.
     pub bytes: &'a [u8],
-    /// Whether all of that is zeros.
+    /// True if all of the bytes are zeros.
     pub is_zero: bool,
 }
 
-/// Content that lies at `offset` of a file, in as few stretches as possible. Blocks are those of the file: the first and the last
-/// may be parts of one.
+/// Splits content at `offset` of a file into as few stretches as possible. Blocks are aligned to the file: the first
+/// and the last may be incomplete.
 pub fn stretches(offset: u64, bytes: &[u8]) -> impl Iterator<Item = Stretch<'_>> {
     let (mut offset, mut rest) = (offset, bytes);
     std::iter::from_fn(move || {
@@ -47,7 +47,7 @@ pub fn stretches(offset: u64, bytes: &[u8]) -> impl Iterator<Item = Stretch<'_>>
     })
 }
 
-/// What of the content is in the block that it begins in.
+/// Returns the part of the content that is in the block at `offset`.
 fn block(offset: u64, bytes: &[u8]) -> &[u8] {
     let left = HOLE_BYTES - (offset % HOLE_BYTES as u64) as usize;
     &bytes[..left.min(bytes.len())]
@@ -69,7 +69,7 @@ mod tests {
         bytes[HOLE_BYTES] = 1;
         bytes[3 * HOLE_BYTES - 1] = 1;
         assert_eq!(found(0, &bytes), [(0, 4096, true), (4096, 8192, false), (12_288, 8192, true)]);
-        // One byte further on it lies in other blocks.
+        // Shifted by one byte, the data is in other blocks.
         let expected = [
             (1, 4095, true),
             (4096, 4096, false),

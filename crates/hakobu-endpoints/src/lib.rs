@@ -1,8 +1,8 @@
-//! Places that can hold data: what the engine reads from and writes to.
+//! Endpoints: the places that hold data, which the engine reads from and writes to.
 //!
-//! An endpoint knows no command line and no peer. [`local`] is the file system of this machine, [`block`]
-//! its block devices, [`sftp`] what an SFTP server
-//! shows. [`store`] makes endpoints of whatever does whole steps on entries: [`memory`] and [`null`].
+//! This crate must not know the command line or a peer. [`local`] is the file system of this machine, [`block`] its
+//! block devices, and [`sftp`] a directory on an SFTP server. [`store`] makes endpoints of stores that perform whole
+//! operations on entries: [`memory`] and [`null`].
 
 pub mod block;
 pub mod common;

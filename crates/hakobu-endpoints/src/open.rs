@@ -1,4 +1,4 @@
-//! From what a location names to a store: one line for each of the schemes that locations may have
+//! Opens stores by their location, with one line for each scheme that locations may have
 //! ([`STORE_SCHEMES`](hakobu_core::location::STORE_SCHEMES)).
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 use crate::store::StoreAccess;
 use crate::{memory, null};
 
-/// Opens the store that `scheme://name` stands for.
+/// Opens the store at `scheme://name`.
 ///
 /// # Errors
 /// `Usage` for a scheme that this build does not have.

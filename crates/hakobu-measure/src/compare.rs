@@ -1,7 +1,6 @@
-//! Comparing two trees entry by entry, as a check on copies.
+//! Compares two trees entry by entry, as a check on copies.
 //!
-//! It shares no code with the copier: the standard library's calls and nothing
-//! else, one thread, nothing clever.
+//! It shares no code with the copier: one thread and the standard library, without optimisations.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,59 +14,58 @@ use crate::{Error, Result};
 
 const READ_BYTES: usize = 256 * 1024;
 
-/// One thing that differs between two trees.
+/// A difference between two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Where, relative to both roots; empty for the roots themselves.
+    /// The path relative to both roots; empty for the roots themselves.
     pub path: PathBuf,
-    /// What.
+    /// The kind of difference.
     pub what: What,
 }
 
-/// How an entry differs. Where there are two values, the left tree's is first.
+/// The difference of an entry. If there are two values, the left tree's is first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// Only the left tree has it; what is below it is not listed.
+    /// Only the left tree has the entry; entries below it are not listed.
     OnlyLeft,
-    /// Only the right tree has it; what is below it is not listed.
+    /// Only the right tree has the entry; entries below it are not listed.
     OnlyRight,
-    /// File, directory, link…: nothing else is compared then.
+    /// The kinds of entry: file, directory, link…; nothing else is compared then.
     Kind(&'static str, &'static str),
-    /// The sizes of two files, in bytes; their content is not compared then.
+    /// The sizes of two files in bytes; their content is not compared then.
     Size(u64, u64),
-    /// The offset of the first byte that differs.
+    /// The offset of the first different byte.
     Content(u64),
-    /// Permission bits, setuid, setgid and sticky. Not for links.
+    /// The permission bits, setuid, setgid and sticky. Not compared for symbolic links.
     Mode(u32, u32),
     /// The owner.
     Uid(u32, u32),
     /// The group.
     Gid(u32, u32),
-    /// The modification time: seconds since 1970 and nanoseconds.
+    /// The modification times: seconds since 1970 and nanoseconds.
     ModificationTime((i64, i64), (i64, i64)),
-    /// Where two symbolic links lead.
+    /// The targets of two symbolic links.
     LinkTarget(PathBuf, PathBuf),
-    /// What two device nodes stand for.
+    /// The device numbers of two device nodes.
     Device(u64, u64),
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Debug escapes what a terminal or a log must not see raw.
+        // Debug escapes characters that must not reach a terminal or a log unescaped.
         write!(f, "{:?}: {:?}", self.path, self.what)
     }
 }
 
-/// Compares two trees (or two files) completely: names, kinds, content, modes,
-/// owners, modification times with nanoseconds also of directories and links,
-/// link targets, device numbers. Links are never followed. Not compared: access
-/// and change times, extended attributes, which names are hard links of one
-/// file, holes. The list is in order of paths, a directory before what it holds.
+/// Compares two trees (or two files) completely: names, kinds, content, modes, owners, modification times with
+/// nanoseconds (also of directories and symbolic links), targets of symbolic links and device numbers. Symbolic links
+/// are never followed. Access and change times, extended attributes, hard links and holes are not compared. The list
+/// is sorted by path, a directory before its entries.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] for anything that cannot be read: never a shorter list.
+/// [`Error::Io`] for anything that cannot be read; the list is never silently shortened.
 pub fn compare(left: &Path, right: &Path) -> Result<Vec<Difference>> {
     let mut comparison = Comparison {
         left,
@@ -75,7 +73,7 @@ pub fn compare(left: &Path, right: &Path) -> Result<Vec<Difference>> {
         differences: Vec::new(),
         buffers: (vec![0; READ_BYTES], vec![0; READ_BYTES]),
     };
-    // A stack of paths that both sides have, so that depth costs no recursion.
+    // A stack of paths that both sides have, which avoids recursion in deep trees.
     let mut open = vec![PathBuf::new()];
     while let Some(path) = open.pop() {
         if comparison.entry(&path)? {
@@ -96,8 +94,8 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Both sides' full paths; joining an empty path would append a slash, which
-    /// follows links.
+    /// Returns the full paths on both sides. Joining an empty path would append a slash, which follows symbolic
+    /// links.
     fn sides(&self, path: &Path) -> (PathBuf, PathBuf) {
         match path.as_os_str().is_empty() {
             true => (self.left.to_path_buf(), self.right.to_path_buf()),
@@ -109,7 +107,7 @@ impl Comparison<'_> {
         self.differences.push(Difference { path: path.to_path_buf(), what });
     }
 
-    /// Compares one entry; true where both are directories.
+    /// Compares one entry. Returns true if both are directories.
     fn entry(&mut self, path: &Path) -> Result<bool> {
         let (left_path, right_path) = self.sides(path);
         let left = examine(&left_path)?;
@@ -174,7 +172,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Lists what both directories hold and notes what only one has.
+    /// Returns the names that both directories have, and records those that only one has.
     fn names(&mut self, path: &Path) -> Result<Vec<PathBuf>> {
         let (left_path, right_path) = self.sides(path);
         let mut sides: BTreeMap<OsString, (bool, bool)> = BTreeMap::new();

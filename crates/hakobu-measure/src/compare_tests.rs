@@ -3,7 +3,7 @@ use crate::generate::{SizeDistribution, TreeSpec, tree};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
-/// Two equal trees; what a test changes is in the right one.
+/// Two equal trees. Tests make their changes in the right one.
 struct Pair {
     _place: tempfile::TempDir,
     left: PathBuf,
@@ -32,7 +32,7 @@ impl Pair {
         compare(&self.left, &self.right).unwrap()
     }
 
-    /// Changes something below the right tree and puts the times back.
+    /// Changes something below the right tree and restores the times.
     fn change(&self, path: &str, change: impl FnOnce(&Path)) -> Vec<What> {
         let target = self.right.join(path);
         let kept: Vec<PathBuf> =

@@ -4,25 +4,25 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What can go wrong while generating, comparing or measuring.
+/// An error while generating, comparing or measuring.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call on a path failed.
     #[error("{during} {}: {cause}", path.display())]
     Io {
-        /// What was being done, as a verb: `create`, `read`.
+        /// The operation, as a verb: `create`, `read`.
         during: &'static str,
-        /// The path it was done to.
+        /// The path of the operation.
         path: PathBuf,
         /// The system's error.
         #[source]
         cause: io::Error,
     },
-    /// Someone asked for the end of the work.
+    /// The user asked to stop.
     #[error("stopped as asked")]
     Stopped,
-    /// The place for new data holds something already.
+    /// The directory for new data is not empty.
     #[error("{} exists and is not empty", .0.display())]
     NotEmpty(PathBuf),
     /// A specification that cannot be met.
@@ -31,28 +31,28 @@ pub enum Error {
     /// A command could not be started or waited for.
     #[error("{during} {command}: {cause}")]
     Command {
-        /// What was being done: `start`, `wait for`.
+        /// The operation: `start`, `wait for`.
         during: &'static str,
-        /// The program's name.
+        /// The name of the program.
         command: String,
         /// The system's error.
         #[source]
         cause: io::Error,
     },
-    /// A command ran longer than allowed and was killed.
+    /// A command exceeded its time limit and was killed.
     #[error("{command} was still running after {limit:?} and was killed")]
     TimedOut {
-        /// The program's name.
+        /// The name of the program.
         command: String,
-        /// The time it was given.
+        /// The time limit.
         limit: Duration,
     },
-    /// A counter file of the kernel did not read as expected.
+    /// A counter file of the kernel has an unexpected format.
     #[error("{}: {what}", path.display())]
     Counters {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What was missing or malformed.
+        /// The missing or malformed item.
         what: &'static str,
     },
 }
@@ -61,7 +61,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Wraps an error of a system call on `path`; for `map_err`.
+    /// Wraps the error of a system call on `path`; for `map_err`.
     pub(crate) fn io<E: Into<io::Error>>(during: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
         move |cause| Self::Io { during, path: path.to_path_buf(), cause: cause.into() }
     }

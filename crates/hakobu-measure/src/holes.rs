@@ -1,4 +1,4 @@
-//! Comparing large files of which most may be holes.
+//! Compares large files that may consist mostly of holes.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +12,12 @@ use crate::{Error, Result};
 
 const READ_BYTES: u64 = 256 * 1024;
 
-/// The offset of the first byte in which two files differ; where one is shorter, its end. Holes that both have are
-/// passed over, so that it takes as long as there is data.
+/// Returns the offset of the first byte in which two files differ. If one file is a prefix of the other, this is its
+/// end. Holes that both files have are skipped, so the duration depends on the amount of data.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] where one of them cannot be read.
+/// [`Error::Io`] if one of the files cannot be read.
 pub fn first_difference(left_path: &Path, right_path: &Path) -> Result<Option<u64>> {
     let open = |path| File::open(path).map_err(Error::io("open", path));
     let (left, right) = (open(left_path)?, open(right_path)?);
@@ -45,7 +45,8 @@ pub fn first_difference(left_path: &Path, right_path: &Path) -> Result<Option<u6
     }
 }
 
-/// Where data begins, from `offset` on. Where the file system does not tell, everything is data.
+/// Returns the offset of the next data at or after `offset`. If the file system does not report holes, everything is
+/// data.
 fn next_data(file: &File, offset: u64, size_bytes: u64) -> io::Result<u64> {
     if offset >= size_bytes {
         return Ok(size_bytes);
@@ -70,12 +71,12 @@ mod tests {
         let (left, right) = (place.path().join("left"), place.path().join("right"));
         let files = [&left, &right].map(|path| File::create(path).unwrap());
         for file in &files {
-            // So much could not be read through.
+            // Reading this much would take too long.
             file.set_len(4000 * GIB).unwrap();
             file.write_all_at(b"same", 3 * GIB + 5).unwrap();
         }
         assert_eq!(first_difference(&left, &right).unwrap(), None);
-        // Zeros that were written are no difference from a hole.
+        // Written zeros are equal to a hole.
         files[0].write_all_at(&[0; 100_000], GIB).unwrap();
         assert_eq!(first_difference(&left, &right).unwrap(), None);
         files[0].write_all_at(b"x", 2000 * GIB + 7).unwrap();

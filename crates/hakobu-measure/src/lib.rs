@@ -1,9 +1,9 @@
-//! Measuring: test data at memory speed, statistics of repeated runs, and what
-//! the kernel counted for a process or a network interface.
+//! Measures transfers and machines: `bench`, `probe`, `doctor`, test data, statistics of repeated runs, and the
+//! kernel's counters for a process or network interface.
 //!
-//! Data is generated and trees are compared with code of their own, and not with
-//! the copier's, so that a fault in the one is not hidden by the other. Only
-//! [`doctor`], [`probe`] and the time of a thread speak the words of `hakobu-core`, since these facts and figures cross the wire.
+//! This crate must not share code with the copier. It generates data and compares trees with its own code, so that a
+//! fault in one does not hide a fault in the other. Only [`doctor`], [`probe`] and the processor time of a thread use
+//! types of `hakobu-core`, since these facts and figures are sent between hosts.
 
 pub mod bench;
 pub mod compare;

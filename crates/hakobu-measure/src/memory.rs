@@ -1,12 +1,13 @@
-//! How much memory the machine has.
+//! Reads the memory size of the machine.
 
-/// All of it, in bytes. `None` where the system does not say.
+/// Returns the total memory in bytes. `None` if the system does not report it.
 #[must_use]
 pub fn total_bytes() -> Option<u64> {
     of_system("MemTotal:")
 }
 
-/// What can be had without taking it from anybody, in bytes. `None` where the system does not say.
+/// Returns the available memory in bytes, which can be used without taking it from other programs. `None` if the
+/// system does not report it.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     of_system("MemAvailable:")

@@ -1,29 +1,27 @@
 //! Statistics of repeated runs.
 //!
-//! Medians and ranks only: wall-clock times have a long tail to one side, and
-//! one disturbed round must not move a figure. Tools are compared by the median
-//! of the *ratios within each round*, since rounds are interleaved and whatever
-//! slows the machine for a while slows both sides of a ratio.
+//! Only medians and ranks are used: wall-clock times have a long tail to one side, and one disturbed round must not
+//! change a figure. Tools are compared by the median of the *ratios within each round*. Rounds are interleaved, so a
+//! slower phase of the machine affects both sides of a ratio.
 
 use serde::{Deserialize, Serialize};
 
-/// The middle value, or the mean of the two middle ones. `None` where `values`
-/// is empty or holds one that is not finite.
+/// Returns the middle value, or the mean of the two middle ones. `None` if `values` is empty or contains a non-finite
+/// value.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// The value below which a `share` (0 to 1) of the values lies, linear between
-/// neighbours (the common "type 7"). `None` where `values` is empty or holds
-/// one that is not finite, or `share` is outside 0 to 1.
+/// Returns the value below which a `share` (0 to 1) of the values lies, with linear interpolation ("type 7"). `None`
+/// if `values` is empty or contains a non-finite value, or `share` is outside 0 to 1.
 #[must_use]
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     sorted(values).and_then(|sorted| quantile_of_sorted(&sorted, share))
 }
 
-/// The median of the distances from the median: a spread that one outlier does
-/// not move. Not scaled to a standard deviation. `None` as for [`median`].
+/// Returns the median of the absolute deviations from the median, a measure of spread that one outlier does not
+/// change. Not scaled to a standard deviation. `None` as for [`median`].
 #[must_use]
 pub fn median_absolute_deviation(values: &[f64]) -> Option<f64> {
     let middle = median(values)?;
@@ -31,8 +29,8 @@ pub fn median_absolute_deviation(values: &[f64]) -> Option<f64> {
     median(&distances)
 }
 
-/// `numerator[i] / denominator[i]` for every round. `None` where the lengths
-/// differ, a ratio would not be finite, or there are no rounds.
+/// Returns `numerator[i] / denominator[i]` for every round. `None` if the lengths differ, a ratio would not be
+/// finite, or there are no rounds.
 #[must_use]
 pub fn paired_ratios(numerator: &[f64], denominator: &[f64]) -> Option<Vec<f64>> {
     if numerator.len() != denominator.len() || numerator.is_empty() {
@@ -42,7 +40,7 @@ pub fn paired_ratios(numerator: &[f64], denominator: &[f64]) -> Option<Vec<f64>>
     ratios.iter().all(|ratio| ratio.is_finite()).then_some(ratios)
 }
 
-/// The median of [`paired_ratios`].
+/// Returns the median of [`paired_ratios`].
 #[must_use]
 pub fn median_ratio(numerator: &[f64], denominator: &[f64]) -> Option<f64> {
     median(&paired_ratios(numerator, denominator)?)
@@ -68,16 +66,16 @@ fn quantile_of_sorted(sorted: &[f64], share: f64) -> Option<f64> {
     Some(lower + (upper - lower) * (place - below))
 }
 
-/// A row of figures in short.
+/// A summary of a list of values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many values there were; at least one.
+    /// The number of values; at least one.
     pub count: usize,
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
-    /// The middle.
+    /// The median.
     pub median: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
     /// The spread, see [`median_absolute_deviation`].
     pub median_absolute_deviation: f64,
@@ -98,7 +96,7 @@ impl Summary {
     }
 }
 
-/// What a row's figures are, and so which direction is better.
+/// The unit of a row's figures, which determines whether more or less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -114,43 +112,41 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Whether a larger figure is the better one.
+    /// Returns true if a larger figure is better.
     #[must_use]
     pub fn more_is_better(self) -> bool {
         matches!(self, Self::BytesPerSecond | Self::FilesPerSecond)
     }
 }
 
-/// One way of doing something, measured once per round.
+/// One method, measured once per round.
 ///
-/// The rows of a table share their rounds: `rounds[i]` of all rows were measured
-/// one after the other.
+/// The rows of a table share their rounds: `rounds[i]` of all rows were measured one after another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchRow {
-    /// What was measured, as the table shows it.
+    /// The name of the method, as shown in the table.
     pub name: String,
-    /// The exact command line, paths as `$SOURCE`, `$TARGET`, `$HOST`.
+    /// The exact command line, with paths as `$SOURCE`, `$TARGET`, `$HOST`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What the figures are.
+    /// The unit of the figures.
     pub unit: Unit,
-    /// One figure per round, in the order measured.
+    /// One figure per round, in chronological order.
     pub rounds: Vec<f64>,
-    /// Why there are no figures, where there are none: the tool is missing.
+    /// The reason why there are no figures, if there are none: the tool is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
 }
 
 impl BenchRow {
-    /// The figures in short; `None` where there are none.
+    /// Returns a summary of the figures; `None` if there are none.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         Summary::of(&self.rounds)
     }
 
-    /// How many times better this row is than `other`: the median of the ratios
-    /// of each round, turned so that above 1 is better whatever the unit.
-    /// `None` where the units or the numbers of rounds differ.
+    /// Returns how many times better this row is than `other`: the median of the ratios per round, inverted if less
+    /// is better. `None` if the units or the numbers of rounds differ.
     #[must_use]
     pub fn times_better_than(&self, other: &Self) -> Option<f64> {
         if self.unit != other.unit {
@@ -164,17 +160,17 @@ impl BenchRow {
     }
 }
 
-/// A table of rows measured side by side.
+/// A table of rows that were measured side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchTable {
-    /// What was measured, and on what data.
+    /// The measured operation and its data.
     pub title: String,
-    /// The rows, in the order shown.
+    /// The rows, in display order.
     pub rows: Vec<BenchRow>,
 }
 
 impl BenchTable {
-    /// The row called `name`.
+    /// Returns the row called `name`.
     #[must_use]
     pub fn row(&self, name: &str) -> Option<&BenchRow> {
         self.rows.iter().find(|row| row.name == name)

@@ -54,8 +54,8 @@ fn summary_holds_the_extremes() {
 
 #[test]
 fn ratios_are_paired_by_round() {
-    // The machine is four times slower in the second round; the ratio of the
-    // medians would be 3, the tool is twice as slow in every round.
+    // The machine is four times slower in the second round. The ratio of the medians would be 3, but the tool is
+    // twice as slow in every round.
     let slow = [2.0, 8.0, 6.0];
     let fast = [1.0, 4.0, 3.0];
     assert_eq!(paired_ratios(&slow, &fast), Some(vec![2.0, 2.0, 2.0]));

@@ -1,12 +1,12 @@
-//! Tables in Markdown.
+//! Formats tables in Markdown.
 
 use std::fmt;
 
 use crate::statistics::{Summary, Unit};
 use crate::units::{format_bytes, format_rate};
 
-/// A table whose columns line up in the source too; the first column is set to
-/// the left, all others (figures) to the right.
+/// A table whose columns are also aligned in the Markdown source. The first column is left-aligned; all others
+/// (figures) are right-aligned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MarkdownTable {
     headers: Vec<String>,
@@ -14,14 +14,14 @@ pub struct MarkdownTable {
 }
 
 impl MarkdownTable {
-    /// A table with these column headings and no rows.
+    /// Creates a table with these column headings and no rows.
     #[must_use]
     pub fn new<T: Into<String>>(headers: impl IntoIterator<Item = T>) -> Self {
         Self { headers: headers.into_iter().map(escape).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row. Missing cells are empty, cells beyond the last heading are
-    /// dropped; `|` and line ends are made harmless.
+    /// Adds a row. Missing cells are empty, and cells beyond the last heading are dropped. `|` and line ends are
+    /// escaped or replaced.
     pub fn push<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let mut row: Vec<String> = cells.into_iter().map(escape).collect();
         row.resize(self.headers.len(), String::new());
@@ -62,7 +62,7 @@ fn write_row(f: &mut fmt::Formatter<'_>, row: &[String], widths: &[usize]) -> fm
     writeln!(f, "|")
 }
 
-/// One figure with its unit, three digits: `2.31 GB/s`, `0.184 s`.
+/// Formats a figure with its unit and three digits: `2.31 GB/s`, `0.184 s`.
 #[must_use]
 pub fn format_figure(value: f64, unit: Unit) -> String {
     match unit {
@@ -74,7 +74,7 @@ pub fn format_figure(value: f64, unit: Unit) -> String {
     }
 }
 
-/// The median and, in brackets, its spread and the extremes.
+/// Formats the median and, in parentheses, the spread and the extremes.
 #[must_use]
 pub fn format_summary(summary: &Summary, unit: Unit) -> String {
     format!(

@@ -1,29 +1,29 @@
-//! Sizes and rates as people type and read them.
+//! Parses and formats sizes and rates.
 //!
-//! Decimal units are powers of 1000 (`kB`, `MB`, `GB`…, also `k`, `M`, `G`),
-//! binary ones powers of 1024 and say so (`KiB`, `MiB`…, also `Ki`, `Mi`).
+//! Decimal units are powers of 1000 (`kB`, `MB`, `GB`…, also `k`, `M`, `G`). Binary units are powers of 1024 (`KiB`,
+//! `MiB`…, also `Ki`, `Mi`).
 
-/// Why a size was not understood.
+/// The reason why a size could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizeError {
-    /// No digits where a number should be.
+    /// There are no digits where a number is expected.
     #[error("{0:?} does not start with a number")]
     NoNumber(String),
-    /// The unit is none of the known ones.
+    /// The unit is unknown.
     #[error("unknown unit {0:?} (use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB)")]
     UnknownUnit(String),
-    /// More than 64 bits can hold.
+    /// The size does not fit into 64 bits.
     #[error("{0:?} is larger than 2^64 - 1 bytes")]
     TooLarge(String),
 }
 
-/// Reads a size in bytes: `4096`, `10KiB`, `1.5 GB`. Letters' case is ignored;
-/// a fraction of a byte is dropped. No sign, exponent or digit separators.
+/// Parses a size in bytes: `4096`, `10KiB`, `1.5 GB`. Case is ignored, and a fraction of a byte is dropped. Signs,
+/// exponents and digit separators are not allowed.
 ///
 /// # Errors
 ///
-/// [`SizeError`], naming the part that was not understood.
+/// [`SizeError`], with the text that could not be parsed.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -36,7 +36,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     }
     let too_large = || SizeError::TooLarge(text.to_owned());
     let whole: u128 = whole.parse::<u64>().map_err(|_| too_large())?.into();
-    // Nineteen digits are finer than a byte of the largest unit.
+    // Nineteen digits suffice to resolve single bytes of the largest unit.
     let fraction = &fraction[..fraction.len().min(19)];
     let mut below_one: u128 = 0;
     for digit in fraction.bytes() {
@@ -66,13 +66,13 @@ fn unit_bytes(unit: &str) -> Result<u128, SizeError> {
     Ok(base.pow(power))
 }
 
-/// A size for people, in decimal units and three digits: `1.07 GB`.
+/// Formats a size in decimal units with three digits: `1.07 GB`.
 #[must_use]
 pub fn format_bytes(bytes: u64) -> String {
     format_decimal(bytes as f64, "B")
 }
 
-/// A rate for people, in decimal units and three digits: `2.31 GB/s`.
+/// Formats a rate in decimal units with three digits: `2.31 GB/s`.
 #[must_use]
 pub fn format_rate(bytes_per_second: f64) -> String {
     format_decimal(bytes_per_second, "B/s")
@@ -82,7 +82,7 @@ fn format_decimal(value: f64, unit: &str) -> String {
     const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     let mut value = value;
     let mut prefix = 0;
-    // 999.5 would print as 1000.
+    // 999.5 would be printed as 1000.
     while value >= 999.5 && prefix + 1 < PREFIXES.len() {
         value /= 1000.0;
         prefix += 1;

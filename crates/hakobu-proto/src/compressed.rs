@@ -1,29 +1,29 @@
-//! The payload of a frame with [`FLAG_COMPRESSED`](crate::data::FLAG_COMPRESSED): how long the content is, on sealed
-//! connections its digest, and one frame of zstd.
+//! The payload of a frame with [`FLAG_COMPRESSED`](crate::data::FLAG_COMPRESSED): the length of the content, its
+//! digest on sealed connections, and one zstd frame.
 
 use hakobu_core::digest::Digest;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use crate::data::kind;
 
-/// How long the head is where nothing is sealed.
+/// The length of the head on connections that are not sealed, in bytes.
 const LENGTH_BYTES: usize = 4;
-/// How long the digest is that follows it on sealed connections.
+/// The length of the digest that follows on sealed connections, in bytes.
 const DIGEST_BYTES: usize = size_of::<Digest>();
-/// The longest head, in bytes.
+/// The maximum length of the head in bytes.
 pub const HEAD_BYTES_MAX: usize = LENGTH_BYTES + DIGEST_BYTES;
 
-/// What stands before the compressed bytes.
+/// The head that precedes the compressed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The length of the content.
+    /// The length of the content in bytes.
     pub content_bytes: u32,
-    /// What the digest of the frame would be if nothing were compressed; on sealed connections only.
+    /// The digest that the frame would have without compression; on sealed connections only.
     pub digest: Option<Digest>,
 }
 
 impl Head {
-    /// The head as it is sent: so many bytes of these.
+    /// Encodes the head. Returns a buffer and the number of bytes in it that are used.
     #[must_use]
     pub fn encode(&self) -> ([u8; HEAD_BYTES_MAX], usize) {
         let mut bytes = [0; HEAD_BYTES_MAX];
@@ -33,11 +33,12 @@ impl Head {
         (bytes, HEAD_BYTES_MAX)
     }
 
-    /// The head of a payload, and the compressed bytes behind it. Nothing is to be allocated for the content before
-    /// this has said how long it is: `content_max` at most, and longer than the payload.
+    /// Decodes the head of a payload. Returns it with the compressed bytes that follow. Callers must not allocate
+    /// memory for the content before this has checked its length: at most `content_max`, and more than that of the
+    /// payload.
     ///
     /// # Errors
-    /// `Protocol` if it is no such payload.
+    /// `Protocol` if the payload is invalid.
     pub fn decode(payload: &[u8], is_sealed: bool, content_max: usize) -> Result<(Self, &[u8])> {
         let cut = || malformed("compressed content without its head");
         let (length, rest) = payload.split_first_chunk::<LENGTH_BYTES>().ok_or_else(cut)?;
@@ -59,7 +60,7 @@ impl Head {
     }
 }
 
-/// Whether the payload of such a frame is content, which may be compressed.
+/// Returns true if the payload of frames of this kind is content, which may be compressed.
 pub fn is_content(frame_kind: u8) -> bool {
     matches!(frame_kind, kind::STORE | kind::WRITE | kind::PATCH | kind::ASSEMBLE)
 }

@@ -1,7 +1,7 @@
-//! The messages on a control connection: what a controller asks of an agent, and what it answers.
+//! The messages on a control connection: the requests of a controller and the answers of an agent.
 //!
-//! The connection is the agent's standard input and output, begun by the preamble. Each message is
-//! a length (u32, little endian) and that many bytes of postcard. The controller speaks first.
+//! The connection is the agent's standard input and output, and starts with the preamble. Each message is a length
+//! (u32, little endian), followed by that many bytes of postcard. The controller speaks first.
 
 use std::time::Duration;
 
@@ -22,60 +22,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::{self, As, itself};
 
-/// What the agent writes first on its standard output, before any message. The near side answers nothing to it.
+/// The first bytes that the agent writes on its standard output, before any message. They are not answered.
 pub const PREAMBLE: &[u8] = b"\0hakobu:agent\n";
 
-/// How often a controller says that it is there.
+/// The interval at which a controller sends [`Request::Alive`].
 pub const ALIVE_EVERY: Duration = Duration::from_secs(15);
-/// An agent that has heard it once, and then nothing for so long, ends: the machine of its controller or the way there is gone,
-/// which nobody else may find out for hours.
+/// The time without a message after which an agent ends, once it has received [`Request::Alive`]. The controller's
+/// machine, or the network path to it, is gone then, which might otherwise go unnoticed for hours.
 pub const SILENT_MAX: Duration = Duration::from_secs(120);
-/// The oldest version of the protocol that this program speaks.
+/// The oldest version of the protocol that this program supports.
 pub const VERSION_OLDEST: u16 = 5;
-/// The oldest version in which an agent answers requests that have not changed since: `Listen`, `Serve`, `EndServing`. Everything else
-/// is refused with [`too_old`].
+/// The oldest version in which an agent answers requests that have not changed since then: `Listen`, `Serve`,
+/// `EndServing`. All others are refused with [`too_old`].
 pub const VERSION_OLDEST_ANSWERED: u16 = 3;
-/// The newest version of the protocol that this program speaks.
+/// The newest version of the protocol that this program supports.
 pub const VERSION_NEWEST: u16 = 5;
-/// The most directories that one [`Request::HoldApart`] may name.
+/// The maximum number of directories in one [`Request::HoldApart`].
 pub const DIRECTORIES_APART_MAX: usize = 4096;
-/// The longest message, in bytes.
+/// The maximum length of a message in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// The most connections that one session may have.
+/// The maximum number of connections in one session.
 pub const CONNECTIONS_MAX: u16 = 72;
-/// How long one attempt to make a data connection may take.
+/// The time limit for one attempt to open a data connection.
 pub const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 
-// Parts of results.
+// Types that occur inside results.
 itself!(SourceLook, TargetLook, Listening, ProbeAnswer);
 
-/// The fingerprint of a throw-away certificate.
+/// The fingerprint of a throw-away certificate: 32 bytes.
 pub type CertificateFingerprint = [u8; 32];
 
-/// From the controller to an agent.
+/// A message from the controller to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
-    /// The first message.
+    /// Negotiate the version of the protocol; the first message.
     Hello {
-        /// The oldest version the controller speaks.
+        /// The oldest version that the controller supports.
         oldest: u16,
-        /// The newest version the controller speaks.
+        /// The newest version that the controller supports.
         newest: u16,
-        /// Whether to tell the running program's digest, which takes a moment.
+        /// True to request the digest of the running program, which takes a moment to compute.
         digest: bool,
     },
-    /// Look at sources.
+    /// Inspect sources.
     LookAtSources {
-        /// Each with whether a link at its end is followed.
+        /// The sources, each with a flag for following a symbolic link as last component.
         sources: Vec<SourceAsk>,
     },
-    /// Look at a target.
+    /// Inspect a target.
     LookAtTarget {
         /// The path as typed, relative to the home directory unless it begins with a slash.
         #[serde(with = "As::<wire::Bytes>")]
         path: Vec<u8>,
     },
-    /// Tell the identities of places below a directory, to find out whether they are the source.
+    /// Return the identities of places below a directory, to find out whether they are the source.
     LookAtPlaces {
         /// The directory.
         #[serde(with = "As::<wire::Bytes>")]
@@ -84,87 +84,88 @@ pub enum Request {
         #[serde(with = "As::<Vec<wire::EntryPath>>")]
         places: Vec<EntryPath>,
     },
-    /// Open a port for data connections. One at a time.
+    /// Open a port for data connections. Only one can be open at a time.
     Listen {
-        /// The address to listen on; all without.
+        /// The address to listen on; all addresses if `None`.
         address: Option<String>,
-        /// The port; any without.
+        /// The port; any free port if `None`.
         port: Option<u16>,
     },
-    /// Hold the target of a job.
+    /// Open the target of a job and serve it.
     Serve(ServeRequest),
-    /// Make data connections as the engine's side, for the job that follows.
+    /// Open data connections as the engine's side, for the job that follows.
     Connect(ConnectRequest),
-    /// Run a job over the connections made before.
+    /// Run a job over the connections that were opened before.
     Run(RunRequest),
-    /// Run a job of which source and target are both here.
+    /// Run a job whose source and target are both on this machine.
     RunHere(RunHereRequest),
-    /// Stop what is under way; drafts are abandoned.
+    /// Stop the current operation; drafts are abandoned.
     Cancel,
-    /// End a session as the target's side: no connection is needed any more.
+    /// End a session as the target's side: its connections are no longer needed.
     EndServing,
     /// List the disks of this machine.
     Disks,
-    /// Say how fast this machine encrypts.
+    /// Return the encryption speed of this machine.
     Ciphers,
-    /// Tell what this machine is set to.
+    /// Return the settings of this machine.
     Settings,
-    /// Measure something.
+    /// Perform a measurement.
     Probe(ProbeAsk),
-    /// From now on the run that is under way is held to these.
+    /// Apply these limits to the current run from now on.
     Limits(#[serde(with = "As::<wire::Limits>")] Limits),
-    /// The controller is there. From the first one on it says so every [`ALIVE_EVERY`].
+    /// The controller is alive. After the first one, it sends this message every [`ALIVE_EVERY`].
     Alive,
-    /// Directories of the source on the agent's machine, for the `Serve` or `RunHere` that follows: they are left alone if the
-    /// target turns out to lead to them by another name. At most [`DIRECTORIES_APART_MAX`].
+    /// The directories of the source on the agent's machine, for the `Serve` or `RunHere` that follows. They are left
+    /// untouched if the target turns out to contain them under another name. At most [`DIRECTORIES_APART_MAX`].
     HoldApart(#[serde(with = "As::<Vec<wire::Inode>>")] Vec<Inode>),
 }
 
-/// From an agent to the controller.
+/// A message from an agent to the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// The answer to [`Request::Hello`].
     Hello(AgentHello),
-    /// What the sources are.
+    /// The results for the sources, in order.
     Sources(#[serde(with = "As::<Vec<Result<SourceLook, wire::Error>>>")] Vec<Result<SourceLook>>),
-    /// What the target is.
+    /// The result for the target.
     Target(#[serde(with = "As::<Result<TargetLook, wire::Error>>")] Result<TargetLook>),
     /// The identities of places.
     Places(#[serde(with = "As::<Result<Vec<wire::Ancestry>, wire::Error>>")] Result<Vec<Ancestry>>),
-    /// A port is open.
+    /// A port was opened.
     Listening(#[serde(with = "As::<Result<Listening, wire::Error>>")] Result<Listening>),
-    /// The target is held.
+    /// The target was opened, with these capabilities.
     Serving(#[serde(with = "As::<Result<wire::Capabilities, wire::Error>>")] Result<Capabilities>),
-    /// The data connections are made, or none came about.
+    /// The data connections were opened, or none could be.
     Connected(#[serde(with = "As::<Result<(), wire::Error>>")] Result<()>),
-    /// Something happened in a run.
+    /// An event of a run.
     Event(#[serde(with = "As::<wire::Event>")] Event),
     /// A run has ended.
     Ran(Box<Ran>),
     /// A session as the target's side has ended.
     Served(Served),
-    /// The request makes no sense here; the agent ends. It may have been made in another version.
+    /// The request is not valid in the current state, and the agent ends. The message may be sent in another version
+    /// of the protocol.
     Refused(#[serde(with = "As::<wire::RefusedError>")] Error),
     /// The disks.
     Disks(#[serde(with = "As::<Result<wire::DiskList, wire::Error>>")] Result<DiskList>),
-    /// How fast this machine encrypts.
+    /// The encryption speed of this machine.
     Ciphers(CipherSpeed),
-    /// What the machine is set to.
+    /// The settings of the machine.
     Settings(#[serde(with = "As::<Result<Box<wire::HostFacts>, wire::Error>>")] Result<Box<HostFacts>>),
-    /// What was measured.
+    /// The result of a measurement.
     Probe(#[serde(with = "As::<Result<Box<ProbeAnswer>, wire::Error>>")] Result<Box<ProbeAnswer>>),
 }
 
-/// Who an agent is.
+/// The introduction of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentHello {
-    /// The version of the protocol from now on.
+    /// The version of the protocol that is used from now on.
     pub version: u16,
-    /// The program's version, for people.
+    /// The program's version, for display.
     pub program: String,
-    /// How long making this answer took, so that the rest is the way there and back.
+    /// The time that it took to create this answer. The rest of the time was the round trip.
     pub took: Duration,
-    /// BLAKE3 of the running program, if it was asked for.
+    /// The BLAKE3 digest of the running program, if requested.
     pub digest: Option<[u8; 32]>,
     /// The fingerprint of this agent's certificate.
     pub fingerprint: CertificateFingerprint,
@@ -175,84 +176,84 @@ pub struct AgentHello {
 /// Facts about a machine and the user there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Processors that this process may use.
+    /// The number of processors that this process may use.
     pub processors: u16,
-    /// Kernel and architecture.
+    /// The kernel and architecture.
     pub system: String,
-    /// The user's number.
+    /// The user ID.
     pub uid: u32,
-    /// The address and port by which ssh reached this machine, as this machine sees it.
+    /// The address and port by which ssh reached this machine, from this machine's point of view.
     pub reached_at: Option<String>,
-    /// The address from which ssh came.
+    /// The address from which ssh connected.
     pub reached_from: Option<String>,
 }
 
-/// A source to look at.
+/// A source to inspect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceAsk {
-    /// The path as typed.
+    /// The path as the user typed it.
     #[serde(with = "As::<wire::Bytes>")]
     pub path: Vec<u8>,
-    /// Whether the contents of a directory are meant, so that links are followed.
+    /// True if the contents of a directory are the source, so that symbolic links are followed.
     pub contents: bool,
 }
 
-/// What a source is.
+/// The result of inspecting a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceLook {
-    /// The kind.
+    /// The kind of entry.
     #[serde(with = "As::<wire::Kind>")]
     pub kind: Kind,
-    /// The size of a file.
+    /// The size of a file in bytes.
     pub size_bytes: u64,
     /// The directory to open as the source's root.
     #[serde(with = "As::<wire::Bytes>")]
     pub root: Vec<u8>,
-    /// The entry below it; the root itself for contents.
+    /// The path of the entry below the root; the root itself for contents.
     #[serde(with = "As::<wire::EntryPath>")]
     pub entry: EntryPath,
-    /// The whole path, links resolved except the last.
+    /// The full path, with symbolic links resolved except in the last component.
     #[serde(with = "As::<wire::Bytes>")]
     pub resolved: Vec<u8>,
-    /// Its identity and those of the directories above.
+    /// The identities of the entry and of all directories above it.
     #[serde(with = "As::<wire::Ancestry>")]
     pub ancestry: Ancestry,
-    /// What it is, if it is a block device.
+    /// The facts about the block device, if it is one.
     #[serde(with = "As::<Option<Box<wire::DeviceFacts>>>")]
     pub device: Option<Box<DeviceFacts>>,
-    /// What is in it, if it may be the image of a disk.
+    /// The facts about the content, if the file may be a disk image.
     #[serde(with = "As::<Option<Box<wire::DeviceFacts>>>")]
     pub image: Option<Box<DeviceFacts>>,
-    /// Whether it is on a file system that is mounted over a network.
+    /// True if it is on a network file system.
     pub network: bool,
-    /// How many sectors were written to the block device or discarded on it since it is there, if it is one and the system
-    /// counts that.
+    /// The number of sectors written or discarded on the block device since it was attached, if it is one and the
+    /// system counts them.
     pub written_sectors: Option<u64>,
 }
 
-/// What a target is.
+/// The result of inspecting a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetLook {
-    /// What is there.
+    /// The existing entry at the target's path.
     #[serde(with = "As::<wire::TargetFound>")]
     pub found: TargetFound,
-    /// The target's own path, links resolved, as far as it exists.
+    /// The target's own path with symbolic links resolved, as far as it exists.
     #[serde(with = "As::<wire::Bytes>")]
     pub resolved: Vec<u8>,
-    /// The directory that holds it.
+    /// The parent directory.
     #[serde(with = "As::<wire::Bytes>")]
     pub parent: Vec<u8>,
-    /// The name in that directory.
+    /// The name in the parent directory.
     #[serde(with = "As::<wire::Bytes>")]
     pub name: Vec<u8>,
-    /// What it is, if it is a block device.
+    /// The facts about the block device, if it is one.
     #[serde(with = "As::<Option<Box<wire::DeviceFacts>>>")]
     pub device: Option<Box<DeviceFacts>>,
-    /// The ID that the device had when a run that did not finish began to write to it.
+    /// The ID of the device when an unfinished run started to write to it.
     pub unfinished: Option<String>,
-    /// Whether it is where devices are, and is none.
+    /// True if it is in a directory for devices, but is not a device.
     pub stray: bool,
-    /// Whether it is on a file system that is mounted over a network.
+    /// True if it is on a network file system.
     pub network: bool,
 }
 
@@ -261,18 +262,18 @@ pub struct TargetLook {
 pub struct Listening {
     /// The port.
     pub port: u16,
-    /// Addresses of this machine at which it may be reached, the likeliest first.
+    /// The addresses at which this machine may be reached, the likeliest first.
     pub addresses: Vec<String>,
-    /// The process that listens, by its number there: its program can be run again to dial the port.
+    /// The process ID of the listener on its machine. Its program can be run again to connect to the port.
     pub process: u32,
 }
 
-/// How the data connections come about.
+/// The direction in which the data connections are opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
-    /// Take connections on the port opened before.
+    /// Accept connections on the port that was opened before.
     Accept,
-    /// Dial one of these addresses.
+    /// Connect to one of these addresses.
     Dial {
         /// The addresses, the likeliest first.
         addresses: Vec<String>,
@@ -281,26 +282,26 @@ pub enum Way {
     },
 }
 
-/// Holds the target of a job.
+/// Opens the target of a job and serves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServeRequest {
-    /// The job's identity, 16 bytes: the same for the same sources and target.
+    /// The job's identity, 16 bytes: equal for equal sources and targets.
     pub job: [u8; 16],
-    /// The existing directory below which everything lands.
+    /// The existing directory below which all entries are created.
     #[serde(with = "As::<wire::Bytes>")]
     pub root: Vec<u8>,
-    /// What the engine may do there.
+    /// The rights of the engine there.
     #[serde(with = "As::<wire::Grant>")]
     pub grant: Grant,
-    /// The certificate of the engine's side.
+    /// The fingerprint of the certificate of the engine's side.
     pub peer: CertificateFingerprint,
-    /// The cipher's name, as in [`Cipher`].
+    /// The cipher of the connections.
     pub cipher: Cipher,
-    /// How connections come about.
+    /// The direction in which connections are opened.
     pub way: Way,
-    /// How many connections to make at once, when dialling.
+    /// The number of connections to open at the start, when connecting.
     pub lanes: u16,
-    /// How many there may be in the end: more are made while the run goes on, when dialling.
+    /// The maximum number of connections; more are opened during the run, when connecting.
     pub lanes_max: u16,
 }
 
@@ -313,65 +314,66 @@ pub enum Cipher {
     Aes256Gcm,
     /// ChaCha20 with Poly1305.
     Chacha20Poly1305,
-    /// Authenticated, and each payload checked, but readable on the way.
+    /// Authenticated, with a checksum for each payload, but readable in transit.
     None,
 }
 
-/// How fast one core of a machine encrypts, in bytes a second; 0 where it cannot.
+/// The encryption speed of one core of a machine in bytes per second; 0 if not supported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CipherSpeed {
-    /// With [`Cipher::Aes128Gcm`].
+    /// The speed with [`Cipher::Aes128Gcm`].
     pub aes_128_gcm: u64,
-    /// With [`Cipher::Aes256Gcm`].
+    /// The speed with [`Cipher::Aes256Gcm`].
     pub aes_256_gcm: u64,
-    /// With [`Cipher::Chacha20Poly1305`].
+    /// The speed with [`Cipher::Chacha20Poly1305`].
     pub chacha20_poly1305: u64,
 }
 
-/// What to measure. Each takes some seconds at most.
+/// A measurement to perform, which takes a few seconds at most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProbeAsk {
-    /// What one core of the machine does.
+    /// The speed of one core of the machine.
     Machine {
-        /// With little load.
+        /// True for gentle load.
         gentle: bool,
     },
-    /// How fast a place is read.
+    /// The speed of reading at a path.
     Source(#[serde(with = "As::<wire::ReadAsk>")] ReadAsk),
-    /// How fast a place is written to.
+    /// The speed of writing at a path.
     Target(#[serde(with = "As::<wire::WriteAsk>")] WriteAsk),
-    /// What the connections made before carry, from here to the target's side, which swallows it.
+    /// The throughput of the connections that were opened before, from here to the target's side, which discards the
+    /// data.
     Way {
-        /// One connection, with pauses, and without filling the line.
+        /// True for a single connection with pauses, which does not fill the link.
         gentle: bool,
     },
 }
 
-/// What was measured, as it was asked for.
+/// The result of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProbeAnswer {
-    /// Of the machine.
+    /// The figures of the machine.
     Machine(#[serde(with = "As::<wire::MachineFigures>")] MachineFigures),
-    /// Of a place that is read.
+    /// The figures of reading.
     Source(#[serde(with = "As::<wire::ReadFigures>")] ReadFigures),
-    /// Of a place that is written to.
+    /// The figures of writing.
     Target(#[serde(with = "As::<wire::WriteFigures>")] WriteFigures),
-    /// Of the way.
+    /// The figures of the network path.
     Way(#[serde(with = "As::<wire::WayFigures>")] WayFigures),
 }
 
-/// Makes data connections as the engine's side.
+/// Opens data connections as the engine's side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectRequest {
-    /// The certificate of the target's side.
+    /// The fingerprint of the certificate of the target's side.
     pub peer: CertificateFingerprint,
     /// The cipher.
     pub cipher: Cipher,
-    /// How connections come about.
+    /// The direction in which connections are opened.
     pub way: Way,
-    /// How many connections to begin with.
+    /// The number of connections at the start.
     pub lanes: u16,
-    /// How many there may be in the end: more are made, or come, while the run goes on.
+    /// The maximum number of connections; more are opened or accepted during the run.
     pub lanes_max: u16,
 }
 
@@ -383,63 +385,64 @@ pub struct RunRequest {
     pub job: Job,
     /// The directories to open as the source's roots.
     pub roots: Vec<PathBytes>,
-    /// What the target can do.
+    /// The capabilities of the target.
     #[serde(with = "As::<wire::Capabilities>")]
     pub capabilities: Capabilities,
 }
 
-/// Runs a job on one machine.
+/// Runs a job on a single machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunHereRequest {
     /// The job.
     #[serde(with = "As::<wire::Job>")]
     pub job: Job,
-    /// Its identity, as in [`ServeRequest`].
+    /// The identity of the job, as in [`ServeRequest`].
     pub identity: [u8; 16],
     /// The directories to open as the source's roots.
     pub roots: Vec<PathBytes>,
-    /// The existing directory below which everything lands.
+    /// The existing directory below which all entries are created.
     #[serde(with = "As::<wire::Bytes>")]
     pub root: Vec<u8>,
-    /// What the engine may do there.
+    /// The rights of the engine there.
     #[serde(with = "As::<wire::Grant>")]
     pub grant: Grant,
 }
 
-/// A path of the machine, as bytes.
+/// A path on the machine, as bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathBytes(#[serde(with = "As::<wire::Bytes>")] pub Vec<u8>);
 
-/// What came of a run, and what it took.
+/// The result of a run, and its resource usage.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Ran {
-    /// What the engine says.
+    /// The engine's summary.
     #[serde(with = "As::<wire::Summary>")]
     pub summary: Summary,
-    /// Bytes sent over the data connections.
+    /// The number of bytes sent over the data connections.
     pub wire_sent_bytes: u64,
-    /// Bytes received over the data connections.
+    /// The number of bytes received over the data connections.
     pub wire_received_bytes: u64,
-    /// The most memory that the process has had, in bytes.
+    /// The peak memory usage of the process in bytes.
     pub peak_memory_bytes: Option<u64>,
 }
 
-/// What a session as the target's side took.
+/// The resource usage of a session as the target's side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
-    /// The first error that ended a connection from this side.
+    /// The first error that made this side close a connection.
     #[serde(with = "As::<Option<wire::Error>>")]
     pub error: Option<Error>,
-    /// The most memory that the process has had, in bytes.
+    /// The peak memory usage of the process in bytes.
     pub peak_memory_bytes: Option<u64>,
-    /// How many entries the session may have made at the target; none where some of its threads would not end.
+    /// The maximum number of entries that the session may have created on the target; `None` if some of its threads
+    /// did not end.
     pub entries_made: Option<u64>,
 }
 
-/// The version in which an agent answers.
+/// Returns the version that an agent uses for its answers.
 ///
 /// # Errors
-/// `Unsupported`, saying which side is the older one.
+/// `Unsupported`, naming the older side.
 pub fn negotiate(oldest: u16, newest: u16) -> Result<u16> {
     let common = newest.min(VERSION_NEWEST);
     match common >= oldest.max(VERSION_OLDEST_ANSWERED) {
@@ -448,7 +451,7 @@ pub fn negotiate(oldest: u16, newest: u16) -> Result<u16> {
     }
 }
 
-/// What an agent refuses in a version older than [`VERSION_OLDEST`].
+/// Returns the error for requests in a version older than [`VERSION_OLDEST`].
 pub fn too_old(version: u16) -> Error {
     no_common_version(version, version)
 }

@@ -1,8 +1,8 @@
 //! The messages on a data connection: operations on the target and their answers.
 //!
-//! The small part of a message is its frame's meta, encoded with postcard; packs, content, lists
-//! of paths and listings are its payload. A direction of the connection carries only one kind of
-//! message: operations towards the target, answers back.
+//! The small part of a message is the meta of its frame, encoded with postcard. Packs, content, lists of paths and
+//! listings are the payload. Each direction of the connection carries only one kind of message: operations toward the
+//! target, answers back.
 
 use hakobu_core::counters::FarTime;
 use hakobu_core::digest::Digest;
@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 use crate::frame::PAYLOAD_LIMIT_BYTES;
 use crate::wire::{self, As, itself};
 
-/// Kinds of frames. Operations are below 64, answers from 64 on.
+/// Kinds of frames. Operations are below 64, answers start at 64.
 pub mod kind {
-    /// [`Hello`](super::Hello): the first frame of every connection, and only that.
+    /// [`Hello`](super::Hello): the first frame of every connection, and never sent later.
     pub const HELLO: u8 = 1;
     /// [`Inspect`](super::Inspect): describe one entry.
     pub const INSPECT: u8 = 2;
@@ -41,33 +41,33 @@ pub mod kind {
     pub const ABANDON: u8 = 8;
     /// Apply changes; payload: the changes.
     pub const APPLY: u8 = 9;
-    /// Everything has been written: a [`Barrier`](super::Barrier).
+    /// [`Barrier`](super::Barrier): everything has been written.
     pub const BARRIER: u8 = 10;
-    /// Make a range [`Zero`](super::Zero).
+    /// [`Zero`](super::Zero): make a range read as zeros.
     pub const ZERO: u8 = 11;
-    /// [`Sign`](super::Sign) a range: tell the values of its pieces.
+    /// [`Sign`](super::Sign) a range: return the values of its pieces.
     pub const SIGN: u8 = 12;
-    /// A range is [`Complete`](super::Complete).
+    /// [`Complete`](super::Complete): a range is complete.
     pub const COMPLETE: u8 = 13;
-    /// A stream has ended, and this is its [`Length`](super::Length).
+    /// [`Length`](super::Length): a stream has ended, with this length.
     pub const LENGTH: u8 = 14;
-    /// Take digests or tags of small files: [`Digests`](super::Digests); payload: directory, names, key.
+    /// [`Digests`](super::Digests): return digests or tags of small files; payload: directory, names, key.
     pub const DIGEST: u8 = 15;
-    /// Tell [`Numbers`](super::Numbers) of users and groups; payload: their names.
+    /// [`Numbers`](super::Numbers): return the IDs of users and groups; payload: their names.
     pub const NUMBERS: u8 = 16;
-    /// [`Patch`](super::Patch) a piece that was signed; payload: the blocks that differ. Never answered: an error is
-    /// told by the next operation on the draft.
+    /// [`Patch`](super::Patch) a piece that was signed; payload: the blocks that differ. Never answered: the next
+    /// operation on the draft reports an error.
     pub const PATCH: u8 = 17;
-    /// Tell the sums of blocks in the file that a draft is made of: [`Sum`](super::Sum).
+    /// [`Sum`](super::Sum): return the sums of blocks in the file from which a draft is built.
     pub const SUM: u8 = 18;
-    /// [`Assemble`](super::Assemble) pieces; payload: the bytes between what is taken from the old file. Never answered,
-    /// as [`PATCH`].
+    /// [`Assemble`](super::Assemble) pieces; payload: the bytes between those copied from the old file. Never
+    /// answered, like [`PATCH`].
     pub const ASSEMBLE: u8 = 19;
 
-    /// Tell where a [`Hole`](super::Hole) ends.
+    /// [`Hole`](super::Hole): return where a hole ends.
     pub const HOLE: u8 = 20;
 
-    /// It is done.
+    /// The operation has succeeded.
     pub const DONE: u8 = 64;
     /// An entry's description; meta: [`Inspected`](super::Inspected).
     pub const INSPECTED: u8 = 65;
@@ -77,68 +77,68 @@ pub mod kind {
     pub const STORED: u8 = 67;
     /// The operation failed as a whole; meta: the error.
     pub const FAILED: u8 = 68;
-    /// A draft has been begun that keeps a journal; payload: [`Begun`](super::Begun).
+    /// A draft with a journal was begun; payload: [`Begun`](super::Begun).
     pub const BEGUN: u8 = 69;
     /// The values of the pieces of a range; payload: 32 bytes each.
     pub const SIGNED: u8 = 70;
-    /// Digests or tags; payload: for each name 32 bytes or an error.
+    /// Digests or tags; payload: 32 bytes or an error for each name.
     pub const DIGESTED: u8 = 71;
-    /// Numbers; payload: an optional one for each name.
+    /// User and group IDs; payload: an optional ID for each name.
     pub const NUMBERED: u8 = 72;
-    /// Sums of blocks; payload: 8 bytes each.
+    /// The sums of blocks; payload: 8 bytes each.
     pub const SUMMED: u8 = 73;
     /// The values of the blocks of a piece; payload: 16 bytes each.
     pub const BLOCKS_SIGNED: u8 = 74;
-    /// No answer: what the thread that serves did with its time, as
-    /// [`Times`](super::Times). At most one for each operation.
+    /// Not an answer: the time accounting of the serving thread, as [`Times`](super::Times). At most one for each
+    /// operation.
     pub const TIMES: u8 = 75;
-    /// Where a hole ends; meta: the offset.
+    /// The end of a hole; meta: the offset.
     pub const HOLE_UNTIL: u8 = 76;
 }
 
-/// Flag of a [`kind::WRITE`] or [`kind::ZERO`]: answer when this and all earlier writes have succeeded.
+/// A flag of [`kind::WRITE`] and [`kind::ZERO`]: answer when this and all earlier writes have succeeded.
 pub const FLAG_ACKNOWLEDGE: u8 = 1;
-/// Flag of a [`kind::LISTED`]: more frames of the same answer follow.
+/// A flag of [`kind::LISTED`]: more frames of the same answer follow.
 pub const FLAG_MORE: u8 = 1;
 
-/// Flag of content ([`is_content`](crate::compressed::is_content)): the payload is [compressed](crate::compressed).
+/// A flag of content ([`is_content`](crate::compressed::is_content)): the payload is [compressed](crate::compressed).
 pub const FLAG_COMPRESSED: u8 = 2;
 
-/// The most directories in one request to list.
+/// The maximum number of directories in one list request.
 pub const LIST_DIRECTORIES_MAX: usize = 256;
-/// The largest budget for directories below those asked for, in entries.
+/// The maximum budget for directories below the requested ones, in entries.
 pub const LIST_BUDGET_MAX: u32 = 64 * 1024;
-/// The most changes in one operation.
+/// The maximum number of changes in one operation.
 pub const CHANGES_MAX: usize = 1024;
-/// The most bytes of explanation that travel with an error.
+/// The maximum length of an error's explanation in a message, in bytes.
 const DETAIL_BYTES_MAX: usize = 2048;
-/// The most bytes of the step's name that travel with an error.
+/// The maximum length of the name of an error's step in a message, in bytes.
 const DURING_BYTES_MAX: usize = 256;
 
-/// What the engine's side says first on each connection.
+/// The first message of the engine's side on each connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The lane's number, from 0.
+    /// The number of the lane, from 0.
     pub lane: u16,
 }
 
-/// Asks for a description.
+/// Requests the description of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inspect {
     /// The entry.
     #[serde(with = "As::<wire::EntryPath>")]
     pub path: EntryPath,
-    /// Which extended attributes are looked at.
+    /// The classes of extended attributes to read.
     #[serde(with = "As::<wire::Classes>")]
     pub extended: Classes,
 }
 
-/// Asks for listings.
+/// Requests listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct List {
-    /// How many entries may be added on the way down.
+    /// The maximum number of entries in listings of directories below the requested ones.
     pub budget: u32,
-    /// What is told of each entry.
+    /// The level of detail for each entry.
     #[serde(with = "As::<wire::Detail>")]
     pub detail: Detail,
 }
@@ -147,9 +147,9 @@ pub struct List {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "BeginDraft")]
 pub struct Begin {
-    /// Its number from now on, on all connections of the session.
+    /// The number of the draft from now on, on all connections of the session.
     pub draft: DraftId,
-    /// What it is.
+    /// The description of the draft.
     #[serde(with = "As::<wire::Begin>")]
     pub begin: endpoint::Begin,
 }
@@ -164,29 +164,29 @@ pub struct Zero {
     pub extent: Extent,
 }
 
-/// Asks for the values of the pieces in a range, or of the blocks of one piece.
+/// Requests the values of the pieces in a range, or of the blocks in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sign {
     /// The draft.
     pub draft: DraftId,
-    /// The range: at most a chunk, beginning at a multiple of the piece size.
+    /// The range: at most a chunk, starting at a multiple of the piece size.
     #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
-    /// Whether the values of blocks are asked for.
+    /// True to request the values of blocks.
     pub blocks: bool,
 }
 
-/// Asks where the hole ends that a range of what the target has begins with.
+/// Requests the end of the hole at the start of a range of the target's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hole {
     /// The draft.
     pub draft: DraftId,
-    /// The range, beginning at a multiple of the piece size.
+    /// The range, starting at a multiple of the piece size.
     #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
 }
 
-/// Changes some blocks of a piece.
+/// Replaces some blocks of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patch {
     /// The draft.
@@ -194,41 +194,41 @@ pub struct Patch {
     /// The piece.
     #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
-    /// A bit for each block, the lowest for the first.
+    /// One bit for each block; the lowest bit is the first block.
     pub changed: u64,
-    /// The BLAKE3 value that the piece then has.
+    /// The BLAKE3 value of the resulting piece.
     pub value: Digest,
 }
 
-/// Asks for the sums of the whole blocks in a range of the file that a draft is made of.
+/// Requests the sums of the whole blocks in a range of the file from which a draft is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
     /// The draft.
     pub draft: DraftId,
-    /// The range of the old file: at most a chunk, beginning at a multiple of the chunk size.
+    /// The range of the old file: at most a chunk, starting at a multiple of the chunk size.
     #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
-    /// How long the blocks are.
+    /// The length of the blocks in bytes.
     pub block_bytes: u64,
 }
 
-/// Puts pieces together out of the file that a draft is made of, and of bytes.
+/// Builds pieces from the file from which a draft is built, and from bytes in the payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assemble {
     /// The draft.
     pub draft: DraftId,
-    /// The pieces.
+    /// The range of the pieces.
     #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
-    /// What is taken from the old file, in order, none overlapping another: at most
+    /// The ranges to copy from the old file, in order and without overlaps: at most
     /// [`COPIES_MAX`](hakobu_core::moved::COPIES_MAX).
     #[serde(with = "As::<Vec<wire::Copied>>")]
     pub copies: Vec<Copied>,
-    /// The BLAKE3 of the values that the pieces then have.
+    /// The BLAKE3 digest of the values of the resulting pieces.
     pub value: Digest,
 }
 
-/// Says that a range is complete.
+/// Announces that a range is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complete {
     /// The draft.
@@ -236,27 +236,27 @@ pub struct Complete {
     /// The range.
     #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
-    /// The BLAKE3 value of the chunk that it is, where it was taken.
+    /// The BLAKE3 value of the chunk that the range is, if it was computed.
     pub value: Option<Digest>,
-    /// Whether a journal may remember it.
+    /// True if a journal may record it.
     pub kept: bool,
 }
 
-/// Everything has been written.
+/// Announces that everything has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Barrier {
-    /// Bring it to stable storage.
+    /// True to bring it to stable storage.
     pub durable: bool,
-    /// All that the job is about was looked at, and nothing of it failed.
+    /// True if the whole job was processed without any failure.
     pub whole: bool,
 }
 
-/// Says how long a draft is that was begun without a size.
+/// Announces the length of a draft that was begun without a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Length {
     /// The draft.
     pub draft: DraftId,
-    /// Its size.
+    /// Its size in bytes.
     pub size_bytes: u64,
 }
 
@@ -265,7 +265,7 @@ pub struct Length {
 pub struct Abandon {
     /// The draft.
     pub draft: DraftId,
-    /// Whether to leave what a later run can use.
+    /// True to keep what a later run can use.
     pub keep: bool,
 }
 
@@ -274,7 +274,7 @@ pub struct Abandon {
 pub struct Write {
     /// The draft.
     pub draft: DraftId,
-    /// Where in the file: a multiple of the piece size.
+    /// The offset in the file in bytes: a multiple of the piece size.
     pub offset: u64,
 }
 
@@ -283,26 +283,26 @@ pub struct Write {
 pub struct Finish {
     /// The draft.
     pub draft: DraftId,
-    /// What to set on it.
+    /// The attributes to set on it.
     #[serde(with = "As::<wire::Attributes>")]
     pub attributes: Attributes,
-    /// The digest of the whole, if it was taken.
+    /// The digest of the whole file, if it was computed.
     pub digest: Option<Digest>,
 }
 
-/// What came of a pack or of changes.
+/// The result of a pack or of changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
-    /// What failed, by its index.
+    /// The failures, by index.
     #[serde(with = "As::<Vec<(u32, wire::Error)>>")]
     pub failures: Vec<(u32, Error)>,
-    /// What could not be kept.
+    /// The metadata that could not be kept.
     #[serde(with = "As::<Vec<wire::Loss>>")]
     pub losses: Vec<Loss>,
 }
 
 impl Stored {
-    /// The same with every text cut down to what may travel.
+    /// Returns the result with every text truncated to its limit.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         for (_, error) in &mut self.failures {
@@ -314,11 +314,11 @@ impl Stored {
         self
     }
 
-    /// Encodes it behind what is in `out`. Where so many failures have paths so long that a frame
-    /// cannot hold them, the paths are left out: the asker knows what it asked for.
+    /// Appends the encoded result to `out`. If the paths of many failures exceed the size of a frame, the paths are
+    /// omitted: the peer knows what it requested.
     ///
     /// # Errors
-    /// `Protocol` if it would not fit into a frame even then.
+    /// `Protocol` if it does not fit into a frame even then.
     pub fn encode_bounded(self, out: &mut Vec<u8>) -> Result<()> {
         let begin = out.len();
         let mut stored = self.bounded();
@@ -331,26 +331,26 @@ impl Stored {
     }
 }
 
-/// Asks for the digests of small files, or with a key for their tags.
+/// Requests the digests of small files, or their tags if a key is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digests {
     /// The directory.
     #[serde(with = "As::<wire::EntryPath>")]
     pub directory: EntryPath,
-    /// Names in it: at most [`CHANGES_MAX`].
+    /// The names in the directory: at most [`CHANGES_MAX`].
     pub names: Vec<ByteBuf>,
-    /// The key of the tags that are taken in the place of digests.
+    /// The key, if tags are computed instead of digests.
     #[serde(with = "As::<Option<wire::TagKey>>")]
     pub key: Option<TagKey>,
 }
 
-/// Bytes that travel as such.
+/// Bytes that are sent unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByteBuf(#[serde(with = "As::<wire::Bytes>")] pub Vec<u8>);
 
 itself!(ByteBuf);
 
-/// The most names in one request for their numbers.
+/// The maximum number of names in one request for IDs.
 pub const NAMES_MAX: usize = 256;
 /// The payload of [`kind::NUMBERED`].
 pub type Numbered = Vec<Option<u32>>;
@@ -395,10 +395,10 @@ pub struct Failed(#[serde(with = "As::<wire::Error>")] pub Error);
 #[serde(transparent)]
 pub struct Times(#[serde(with = "As::<wire::FarTime>")] pub FarTime);
 
-/// Encodes a message behind what is in `out`.
+/// Appends an encoded message to `out`.
 ///
 /// # Errors
-/// `Protocol` if it would not fit into a frame.
+/// `Protocol` if it does not fit into a frame.
 pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<()> {
     let begin = out.len();
     postcard::to_io(message, &mut *out).map_err(|_| malformed("a message that cannot be encoded"))?;
@@ -411,7 +411,7 @@ pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<()> {
 /// Decodes a message that fills `bytes` exactly.
 ///
 /// # Errors
-/// `Protocol` if the bytes are no such message.
+/// `Protocol` if the bytes are not such a message.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((message, [])) => Ok(message),
@@ -420,7 +420,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     }
 }
 
-/// An error cut down to what may travel.
+/// Returns the error with every text truncated to its limit.
 pub fn bounded(mut error: Error) -> Error {
     error.detail.truncate(error.detail.floor_char_boundary(DETAIL_BYTES_MAX));
     if let Some(hint) = error.hint.as_mut().filter(|hint| hint.len() > DETAIL_BYTES_MAX) {

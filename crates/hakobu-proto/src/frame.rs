@@ -1,10 +1,8 @@
-//! The frame: what travels on a data connection.
+//! The frame: the unit of transmission on a data connection.
 //!
-//! A frame is a fixed header, then (on sealed connections only) a [`Seal`],
-//! then meta, then payload. Nothing here reads a socket or touches a payload:
-//! callers hand in byte slices and get typed values or errors back. Every
-//! length is checked against its limit while the header is decoded, so that
-//! nobody allocates for a length nobody agreed to.
+//! A frame is a fixed header, then a [`Seal`] (on sealed connections only), then meta, then payload. Nothing here
+//! reads a socket or changes a payload: callers pass byte slices and get typed values or errors. Every length is
+//! checked against its limit while the header is decoded, so that no memory is allocated for an excessive length.
 
 mod seal;
 #[cfg(test)]
@@ -16,41 +14,41 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub use seal::{Digest, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
 
-/// Length of an encoded [`Header`] in bytes.
+/// The length of an encoded [`Header`] in bytes.
 pub const HEADER_BYTES: usize = 24;
 
-/// Longest meta of a frame in bytes (64 KiB).
+/// The maximum length of a frame's meta in bytes (64 KiB).
 pub const META_LIMIT_BYTES: usize = 64 * 1024;
 
-/// Longest payload of a frame in bytes (4 MiB).
+/// The maximum length of a frame's payload in bytes (4 MiB).
 pub const PAYLOAD_LIMIT_BYTES: usize = 4 * 1024 * 1024;
 
-/// The kind that ends a direction of a sealed connection.
+/// The kind that ends one direction of a sealed connection.
 ///
-/// Kinds above it belong to the messages. On a TLS connection, which has an
-/// alert of its own for this, no frame may carry it.
+/// Kinds above it are used by messages. On a TLS connection, which has its own alert for this purpose, no frame may
+/// use it.
 pub const KIND_CLOSE: u8 = 0;
 
-/// Why a frame cannot be encoded or must not be accepted.
+/// The reason why a frame cannot be encoded or must be rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// Meta is longer than [`META_LIMIT_BYTES`].
+    /// The meta is longer than [`META_LIMIT_BYTES`].
     #[error("frame meta of {0} bytes is longer than the limit of {META_LIMIT_BYTES} bytes")]
     MetaTooLong(u64),
-    /// Payload is longer than [`PAYLOAD_LIMIT_BYTES`].
+    /// The payload is longer than [`PAYLOAD_LIMIT_BYTES`].
     #[error("frame payload of {0} bytes is longer than the limit of {PAYLOAD_LIMIT_BYTES} bytes")]
     PayloadTooLong(u64),
-    /// Bits that this version does not define are set.
+    /// The header has bits set that this version does not define.
     #[error("frame header has reserved bits {0:#06x} set")]
     ReservedBits(u16),
-    /// A checksum or digest came with a frame that has no payload.
+    /// A frame without a payload has a checksum or digest.
     #[error("frame without payload carries a checksum or digest")]
     ChecksumWithoutPayload,
-    /// The MAC of a sealed frame does not match: forged, altered, replayed,
-    /// reordered or dropped frames all end here.
+    /// The MAC of a sealed frame does not match: the frame was forged, altered, replayed, reordered, or an earlier
+    /// one was dropped.
     #[error("frame MAC does not match its contents and position")]
     BadMac,
-    /// All sequence numbers of one direction are used up.
+    /// All sequence numbers of one direction have been used.
     #[error("no sequence numbers left for this connection")]
     SequenceExhausted,
 }
@@ -58,21 +56,21 @@ pub enum FrameError {
 /// The header of a frame, decoded and within its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Which message the frame carries; [`KIND_CLOSE`] is taken.
+    /// The kind of message; [`KIND_CLOSE`] is reserved.
     pub kind: u8,
-    /// Bits whose meaning belongs to the kind.
+    /// Bits whose meaning depends on the kind.
     pub flags: u8,
-    /// Length of meta in bytes, at most [`META_LIMIT_BYTES`].
+    /// The length of the meta in bytes, at most [`META_LIMIT_BYTES`].
     pub meta_bytes: u32,
-    /// Length of the payload in bytes, at most [`PAYLOAD_LIMIT_BYTES`].
+    /// The length of the payload in bytes, at most [`PAYLOAD_LIMIT_BYTES`].
     pub payload_bytes: u32,
-    /// Chosen by whoever asks; an answer repeats it.
+    /// A number that the requesting side chooses and the answer repeats.
     pub request: u32,
-    /// CRC-64/NVME of the payload, 0 without a payload.
+    /// The CRC-64/NVME checksum of the payload; 0 without a payload.
     pub checksum: u64,
 }
 
-/// The header as it lies on the wire.
+/// The header as it is encoded on the wire.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawHeader {
@@ -88,10 +86,10 @@ struct RawHeader {
 const _: () = assert!(size_of::<RawHeader>() == HEADER_BYTES);
 
 impl Header {
-    /// Makes a header for `meta_bytes` of meta and `payload_bytes` of payload.
+    /// Creates a header for `meta_bytes` of meta and `payload_bytes` of payload.
     ///
     /// # Errors
-    /// A length beyond its limit, or a checksum without a payload.
+    /// If a length exceeds its limit, or there is a checksum without a payload.
     pub fn new(
         kind: u8,
         flags: u8,
@@ -111,7 +109,7 @@ impl Header {
         })
     }
 
-    /// The header as it goes over the wire.
+    /// Encodes the header.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let raw = RawHeader {
@@ -126,11 +124,10 @@ impl Header {
         zerocopy::transmute!(raw)
     }
 
-    /// Reads a header and checks it against the limits.
+    /// Decodes a header and checks it against the limits.
     ///
     /// # Errors
-    /// Reserved bits set, a length beyond its limit, or a checksum without a
-    /// payload.
+    /// If reserved bits are set, a length exceeds its limit, or there is a checksum without a payload.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FrameError> {
         let raw: RawHeader = zerocopy::transmute!(*bytes);
         if raw.reserved != U16::ZERO {

@@ -1,7 +1,7 @@
-//! What hakobu says to itself across machines: frames, messages and their limits.
+//! The protocol between hakobu processes on different machines: frames, messages and their limits.
 //!
-//! No sockets and no clock: bytes in, values out, and the reverse. The normative description is
-//! `docs/PROTOCOL.md`.
+//! This crate must not do I/O or read the clock: it converts between values and bytes. `docs/PROTOCOL.md` is the
+//! normative description.
 
 pub mod compressed;
 pub mod control;

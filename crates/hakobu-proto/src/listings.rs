@@ -1,8 +1,9 @@
-//! Listings on the wire: many directories in one answer, each in one or more parts, and frames
-//! that stay below a size whatever the directory holds.
+//! Encodes and decodes listings: many directories in one answer, each in one or more parts, in frames of limited
+//! size, whatever the directories contain.
 //!
-//! A part is: length of the path (u16), the path, a tag (u8), then by the tag: entries with more to
-//! follow, the last entries, or a length (u32) and an error. All numbers are little endian.
+//! A part consists of the length of the path (u16), the path and a tag (u8). Depending on the tag, it continues with
+//! entries of which more follow, with the last entries, or with a length (u32) and an error. All numbers are little
+//! endian.
 
 use hakobu_core::endpoint::TargetOutcome;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -11,12 +12,12 @@ use hakobu_core::path::EntryPath;
 
 use crate::data;
 
-/// A frame of listings is closed when it has grown to this size.
+/// The size in bytes at which a frame of listings is sent.
 const FRAME_BYTES_TARGET: usize = 1 << 20;
-/// Entries are encoded in slices of so many, each at most
+/// The number of entries that are encoded at a time, each at most
 /// [`RECORD_BYTES_MAX`](hakobu_core::listing::RECORD_BYTES_MAX).
 const SLICE_ENTRIES: usize = 2048;
-/// The most directories in one answer: those asked for, and a descendant for each entry of the
+/// The maximum number of directories in one answer: the requested ones, and one descendant for each entry of the
 /// largest budget.
 const DIRECTORIES_MAX: usize = data::LIST_DIRECTORIES_MAX + data::LIST_BUDGET_MAX as usize;
 
@@ -24,10 +25,10 @@ const TAG_MORE: u8 = 0;
 const TAG_LAST: u8 = 1;
 const TAG_ERROR: u8 = 2;
 
-/// Encodes listings as frame payloads: calls `send` with each payload and whether more follow.
+/// Encodes listings as frame payloads. Calls `send` with each payload, and with true if more follow.
 ///
 /// # Errors
-/// Those of `send`, or an error that cannot be encoded.
+/// The errors of `send`, or an error that cannot be encoded.
 pub fn encode<E: From<Error>>(
     listings: &[DirectoryListing],
     buffer: &mut Vec<u8>,
@@ -80,27 +81,27 @@ fn flush_if_full<E>(
     Ok(())
 }
 
-/// Listings being put together from the frames of one answer.
+/// Assembles listings from the frames of one answer.
 #[derive(Debug)]
 pub struct Assembler {
     done: Vec<DirectoryListing>,
     open: Option<(EntryPath, Listing)>,
-    /// Errors so far. Only directories that were asked for have one.
+    /// The number of errors so far. Only requested directories can have one.
     errors: usize,
     entries: usize,
     entries_max: usize,
 }
 
 impl Assembler {
-    /// For an answer that may have at most `entries_max` entries in all.
+    /// Creates an assembler for an answer with at most `entries_max` entries in total.
     pub fn new(entries_max: usize) -> Self {
         Self { done: Vec::new(), open: None, errors: 0, entries: 0, entries_max }
     }
 
-    /// Takes in one frame's payload.
+    /// Adds the payload of one frame.
     ///
     /// # Errors
-    /// `Protocol` when it is malformed, out of order, or exceeds a limit.
+    /// `Protocol` if it is malformed, out of order, or exceeds a limit.
     pub fn frame(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             self.part(&mut bytes)?;
@@ -111,7 +112,7 @@ impl Assembler {
     /// Ends the answer.
     ///
     /// # Errors
-    /// `Protocol` when a directory is not complete.
+    /// `Protocol` if a directory is incomplete.
     pub fn finish(self) -> Result<TargetOutcome> {
         if self.open.is_some() {
             return Err(malformed("a directory that is not complete"));

@@ -1,4 +1,5 @@
-//! The limits that `docs/PROTOCOL.md` names: their values, and facts about disks and hosts at them and just beyond.
+//! Tests the limits in `docs/PROTOCOL.md`: their values, and facts about disks and hosts at the limits and just
+//! beyond.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
@@ -20,7 +21,7 @@ use hakobu_proto::control::{Answer, CONNECTIONS_MAX, DIRECTORIES_APART_MAX, MESS
 use hakobu_proto::data::{CHANGES_MAX, LIST_BUDGET_MAX, LIST_DIRECTORIES_MAX, NAMES_MAX};
 use hakobu_proto::frame::{META_LIMIT_BYTES, PAYLOAD_LIMIT_BYTES};
 
-/// A limit that changes is a change of the protocol, and of the document.
+/// Checks the values. A changed limit is a change of the protocol, and of the document.
 #[test]
 fn values() {
     let disks = [DISKS_MAX, PARTITIONS_MAX, SIGNATURES_MAX, USES_MAX, NOTES_MAX];

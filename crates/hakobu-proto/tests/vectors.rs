@@ -1,8 +1,8 @@
-//! The test vectors of `docs/PROTOCOL.md`, in both directions: what the code encodes is what is
-//! written there, and what is written there decodes to the same value.
+//! Checks the test vectors of `docs/PROTOCOL.md` in both directions: the code encodes values to the documented bytes,
+//! and decodes these bytes to the same values.
 //!
-//! A vector that is missing or wrong is reported with the line that would be right. Such a line
-//! goes into the document only together with a new version of the protocol.
+//! A missing or wrong vector is reported with the correct line. Such a line may be added to the document only
+//! together with a new version of the protocol.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
@@ -54,7 +54,7 @@ impl Vectors {
             let (block, _) = block.split_once("\n```").expect("the block is closed");
             let mut last = String::new();
             for line in block.lines() {
-                // A line without a name goes on where the one before ended.
+                // A line without a name continues the previous one.
                 let digits = match line.split_once('=') {
                     Some((name, digits)) => {
                         last = name.trim().to_owned();
@@ -76,7 +76,7 @@ impl Vectors {
         assert_eq!(known.as_deref(), Some(hex(bytes).as_str()), "{name} = {}", hex(bytes));
     }
 
-    /// Checks a value that travels as postcard, both ways.
+    /// Checks the postcard encoding of a value, both ways.
     fn message<T: Serialize + DeserializeOwned + Debug>(&self, name: &str, value: &T) {
         let mut bytes = Vec::new();
         data::encode(value, &mut bytes).unwrap();
@@ -127,7 +127,7 @@ fn extended() -> Extended {
     Extended::new(Classes::USUAL, &mut [(b"user.a".to_vec(), b"value".to_vec())]).unwrap()
 }
 
-/// A machine of which little is known.
+/// A machine about which little is known.
 fn settings() -> HostFacts {
     let mut facts = HostFacts { kernel: Some((6, 12)), ..HostFacts::default() };
     facts.tcp.receive_buffer_bytes = Some([4096, 131_072, 1 << 20]);
@@ -144,7 +144,7 @@ fn settings() -> HostFacts {
     facts
 }
 
-/// A disk of which little is known.
+/// A disk about which little is known.
 fn disk() -> DeviceFacts {
     let mut disk =
         DeviceFacts { name: b"sda".to_vec(), path: b"/dev/sda".to_vec(), ..DeviceFacts::default() };
@@ -252,7 +252,7 @@ fn messages_on_data_connections() {
     vectors.message("times", &Times(times));
 }
 
-/// Of one direction only: compressors of other versions may make something else of it.
+/// Only decoding is checked, since other versions of the compressor may produce different bytes.
 #[test]
 fn compressed_content() {
     let payload = &Vectors::read().0["compressed"];

@@ -1,7 +1,7 @@
-//! What the kernel tells of a block device, and does to one, through its open descriptor.
+//! Queries and controls block devices through an open descriptor.
 //!
-//! Asking the descriptor and not a path means that the answer is about the very device that is
-//! read or written. All of these fail with `ENOTTY` on what is no block device.
+//! Using the descriptor instead of a path ensures that the answer concerns the very device that is read or written.
+//! All functions fail with `ENOTTY` on anything but a block device.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,91 +9,89 @@ use std::os::fd::AsFd;
 
 use rustix::ioctl::{Getter, NoArg, Opcode, Setter, ioctl, opcode};
 
-/// The group of the block layer's requests, `0x12` in `linux/fs.h`.
+/// The ioctl group of the block layer, `0x12` in `linux/fs.h`.
 const GROUP: u8 = 0x12;
 const BLKROGET: Opcode = opcode::none(GROUP, 94);
 const BLKRRPART: Opcode = opcode::none(GROUP, 95);
 const BLKFLSBUF: Opcode = opcode::none(GROUP, 97);
-/// `linux/fs.h` has `size_t` here, but the kernel stores 64 bits on every machine.
+/// `linux/fs.h` has `size_t` here, but the kernel stores 64 bits on all architectures.
 const BLKGETSIZE64: Opcode = opcode::read::<usize>(GROUP, 114);
 const BLKDISCARD: Opcode = opcode::none(GROUP, 119);
 const BLKZEROOUT: Opcode = opcode::none(GROUP, 127);
 
-/// The device's size in bytes.
+/// Returns the size of the device in bytes.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn size_bytes(device: impl AsFd) -> io::Result<u64> {
-    // SAFETY: BLKGETSIZE64 stores one `u64` where the pointer says, and the getter owns one.
+    // SAFETY: BLKGETSIZE64 stores one `u64` through the pointer, and the getter owns one.
     Ok(unsafe { ioctl(device, Getter::<BLKGETSIZE64, u64>::new())? })
 }
 
-/// The size of a logical sector in bytes: offsets and lengths of direct I/O are multiples of it,
-/// and a partition table counts in it.
+/// Returns the size of a logical sector in bytes. Offsets and lengths of direct I/O are multiples of it, and a
+/// partition table uses it as its unit.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn logical_sector_bytes(device: impl AsFd) -> io::Result<u32> {
     Ok(rustix::fs::ioctl_blksszget(device)?)
 }
 
-/// The size in bytes of what the device writes at once without reading it first.
+/// Returns the size in bytes that the device can write without reading it first.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn physical_sector_bytes(device: impl AsFd) -> io::Result<u32> {
     Ok(rustix::fs::ioctl_blkpbszget(device)?)
 }
 
-/// Whether the kernel refuses all writes to the device.
+/// Returns true if the kernel refuses all writes to the device.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn is_read_only(device: impl AsFd) -> io::Result<bool> {
-    // SAFETY: BLKROGET stores one `int` where the pointer says, and the getter owns one.
+    // SAFETY: BLKROGET stores one `int` through the pointer, and the getter owns one.
     Ok(unsafe { ioctl(device, Getter::<BLKROGET, i32>::new())? } != 0)
 }
 
-/// Makes the kernel read the partition table anew.
+/// Makes the kernel read the partition table again.
 ///
 /// # Errors
-/// `EBUSY` when a partition is in use; `EINVAL` on a device that has no partitions.
+/// `EBUSY` if a partition is in use; `EINVAL` on a device that has no partitions.
 pub fn reread_partitions(device: impl AsFd) -> io::Result<()> {
     // SAFETY: BLKRRPART takes no argument.
     unsafe { ioctl(device, NoArg::<BLKRRPART>::new())? };
     Ok(())
 }
 
-/// Writes out what the kernel holds for the device in memory, and forgets it.
+/// Writes the kernel's cached data of the device, and drops it from the cache.
 ///
 /// # Errors
-/// What the kernel answers; it takes `CAP_SYS_ADMIN`.
+/// The kernel's error; requires `CAP_SYS_ADMIN`.
 pub fn flush_buffers(device: impl AsFd) -> io::Result<()> {
     // SAFETY: BLKFLSBUF takes no argument.
     unsafe { ioctl(device, NoArg::<BLKFLSBUF>::new())? };
     Ok(())
 }
 
-/// Tells the device that a range is not needed any more. What is read there afterwards depends on
-/// the device.
+/// Tells the device that a range is no longer needed. The content that is read there afterwards depends on the
+/// device.
 ///
 /// # Errors
-/// `EINVAL` when offset or length is no multiple of the logical sector or the range leaves the
-/// device, `EOPNOTSUPP` when the device cannot do it.
+/// `EINVAL` if offset or length is not a multiple of the logical sector or the range exceeds the device, `EOPNOTSUPP`
+/// if the device does not support it.
 pub fn discard(device: impl AsFd, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
-    // SAFETY: BLKDISCARD reads two `u64`, which the setter owns for the length of the call.
+    // SAFETY: BLKDISCARD reads two `u64`, which the setter owns during the call.
     unsafe { ioctl(device, Setter::<BLKDISCARD, _>::new([offset_bytes, length_bytes]))? };
     Ok(())
 }
 
-/// Makes a range read as zeros, by whatever means the device has for it; the kernel writes zeros
-/// where it has none.
+/// Makes a range read as zeros with the device's own mechanism. The kernel writes zeros if it has none.
 ///
 /// # Errors
-/// `EINVAL` when offset or length is no multiple of the logical sector or the range leaves the
-/// device.
+/// `EINVAL` if offset or length is not a multiple of the logical sector or the range exceeds the device.
 pub fn zero_out(device: impl AsFd, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
-    // SAFETY: BLKZEROOUT reads two `u64`, which the setter owns for the length of the call.
+    // SAFETY: BLKZEROOUT reads two `u64`, which the setter owns during the call.
     unsafe { ioctl(device, Setter::<BLKZEROOUT, _>::new([offset_bytes, length_bytes]))? };
     Ok(())
 }
@@ -106,7 +104,7 @@ mod tests {
     fn what_is_no_block_device_is_an_error() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
-        // ENOTTY, which file systems give for requests that they do not know.
+        // ENOTTY is the error of file systems for unknown requests.
         let is_no_device = |error: io::Error| error.raw_os_error() == Some(25);
         assert!(is_no_device(size_bytes(&file).unwrap_err()));
         assert!(is_no_device(logical_sector_bytes(&file).unwrap_err()));

@@ -1,4 +1,4 @@
-//! Waiting until content has reached its medium, and closing files so that an error is seen.
+//! Waits until content has reached its medium, and closes files with error reporting.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -15,37 +15,37 @@ unsafe extern "C" {
     fn close(fd: c_int) -> c_int;
 }
 
-/// Begins to write all of a file that is only in memory, and waits for nothing.
+/// Starts writing all cached data of a file, without waiting.
 ///
 /// # Errors
-/// The system's; `SPIPE` and `NOSYS` where the file system cannot do it.
+/// System errors; `SPIPE` and `NOSYS` if the file system does not support it.
 pub fn begin_writing_out(file: impl AsFd) -> Result<(), Errno> {
     range(file, WRITE)
 }
 
-/// Writes all of a file that is only in memory, and waits until the device has it. Neither the file's description nor the
+/// Writes all cached data of a file, and waits until the device has received it. Neither the file's metadata nor the
 /// device's own cache is flushed.
 ///
 /// # Errors
-/// The system's, errors of earlier writes among them; `SPIPE` and `NOSYS` where the file system cannot do it.
+/// System errors, including those of earlier writes; `SPIPE` and `NOSYS` if the file system does not support it.
 pub fn write_out(file: impl AsFd) -> Result<(), Errno> {
     range(file, WAIT_BEFORE | WRITE | WAIT_AFTER)
 }
 
 fn range(file: impl AsFd, flags: u32) -> Result<(), Errno> {
-    // SAFETY: the descriptor is open while it is borrowed, and the call takes nothing but numbers.
+    // SAFETY: the descriptor is open while it is borrowed, and the call takes only numbers.
     let done = unsafe { sync_file_range(file.as_fd().as_raw_fd(), 0, 0, flags) };
     outcome(done)
 }
 
-/// Closes a file. Some file systems, FUSE and NFS among them, tell only now that content could not be kept.
+/// Closes a file. Some file systems, such as FUSE and NFS, only report now that content could not be stored.
 ///
 /// # Errors
-/// The system's. The file is closed in any case.
+/// System errors. The file is closed in any case.
 pub fn close_checked(file: OwnedFd) -> Result<(), Errno> {
-    // SAFETY: the number is that of an open descriptor, which nobody else owns from here on.
+    // SAFETY: the number is that of an open descriptor, which has no other owner from here on.
     match outcome(unsafe { close(file.into_raw_fd()) }) {
-        // Linux has closed it all the same.
+        // Linux has closed it nevertheless.
         Err(Errno::INTR) => Ok(()),
         closed => closed,
     }
@@ -78,7 +78,7 @@ mod tests {
     fn what_has_no_content_to_write_out_says_so() {
         let (reader, _writer) = std::io::pipe().unwrap();
         assert_eq!(write_out(&reader), Err(Errno::SPIPE));
-        // Device files of memory take writes, and `/dev/full` none; closing either works.
+        // Memory devices accept writes, and `/dev/full` does not; closing either succeeds.
         close_checked(File::open("/dev/null").unwrap().into()).unwrap();
     }
 }

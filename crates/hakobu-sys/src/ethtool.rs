@@ -1,6 +1,6 @@
-//! What a network device does in the processor's place, and how much room it has, as `ethtool` shows it.
+//! Reads the offloads and ring sizes of a network device, as `ethtool` shows them.
 //!
-//! Devices are those of the network namespace of the calling thread. Nothing is changed.
+//! Devices are those in the network namespace of the calling thread. Nothing is changed.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -9,14 +9,14 @@ use std::io;
 use rustix::ioctl::{Opcode, Setter, ioctl};
 use rustix::net::{AddressFamily, SocketType, socket};
 
-/// Room for an interface name in `struct ifreq`, with its closing zero byte.
+/// The size of an interface name in `struct ifreq`, including its NUL.
 const NAME_SIZE: usize = 16;
-/// `linux/sockios.h`: it was there before opcodes told what they carry.
+/// The opcode from `linux/sockios.h`. It predates opcodes that encode their argument.
 const SIOCETHTOOL: Opcode = 0x8946;
 /// `ETHTOOL_GRINGPARAM` of `linux/ethtool.h`.
 const GET_RINGS: u32 = 0x10;
 
-/// `struct ifreq`, as far as `SIOCETHTOOL` looks at it.
+/// The part of `struct ifreq` that `SIOCETHTOOL` uses.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; NAME_SIZE],
@@ -26,23 +26,23 @@ struct InterfaceRequest {
 
 const _: () = assert!(size_of::<InterfaceRequest>() == 40);
 
-/// Something that a device does or leaves.
+/// An operation that a device may take over from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
-    /// It checks checksums of what it receives.
+    /// The device verifies the checksums of received packets.
     ReceiveChecksums,
-    /// It makes the checksums of what it sends.
+    /// The device computes the checksums of sent packets.
     SendChecksums,
-    /// It cuts large sends into packets.
+    /// The device segments large sends.
     Segmentation,
-    /// The kernel cuts large sends late, where the device does not.
+    /// The kernel segments large sends late, if the device does not.
     LateSegmentation,
-    /// The kernel joins what was received before TCP sees it.
+    /// The kernel merges received packets before TCP processes them.
     ReceiveJoining,
 }
 
 impl Feature {
-    /// `ETHTOOL_GRXCSUM` and its like.
+    /// Returns the command: `ETHTOOL_GRXCSUM` and similar.
     fn command(self) -> u32 {
         match self {
             Self::ReceiveChecksums => 0x14,
@@ -54,22 +54,24 @@ impl Feature {
     }
 }
 
-/// Whether the device `name` has a feature turned on.
+/// Returns true if the device `name` has a feature turned on.
 ///
 /// # Errors
-/// `InvalidInput` when the name does not fit; else what the kernel answers, as `ENODEV` or `EOPNOTSUPP`.
+/// `InvalidInput` if the name is too long or otherwise invalid; otherwise the kernel's error, such as `ENODEV` or
+/// `EOPNOTSUPP`.
 pub fn is_on(name: &[u8], feature: Feature) -> io::Result<bool> {
     let mut words = [feature.command(), 0];
     ask(name, &mut words)?;
     Ok(words[1] != 0)
 }
 
-/// How many packets received the device `name` has room for, and how many it could.
+/// Returns the current and the maximum size of the receive ring of the device `name`, in packets.
 ///
 /// # Errors
-/// As [`is_on`].
+/// The errors of [`is_on`].
 pub fn receive_ring_packets(name: &[u8]) -> io::Result<(u32, u32)> {
-    // `struct ethtool_ringparam`: the command, four maxima, four values; those of plain receiving are first.
+    // `struct ethtool_ringparam`: the command, four maxima, four current values. Those of the ordinary receive ring
+    // come first.
     let mut words = [0; 9];
     words[0] = GET_RINGS;
     ask(name, &mut words)?;
@@ -84,9 +86,9 @@ fn ask<const WORDS: usize>(name: &[u8], words: &mut [u32; WORDS]) -> io::Result<
     let mut request = InterfaceRequest { name: [0; NAME_SIZE], data, rest: [0; _] };
     request.name[..name.len()].copy_from_slice(name);
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // SAFETY: SIOCETHTOOL reads one `struct ifreq` of 40 bytes, which `InterfaceRequest` is in size and layout
-    // (asserted above), and for the commands given here reads and writes the structure behind `data`: two words for a
-    // feature, nine for the rings, which is what the arrays have. They are borrowed for the length of the call.
+    // SAFETY: SIOCETHTOOL reads one `struct ifreq` of 40 bytes, which has the size and layout of `InterfaceRequest`
+    // (asserted above). For the commands used here it reads and writes the structure behind `data`: two words for a
+    // feature, nine for the rings, which are the sizes of the arrays. They are borrowed during the call.
     unsafe { ioctl(&socket, Setter::<SIOCETHTOOL, _>::new(request))? };
     Ok(())
 }

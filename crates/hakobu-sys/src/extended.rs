@@ -1,7 +1,7 @@
-//! Extended attributes of an entry that is named below an open directory.
+//! Reads the extended attributes of an entry by its name in an open directory.
 //!
-//! Since Linux 6.13 there are system calls for that, which neither rustix nor the C libraries have yet. Before, it
-//! takes the directory's path below `/proc`, at more than twice the cost.
+//! Linux 6.13 has system calls for this, which neither rustix nor the C libraries support yet. On earlier kernels the
+//! directory's path below `/proc` is used, at more than twice the cost.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fs::{lgetxattr, llistxattr};
 use rustix::io::Errno;
 
-/// The same on every architecture, as all new system calls are.
+/// The number is the same on all architectures, as for all new system calls.
 const GETXATTRAT: c_long = 464;
 const LISTXATTRAT: c_long = 465;
 const AT_SYMLINK_NOFOLLOW: c_int = 0x100;
 
-/// Whether this kernel, or its sandbox, was found to lack the calls.
+/// True once this kernel, or its sandbox, was found to lack the calls.
 static MISSING: AtomicBool = AtomicBool::new(false);
 
 /// `struct xattr_args`.
@@ -31,17 +31,17 @@ unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
 }
 
-/// The names of the extended attributes of `name` in `directory`, each with a NUL behind it, without following a link.
-/// How many bytes they take.
+/// Lists the names of the extended attributes of `name` in `directory`, each followed by a NUL, without following a
+/// symbolic link. Returns their size in bytes.
 ///
 /// # Errors
-/// `RANGE` if `room` is too small; otherwise the system's.
+/// `RANGE` if `room` is too small; otherwise system errors.
 pub fn list_at(directory: impl AsFd, name: &CStr, room: &mut [u8]) -> Result<usize, Errno> {
     let directory = directory.as_fd();
     if !MISSING.load(Relaxed) {
         let (list, bytes): (*mut c_char, usize) = (room.as_mut_ptr().cast(), room.len());
-        // SAFETY: the descriptor is open while it is borrowed, the name ends in NUL, and the kernel writes at most
-        // `bytes` bytes, which is the size of the room.
+        // SAFETY: the descriptor is open while it is borrowed, the name ends with a NUL, and the kernel writes at
+        // most `bytes` bytes, the size of `room`.
         let written = unsafe {
             syscall(LISTXATTRAT, directory.as_raw_fd(), name.as_ptr(), AT_SYMLINK_NOFOLLOW, list, bytes)
         };
@@ -52,10 +52,11 @@ pub fn list_at(directory: impl AsFd, name: &CStr, room: &mut [u8]) -> Result<usi
     llistxattr(below_proc(directory, name), room)
 }
 
-/// The value of one extended attribute of `name` in `directory`, without following a link. How many bytes it has.
+/// Reads the value of one extended attribute of `name` in `directory`, without following a symbolic link. Returns its
+/// size in bytes.
 ///
 /// # Errors
-/// `RANGE` if `room` is too small, `NODATA` if there is no such attribute; otherwise the system's.
+/// `RANGE` if `room` is too small, `NODATA` if there is no such attribute; otherwise system errors.
 pub fn get_at(directory: impl AsFd, name: &CStr, attribute: &CStr, room: &mut [u8]) -> Result<usize, Errno> {
     let directory = directory.as_fd();
     if !MISSING.load(Relaxed) {
@@ -63,7 +64,7 @@ pub fn get_at(directory: impl AsFd, name: &CStr, attribute: &CStr, room: &mut [u
         let bytes = u32::try_from(room.len()).unwrap_or(u32::MAX);
         let arguments = Arguments { value: value as u64, bytes, flags: 0 };
         let pointer: *const c_void = (&raw const arguments).cast();
-        // SAFETY: as above; the arguments have the layout and size that are said, and point to the room.
+        // SAFETY: as above; the arguments have the layout and size that are passed, and point to `room`.
         let written = unsafe {
             syscall(
                 GETXATTRAT,
@@ -82,7 +83,7 @@ pub fn get_at(directory: impl AsFd, name: &CStr, attribute: &CStr, room: &mut [u
     lgetxattr(below_proc(directory, name), attribute, room)
 }
 
-/// What a call came to, or `None` if there is no such call.
+/// Converts the result of a call; `None` if the call does not exist.
 fn outcome(written: c_long) -> Option<Result<usize, Errno>> {
     if let Ok(written) = usize::try_from(written) {
         return Some(Ok(written));

@@ -1,4 +1,5 @@
-//! System calls and memory that need `unsafe`, each behind a safe function. Nothing is decided here.
+//! Safe functions around the system calls and memory operations that need `unsafe`. This crate must not make
+//! decisions.
 
 pub mod block;
 pub mod durable;

@@ -1,8 +1,8 @@
-//! Room for data in pages as large as the machine has.
+//! Allocates data buffers in huge pages.
 //!
-//! Direct I/O hands a device the physical pages of a buffer one by one. In pages of 4 KiB a step of 1 MiB is 256 of
-//! them, scattered, and each has to be found, held and described; in a huge page it is one. Where a device is emulated,
-//! as in virtual machines, that takes more time than the bytes.
+//! With direct I/O a device gets the physical pages of a buffer one by one. 1 MiB in pages of 4 KiB consists of 256
+//! scattered pages, each of which has to be looked up, pinned and described; in a huge page it is a single one. With
+//! emulated devices, as in virtual machines, this takes more time than the transfer of the bytes.
 #![allow(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// The size of a huge page on the machines there are: x86-64, and arm64 with pages of 4 KiB. Where they are larger, or
-/// there are none, memory is as it always is.
+/// The size of a huge page in bytes on common machines: x86-64, and arm64 with pages of 4 KiB. If huge pages are
+/// larger, or not available, ordinary memory is used.
 pub const BLOCK_BYTES: usize = 2 << 20;
 
-/// How much unused room a store keeps for later; the rest is given back.
+/// The maximum size of unused buffers that a pool keeps, in bytes; the rest is freed.
 const SPARE_BYTES_MAX: usize = 64 << 20;
 
-/// A store of rooms of one size, cut out of huge pages. Meant to be a `static`; taking and returning a room locks it
-/// for a moment, so whoever needs rooms all the time keeps some.
+/// A pool of buffers of one size, allocated in huge pages. Meant to be a `static`. Taking and returning a buffer
+/// takes a lock for a moment, so frequent users should keep some buffers.
 #[derive(Debug)]
 pub struct Rooms {
     room_bytes: usize,
@@ -27,15 +27,15 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// For rooms of `room_bytes`, a part of [`BLOCK_BYTES`] without a rest.
+    /// Creates a pool of buffers of `room_bytes`, which must divide [`BLOCK_BYTES`].
     pub const fn new(room_bytes: usize) -> Self {
         assert!(room_bytes > 0 && BLOCK_BYTES.is_multiple_of(room_bytes), "rooms must fill a block");
         Self { room_bytes, spare: Mutex::new(Vec::new()) }
     }
 
-    /// A room, with whatever was left in it.
+    /// Returns a buffer with unspecified previous content.
     ///
-    /// Ends the process when the system has no memory, as every allocation does.
+    /// Aborts the process if the system has no memory, as every allocation does.
     pub fn take(&'static self) -> Room {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.is_empty() {
@@ -57,25 +57,25 @@ impl Rooms {
     }
 }
 
-/// A part of a block that nobody else has.
+/// A part of a block with a single owner.
 #[derive(Debug)]
 struct Place {
     block: Arc<Block>,
     begin: usize,
 }
 
-/// Bytes of one size, which begin at a multiple of it or of a page.
+/// A buffer of a fixed size, aligned to that size or to a page.
 #[derive(Debug)]
 pub struct Room {
     store: &'static Rooms,
-    /// Always there, until it is dropped.
+    /// Always `Some` until the buffer is dropped.
     place: Option<Place>,
 }
 
 impl Room {
     fn bytes(&self) -> NonNull<[u8]> {
         let start = match &self.place {
-            // SAFETY: a place begins inside of its block.
+            // SAFETY: a place starts inside its block.
             Some(place) => unsafe { place.block.0.add(place.begin) },
             None => unreachable!("a room has its place until it is dropped"),
         };
@@ -87,15 +87,15 @@ impl Deref for Room {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the bytes are inside of a block that lives as long as the place, are initialised, since a mapping
-        // begins as zeros, and belong to this place alone, which is borrowed.
+        // SAFETY: the bytes are inside a block that lives as long as the place. They are initialised, since a mapping
+        // starts as zeros. They belong to this place alone, which is borrowed.
         unsafe { self.bytes().as_ref() }
     }
 }
 
 impl DerefMut for Room {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and borrowed to be changed.
+        // SAFETY: as above, and mutably borrowed.
         unsafe { self.bytes().as_mut() }
     }
 }
@@ -108,29 +108,29 @@ impl Drop for Room {
     }
 }
 
-/// [`BLOCK_BYTES`] of memory that begin at a multiple of it.
+/// [`BLOCK_BYTES`] of memory, aligned to that size.
 #[derive(Debug)]
 struct Block(NonNull<u8>);
 
-// SAFETY: a block is memory that it alone owns, and nothing of it belongs to a thread.
+// SAFETY: a block exclusively owns its memory, and nothing in it is bound to a thread.
 unsafe impl Send for Block {}
-// SAFETY: a block itself gives nothing to read or to change; places do, and each is one owner's.
+// SAFETY: a block itself gives no access to its memory. Places do, and each has a single owner.
 unsafe impl Sync for Block {}
 
 impl Block {
     fn new() -> Self {
         let twice = 2 * BLOCK_BYTES;
         let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping where the kernel wants it, over nothing that is in use.
+        // SAFETY: this is a new mapping at an address that the kernel chooses, so it replaces nothing.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), twice, read_write, private) };
         let Some(start) = mapped.ok().and_then(|start| NonNull::new(start.cast::<u8>())) else {
             std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; BLOCK_BYTES]>());
         };
         let before = start.align_offset(BLOCK_BYTES);
         assert!(before < BLOCK_BYTES, "a mapping begins at a page");
-        // SAFETY: the block is inside of the mapping, which is twice as large, and so is what is given back: its parts
-        // before and behind the block, which nobody has seen. That fails for want of kernel memory at most, and then
-        // they stay.
+        // SAFETY: the mapping is twice as large as the block, so the block and the unmapped parts before and after it
+        // are inside the mapping. Nothing refers to these parts. Unmapping can only fail for lack of kernel memory,
+        // and then they remain mapped.
         let block = unsafe {
             let block = start.add(before);
             if before > 0 {
@@ -139,8 +139,8 @@ impl Block {
             let _ = munmap(block.add(BLOCK_BYTES).as_ptr().cast(), BLOCK_BYTES - before);
             block
         };
-        // SAFETY: the block is ours, and the advice changes nothing of what is in it. Kernels without huge pages
-        // refuse it.
+        // SAFETY: the block is owned here, and the advice does not change its content. Kernels without huge pages
+        // reject it.
         #[cfg(target_os = "linux")]
         let _ = unsafe { madvise(block.as_ptr().cast(), BLOCK_BYTES, Advice::LinuxHugepage) };
         Self(block)
@@ -149,7 +149,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: the block was mapped by us, and whoever had a place in it is gone.
+        // SAFETY: the block was mapped here, and none of its places exist any more.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), BLOCK_BYTES) };
     }
 }

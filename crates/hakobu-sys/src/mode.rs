@@ -1,5 +1,5 @@
-//! The mode of an entry that is open as a path only (`fchmodat2`, Linux 6.6), which rustix and the C libraries do not offer
-//! with an empty path.
+//! Sets the mode of an entry that is opened with `O_PATH` (`fchmodat2`, Linux 6.6). rustix and the C libraries do not
+//! offer this with an empty path.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_long, c_uint};
@@ -8,28 +8,28 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
 
-/// The same on every architecture, as all new system calls are.
+/// The number is the same on all architectures, as for all new system calls.
 const FCHMODAT2: c_long = 452;
 const AT_EMPTY_PATH: c_int = 0x1000;
 
-/// Whether this kernel, or its sandbox, was found to lack the call.
+/// True once this kernel, or its sandbox, was found to lack the call.
 static MISSING: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
 }
 
-/// Sets the permission bits of what a descriptor, which may be opened with `O_PATH`, refers to.
+/// Sets the permission bits of the entry that a descriptor refers to, which may be opened with `O_PATH`.
 ///
 /// # Errors
-/// `NOSYS` where there is no such call; otherwise the system's.
+/// `NOSYS` if the call does not exist; otherwise system errors.
 pub fn set_mode_of(entry: impl AsFd, mode: u32) -> Result<(), Errno> {
     if MISSING.load(Relaxed) {
         return Err(Errno::NOSYS);
     }
     let (fd, mode) = (entry.as_fd().as_raw_fd(), c_uint::from(mode & 0o7777));
-    // SAFETY: the descriptor is open while it is borrowed, the path is an empty string that ends in NUL, and the other
-    // arguments are numbers.
+    // SAFETY: the descriptor is open while it is borrowed, the path is an empty string that ends with a NUL, and the
+    // other arguments are numbers.
     let done = unsafe { syscall(FCHMODAT2, fd, c"".as_ptr(), mode, AT_EMPTY_PATH) };
     if done == 0 {
         return Ok(());
@@ -59,7 +59,7 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let before = std::fs::metadata(&file).unwrap().permissions().mode();
         match set_mode_of(&entry, 0o640) {
-            // An older kernel.
+            // The kernel is too old.
             Err(Errno::NOSYS) => return,
             done => done.unwrap(),
         }

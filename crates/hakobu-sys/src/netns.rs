@@ -1,8 +1,7 @@
-//! Network namespaces that have a name under `/run/netns`.
+//! Runs work in network namespaces that have a name under `/run/netns`.
 //!
-//! A thread that enters one cannot be told from outside, and a thread handed
-//! back to a pool would take its namespace along; so work in a namespace gets a
-//! thread of its own, which ends with it.
+//! A thread that has entered a namespace looks like any other, and would take the namespace along when it returns to
+//! a pool. So work in a namespace gets its own thread, which ends with it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,14 +11,14 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Where `ip netns` keeps the names.
+/// The directory in which `ip netns` keeps the names.
 pub const DIRECTORY: &str = "/run/netns";
 
-/// Opens the namespace `name`, one component of a path. It lives on while the
-/// descriptor is open, even after its name is gone.
+/// Opens the namespace `name`, which must be a single path component. The namespace exists as long as the descriptor
+/// is open, even if its name is removed.
 ///
 /// # Errors
-/// `InvalidInput` when `name` is not one component, else what opening it gives.
+/// `InvalidInput` if `name` is not a single component, otherwise the error of opening it.
 pub fn open(name: &str) -> io::Result<OwnedFd> {
     if name.is_empty() || name == "." || name == ".." || name.contains('/') {
         let message = format!("not a name of a namespace: {name:?}");
@@ -29,13 +28,12 @@ pub fn open(name: &str) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Runs `work` in the namespace `name` on a new thread and waits for it. What
-/// it opens (sockets, devices) belongs to the namespace for good, also when it
-/// is handed back. A panic of `work` goes on in the caller.
+/// Runs `work` in the namespace `name` on a new thread and waits for it. Sockets and devices that it opens remain in
+/// the namespace, even if they are returned. A panic of `work` is resumed in the caller.
 ///
 /// # Errors
-/// When there is no such namespace, no thread can be had, or entering is not
-/// allowed (it takes `CAP_SYS_ADMIN`).
+/// If there is no such namespace, no thread can be created, or entering is not permitted (it requires
+/// `CAP_SYS_ADMIN`).
 pub fn run_in<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let namespace = open(name)?;
     std::thread::scope(|scope| {

@@ -1,8 +1,7 @@
-//! Child processes: waiting for one together with the resources it used, and starting one that has
-//! no terminal.
+//! Waits for child processes together with their resource usage, and starts processes without a terminal.
 //!
-//! The standard library and rustix reap children without the kernel's account
-//! of them, and the account is gone once they have. `wait4` returns both.
+//! The standard library and rustix reap children without returning the kernel's resource usage, which is lost
+//! afterwards. `wait4` returns both.
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -14,21 +13,20 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("struct rusage below is laid out for 64-bit Linux");
 
-/// What the kernel accounted to a process that has ended, including the
-/// descendants it waited for (not those it left running).
+/// The resource usage of a process that has ended, including the descendants it waited for (but not those it left
+/// running).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceUsage {
-    /// How the process ended.
+    /// The exit status of the process.
     pub status: ExitStatus,
-    /// CPU time in user mode, summed over threads and waited-for descendants.
+    /// CPU time in user mode, as a sum over threads and waited-for descendants.
     pub user: Duration,
-    /// CPU time in the kernel, summed likewise.
+    /// CPU time in the kernel, as a sum over threads and waited-for descendants.
     pub system: Duration,
-    /// The largest resident set of any one of these processes (not their sum).
+    /// The largest peak resident set size of any of these processes in bytes (not their sum).
     ///
-    /// The kernel folds in the address space that `exec` replaced, which after
-    /// `vfork` or `posix_spawn` is the parent's: a value not above the parent's
-    /// own peak says only "at most this".
+    /// The kernel includes the address space that `exec` replaced, which after `vfork` or `posix_spawn` is the
+    /// parent's. A value that does not exceed the parent's own peak is therefore only an upper limit.
     pub peak_rss_bytes: u64,
 }
 
@@ -39,8 +37,7 @@ struct TimeValue {
     microseconds: i64,
 }
 
-/// `struct rusage`; the tail is what musl reserves and glibc lacks, so that
-/// either C library may write its own size.
+/// `struct rusage`. The tail is reserved by musl and absent in glibc, so either C library may write its own size.
 #[repr(C)]
 #[derive(Default)]
 struct RawUsage {
@@ -51,18 +48,18 @@ struct RawUsage {
     reserved: [i64; 16],
 }
 
-// The C library is linked by std already; no crate is needed for one function.
+// std already links the C library, so one function needs no crate.
 #[allow(unsafe_code)]
 unsafe extern "C" {
     fn wait4(pid: i32, status: *mut i32, options: i32, usage: *mut RawUsage) -> i32;
 }
 
-/// Waits until the child `pid` has ended, reaps it and returns its account.
+/// Waits until the child `pid` has ended, reaps it and returns its resource usage.
 ///
 /// # Errors
 ///
-/// `InvalidInput` for a `pid` that is not one process (0, or beyond `i32`);
-/// `ECHILD` where it is no child of this process or was reaped already.
+/// `InvalidInput` for a `pid` that is not a single process (0, or beyond `i32`); `ECHILD` if it is not a child of
+/// this process or was already reaped.
 #[allow(unsafe_code)]
 pub fn wait_with_usage(pid: u32) -> io::Result<ResourceUsage> {
     let pid = i32::try_from(pid)
@@ -72,8 +69,8 @@ pub fn wait_with_usage(pid: u32) -> io::Result<ResourceUsage> {
     let mut status = 0;
     let mut usage = RawUsage::default();
     loop {
-        // SAFETY: both pointers are to live, writable, correctly laid out
-        // values that outlive the call; the kernel keeps neither.
+        // SAFETY: both pointers refer to live, writable values with the correct layout that outlive the call, and the
+        // kernel keeps neither.
         let reaped = unsafe { wait4(pid, &raw mut status, 0, &raw mut usage) };
         if reaped == pid {
             break;
@@ -91,31 +88,31 @@ pub fn wait_with_usage(pid: u32) -> io::Result<ResourceUsage> {
     })
 }
 
-/// Makes the program begin a session of its own: it has no terminal that it, or what it starts,
-/// could ask a question on, and no signal of a terminal reaches it. Instead it gets SIGTERM when the
-/// thread that starts it ends, however that happens.
+/// Makes the program start its own session. It has no terminal on which it, or its children, could ask a question,
+/// and no signal of a terminal reaches it. Instead it gets SIGTERM when the thread that starts it ends, for whatever
+/// reason.
 pub fn without_terminal(command: &mut Command) {
     before_it_runs(command, || rustix::process::setsid().map(drop));
 }
 
-/// Makes the program get SIGTERM when the thread that starts it ends, however that happens.
+/// Makes the program get SIGTERM when the thread that starts it ends, for whatever reason.
 pub fn ends_with_this_thread(command: &mut Command) {
     before_it_runs(command, || Ok(()));
 }
 
-/// Runs `first` in the child, which must be async-signal-safe and neither allocate nor lock, and then
-/// ties it to the thread that starts it.
+/// Runs `first` in the child, then ties the child to the thread that starts it. `first` must be async-signal-safe and
+/// neither allocate nor lock.
 #[allow(unsafe_code)]
 fn before_it_runs(command: &mut Command, first: fn() -> rustix::io::Result<()>) {
     let parent = rustix::process::getpid();
     let prepare = move || {
         first()?;
         set_parent_process_death_signal(Some(Signal::TERM))?;
-        // It may have ended before it was set.
+        // The parent may have ended before the signal was set.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
-    // SAFETY: between fork and exec only setsid, prctl and getppid are called, which are
-    // async-signal-safe; nothing is allocated and no lock is taken.
+    // SAFETY: between fork and exec only setsid, prctl and getppid are called, which are async-signal-safe. Nothing
+    // is allocated and no lock is taken.
     unsafe { command.pre_exec(prepare) };
 }
 
@@ -148,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_no_child_is_an_error() {
-        // Process 1 is never ours; 0 would mean "any child of the group".
+        // Process 1 is never a child of this one; 0 would mean "any child of the group".
         assert!(wait_with_usage(1).is_err());
         let error = wait_with_usage(0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

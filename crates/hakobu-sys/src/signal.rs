@@ -1,46 +1,45 @@
-//! Setting what a signal does, which neither the standard library nor rustix can.
+//! Sets the disposition of signals, which neither the standard library nor rustix supports.
 
 use std::io;
 
-/// The end of a terminal.
+/// The signal for a closed terminal.
 const SIGHUP: i32 = 1;
 /// SIGHUP, SIGINT, SIGQUIT and SIGTERM.
 const ENDING: [i32; 4] = [SIGHUP, 2, 3, 15];
-/// What leaves a signal to the kernel, as it and every C library on Linux have it.
+/// The value of the default disposition in the kernel and every C library on Linux.
 const SIG_DFL: usize = 0;
-/// What ignores a signal, as the kernel and every C library on Linux have it.
+/// The value for ignoring a signal in the kernel and every C library on Linux.
 const SIG_IGN: usize = 1;
-/// What says that it failed.
+/// The return value on failure.
 const SIG_ERR: usize = usize::MAX;
 
-// The C library is linked by std already; no crate is needed for one function.
+// std already links the C library, so one function needs no crate.
 #[allow(unsafe_code)]
 unsafe extern "C" {
     fn signal(number: i32, handler: usize) -> usize;
 }
 
-/// Ignores SIGHUP in this process and in those that it starts from now on, as nohup does.
+/// Ignores SIGHUP in this process and in those that it starts from now on, like nohup.
 ///
 /// # Errors
-/// The system's.
+/// System errors.
 pub fn ignore_hangup() -> io::Result<()> {
     set(SIGHUP, SIG_IGN)
 }
 
-/// Lets SIGHUP, SIGINT, SIGQUIT and SIGTERM end this process and those that it starts from now on, whatever it was started
-/// with: nohup and a shell's background job have some of them ignored. For tests, which must not depend on that.
+/// Lets SIGHUP, SIGINT, SIGQUIT and SIGTERM end this process and those that it starts from now on, even if they were
+/// ignored at the start, as with nohup or a background job of a shell. For tests, which must not depend on that.
 ///
 /// # Errors
-/// The system's.
+/// System errors.
 pub fn heed_all() -> io::Result<()> {
     ENDING.iter().try_for_each(|number| set(*number, SIG_DFL))
 }
 
 #[allow(unsafe_code)]
 fn set(number: i32, handler: usize) -> io::Result<()> {
-    // SAFETY: the function has this signature in every C library on Linux, where handlers are
-    // pointers or one of a few small numbers. No handler is installed, so nothing runs in a signal's
-    // context.
+    // SAFETY: the function has this signature in every C library on Linux, where handlers are pointers or one of a
+    // few small numbers. No handler is installed, so nothing runs in a signal's context.
     let before = unsafe { signal(number, handler) };
     if before == SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

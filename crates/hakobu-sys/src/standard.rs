@@ -1,7 +1,7 @@
-//! The standard streams as this process got them, and other descriptors that it has inherited.
+//! The standard streams as this process inherited them, and other inherited descriptors.
 //!
-//! Rust's runtime opens `/dev/null` in the place of a standard stream that is closed, so that who looks later finds
-//! nothing wrong, and what is written there is lost without a word. Whether they were open is looked at before that.
+//! Rust's runtime opens `/dev/null` in place of a closed standard stream. Later code then cannot see that it was
+//! closed, and output to it is silently lost. So the state of the streams is recorded before that.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -12,42 +12,42 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 const F_GETFL: c_int = 3;
 
-// The C library is linked by std already; no crate is needed for one function.
+// std already links the C library, so one function needs no crate.
 unsafe extern "C" {
     fn fcntl(descriptor: c_int, command: c_int, ...) -> c_int;
 }
 
-/// A bit for each standard stream that was closed when the process began.
+/// A bit for each standard stream that was closed at the start of the process.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// Called by the loader before `main`, and so before Rust's runtime looks at the descriptors.
-// SAFETY: functions in this section take what `main` does or less, return nothing, and are called once, on the only
-// thread. This one calls `fcntl`, which needs nothing set up, and sets an atomic; it cannot panic.
+/// Called by the loader before `main`, and so before Rust's runtime checks the descriptors.
+// SAFETY: functions in this section take the arguments of `main` or fewer, return nothing, and are called once, on
+// the only thread. This one calls `fcntl`, which needs no initialisation, and sets an atomic; it cannot panic.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
 extern "C" fn look() {
     for number in 0..3 {
-        // SAFETY: asking for the flags of a descriptor changes nothing, and fails if there is none.
+        // SAFETY: reading the flags of a descriptor changes nothing, and fails if there is none.
         if unsafe { fcntl(number, F_GETFL) } < 0 {
             CLOSED.fetch_or(1 << number, Relaxed);
         }
     }
 }
 
-/// Whether standard stream `number` (0 to 2) was closed when the process began.
+/// Returns true if standard stream `number` (0 to 2) was closed at the start of the process.
 pub fn was_closed(number: u8) -> bool {
     number < 3 && CLOSED.load(Relaxed) & (1 << number) != 0
 }
 
-/// A descriptor of this process under one more number.
+/// Duplicates a descriptor of this process.
 ///
 /// # Errors
-/// `BADF` if there is none of this number.
+/// `BADF` if there is no descriptor with this number.
 pub fn duplicate(number: u32) -> Result<OwnedFd, Errno> {
     let number = c_int::try_from(number).map_err(|_| Errno::BADF)?;
-    // SAFETY: it is borrowed for this call only, which fails if there is no such descriptor.
+    // SAFETY: the descriptor is borrowed only for this call, which fails if it does not exist.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     fcntl_dupfd_cloexec(borrowed, 3)
 }

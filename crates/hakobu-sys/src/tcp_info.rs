@@ -1,68 +1,67 @@
-//! What the kernel knows about a TCP connection (`TCP_INFO`).
+//! Reads the kernel's state of a TCP connection (`TCP_INFO`).
 //!
-//! Neither rustix nor the standard library reads it.
+//! Neither rustix nor the standard library supports it.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// A TCP connection as the kernel sees it. Times count from its beginning.
+/// The kernel's view of a TCP connection. Totals count from the start of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpInfo {
-    /// Smoothed round-trip time in microseconds.
+    /// The smoothed round-trip time in microseconds.
     pub rtt_us: u32,
-    /// The shortest round-trip time seen lately, in microseconds.
+    /// The shortest recent round-trip time in microseconds.
     pub min_rtt_us: u32,
-    /// Segments that were sent again.
+    /// The number of retransmitted segments.
     pub retransmits: u32,
-    /// How often the oldest data that was not acknowledged has been sent again, since the peer last
-    /// acknowledged anything. A shut window does not count: it is acknowledged.
+    /// The number of times that the oldest unacknowledged data was retransmitted since the peer last acknowledged
+    /// anything. A closed window does not count, since it is acknowledged.
     pub unanswered_retransmits: u32,
-    /// Time since the peer last acknowledged anything, in milliseconds.
+    /// The time since the peer last acknowledged anything, in milliseconds.
     pub since_acknowledged_ms: u32,
-    /// Congestion window in segments.
+    /// The congestion window in segments.
     pub congestion_window_segments: u32,
-    /// Largest segment we send, in bytes.
+    /// The largest segment that is sent, in bytes.
     pub segment_bytes: u32,
-    /// Largest packet that the path takes whole, in bytes.
+    /// The largest packet that the path carries without fragmentation, in bytes.
     pub path_mtu_bytes: u32,
-    /// Bytes that the peer has acknowledged.
+    /// The number of bytes that the peer has acknowledged.
     pub acknowledged_bytes: u64,
-    /// Segments that arrived behind a gap, and so are not among those.
+    /// The number of segments that arrived after a gap, and so are not part of the acknowledged bytes.
     pub ahead_segments: u32,
-    /// Rate at which data reached the peer lately, in bytes per second.
+    /// The recent rate at which data reached the peer, in bytes per second.
     pub delivery_bytes_per_second: u64,
-    /// Time during which there was something to send, in microseconds.
+    /// The time during which there was data to send, in microseconds.
     pub busy_us: u64,
-    /// Part of it when the peer's window was full.
+    /// The part of it in which the peer's window was full.
     pub rwnd_limited_us: u64,
-    /// Part of it when our own send buffer was full.
+    /// The part of it in which this end's send buffer was full.
     pub sndbuf_limited_us: u64,
-    /// The window that the peer grants, in bytes.
+    /// The window that the peer advertises, in bytes.
     pub window_bytes: u32,
 }
 
 const IPPROTO_TCP: c_int = 6;
 const TCP_INFO: c_int = 11;
 
-/// Bytes of `struct tcp_info` that are read here; newer kernels have more.
+/// The number of bytes of `struct tcp_info` that are read here; newer kernels have more.
 const WANTED_BYTES: usize = 232;
 
 unsafe extern "C" {
     fn getsockopt(socket: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut u32) -> c_int;
 }
 
-/// Asks the kernel about a connected TCP socket. Fields that an old kernel
-/// does not know are 0.
+/// Queries a connected TCP socket. Fields that an old kernel does not support are 0.
 ///
 /// # Errors
-/// `fd` is not a TCP socket.
+/// If `fd` is not a TCP socket.
 pub fn tcp_info(fd: impl AsFd) -> io::Result<TcpInfo> {
     let mut bytes = [0_u8; WANTED_BYTES];
     let mut length = WANTED_BYTES as u32;
-    // SAFETY: the descriptor is open while `fd` is borrowed, and the kernel
-    // writes at most `length` bytes, which is the size of the array.
+    // SAFETY: the descriptor is open while `fd` is borrowed, and the kernel writes at most `length` bytes, the size
+    // of the array.
     let failed = unsafe {
         getsockopt(fd.as_fd().as_raw_fd(), IPPROTO_TCP, TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut length)
     };
@@ -72,7 +71,7 @@ pub fn tcp_info(fd: impl AsFd) -> io::Result<TcpInfo> {
     Ok(parse(&bytes))
 }
 
-/// Offsets are those of `struct tcp_info` in `linux/tcp.h`, which only grows.
+/// Parses the bytes at the offsets of `struct tcp_info` in `linux/tcp.h`, which only grows.
 fn parse(bytes: &[u8; WANTED_BYTES]) -> TcpInfo {
     TcpInfo {
         unanswered_retransmits: u32::from(bytes[2]),

@@ -1,4 +1,4 @@
-//! Pseudo-terminals: for a program that says some things only where its standard error is a terminal.
+//! Creates pseudo-terminals, for programs that print some messages only if standard error is a terminal.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_ulong};
@@ -7,33 +7,34 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 
-/// `_IOW('T', 0x31, int)`: unlock the other end.
+/// `_IOW('T', 0x31, int)`: unlocks the other end.
 const TIOCSPTLCK: c_ulong = 0x4004_5431;
-/// `_IO('T', 0x41)`: open the other end (Linux 4.13).
+/// `_IO('T', 0x41)`: opens the other end (Linux 4.13).
 const TIOCGPTPEER: c_ulong = 0x5441;
 
 unsafe extern "C" {
     fn ioctl(descriptor: c_int, request: c_ulong, ...) -> c_int;
 }
 
-/// Both ends of a new pseudo-terminal, which controls no process: ours, and the one that is given to a program.
+/// Returns both ends of a new pseudo-terminal that is not a controlling terminal: the end to keep, and the one for a
+/// program.
 ///
 /// # Errors
-/// The system has none to give.
+/// If the system cannot create one.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let ours = rustix::fs::open("/dev/ptmx", flags, Mode::empty())?;
     let unlocked: c_int = 0;
-    // SAFETY: the descriptor is open, and the call reads one `int` from a place that outlives it.
+    // SAFETY: the descriptor is open, and the call reads one `int` from a variable that outlives it.
     if unsafe { ioctl(ours.as_raw_fd(), TIOCSPTLCK, &raw const unlocked) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is open; the call takes the flags as a number and gives a new descriptor, or an error.
+    // SAFETY: the descriptor is open; the call takes the flags as a number and returns a new descriptor, or an error.
     let theirs = unsafe { ioctl(ours.as_raw_fd(), TIOCGPTPEER, c_int::try_from(flags.bits()).unwrap_or(0)) };
     if theirs < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just opened by the call, and nobody else has it.
+    // SAFETY: the call has just opened it, and it has no other owner.
     Ok((ours, unsafe { OwnedFd::from_raw_fd(theirs) }))
 }
 

@@ -1,5 +1,5 @@
-//! A disk that does not keep what is written to it, or does not answer: a FUSE file system with one file, for a loop
-//! device. Needs root and /dev/fuse.
+//! Emulates a disk that corrupts writes, or stops responding: a FUSE file system with one file, for use with a loop
+//! device. Requires root and /dev/fuse.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,17 +16,17 @@ use fuser::{
     ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-/// Nothing the kernel asks for changes.
+/// The time for which the kernel caches names and attributes, which never change here.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 const NAME: &str = "disk";
 const DISK: INodeNo = INodeNo(2);
 
-/// A bit that is not kept.
+/// A bit that is corrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flip {
-    /// The byte whose lowest bit it is.
+    /// The offset of the byte whose lowest bit is flipped.
     pub offset: u64,
-    /// How often it turns after it was written.
+    /// The number of writes of this byte in which the bit is flipped.
     pub times: u32,
 }
 
@@ -35,15 +35,15 @@ pub struct Flip {
 pub struct BadMedium {
     file: PathBuf,
     silent: Arc<AtomicBool>,
-    // Its end is the end of the mount.
+    // Dropping it unmounts the file system.
     _session: BackgroundSession,
 }
 
 impl BadMedium {
-    /// Mounts it at an empty directory, with a file of zeros.
+    /// Mounts the file system on an empty directory, with a file of zeros.
     ///
     /// # Errors
-    /// What mounting or making the file fails with.
+    /// If mounting or creating the file fails.
     pub fn mount(at: &Path, size_bytes: u64, flips: &[Flip]) -> io::Result<Self> {
         let content = tempfile::tempfile_in("/dev/shm")?;
         content.set_len(size_bytes)?;
@@ -53,12 +53,12 @@ impl BadMedium {
         Ok(Self { file: at.join(NAME), silent, _session: session })
     }
 
-    /// Whether whoever reads waits, until this is taken back.
+    /// Sets whether reads block, until this is reset.
     pub fn set_silent(&self, silent: bool) {
         self.silent.store(silent, Ordering::Release);
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -93,7 +93,7 @@ impl OneFile {
         }
     }
 
-    /// Writes, and turns the bits whose turn it is.
+    /// Writes the bytes, with the pending flips applied.
     fn store(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut flips = self.flips.lock().map_err(|_| io::Error::other("a write failed before"))?;
         let mut kept = bytes.to_vec();
@@ -121,7 +121,7 @@ impl Filesystem for OneFile {
         reply.attr(&REMEMBERED, &self.attributes(inode));
     }
 
-    /// Times are set, and forgotten.
+    /// Accepts times, but does not store them.
     fn setattr(
         &self,
         _: &Request,
@@ -143,7 +143,7 @@ impl Filesystem for OneFile {
         reply.attr(&REMEMBERED, &self.attributes(inode));
     }
 
-    /// Nothing stays in the kernel's memory, so that what is read comes from here.
+    /// Bypasses the kernel's page cache, so that all reads are served from here.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }

@@ -1,5 +1,4 @@
-//! Real block devices for tests: loop devices over files, and what can be done with them. All of
-//! it takes root.
+//! Real block devices for tests: loop devices over files, with mounts and swap. Everything here requires root.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +10,7 @@ use tempfile::TempDir;
 
 static ATTACHING: Mutex<()> = Mutex::new(());
 
-/// A loop device over a file, both gone when it is dropped.
+/// A loop device over a file. Dropping it removes both.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
@@ -20,19 +19,19 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// A device of this size, all zeros.
+    /// Creates a device of this size, filled with zeros.
     ///
     /// # Errors
-    /// When there is no room, or losetup fails; its words are in the error.
+    /// If there is not enough space, or losetup fails; the error contains its message.
     pub fn new(size_bytes: u64) -> io::Result<Self> {
         Self::with_options(size_bytes, &[])
     }
 
-    /// As [`LoopDevice::new`], with options of losetup: `--sector-size 4096`, `--read-only`,
+    /// Creates a device like [`LoopDevice::new`], with options of losetup: `--sector-size 4096`, `--read-only`,
     /// `--partscan`.
     ///
     /// # Errors
-    /// As [`LoopDevice::new`].
+    /// The errors of [`LoopDevice::new`].
     pub fn with_options(size_bytes: u64, options: &[&str]) -> io::Result<Self> {
         let directory = tempfile::Builder::new().prefix("hakobu-loop-").tempdir()?;
         let file = directory.path().join("image");
@@ -42,43 +41,43 @@ impl LoopDevice {
         Ok(device)
     }
 
-    /// A device over a file, or over another device, that stays.
+    /// Creates a device over an existing file or device, which is kept.
     ///
     /// # Errors
-    /// As [`LoopDevice::new`].
+    /// The errors of [`LoopDevice::new`].
     pub fn over(file: &Path, options: &[&str]) -> io::Result<Self> {
-        // losetup opens a free device to set it up, which must not be one that a test just got.
+        // losetup first finds a free device and then sets it up. Another test must not get the same one in between.
         let _one = ATTACHING.lock().unwrap_or_else(PoisonError::into_inner);
         let output = Command::new("losetup").args(["--find", "--show"]).args(options).arg(file).output()?;
         let path = PathBuf::from(stdout("losetup", &output)?.trim());
         Ok(Self { path, file: file.to_path_buf(), _directory: None })
     }
 
-    /// The device's node.
+    /// Returns the path of the device node.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the kernel know the partitions that are on it, also a kernel that reads no tables by
-    /// itself. The device has to be made with `--partscan`.
+    /// Makes the kernel aware of the partitions on the device, even if the kernel cannot read partition tables
+    /// itself. The device must have been created with `--partscan`.
     ///
     /// # Errors
-    /// When partx fails; its words are in the error.
+    /// If partx fails; the error contains its message.
     pub fn update_partitions(&self) -> io::Result<()> {
         run("partx", &["--update"], &self.path).map(drop)
     }
 
-    /// The node of a partition.
+    /// Returns the path of a partition's node.
     pub fn partition(&self, number: u32) -> PathBuf {
         self.path.with_file_name(format!("{}p{number}", self.name()))
     }
 
-    /// The kernel's name.
+    /// Returns the kernel's name of the device.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The file behind it.
+    /// Returns the path of the backing file.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -90,7 +89,7 @@ impl Drop for LoopDevice {
     }
 }
 
-/// Something that is undone by a command.
+/// A state that a command undoes on drop.
 #[derive(Debug)]
 pub struct Undo {
     program: &'static str,
@@ -103,29 +102,29 @@ impl Drop for Undo {
     }
 }
 
-/// Mounts a device, until what is given back is dropped.
+/// Mounts a device until the returned value is dropped.
 ///
 /// # Errors
-/// When mount fails; its words are in the error.
+/// If mount fails; the error contains its message.
 pub fn mount(device: &Path, directory: &Path, options: &[&str]) -> io::Result<Undo> {
     let output = Command::new("mount").args(options).arg(device).arg(directory).output()?;
     stdout("mount", &output)?;
     Ok(Undo { program: "umount", argument: directory.to_path_buf() })
 }
 
-/// Swaps to a device, until what is given back is dropped.
+/// Enables swap on a device until the returned value is dropped.
 ///
 /// # Errors
-/// When swapon fails; its words are in the error.
+/// If swapon fails; the error contains its message.
 pub fn swap_on(device: &Path) -> io::Result<Undo> {
     stdout("swapon", &Command::new("swapon").arg(device).output()?)?;
     Ok(Undo { program: "swapoff", argument: device.to_path_buf() })
 }
 
-/// Runs a program that must succeed, such as `mkfs.ext4`; gives what it printed.
+/// Runs a program that must succeed, such as `mkfs.ext4`. Returns its output.
 ///
 /// # Errors
-/// When it is not there or fails; its words are in the error.
+/// If it is not installed or fails; the error contains its message.
 pub fn run(program: &str, arguments: &[&str], device: &Path) -> io::Result<String> {
     let output = Command::new(program).args(arguments).arg(device).output();
     stdout(program, &output.map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?)

@@ -1,8 +1,8 @@
-//! Faults on demand: an endpoint around another one that fails, delays and reorders as planned,
-//! and keeps a log of what it was asked.
+//! Fault injection: an endpoint around another one that fails, delays and reorders operations as planned, and logs
+//! all operations.
 //!
-//! It stays within the contract of [`Lane`]: a piece that could not be written spoils its draft,
-//! a queue is full only while answers are due, and answers come in any order.
+//! It complies with the contract of [`Lane`]: a piece that could not be written spoils its draft, a queue is full
+//! only while completions are due, and completions arrive in any order.
 
 mod lane;
 mod source;
@@ -50,7 +50,7 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// Whether it changes anything at the target.
+    /// Returns true if the operation may change the target.
     pub fn writes(self) -> bool {
         !matches!(
             self,
@@ -69,21 +69,21 @@ impl OperationKind {
     }
 }
 
-/// When a rule strikes.
+/// The condition under which a rule applies.
 #[derive(Clone, Debug)]
 pub enum When {
     /// Every time.
     Always,
     /// The n-th time, counted from 1 over all lanes.
     Nth(u64),
-    /// So often in a thousand times.
+    /// With this probability, in thousandths.
     PerMille(u32),
-    /// When the operation is about this path, or a directory or change of this path is in it.
+    /// If the operation is about this path, or contains a directory or change with this path.
     At(Vec<u8>),
 }
 
 impl When {
-    /// Returns which of these paths it is about, if it is about one.
+    /// Returns the index of the path that the condition is about, if there is one.
     fn index_of<'a>(&self, mut paths: impl Iterator<Item = &'a EntryPath>) -> Option<usize> {
         match self {
             Self::At(wanted) => paths.position(|path| path.as_bytes() == wanted),
@@ -92,22 +92,22 @@ impl When {
     }
 }
 
-/// What happens then.
+/// The effect of a rule.
 #[derive(Clone)]
 pub enum Fault {
-    /// The operation is not done and fails.
+    /// The operation is not executed and fails.
     Error(ErrorKind),
-    /// The operation is done, and said to have failed.
+    /// The operation is executed, but reported as failed.
     Unheard(ErrorKind),
-    /// One directory, file or change in the operation is not done and fails.
+    /// One directory, file or change in the operation is not executed and fails.
     OneEntry(ErrorKind),
-    /// A piece comes back with half of its bytes.
+    /// A read returns half of the piece.
     ShortRead,
-    /// The lane dies: this and everything under way ends with `ConnectionLost`.
+    /// The lane dies: this operation and everything in flight ends with `ConnectionLost`.
     LaneLost,
-    /// The endpoint answers nothing any more, on any lane, until it is interrupted.
+    /// The endpoint stops answering, on all lanes, until it is interrupted.
     Silence,
-    /// Something is done first; then the operation takes its course.
+    /// The function is called first; then the operation is executed.
     Call(Arc<dyn Fn() + Send + Sync>),
 }
 
@@ -125,7 +125,7 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// One thing that goes wrong.
+/// One planned fault.
 #[derive(Clone, Debug)]
 pub struct Rule {
     on: Option<OperationKind>,
@@ -133,7 +133,7 @@ pub struct Rule {
     fault: Fault,
 }
 
-/// Everything that goes wrong. Of several rules that strike at once the first counts.
+/// All planned faults. If several rules apply at once, the first one takes effect.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     seed: u64,
@@ -146,54 +146,54 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan of nothing; `seed` decides what is left to chance.
+    /// Creates an empty plan; `seed` determines all random decisions.
     pub fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
     }
 
-    /// Adds a rule about one kind of operation.
+    /// Adds a rule for one kind of operation.
     #[must_use]
     pub fn on(mut self, kind: OperationKind, when: When, fault: Fault) -> Self {
         self.rules.push(Rule { on: Some(kind), when, fault });
         self
     }
 
-    /// Adds a rule about all operations.
+    /// Adds a rule for all operations.
     #[must_use]
     pub fn on_any(mut self, when: When, fault: Fault) -> Self {
         self.rules.push(Rule { on: None, when, fault });
         self
     }
 
-    /// The queue is full so often in a thousand times, if answers are due.
+    /// Sets the probability of a full queue in thousandths, while completions are due.
     #[must_use]
     pub fn full_queue(mut self, per_mille: u32) -> Self {
         self.full_per_mille = per_mille;
         self
     }
 
-    /// Up to so many answers are held back and come in any order.
+    /// Holds back up to `held_max` completions, and returns them in random order.
     #[must_use]
     pub fn reorder(mut self, held_max: usize) -> Self {
         self.held_max = held_max;
         self
     }
 
-    /// Answers come only to who waits for them, as from far away.
+    /// Returns completions only to callers that wait for them, like a remote endpoint.
     #[must_use]
     pub fn late(mut self) -> Self {
         self.late = true;
         self
     }
 
-    /// A target that can share blocks, as far as can be seen: it copies them by itself.
+    /// Emulates a target that can share blocks, by copying them.
     #[must_use]
     pub fn clones(mut self) -> Self {
         self.clones = true;
         self
     }
 
-    /// A lane that cannot be opened.
+    /// Makes the opening of a lane fail.
     #[must_use]
     pub fn refuse_lane(mut self, index: usize, kind: ErrorKind) -> Self {
         self.refused_lanes.push((index, kind));
@@ -204,40 +204,40 @@ impl Plan {
 /// An operation as it was submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
-    /// The lane's index.
+    /// The index of the lane.
     pub lane: usize,
-    /// What was asked.
+    /// The kind of operation.
     pub kind: OperationKind,
-    /// About which paths: several directories of a list, several changes, none for a barrier.
+    /// The paths of the operation: several for a list of directories or for changes, none for a barrier.
     pub paths: Vec<Vec<u8>>,
-    /// The draft, if it is about one.
+    /// The draft of the operation, if any.
     pub draft: Option<DraftId>,
-    /// Whether it is a write that comes with the digest of its piece.
+    /// True if it is a write with the digest of its piece.
     pub has_digest: bool,
 }
 
-/// An endpoint with faults.
+/// An endpoint with injected faults.
 pub struct Faulty<E> {
     inner: E,
     capabilities: Capabilities,
     state: Arc<State>,
 }
 
-/// What the lanes share.
+/// The state that all lanes share.
 struct State {
     plan: Plan,
-    /// How often each rule was looked at.
+    /// The number of times each rule was evaluated.
     looks: Vec<AtomicU64>,
     log: Mutex<Vec<Logged>>,
     drafts: Mutex<HashMap<DraftId, Vec<u8>>>,
-    /// Drafts of which a piece was not written, and why.
+    /// The drafts of which a piece was not written, with the error.
     spoiled: Mutex<HashMap<DraftId, Error>>,
     silent: AtomicBool,
     interrupted: AtomicBool,
 }
 
 impl<E: Endpoint> Faulty<E> {
-    /// Puts a plan around an endpoint.
+    /// Wraps an endpoint with a plan.
     pub fn new(inner: E, plan: Plan) -> Self {
         let mut capabilities = inner.capabilities().clone();
         capabilities.clones |= plan.clones;
@@ -254,36 +254,36 @@ impl<E: Endpoint> Faulty<E> {
         Self { inner, capabilities, state: Arc::new(state) }
     }
 
-    /// Shows other capabilities than the endpoint has.
+    /// Changes the capabilities that the endpoint reports.
     #[must_use]
     pub fn showing(mut self, change: impl FnOnce(&mut Capabilities)) -> Self {
         change(&mut self.capabilities);
         self
     }
 
-    /// Returns the endpoint behind it.
+    /// Returns the wrapped endpoint.
     pub fn inner(&self) -> &E {
         &self.inner
     }
 
-    /// All operations so far, in the order in which they were submitted.
+    /// Returns all operations so far, in the order in which they were submitted.
     pub fn log(&self) -> Vec<Logged> {
         lock(&self.state.log).clone()
     }
 
-    /// How many operations of a kind were submitted.
+    /// Returns the number of submitted operations of a kind.
     pub fn count(&self, kind: OperationKind) -> usize {
         lock(&self.state.log).iter().filter(|logged| logged.kind == kind).count()
     }
 
-    /// The operations that change anything.
+    /// Returns the operations that may change the target.
     pub fn writes(&self) -> Vec<Logged> {
         let mut log = self.log();
         log.retain(|logged| logged.kind.writes());
         log
     }
 
-    /// Whether `interrupt` was called.
+    /// Returns true if `interrupt` was called.
     pub fn was_interrupted(&self) -> bool {
         self.state.interrupted.load(Relaxed)
     }
@@ -317,7 +317,7 @@ impl<E: TargetEndpoint> TargetEndpoint for Faulty<E> {
 }
 
 impl State {
-    /// What goes wrong with an operation, if anything does.
+    /// Returns the fault that applies to an operation, if any.
     fn strike(&self, logged: &Logged, random: &mut Random) -> Option<(Fault, When)> {
         let mut struck = None;
         for (rule, looks) in self.plan.rules.iter().zip(&self.looks) {
@@ -338,7 +338,7 @@ impl State {
         struck
     }
 
-    /// Fails for a lane that the plan refuses.
+    /// Returns an error for a lane that the plan refuses.
     fn refuse_lane(&self, index: usize) -> Result<()> {
         match self.plan.refused_lanes.iter().find(|(refused, _)| *refused == index) {
             Some((_, kind)) => Err(Error::new(*kind, "opening a lane", "as planned")),
@@ -351,7 +351,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An error that was planned.
+/// Returns a planned error.
 fn planned(kind: ErrorKind) -> Error {
     Error::new(kind, "working", "a planned fault")
 }

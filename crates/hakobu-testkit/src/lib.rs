@@ -1,6 +1,6 @@
-//! What tests need and the program never carries: the conformance suite of endpoints, injected
-//! faults, emulated links between network namespaces, loop devices, disks that do not keep what is
-//! written, throw-away ssh servers, sshfs and rsync daemons, and virtual machines.
+//! Test support that must not be part of the program: the conformance suite for endpoints, fault injection, emulated
+//! links between network namespaces, loop devices, disks that corrupt writes, throw-away servers for ssh, sshfs and
+//! rsync, and virtual machines.
 
 pub mod bad_medium;
 pub mod conformance;

@@ -1,5 +1,5 @@
-//! Partition tables for tests, written byte by byte, so that no tool has to be there and every
-//! field can be made wrong.
+//! Partition tables for tests, written byte by byte. No tool needs to be installed, and every field can be set to a
+//! wrong value.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -7,22 +7,22 @@ use std::os::unix::fs::FileExt;
 /// A GUID partition table to be written.
 #[derive(Clone, Debug)]
 pub struct Gpt {
-    /// The unit in which it counts.
+    /// The sector size in bytes, the unit of the table.
     pub sector_bytes: u64,
-    /// The size of the disk for which it is made.
+    /// The size of the disk in bytes.
     pub disk_bytes: u64,
-    /// The disk's GUID, as its bytes lie on the disk.
+    /// The GUID of the disk, in its on-disk byte order.
     pub disk: [u8; 16],
     /// The partitions.
     pub partitions: Vec<GptPartition>,
 }
 
-/// A partition of it.
+/// A partition of a [`Gpt`].
 #[derive(Clone, Debug)]
 pub struct GptPartition {
-    /// Its type's GUID, as its bytes lie on the disk.
+    /// The GUID of its type, in its on-disk byte order.
     pub kind: [u8; 16],
-    /// Its own GUID, as its bytes lie on the disk.
+    /// The GUID of the partition, in its on-disk byte order.
     pub guid: [u8; 16],
     /// The first sector.
     pub first: u64,
@@ -32,27 +32,27 @@ pub struct GptPartition {
     pub name: String,
 }
 
-/// The type of an EFI system partition, as on the disk.
+/// The type of an EFI system partition, in its on-disk byte order.
 pub const EFI_TYPE: [u8; 16] =
     guid(0xc12a_7328, 0xf81f, 0x11d2, [0xba, 0x4b, 0, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b]);
-/// The type of a partition with data of Linux, as on the disk.
+/// The type of a Linux data partition, in its on-disk byte order.
 pub const LINUX_TYPE: [u8; 16] =
     guid(0x0fc6_3daf, 0x8483, 0x4772, [0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4]);
 
 const ENTRIES: usize = 128;
 const ENTRY_BYTES: usize = 128;
 
-/// A GUID from its parts, as its bytes lie on the disk.
+/// Returns a GUID from its parts, in its on-disk byte order.
 pub const fn guid(a: u32, b: u16, c: u16, d: [u8; 8]) -> [u8; 16] {
     let (a, b, c) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes());
     [a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]]
 }
 
 impl Gpt {
-    /// Writes both copies and the MBR that protects them.
+    /// Writes both copies of the table and the protective MBR.
     ///
     /// # Errors
-    /// When writing fails.
+    /// If writing fails.
     pub fn write(&self, to: &impl FileExt) -> io::Result<()> {
         for (offset_bytes, bytes) in self.pieces() {
             to.write_all_at(&bytes, offset_bytes)?;
@@ -60,7 +60,7 @@ impl Gpt {
         Ok(())
     }
 
-    /// What has to be written, and where.
+    /// Returns the pieces to write, with their offsets.
     pub fn pieces(&self) -> Vec<(u64, Vec<u8>)> {
         let last = self.disk_bytes / self.sector_bytes - 1;
         let entries = self.entries();
@@ -112,8 +112,8 @@ fn protective_mbr(last: u64) -> Vec<u8> {
     mbr(0, &[(0xee, 1, u32::try_from(last).unwrap_or(u32::MAX))])
 }
 
-/// A first sector with up to four entries of type, first sector and number of sectors. It is also
-/// the form of a link in the chain of extended partitions.
+/// Returns a first sector with up to four entries of type, first sector and number of sectors. Links in the chain of
+/// extended partitions have the same format.
 pub fn mbr(disk: u32, entries: &[(u8, u32, u32)]) -> Vec<u8> {
     let mut sector = vec![0; 512];
     sector[440..444].copy_from_slice(&disk.to_le_bytes());
@@ -126,7 +126,7 @@ pub fn mbr(disk: u32, entries: &[(u8, u32, u32)]) -> Vec<u8> {
     sector
 }
 
-/// The checksum of these tables, bit by bit: here it need not be fast.
+/// Returns the checksum of these tables, computed bit by bit, since it need not be fast.
 pub fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {

@@ -1,11 +1,11 @@
-//! Numbers that look random and are the same for the same seed (SplitMix64).
+//! Reproducible pseudo-random numbers (SplitMix64).
 
-/// A row of such numbers.
+/// A generator of pseudo-random numbers.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The row of a seed.
+    /// Creates the generator of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -18,17 +18,17 @@ impl Random {
         value ^ (value >> 31)
     }
 
-    /// From 0 up to but without `limit`.
+    /// Returns a number from 0 to `limit`, excluding `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 
-    /// True in so many of a thousand cases.
+    /// Returns true with a probability of `share` thousandths.
     pub(crate) fn per_mille(&mut self, share: u32) -> bool {
         self.next() % 1000 < u64::from(share)
     }
 
-    /// From 0.0 up to but without 1.0.
+    /// Returns a number from 0.0 to 1.0, excluding 1.0.
     pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_seed_is_one_row_and_shares_stay_below_one() {
-        // The first outputs of the reference program for state 1234567.
+        // The first outputs of the reference implementation for state 1234567.
         let mut random = Random::new(1_234_567);
         assert_eq!([random.next(), random.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
         assert!((0..1000).map(|_| random.share()).all(|share| (0.0..1.0).contains(&share)));

@@ -1,6 +1,6 @@
 //! A real rsync daemon for one test, on loopback or in a network namespace.
 //!
-//! Everything it needs is in a directory of its own, and it goes with the value.
+//! All its files are in its own directory, which is removed when the value is dropped.
 
 use std::fs;
 use std::io;
@@ -16,36 +16,36 @@ use tempfile::TempDir;
 
 use crate::sshd::descendants;
 
-/// How long it may take to listen.
+/// The time limit until it listens.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// A free port may be taken by another before the daemon has it; then another one is tried.
+/// The number of attempts. Another process may take a free port before the daemon does; then another port is tried.
 const START_TRIES: u32 = 5;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A part of what the daemon offers.
+/// A module of the daemon.
 #[derive(Debug, Clone, Copy)]
 pub struct Module<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The directory.
+    /// The path of the directory.
     pub path: &'a Path,
-    /// Further lines of its part of rsyncd.conf.
+    /// Additional lines for its section of rsyncd.conf.
     pub lines: &'a str,
 }
 
-/// Where it listens.
+/// The address and namespace of the daemon.
 #[derive(Debug, Clone, Copy)]
 pub struct Listens<'a> {
-    /// Its address.
+    /// The address to listen on.
     pub address: Ipv4Addr,
-    /// A network namespace, by its `ip netns` name, that it runs in.
+    /// The network namespace to run in, by its `ip netns` name.
     pub netns: Option<&'a str>,
 }
 
 impl Listens<'_> {
     const LOOPBACK: Self = Self { address: Ipv4Addr::LOCALHOST, netns: None };
 
-    /// Whether something listens there on this port.
+    /// Returns true if a process listens on this port there.
     fn has_listener(&self, port: u16) -> io::Result<bool> {
         let connects = || TcpStream::connect((self.address, port)).is_ok();
         match self.netns {
@@ -65,19 +65,19 @@ pub struct Rsyncd {
 }
 
 impl Rsyncd {
-    /// Starts it. Modules can be written to, by the user who runs the test, unless their lines say otherwise.
-    /// `joe` has the password `sesame` where a module has `auth users = joe`.
+    /// Starts a daemon. Modules are writable by the user who runs the test, unless their lines say otherwise. `joe`
+    /// has the password `sesame` in modules with `auth users = joe`.
     ///
     /// # Errors
-    /// When rsync is not installed, or does not listen in time.
+    /// If rsync is not installed, or does not listen in time.
     pub fn start(modules: &[Module<'_>]) -> io::Result<Self> {
         Self::start_at(Listens::LOOPBACK, modules)
     }
 
-    /// The same elsewhere.
+    /// Starts a daemon at another address.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The errors of [`start`](Self::start).
     pub fn start_at(at: Listens<'_>, modules: &[Module<'_>]) -> io::Result<Self> {
         let mut last = io::Error::other("not tried");
         for _ in 0..START_TRIES {
@@ -119,25 +119,25 @@ impl Rsyncd {
         Ok(daemon)
     }
 
-    /// The location of a place in it: `module/path`.
+    /// Returns the location of `module/path` in the daemon.
     #[must_use]
     pub fn url(&self, place: &str) -> String {
         format!("rsync://{}:{}/{place}", self.address, self.port)
     }
 
-    /// The same as `joe`.
+    /// Returns the location of `module/path` for the user `joe`.
     #[must_use]
     pub fn url_of_joe(&self, place: &str) -> String {
         format!("rsync://joe@{}:{}/{place}", self.address, self.port)
     }
 
-    /// The numbers of the processes that serve somebody.
+    /// Returns the IDs of the processes that serve a client.
     #[must_use]
     pub fn serving(&self) -> Vec<u32> {
         descendants(self.child.id())
     }
 
-    /// What it has written to its log.
+    /// Returns the content of the log.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
@@ -166,7 +166,7 @@ fn configuration(at: &Path, address: Ipv4Addr, port: u16, modules: &[Module<'_>]
     if rustix::process::geteuid().is_root() {
         text.push_str("uid = root\ngid = root\nuse chroot = yes\n");
     } else {
-        // Without chroot it would take the first slash from links.
+        // Without chroot the daemon would otherwise remove the leading slash of symbolic links.
         text.push_str("use chroot = no\nmunge symlinks = yes\n");
     }
     for Module { name, path, lines } in modules {

@@ -1,5 +1,5 @@
-//! A file system on which each operation takes a while, as on one that is mounted over a network: FUSE in front of a
-//! directory of this machine. Needs root and /dev/fuse.
+//! A file system on which each operation takes some time, like one that is mounted over a network: FUSE in front of a
+//! directory on this machine. Requires root and /dev/fuse.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -20,20 +20,20 @@ use fuser::{
 };
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, mknodat, statvfs, utimensat};
 
-/// How long the kernel remembers names and attributes: as NFS does at least.
+/// The time for which the kernel caches names and attributes, as long as with NFS at least.
 const REMEMBERED: Duration = Duration::from_secs(1);
-/// So many operations can be waited for at once.
+/// The number of threads, and so of operations that can wait at the same time.
 const THREADS: usize = 64;
 
 /// The file system, mounted until this is dropped.
 #[derive(Debug)]
 pub struct SlowFs {
-    // Its end is the end of the mount.
+    // Dropping it unmounts the file system.
     _session: BackgroundSession,
     waiting: Arc<Waiting>,
 }
 
-/// How many operations are waited for: now, and the most at once until now.
+/// The number of operations that are waiting, and its maximum so far.
 #[derive(Debug, Default)]
 struct Waiting {
     now: AtomicU64,
@@ -41,18 +41,18 @@ struct Waiting {
 }
 
 impl SlowFs {
-    /// Mounts at an empty directory what is in `backing`. Each operation takes at least `delay`.
+    /// Mounts the content of `backing` on an empty directory. Each operation takes at least `delay`.
     ///
     /// # Errors
-    /// What mounting fails with.
+    /// If mounting fails.
     pub fn mount(at: &Path, backing: &Path, delay: Duration) -> io::Result<Self> {
         Self::mount_failing(at, backing, delay, None)
     }
 
-    /// The same, with a call that always fails.
+    /// Mounts like [`SlowFs::mount`], with a call that always fails.
     ///
     /// # Errors
-    /// As [`SlowFs::mount`].
+    /// The errors of [`SlowFs::mount`].
     pub fn mount_failing(
         at: &Path,
         backing: &Path,
@@ -69,7 +69,7 @@ impl SlowFs {
         Ok(Self { _session: fuser::spawn_mount(slow, at, &config)?, waiting })
     }
 
-    /// The most operations that were waited for at once since this was last asked.
+    /// Returns the maximum number of operations that waited at the same time since the previous call.
     #[must_use]
     pub fn most_at_once(&self) -> u64 {
         self.waiting.most.swap(0, Ordering::Relaxed)
@@ -79,14 +79,14 @@ impl SlowFs {
 /// A call that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fails {
-    /// Closing a file, with an I/O error, as the upload to an object store does.
+    /// Closing a file, with an I/O error, as the upload to an object store may.
     Close,
-    /// Bringing a file to stable storage, likewise.
+    /// Syncing a file, with an I/O error.
     Sync,
-    /// Setting a mode with set-ID or sticky bits, which the file system does not have, as exFAT by FUSE.
+    /// Setting a mode with set-ID or sticky bits, as on exFAT through FUSE.
     SpecialBits,
-    /// Reading all at once: an answer is short, off every alignment, though the file goes on. Files are opened past the page
-    /// cache for that, where the kernel does not take it for the end.
+    /// Reading everything at once: a read returns less, at an unaligned size, although the file continues. Files are
+    /// opened with direct I/O, where the kernel does not take that for the end.
     WholeReads,
 }
 
@@ -94,7 +94,7 @@ struct Slow {
     delay: Duration,
     fails: Option<Fails>,
     waiting: Arc<Waiting>,
-    /// Where each inode was last seen.
+    /// The latest known path of each inode.
     paths: Mutex<HashMap<u64, PathBuf>>,
     files: Mutex<HashMap<u64, Arc<File>>>,
     next: AtomicU64,

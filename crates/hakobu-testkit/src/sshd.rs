@@ -1,8 +1,8 @@
 //! A real OpenSSH server for one test, and users to log in as.
 //!
-//! Everything it needs is in a directory of its own, and it goes with the value. Making users, private mounts and
-//! network namespaces needs root: a test that wants them fails without, unless [`no_root`] says that the machine
-//! has none to give.
+//! All its files are in its own directory, which is removed when the value is dropped. Creating users, private mounts
+//! and network namespaces requires root. A test that needs them fails without root, unless [`no_root`] says that root
+//! is not available.
 
 mod configuration;
 mod options;
@@ -31,13 +31,13 @@ use process::{LOOK_EVERY, explained, kill_all, run};
 pub use users::{Shell, Sudo, User};
 
 const SSHD: &str = "/usr/sbin/sshd";
-/// How long sshd may take to listen.
+/// The time limit until sshd listens.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// A free port may be taken by another before sshd has it; then another one is tried.
+/// The number of attempts. Another process may take a free port before sshd does; then another port is tried.
 const START_TRIES: u32 = 5;
 
-/// True when the environment says that tests needing root are to be left out (`HAKOBU_NO_ROOT=1`). Without it, such a
-/// test fails where root is missing.
+/// Returns true if the environment says that tests needing root are to be skipped (`HAKOBU_NO_ROOT=1`). Without it,
+/// such a test fails if root is missing.
 #[must_use]
 pub fn no_root() -> bool {
     std::env::var_os("HAKOBU_NO_ROOT").is_some_and(|value| value == "1")
@@ -56,7 +56,7 @@ impl Sshd {
     /// Starts a server and waits until it listens.
     ///
     /// # Errors
-    /// When a tool is missing, root is needed and not there, or sshd ends; its log is in the text then.
+    /// If a tool is missing, root is needed and missing, or sshd exits; the error then contains its log.
     pub fn start(options: &SshdOptions) -> io::Result<Self> {
         let directory = TempDir::with_prefix("hakobu-sshd.")?;
         // sshd reads the authorized keys with the user's own rights.
@@ -92,65 +92,65 @@ impl Sshd {
         }
     }
 
-    /// Where it listens.
+    /// Returns the port that it listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address it listens on.
+    /// Returns the address that it listens on.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// The name to give to ssh: `throwaway`, as in `throwaway:path`.
+    /// Returns the host name for ssh: `throwaway`, as in `throwaway:path`.
     #[must_use]
     pub fn host(&self) -> &'static str {
         ALIAS
     }
 
-    /// The ssh command that knows the name, the port, the keys: `ssh -F …/ssh_config`.
+    /// Returns the ssh command that knows the name, the port and the keys: `ssh -F …/ssh_config`.
     #[must_use]
     pub fn ssh_command(&self) -> String {
         format!("ssh -F {}", self.client_config().display())
     }
 
-    /// The client's configuration file.
+    /// Returns the path of the client's configuration file.
     #[must_use]
     pub fn client_config(&self) -> PathBuf {
         self.directory.path().join("ssh_config")
     }
 
-    /// The client's file of known host keys, to be emptied or spoiled.
+    /// Returns the path of the client's file of known host keys, which tests may empty or corrupt.
     #[must_use]
     pub fn known_hosts(&self) -> PathBuf {
         self.directory.path().join("known_hosts")
     }
 
-    /// The private key that logs in, as any user.
+    /// Returns the path of the private key, which is accepted for any user.
     #[must_use]
     pub fn identity(&self) -> PathBuf {
         self.directory.path().join("user_key")
     }
 
-    /// What sshd has logged so far.
+    /// Returns the log so far.
     #[must_use]
     pub fn log(&self) -> String {
         log(self.directory.path())
     }
 
-    /// The penalty that a server of OpenSSH 9.8 or later would have given for what this one has logged, in seconds: 5 for
-    /// a login that failed, 1 for a connection that did not try, by the defaults of `PerSourcePenalties`. Whoever has 15
-    /// is refused. It stands in for such a server where the machine's own is older.
+    /// Returns the penalty in seconds that a server of OpenSSH 9.8 or later would have given for the logged events,
+    /// with the defaults of `PerSourcePenalties`: 5 for a failed login, 1 for a connection without an attempt. From
+    /// 15 on a client is refused. This replaces such a server if the machine's own is older.
     #[must_use]
     pub fn penalty_s(&self) -> usize {
         let penalty = |line: String| if line.contains("authenticating user") { 5 } else { 1 };
         self.ended_before_login().into_iter().map(penalty).sum()
     }
 
-    /// The log's lines about connections that the client ended before it was logged in: its logins were refused, or it
-    /// was cut short.
+    /// Returns the log lines about connections that the client closed before it was logged in, because its logins
+    /// were refused or it was interrupted.
     #[must_use]
     pub fn ended_before_login(&self) -> Vec<String> {
         let log = self.log();
@@ -162,13 +162,14 @@ impl Sshd {
             .collect()
     }
 
-    /// Process id of the listening sshd, for cutting it off (SIGSTOP, SIGKILL).
+    /// Returns the process ID of the listening sshd, for signals such as SIGSTOP and SIGKILL.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Every process that the server has started and that still descends from it: its sessions and what they run.
+    /// Returns every process that the server has started and that still descends from it: its sessions and their
+    /// processes.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         descendants(self.child.id())
@@ -185,7 +186,7 @@ fn make_key(path: &Path) -> io::Result<()> {
     run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-C", "throwaway", "-f"]).arg(path))
 }
 
-/// A port that is free now. Inside a namespace nothing else runs, so any will do.
+/// Returns a free port. Nothing else runs in a namespace, so any port is free there.
 fn free_port(options: &SshdOptions) -> io::Result<u16> {
     if options.netns.is_some() {
         return Ok(2222);
@@ -193,7 +194,7 @@ fn free_port(options: &SshdOptions) -> io::Result<u16> {
     Ok(TcpListener::bind((options.address, 0))?.local_addr()?.port())
 }
 
-/// Starts sshd in a process group of its own, with its mounts and in its namespace.
+/// Starts sshd in its own process group, with its mounts and in its namespace.
 fn spawn(at: &Path, options: &SshdOptions) -> io::Result<Child> {
     let mut words: Vec<OsString> = Vec::new();
     if let Some(netns) = &options.netns {
@@ -220,8 +221,8 @@ fn spawn(at: &Path, options: &SshdOptions) -> io::Result<Child> {
         .map_err(|error| explained(&words[0], &error))
 }
 
-/// Shell commands that make the private mounts. A directory mounted over itself keeps its content, but not what is
-/// mounted below it, so the small file systems come last.
+/// Returns the shell commands that create the private mounts. A directory mounted over itself keeps its content, but
+/// not the mounts below it, so the small file systems come last.
 fn mount_script(options: &SshdOptions) -> String {
     let mut script = String::new();
     for path in &options.noexec {
@@ -265,10 +266,10 @@ fn log(at: &Path) -> String {
     String::from_utf8_lossy(&fs::read(at.join("log")).unwrap_or_default()).into_owned()
 }
 
-/// OpenSSH's SFTP server, wherever the distribution puts it.
+/// Returns the path of OpenSSH's SFTP server, which depends on the distribution.
 ///
 /// # Panics
-/// When there is none.
+/// If there is none.
 pub fn sftp_server() -> &'static Path {
     const PLACES: [&str; 3] =
         ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"];
@@ -282,7 +283,7 @@ mod tests {
     use super::process::alive;
     use super::*;
 
-    /// A network namespace of the test's own, with its loopback up.
+    /// A network namespace for one test, with its loopback interface up.
     struct Netns(String);
 
     impl Netns {
@@ -301,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Runs a shell line on the server, through `wrapper`.
+    /// Runs a shell command on the server, through `wrapper`.
     fn over_ssh(server: &Sshd, wrapper: &str, line: &str) -> io::Result<()> {
         let ssh = format!("{wrapper} {} {} \"$0\"", server.ssh_command(), server.host());
         run(Command::new("sh").args(["-c", &ssh, line]))

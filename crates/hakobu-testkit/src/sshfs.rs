@@ -1,4 +1,4 @@
-//! A real file server: sshfs in front of a throw-away sshd, over an emulated link if that is wished.
+//! A real file server: sshfs in front of a throw-away sshd, optionally over an emulated link.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::process::{Command, Stdio};
 
 use crate::sshd::Sshd;
 
-/// A directory of a server, mounted. Dropping it takes it down.
+/// A mounted directory of a server. Dropping it unmounts it.
 #[derive(Debug)]
 pub struct Sshfs {
     at: PathBuf,
 }
 
 impl Sshfs {
-    /// Mounts `directory` of the server at `at`, which exists and is empty. `netns`: the network namespace, by its `ip
-    /// netns` name, from which the server is reached.
+    /// Mounts `directory` of the server at `at`, which exists and is empty. `netns` is the network namespace from
+    /// which the server is reached, by its `ip netns` name.
     ///
     /// # Errors
-    /// When sshfs is missing or fails; its words are in the error. It takes `/dev/fuse`.
+    /// If sshfs is missing or fails; the error contains its message. Requires `/dev/fuse`.
     pub fn mount(at: &Path, sshd: &Sshd, directory: &Path, netns: Option<&str>) -> io::Result<Self> {
         let mut command = Command::new("sshfs");
         if let Some(netns) = netns {
@@ -25,7 +25,7 @@ impl Sshfs {
         }
         command.arg("-F").arg(sshd.client_config());
         command.arg(format!("{}:{}", sshd.host(), directory.display())).arg(at);
-        // What stays in the background keeps no pipe of ours open.
+        // The background process must not keep a pipe of this process open.
         let log = tempfile::NamedTempFile::new()?;
         let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen()?).status();
         let status = status.map_err(|error| io::Error::new(error.kind(), format!("sshfs: {error}")))?;

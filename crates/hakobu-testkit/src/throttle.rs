@@ -1,5 +1,5 @@
-//! Processes that get a share of a processor, and no more, and disks that carry so much: control groups of version 1 or
-//! 2, whichever this machine has.
+//! Limits the processor time of processes, and the rate of disks, with control groups of version 1 or 2, whichever
+//! this machine has.
 
 use std::fs;
 use std::io;
@@ -9,36 +9,36 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use rustix::fs::{major, minor, stat};
 
-/// The time that a share is of.
+/// The period of the processor quota, in microseconds.
 const PERIOD_US: u32 = 100_000;
 const VERSION_1: &str = "/sys/fs/cgroup/cpu";
 const DISKS_VERSION_1: &str = "/sys/fs/cgroup/blkio";
 const VERSION_2: &str = "/sys/fs/cgroup";
 
-/// What is done with a disk.
+/// The limited kind of access to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is read.
+    /// Reads.
     Read,
-    /// It is written.
+    /// Writes.
     Write,
 }
 
-/// A group of processes. Dropping it lets them go.
+/// A group of processes. Dropping it removes the limits.
 #[derive(Debug)]
 pub struct Throttle {
     group: PathBuf,
-    /// Where its processes go in the end.
+    /// The group to which its processes return at the end.
     parent: &'static str,
-    /// A rule for those outside of it, and what takes it back.
+    /// The file with the rule for processes outside of the group, and the text that revokes it.
     outside: Option<(PathBuf, String)>,
 }
 
 impl Throttle {
-    /// A group whose processes have `percent` of one processor together.
+    /// Creates a group whose processes share `percent` of one processor.
     ///
     /// # Errors
-    /// Those of the file system: it takes root, and control groups for processors.
+    /// File system errors: it requires root, and control groups for processors.
     pub fn processor(percent: u32) -> io::Result<Self> {
         let quota_us = PERIOD_US / 100 * percent;
         let is_version_1 = Path::new(VERSION_1).join("cpu.cfs_quota_us").exists();
@@ -53,11 +53,12 @@ impl Throttle {
         Ok(throttle)
     }
 
-    /// A group whose processes have so many bytes a second of a disk together. With version 1 the rule is for all others
-    /// on the machine as well, since they write what is in the page cache: so it should be a disk of one's own.
+    /// Creates a group whose processes share a rate limit in bytes per second on a disk. With version 1 the rule
+    /// applies to all other processes on the machine as well, since they write the data in the page cache. So it
+    /// should be a dedicated disk.
     ///
     /// # Errors
-    /// Those of the file system: it takes root, control groups for disks, and a disk.
+    /// File system errors: it requires root, control groups for disks, and a disk.
     pub fn disk(device: &Path, access: Access, bytes_per_second: u64) -> io::Result<Self> {
         let number = stat(device)?.st_rdev;
         let disk = format!("{}:{}", major(number), minor(number));
@@ -79,7 +80,7 @@ impl Throttle {
         Ok(throttle)
     }
 
-    /// A new group.
+    /// Creates a group.
     fn within(parent: &'static str, controller: &str) -> io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("hakobu-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
@@ -95,7 +96,7 @@ impl Throttle {
         fs::write(self.group.join(file), rule)
     }
 
-    /// A command that begins in the group.
+    /// Returns a command that starts in the group.
     #[must_use]
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("sh");
@@ -104,16 +105,16 @@ impl Throttle {
         command
     }
 
-    /// The file that takes processes in, for a script: their numbers are written to it.
+    /// Returns the path of the file to which a script writes the IDs of processes to add.
     #[must_use]
     pub fn way_in(&self) -> PathBuf {
         self.group.join("cgroup.procs")
     }
 
-    /// Takes a process in, with all its threads.
+    /// Adds a process with all its threads.
     ///
     /// # Errors
-    /// When there is no such process.
+    /// If there is no such process.
     pub fn add(&self, process: u32) -> io::Result<()> {
         fs::write(self.way_in(), process.to_string())
     }
@@ -126,7 +127,7 @@ impl Drop for Throttle {
         }
         let left = fs::read_to_string(self.way_in()).unwrap_or_default();
         for process in left.lines() {
-            // One that has ended meanwhile is gone as well.
+            // A process that has ended meanwhile is gone as well.
             let _ = fs::write(Path::new(self.parent).join("cgroup.procs"), process);
         }
         let _ = fs::remove_dir(&self.group);
@@ -158,7 +159,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// Only what was asked for is limited, and for no longer than the throttle lives.
+    /// Checks that only the requested access is limited, and only as long as the throttle exists.
     #[test]
     fn a_disk_is_limited_and_let_go() {
         if no_root() || !Path::new(DISKS_VERSION_1).exists() {

@@ -1,4 +1,5 @@
-//! Another build of hakobu beside the one that is measured, in the place of all other tools: whether a change has cost speed.
+//! Compares hakobu with an earlier build of itself, instead of with other tools, to see whether a change has cost
+//! speed.
 
 use std::path::Path;
 
@@ -6,12 +7,12 @@ use super::Chosen;
 use super::rows::{Course, Goal, Group, Row, Way};
 use super::world::quoted;
 
-/// So many times as fast as before has everything to be, and is hoped to be.
+/// The required and the aimed-for speed of each row, as a multiple of the earlier build's speed.
 const AT_LEAST: f64 = 0.95;
 const AIM: f64 = 0.97;
 
-/// Returns what is measured when each of our ways is compared with itself as `program`, an earlier build, does it. What is killed half
-/// way and what is only for information is left out.
+/// Returns groups that compare each of our methods with the same method run by `program`, an earlier build. Methods
+/// that are killed half way and methods that are only for information are left out.
 pub(super) fn beside(chosen: &[Chosen], program: &Path) -> Vec<Chosen> {
     let compared = chosen.iter().filter(|chosen| !chosen.group.extra);
     compared.map(|chosen| beside_group(chosen, program)).filter(|chosen| !chosen.ways.is_empty()).collect()
@@ -40,7 +41,7 @@ fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
     }
 }
 
-/// The same line for the earlier build, at both ends; none where it is no command of hakobu's.
+/// Returns `line` rewritten to use the earlier build at both ends, or `None` if it is not a hakobu command.
 fn earlier(line: &str, program: &Path) -> Option<String> {
     let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
     let program = quoted(program);
@@ -48,7 +49,7 @@ fn earlier(line: &str, program: &Path) -> Option<String> {
     Some(format!("{program} {verb} {agent}{rest}"))
 }
 
-/// The tables are constants. What is made of them lasts as long as the program, once.
+/// Turns a generated text into a constant, as the tables need. It is leaked once per process.
 fn leak(text: String) -> &'static str {
     text.leak()
 }

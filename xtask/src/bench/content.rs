@@ -1,4 +1,4 @@
-//! Making sources, and what targets hold before a run.
+//! Creates sources, and the content that targets have before a run.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,15 +12,15 @@ use rustix::fs::{FallocateFlags, XattrFlags};
 use super::sources::{CHANGED_ONE_IN, CHANGED_PIECE_BYTES, RUN_BYTES, SMALL_OF_MIXED_BYTES, Source};
 
 const SEED: u64 = 1;
-/// What fills a target that is to be overwritten.
+/// The byte that fills targets before they are overwritten.
 const OLD_BYTE: u8 = 0x5a;
-/// What databases write at a time, and file systems.
+/// The write size of databases and file systems, in bytes.
 const PAGE_BYTES: u64 = 4096;
 
-/// Makes a source's file or tree. Zeros of a disk are written, those of an image are holes.
+/// Creates a source's file or tree. A disk's zeros are written; those of an image are holes.
 ///
 /// # Errors
-/// From the system: most likely memory is full.
+/// Returns the system's error, most likely that memory is full.
 pub fn make(source: Source, path: &Path) -> anyhow::Result<()> {
     let threads = available_threads();
     match source {
@@ -33,7 +33,7 @@ pub fn make(source: Source, path: &Path) -> anyhow::Result<()> {
         Source::File { bytes } | Source::Disk { bytes, .. } | Source::Image { bytes, .. } => {
             let spec = FileSpec { size_bytes: bytes, seed: SEED, compressibility: 0.0, threads };
             generate::file(path, spec)?;
-            // On a disk, the kernel would go on writing it while it is read.
+            // Otherwise, if it is on a disk, the kernel would still be writing it during the measurement.
             Ok(File::open(path)?.sync_all()?)
         }
         Source::Dressed { files, directories, file_bytes } => {
@@ -71,7 +71,7 @@ pub fn make(source: Source, path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Runs of random bytes, as evenly spread as whole runs can be.
+/// Writes runs of random bytes, spread as evenly as whole runs allow.
 fn runs(path: &Path, bytes: u64, data_bytes: u64, zeros: bool) -> io::Result<()> {
     let file = File::create_new(path)?;
     file.set_len(bytes)?;
@@ -97,11 +97,11 @@ fn runs(path: &Path, bytes: u64, data_bytes: u64, zeros: bool) -> io::Result<()>
     Ok(())
 }
 
-/// Fills a file, which need not be there, with bytes that no source has. What is there is overwritten where it lies, and
-/// none of it is left for the kernel to write later.
+/// Fills a file with bytes that no source has, creating it if necessary. Existing content is overwritten in place.
+/// Syncs the file, so that the kernel has nothing left to write later.
 ///
 /// # Errors
-/// From the system.
+/// Returns the system's error.
 pub fn fill(path: &Path, bytes: u64) -> io::Result<()> {
     let block = vec![OLD_BYTE; RUN_BYTES as usize];
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
@@ -114,25 +114,25 @@ pub fn fill(path: &Path, bytes: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes a file of that length that takes no room.
+/// Creates a file of `bytes` bytes that takes no space.
 ///
 /// # Errors
-/// From the system.
+/// Returns the system's error.
 pub fn hollow(path: &Path, bytes: u64) -> io::Result<()> {
     File::create(path)?.set_len(bytes)
 }
 
-/// Takes from a device, or from a file, what it has.
+/// Discards the content of a device or file.
 ///
 /// # Errors
-/// From the system.
+/// Returns the system's error.
 pub fn empty(path: &Path, bytes: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     Ok(rustix::fs::fallocate(file, how, 0, bytes)?)
 }
 
-/// Files of a tree, in an order that does not change.
+/// Returns the files of a tree in a stable order.
 fn files_of(root: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut files, mut open) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(directory) = open.pop() {
@@ -146,8 +146,8 @@ fn files_of(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// An access list that lets user 7 read: version, then owner, user 7, group, mask and others, each with a tag, rights
-/// and a number.
+/// Returns an access control list that lets user 7 read: a version, then entries for owner, user 7, group, mask and
+/// others, each with a tag, permissions and an ID.
 fn access_list() -> Vec<u8> {
     let entries = [(1u16, 6u16, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 4, u32::MAX)];
     let mut list = 2u32.to_le_bytes().to_vec();
@@ -158,7 +158,7 @@ fn access_list() -> Vec<u8> {
     list
 }
 
-/// Gives the files of a tree attributes and access lists, and makes every tenth a name of the one before.
+/// Adds attributes and access lists to the files of a tree, and makes every tenth a hard link to the previous one.
 fn dress(root: &Path) -> io::Result<()> {
     let list = access_list();
     let mut last: Option<PathBuf> = None;
@@ -176,10 +176,10 @@ fn dress(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes every hundredth file of a tree another than the source's, and older.
+/// Makes one file in a hundred of a tree differ from the source's, and older.
 ///
 /// # Errors
-/// From the system.
+/// Returns the system's error.
 pub fn outdate(root: &Path) -> io::Result<()> {
     for path in files_of(root)?.into_iter().step_by(CHANGED_ONE_IN as usize) {
         let file = OpenOptions::new().append(true).open(path)?;
@@ -189,10 +189,10 @@ pub fn outdate(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes one block in a hundred of each file of a tree another than the source's, and the file older.
+/// Makes one block in a hundred of each file of a tree differ from the source's, and the file older.
 ///
 /// # Errors
-/// From the system.
+/// Returns the system's error.
 pub fn change_pages(root: &Path) -> io::Result<()> {
     let block = [OLD_BYTE; PAGE_BYTES as usize];
     for path in files_of(root)? {
@@ -205,10 +205,10 @@ pub fn change_pages(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the first byte of each file of a tree away, and makes the file older.
+/// Removes the first byte of each file of a tree, and makes the file older.
 ///
 /// # Errors
-/// From the system.
+/// Returns the system's error.
 pub fn shift(root: &Path) -> io::Result<()> {
     let mut buffer = vec![0; RUN_BYTES as usize];
     for path in files_of(root)? {
@@ -232,10 +232,10 @@ fn make_old(file: &File) -> io::Result<()> {
     file.set_modified(std::time::SystemTime::UNIX_EPOCH + day)
 }
 
-/// Makes one piece in a hundred, at least one, another than the source's.
+/// Makes one piece in a hundred, at least one, differ from the source's.
 ///
 /// # Errors
-/// From the system.
+/// Returns the system's error.
 pub fn change(path: &Path, bytes: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let block = vec![OLD_BYTE; CHANGED_PIECE_BYTES as usize];

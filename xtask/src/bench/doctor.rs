@@ -1,5 +1,5 @@
-//! `cargo xtask bench doctor`: what `hakobu doctor` foretells over links whose ends are set badly, beside what is then measured, before
-//! and after its commands are run.
+//! `cargo xtask bench doctor`: sets up links with badly configured ends, and compares the rates that `hakobu doctor`
+//! predicts with the measured ones, before and after the commands that it recommends.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,18 +23,18 @@ use super::sources::Source;
 use super::workshop::Workshop;
 
 const RATE_BITS: u64 = 1_000_000_000;
-/// So many seconds at the rate that is foretold are copied, but no more than this: the beginning of a run is slower.
+/// The duration of a copy at the predicted rate, up to [`COPY_BYTES_MAX`], since the start of a run is slower.
 const COPY_SECONDS: f64 = 8.0;
 const COPY_BYTES_MAX: u64 = 1_000_000_000;
-/// `iperf3` is counted for so long, after what it needs to come up to speed.
+/// The measured duration of `iperf3`, after `STREAM_OMITTED_SECONDS` in which it reaches its speed.
 const STREAM_SECONDS: u32 = 5;
 const STREAM_OMITTED_SECONDS: u32 = 4;
-/// What is foretold may be off by this share.
+/// The permitted relative error of a prediction.
 const MARGIN: f64 = 0.2;
-/// The device of a link's end.
+/// The network device at each end of a link.
 const DEVICE: &str = "hakobu0";
 
-/// What is known to be right, whatever this machine has.
+/// Good values of the kernel's parameters, set whatever this machine's are.
 const RIGHT: [(&str, &str); 7] = [
     ("ipv4/tcp_rmem", "4096 131072 6291456"),
     ("ipv4/tcp_wmem", "4096 16384 4194304"),
@@ -45,16 +45,16 @@ const RIGHT: [(&str, &str); 7] = [
     ("ipv4/tcp_timestamps", "1"),
 ];
 
-/// Ends that are set badly.
+/// A bad configuration of a link's ends.
 struct Case {
     key: &'static str,
     title: &'static str,
     round_trip_ms: u64,
-    /// What is wrong, at both ends.
+    /// The kernel parameter with a bad value, set at both ends.
     parameter: Option<(&'static str, &'static str)>,
-    /// What is wrong at the near end's device.
+    /// The bad queueing discipline of the near end's device, as arguments of `tc`.
     queue: Option<&'static str>,
-    /// The finding that it has to make.
+    /// The ID of the finding that the doctor must report.
     finding: &'static str,
 }
 
@@ -85,7 +85,7 @@ const CASES: [Case; 3] = [
     },
 ];
 
-/// What `bench doctor` takes.
+/// The arguments of `bench doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// How often each case is measured
@@ -109,22 +109,22 @@ pub struct DoctorArgs {
 }
 
 impl DoctorArgs {
-    /// The program to measure, if it was named.
+    /// Returns the program to measure, if one was given.
     pub fn program(&self) -> Option<&Path> {
         self.program.as_deref()
     }
 }
 
-/// All that was measured.
+/// All results of the bench.
 #[derive(Debug, Serialize, Deserialize)]
 struct Results {
     schema: String,
     bench: String,
-    /// By the key of the case and the MTU.
+    /// The results, keyed by case and MTU.
     cases: BTreeMap<String, CaseResult>,
 }
 
-/// What came of one case.
+/// The results of one case.
 #[derive(Debug, Serialize, Deserialize)]
 struct CaseResult {
     title: String,
@@ -134,23 +134,23 @@ struct CaseResult {
     rounds: Vec<Round>,
 }
 
-/// One round: rates in bytes of content a second.
+/// The results of one round. Rates are in bytes of content per second.
 #[derive(Debug, Serialize, Deserialize)]
 struct Round {
-    /// How many connections hakobu begins with, as the doctor says.
+    /// The number of connections that hakobu starts with, according to the doctor.
     lanes: u16,
     round_trip_seconds: f64,
     one_connection: Pair,
-    /// With the lanes that it begins with, and no others.
+    /// The rates of hakobu with a fixed number of lanes: the one it starts with.
     hakobu: Pair,
-    /// Left to itself.
+    /// The rates of hakobu with default settings.
     hakobu_by_default: Pair,
-    /// What the doctor says when its commands were run.
+    /// The number of findings that the doctor reports after its commands were run.
     findings_after: usize,
     commands: Vec<String>,
 }
 
-/// Foretold and measured, before and after.
+/// Predicted and measured rates, before and after the doctor's commands.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Pair {
     foretold_before: Option<f64>,
@@ -162,7 +162,7 @@ struct Pair {
 /// Runs the bench.
 ///
 /// # Errors
-/// When something cannot be measured, or the doctor does not find what is wrong.
+/// Returns an error if something cannot be measured or the doctor does not report the expected finding.
 pub fn run(args: &DoctorArgs, workspace: &Path, target_dir: &Path, built: &Path) -> Result<()> {
     let cases: Vec<_> =
         CASES.iter().filter(|case| args.case.as_deref().is_none_or(|key| key == case.key)).collect();
@@ -195,7 +195,7 @@ pub fn run(args: &DoctorArgs, workspace: &Path, target_dir: &Path, built: &Path)
     Ok(())
 }
 
-/// What was measured before, so that one case can be measured anew.
+/// Returns the earlier results, so that a single case can be measured again.
 fn earlier(output: &Path) -> Results {
     let read = fs::read(output.join("doctor.json")).ok();
     let read = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -206,7 +206,7 @@ fn earlier(output: &Path) -> Results {
     })
 }
 
-/// A link with a server at its far end.
+/// A link with an ssh server at its far end.
 struct Bed<'a> {
     shop: &'a Workshop,
     program: &'a Path,
@@ -215,7 +215,7 @@ struct Bed<'a> {
 }
 
 impl<'a> Bed<'a> {
-    /// With what the case has wrong.
+    /// Sets up the link with the case's bad configuration.
     fn up(shop: &'a Workshop, program: &'a Path, case: &Case, mtu: u32) -> Result<Self> {
         let link = Link::up(LinkSettings {
             rate_bits_per_second: Some(RATE_BITS),
@@ -281,7 +281,7 @@ impl<'a> Bed<'a> {
         Ok(round)
     }
 
-    /// The way, and what the doctor finds about the network.
+    /// Runs the doctor, and returns what it says about the network path and its findings about the network.
     fn doctor(&self) -> Result<(Value, Vec<Value>)> {
         self.shop.go_on()?;
         let mut command = self.link.near().command(self.program);
@@ -298,7 +298,7 @@ impl<'a> Bed<'a> {
         Ok((all["way"].clone(), findings.cloned().collect()))
     }
 
-    /// What `hakobu copy` gets: the wall clock of a file less that of one byte.
+    /// Returns the rate of `hakobu copy` in bytes per second: the time of a file less that of a single byte.
     fn copy(&self, lanes: Option<u16>, foretold: f64) -> Result<f64> {
         let bytes = ((foretold * COPY_SECONDS) as u64).clamp(1 << 20, COPY_BYTES_MAX);
         let one = self.timed(lanes, 1)?;
@@ -308,7 +308,7 @@ impl<'a> Bed<'a> {
 
     fn timed(&self, lanes: Option<u16>, bytes: u64) -> Result<f64> {
         self.shop.go_on()?;
-        // Whole MiB, so that few sources lie in memory.
+        // Whole MiB, so that few different sources take up memory.
         let bytes = if bytes > 1 { bytes & !0xf_ffff } else { bytes };
         let source = self.shop.source(Source::File { bytes })?;
         let mut command = self.link.near().command(self.program);
@@ -324,7 +324,7 @@ impl<'a> Bed<'a> {
         Ok(seconds)
     }
 
-    /// What one connection gets, by `iperf3`.
+    /// Returns the rate of a single connection, measured with `iperf3`.
     fn stream(&self) -> Result<f64> {
         self.shop.go_on()?;
         let mut server = self.link.far().command("iperf3");
@@ -345,7 +345,7 @@ impl<'a> Bed<'a> {
     }
 }
 
-/// Runs a command of the doctor's, which is for a shell.
+/// Runs one of the doctor's commands, which are shell commands, at an end of the link.
 fn shell(end: &Namespace, line: &str) -> Result<()> {
     let mut command: Command = end.command("sh");
     let status = command.args(["-c", line]).stdout(Stdio::null()).status()?;
@@ -356,12 +356,12 @@ fn shell(end: &Namespace, line: &str) -> Result<()> {
 }
 
 impl CaseResult {
-    /// The median over the rounds.
+    /// Returns the median over the rounds.
     fn median(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
         median(&self.rounds.iter().filter_map(of).collect::<Vec<_>>())
     }
 
-    /// By how much the worst of what was foretold is off.
+    /// Returns the largest relative error of the predictions.
     fn worst(&self) -> f64 {
         let pairs: [fn(&Round) -> &Pair; 2] = [|round| &round.one_connection, |round| &round.hakobu];
         let rates = |of: fn(&Round) -> &Pair| {
@@ -383,7 +383,7 @@ impl CaseResult {
     }
 }
 
-/// How many times as fast it gets, as foretold and as measured.
+/// Returns the predicted and the measured speed-up.
 fn gain(pair: &Pair) -> (Option<f64>, Option<f64>) {
     let times = |before: Option<f64>, after: Option<f64>| Some(after? / before?);
     (times(pair.foretold_before, pair.foretold_after), times(pair.measured_before, pair.measured_after))

@@ -1,4 +1,4 @@
-//! Where the runs of a group happen: its sources, its target, and the state that the target has before each run.
+//! The sources and the target of a group, and the state of the target before each run.
 
 use std::cell::Cell;
 use std::fs;
@@ -16,10 +16,10 @@ use super::rows::{Group, Place, Target};
 use super::sources::{Medium, Source};
 use super::workshop::Workshop;
 
-/// How long each operation takes on a slow file system.
+/// The duration of each operation on the slow file system.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// How long after a change it shows it for certain.
+/// The time after which the slow file system certainly shows a change that bypassed it.
 const FORGOTTEN: Duration = Duration::from_millis(1100);
 
 /// One end of a run.
@@ -27,20 +27,20 @@ const FORGOTTEN: Duration = Duration::from_millis(1100);
 pub struct Side {
     device: Option<LoopDevice>,
     content: PathBuf,
-    /// Where commands are shown it, if not where it is.
+    /// The path that commands are given, if it is not the content's own path.
     shown: Option<PathBuf>,
 }
 
-/// Sources and target of a group.
+/// The sources and the target of a group.
 #[derive(Debug)]
 pub struct Ground<'a> {
     shop: &'a Workshop,
     kind: Target,
     sources: Vec<(Source, Side)>,
     target: Side,
-    /// Whether a run left the target in a state that nobody knows.
+    /// True if a run left the target in an unknown state.
     spoiled: Cell<bool>,
-    /// What shows all of it slowly.
+    /// The mount through which everything is slow.
     slow: Option<SlowFs>,
 }
 
@@ -53,41 +53,41 @@ pub struct Paths<'a> {
 }
 
 impl Side {
-    /// A file or tree.
+    /// Returns an end that is a file or tree.
     pub fn plain(path: PathBuf) -> Self {
         Self { device: None, content: path, shown: None }
     }
 
-    /// A loop device on a file.
+    /// Returns an end that is a loop device on a file.
     fn disk(content: PathBuf, medium: Medium) -> Result<Self> {
         Ok(Self { device: Some(loops::attach(&content, medium)?), content, shown: None })
     }
 
-    /// What command lines are given.
+    /// Returns the path for command lines.
     pub fn path(&self) -> &Path {
         let plain = self.shown.as_deref().unwrap_or(&self.content);
         self.device.as_ref().map_or(plain, LoopDevice::path)
     }
 
-    /// The file or tree that has the content.
+    /// Returns the path of the file or tree that has the content.
     pub fn content(&self) -> &Path {
         &self.content
     }
 
-    /// Bytes that have been read from it, where somebody counts them.
+    /// Returns the number of bytes that have been read from it, or `None` if it is not a device.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// Returns an error if the counter cannot be read.
     pub fn read_bytes(&self) -> Result<Option<u64>> {
         self.device.as_ref().map(loops::read_bytes).transpose()
     }
 }
 
 impl<'a> Ground<'a> {
-    /// Makes sources that are not there yet and a target that is named `name`.
+    /// Creates the missing sources, and a target called `name`.
     ///
     /// # Errors
-    /// When something cannot be made: most likely memory is full, or it takes root.
+    /// Returns an error if something cannot be created, most likely because memory is full or root is needed.
     pub fn new(shop: &'a Workshop, group: &Group, wanted: &[Source], name: &str) -> Result<Self> {
         let kind = group.target;
         let medium = match wanted.first() {
@@ -141,29 +141,29 @@ impl<'a> Ground<'a> {
         Ok(Self { shop, kind, sources, target, spoiled: Cell::new(false), slow })
     }
 
-    /// The ends of a run from one of its sources.
+    /// Returns the ends of a run from the source `kind`.
     ///
     /// # Errors
-    /// When it is none of them.
+    /// Returns an error if `kind` is not one of the sources.
     pub fn paths(&self, kind: Source) -> Result<Paths<'_>> {
         let found = self.sources.iter().find(|(source, _)| *source == kind);
         let (_, source) = found.context("a source that was not made")?;
         Ok(Paths { kind, source, target: &self.target })
     }
 
-    /// The target's file or tree.
+    /// Returns the path of the target's file or tree.
     pub fn target_content(&self) -> &Path {
         self.target.content()
     }
 
-    /// Brings the target to the state that it must have before a run. `check`: what arrives will be looked at.
+    /// Puts the target into its state before a run. `check` is true if the result will be compared with the source.
     ///
     /// # Errors
-    /// When that fails.
+    /// Returns an error if that fails.
     pub fn ready(&self, kind: Source, check: bool) -> Result<()> {
         self.prepare(kind, check)?;
         if self.slow.is_some() {
-            // What was done behind its back it notices when it has forgotten what it remembered.
+            // The changes bypassed the slow file system, which shows them once its cache has expired.
             std::thread::sleep(FORGOTTEN);
         }
         Ok(())
@@ -191,13 +191,13 @@ impl<'a> Ground<'a> {
                 self.anew(kind)
             }
             (Target::Fresh, _) => self.shop.clear_targets(),
-            // Whoever overwrites it does not look at what is there, and filling a slow disk takes its time.
+            // Old content makes no difference to an overwriting run, and filling a slow disk takes time.
             (Target::Disk, Source::Disk { medium: Medium::OwnDisk, .. }) if !check => Ok(()),
             (Target::Disk, _) => {
                 content::fill(self.target.content(), kind.bytes()).context("filling the target")
             }
             (Target::Blank, _) => {
-                // By the device, so that nothing of what was there is remembered.
+                // Through the device, so that the page cache keeps nothing of the old content.
                 content::empty(self.target.path(), kind.bytes()).context("emptying the target")
             }
             (Target::Changed, _) => {
@@ -209,7 +209,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Makes the target equal to the source.
+    /// Replaces the target by a copy of the source.
     fn anew(&self, kind: Source) -> Result<()> {
         let target = self.target.content();
         if target.exists() {
@@ -218,10 +218,10 @@ impl<'a> Ground<'a> {
         duplicate(self.paths(kind)?.source.content(), target)
     }
 
-    /// After a run: makes room. `well`: the target is as it should be.
+    /// Cleans up after a run. `well` is true if the target is in its expected state.
     ///
     /// # Errors
-    /// When that fails.
+    /// Returns an error if that fails.
     pub fn done(&self, well: bool) -> Result<()> {
         if !well {
             self.spoiled.set(true);
@@ -230,10 +230,10 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Copies a file or tree, by nobody who is measured.
+/// Copies a file or tree without any of the measured tools.
 fn duplicate(from: &Path, to: &Path) -> Result<()> {
     if from.is_file() {
-        // Written where it lies: there may be a device on it.
+        // Write in place: a loop device may be attached to the file.
         let mut target = fs::OpenOptions::new().write(true).create(true).truncate(false).open(to)?;
         let copied = std::io::copy(&mut fs::File::open(from)?, &mut target);
         return copied.map(|_| ()).context("copying the source");

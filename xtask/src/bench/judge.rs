@@ -1,4 +1,4 @@
-//! Whether what was measured is enough.
+//! Decides whether the measured results are good enough.
 
 use hakobu_measure::statistics::{Unit, median, paired_ratios};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::results::{GroupResult, NET_LEAST_SECONDS, Results, WayResult};
 use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, Row};
 use super::runs::Counted;
 
-/// Of the source so much may be read again after a kill, if it is more than the seconds that are allowed.
+/// The share of the source that may be read again after a kill, if reading it takes longer than the permitted seconds.
 const REPEATED_SHARE: f64 = 0.02;
 
 /// One row of the table.
@@ -20,50 +20,50 @@ pub struct RowResult {
     pub goals: Vec<GoalResult>,
 }
 
-/// What one goal came to.
+/// The result of one goal.
 #[derive(Debug, Serialize)]
 pub struct GoalResult {
-    /// What ours is compared with; `None` where the figure stands for itself.
+    /// The method that ours is compared with, or `None` if the value stands for itself.
     pub peer: Option<String>,
     pub unit: Unit,
     /// The medians of both, in `unit`.
     pub ours: Option<f64>,
     pub theirs: Option<f64>,
-    /// What `value` stands for.
+    /// The quantity of `value`.
     pub judged: Judged,
-    /// What is judged: a ratio to the peer, or the figure itself; median, least and most of the rounds.
+    /// The judged value: a ratio to the peer, or the measurement itself. Median, minimum and maximum over the rounds.
     pub value: Option<f64>,
     pub min: Option<f64>,
     pub max: Option<f64>,
-    /// What must be reached; at most that, where less is better.
+    /// The required value: a minimum, or a maximum if less is better.
     pub at_least: Option<f64>,
     pub aim: Option<f64>,
     pub verdict: Verdict,
-    /// Why there is no value.
+    /// The reason why there is no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Whether it is enough.
+/// The judgement of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// As good as hoped for.
+    /// The aim is reached.
     Aim,
-    /// At least what is demanded.
+    /// The requirement is met.
     Enough,
-    /// Less than that.
+    /// The requirement is not met.
     Below,
-    /// The peer is not here.
+    /// The peer is not installed.
     Absent,
-    /// There is no figure.
+    /// There is no value.
     Failed,
-    /// Nothing is demanded.
+    /// Nothing is required.
     Information,
 }
 
 impl Verdict {
-    /// Whether `--check` lets it pass.
+    /// Returns true if `--check` accepts this verdict.
     pub fn passes(self) -> bool {
         !matches!(self, Self::Below | Self::Failed)
     }
@@ -89,7 +89,7 @@ fn judge(value: f64, at_least: f64, aim: f64, more_is_better: bool) -> Verdict {
     }
 }
 
-/// The goals of a row, from its group's figures.
+/// Returns the results of a row's goals, from its group's measurements.
 pub fn row(group: &Group, row: &Row, goals: &[Goal], ways: &[WayResult]) -> RowResult {
     let goals = goals.iter().map(|goal| goal_result(group, row, *goal, ways)).collect();
     RowResult { key: row.key, title: row.title.to_owned(), goals }
@@ -137,13 +137,13 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> Goal
     }
 }
 
-/// What is judged, of each round.
+/// Returns the judged value of each round.
 fn values(goal: Goal, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Vec<f64>> {
     let values = match (goal, theirs) {
         (Goal::Times { .. } | Goal::Beside { .. }, Some(theirs)) => {
-            // What takes too long is measured with a part of the work.
+            // A method that would take too long is measured with less work, so its time is scaled up.
             let times = match (ours.kind.bytes(), theirs.kind.bytes()) {
-                // Empty files have no bytes, and nobody has fewer.
+                // Sources of empty files have no bytes, so equal sizes must not be divided.
                 (ours, theirs) if ours == theirs => 1.0,
                 (ours, theirs) => ours as f64 / theirs as f64,
             };
@@ -165,7 +165,7 @@ fn values(goal: Goal, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Ve
     values.filter(|rounds: &Vec<f64>| !rounds.is_empty())
 }
 
-/// What stands beside the value, of each round.
+/// Returns the measurement that is shown next to the value, for each round.
 fn shown(judged: Judged, way: &WayResult) -> Vec<f64> {
     match judged {
         Judged::TimesFaster => way.figures.clone(),
@@ -183,13 +183,13 @@ fn travelled(way: &WayResult) -> Vec<f64> {
     way.counted.iter().map(|counted| counted.travelled_bytes as f64).collect()
 }
 
-/// Bytes read on the side where it was more. `None` where a side is no disk, so that nobody counted.
+/// Returns the bytes read in each round, at the end with more of them, or `None` if an end is not a disk.
 fn read(way: &WayResult) -> Option<Vec<f64>> {
     let most = |counted: &Counted| Some(counted.source_read_bytes?.max(counted.target_read_bytes?) as f64);
     way.counted.iter().map(most).collect()
 }
 
-/// What was read again after a kill, and the speed of the work before it.
+/// The bytes read again after a kill, and the speed before the kill.
 struct Repeated {
     bytes: f64,
     bytes_per_second: f64,
@@ -206,7 +206,7 @@ fn repeated(way: &WayResult) -> Option<Vec<Repeated>> {
     way.counted.iter().map(round).collect()
 }
 
-/// The seconds that are allowed, or those that a share of the source takes if they are more.
+/// Returns the permitted seconds, or the time that [`REPEATED_SHARE`] of the source takes if that is longer.
 fn allowed_seconds(at_most: f64, way: &WayResult) -> f64 {
     let share = REPEATED_SHARE * way.kind.bytes() as f64;
     let rounds = repeated(way).unwrap_or_default();
@@ -223,17 +223,17 @@ fn reason(ours: Option<&WayResult>, theirs: Option<&WayResult>) -> String {
     if reasons.is_empty() { "not measured".to_owned() } else { reasons.join("; ") }
 }
 
-/// Whether a command of ours says in a report how much memory it took.
+/// Returns true if one of our commands writes a report with its memory use.
 fn reports(command: &str) -> bool {
     !command.starts_with("hakobu make-data ")
 }
 
-/// Whether a command of ours has a process of ours at the other end as well.
+/// Returns true if one of our commands also has a hakobu process at the other end.
 fn runs_there(command: &str) -> bool {
     command.contains("$HOST") && !command.contains("--transport sftp")
 }
 
-/// The row on memory: one goal for each checked group that ran ours, with the larger of both processes.
+/// Returns the row on memory: one goal for each checked group that ran hakobu, with the larger of both processes.
 pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResult {
     let measured = |group: &GroupResult| -> Option<GoalResult> {
         let ours: Vec<&WayResult> = group
@@ -249,7 +249,7 @@ pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResu
         };
         let (near, far) = (of(|peaks| peaks.near_bytes), of(|peaks| peaks.far_bytes));
         let value = [near, far].into_iter().flatten().reduce(f64::max);
-        // A far process that was not measured must not look like a small one.
+        // A process that was not measured must not pass as a small one.
         let missing = ours.iter().any(|way| {
             let far_missing =
                 runs_there(&way.command) && way.peaks.is_none_or(|peaks| peaks.far_bytes.is_none());
@@ -279,7 +279,7 @@ pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResu
 }
 
 impl Results {
-    /// What `--check` lists: each goal that is not met, in words.
+    /// Returns the lines that `--check` prints: one for each goal that is not met.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for row in &self.rows {
@@ -303,9 +303,9 @@ mod tests {
     use super::super::runs::Killed;
     use super::*;
 
-    /// The group of `key` with ours at `ours` net seconds and every other way at `theirs`.
+    /// Returns the group of the row `key`, in which our method takes `ours` net seconds and every other one `theirs`.
     fn measured(key: &str, ours: &[f64], theirs: &[f64]) -> (&'static Group, &'static Row, Vec<WayResult>) {
-        // `push` is in both tables: here it is the copy's.
+        // Two tables have a row `push`; take the one of `bench copy`, the first.
         let groups = TABLES.iter().flat_map(|table| table.groups);
         let mut groups = groups.filter(|group| group.rows.iter().any(|row| row.key == key));
         let group = groups.next().unwrap();
@@ -442,7 +442,7 @@ mod tests {
         let (group, spec, mut ways) = measured("resume", &[1.0; 3], &[1.0; 3]);
         let index = ways.iter().position(|way| way.name == spec.way).unwrap();
         let size = group.source.bytes();
-        // Baselines are 0.5 s: half of it in one second of work.
+        // Baselines are 0.5 s: half of the source in one second of work.
         let killed = Some(Killed { seconds: 1.5, source_read_bytes: size / 2 });
         let mut judged = |again| {
             ways[index].counted = vec![Counted { killed, ..counted(0, size + again, 0) }; 3];
@@ -453,7 +453,7 @@ mod tests {
         assert_eq!(judged(size / 4), (0.5, 2.0, Verdict::Aim));
         assert_eq!(judged(size).2, Verdict::Enough);
         assert_eq!(judged(size + size / 8).2, Verdict::Below);
-        // So slow that 2 % of it take longer than two seconds.
+        // So slow that 2 % of the source take longer than two seconds.
         let killed = Some(Killed { seconds: 100.5, source_read_bytes: size / 2 });
         ways[index].counted = vec![Counted { killed, ..counted(0, size + size / 60, 0) }; 3];
         let goal = &row(group, spec, spec.goals, &ways).goals[0];

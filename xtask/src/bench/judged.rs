@@ -1,20 +1,20 @@
-//! What figures that are judged stand for, and how they are written.
+//! The quantities that are judged, and how they are written.
 
 use serde::Serialize;
 
-/// What a figure that is judged stands for.
+/// The quantity that a judged value stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judged {
-    /// How many times as fast as the peer.
+    /// Speed as a multiple of the peer's.
     TimesFaster,
-    /// How many times as long as the peer.
+    /// Time as a multiple of the peer's.
     TimesLonger,
-    /// How many times fewer bytes than the peer.
+    /// Bytes of the peer as a multiple of ours.
     TimesFewerBytes,
     Seconds,
     Bytes,
-    /// Bytes read for each byte of the source.
+    /// Bytes read per byte of the source.
     BytesRead,
     /// Seconds of work done again.
     SecondsRepeated,
@@ -25,7 +25,7 @@ impl Judged {
         matches!(self, Self::TimesFaster | Self::TimesFewerBytes)
     }
 
-    /// A figure, without its unit.
+    /// Returns the value as text, without its unit.
     pub fn number(self, value: f64) -> String {
         match self {
             Self::Bytes => format!("{:.0}", value / f64::from(1 << 20)),
@@ -34,7 +34,7 @@ impl Judged {
         }
     }
 
-    /// The unit, with the space before it.
+    /// Returns the unit, with a leading space where one is needed.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Seconds | Self::SecondsRepeated => " s",
@@ -44,7 +44,7 @@ impl Judged {
         }
     }
 
-    /// What must be reached, as short as it was demanded.
+    /// Returns the required value as text, with no more digits than it has.
     pub fn mark(self, value: f64) -> String {
         let shown = if self == Self::Bytes { value / f64::from(1 << 20) } else { value };
         let text = format!("{shown:.2}");
@@ -56,7 +56,7 @@ impl Judged {
         }
     }
 
-    /// A figure that is not enough, in words.
+    /// Describes a value that does not meet the requirement.
     pub fn shortfall(self, value: f64, mark: f64) -> String {
         let bound = if self.more_is_better() { "at least" } else { "at most" };
         let mark = self.mark(mark);

@@ -1,4 +1,4 @@
-//! A run that is killed half way, and the same command again.
+//! Measures a run that is killed half way and then repeated.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,8 @@ use super::world::World;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Runs a command, kills `program` in it when half of the source has been read, and runs it again to its end. The time
-/// is that of the second run, what was counted is of both.
+/// Runs a command, kills its `program` process once half of the source has been read, and runs the command again to its
+/// end. The returned time is that of the second run; the counters cover both runs.
 pub fn killed(
     shop: &Workshop,
     world: &World,
@@ -43,7 +43,7 @@ pub fn killed(
     Ok(Timing { seconds: again.seconds, counted })
 }
 
-/// Waits until half of the source has been read; gives how much it was then.
+/// Waits until half of the source has been read, and returns the number of bytes read by then.
 fn half(shop: &Workshop, near: &Process, paths: Paths<'_>) -> Result<u64, Failure> {
     let read = || paths.source.read_bytes()?.context("a source without counters");
     let (before, deadline) = (read()?, Instant::now() + LIMIT);
@@ -63,7 +63,7 @@ fn half(shop: &Workshop, near: &Process, paths: Paths<'_>) -> Result<u64, Failur
     }
 }
 
-/// The process of a program that is another, or descends from it.
+/// Returns the process of `program` among `root` and its descendants.
 fn find(program: &Path, root: u32) -> Option<Pid> {
     let mut numbers = vec![root];
     numbers.extend(descendants(root));

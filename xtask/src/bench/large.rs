@@ -1,5 +1,5 @@
-//! `cargo xtask bench large`: what an entry costs in trees of ten thousand to five million, on ext4: processor time,
-//! memory, and how long the first takes.
+//! `cargo xtask bench large`: measures processor time and memory per entry, and the time until the first file, in trees
+//! of ten thousand to five million entries on ext4.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use super::machine::Machine;
 use super::session::say;
 use super::workshop::Workshop;
 
-/// Entries of the file system, and its size, of which little is taken.
+/// The number of inodes of the file system, and its size in bytes, little of which is used.
 const INODES: u64 = 12_500_000;
 const IMAGE_BYTES: u64 = 14 << 30;
-/// What is asked for.
+/// The requirements.
 const MEMORY_MAX_MIB: f64 = 300.0;
 const MEMORY_GROWTH_MAX: f64 = 1.1;
 const FIRST_MAX_SECONDS: f64 = 1.0;
 const PROCESSOR_GROWTH_MAX: f64 = 1.2;
-/// `--quick` divides the trees by this.
+/// The divisor of the trees' sizes under `--quick`.
 const QUICK_DIVISOR: u64 = 50;
 
 /// A tree of empty files.
@@ -46,7 +46,7 @@ const TREES: [Tree; 4] = [
     Tree { key: "large", files: 5_000_000, directories: 50_000, second_names: 100_000, rounds: 3 },
 ];
 
-/// What `bench large` takes.
+/// The arguments of `bench large`.
 #[derive(Debug, Args)]
 pub struct LargeArgs {
     /// Exit with 1 when something is not as it must be
@@ -63,7 +63,7 @@ pub struct LargeArgs {
     pub program: Option<PathBuf>,
 }
 
-/// All that was measured.
+/// All results of the bench.
 #[derive(Debug, Serialize)]
 struct Results {
     schema: &'static str,
@@ -79,22 +79,22 @@ struct Measured {
     directories: u64,
     second_names: u64,
     copies: Vec<Run>,
-    /// The same command again, as `sync`: nothing changed.
+    /// A `sync` of the unchanged tree after each copy.
     again: Vec<Run>,
 }
 
-/// One run, by the kernel's figures.
+/// The kernel's measurements of one run.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Run {
     seconds: f64,
-    /// Of all threads, for each entry.
+    /// Processor time of all threads per entry, in microseconds.
     processor_us: f64,
     memory_mib: f64,
-    /// Until a file was at the target, where none was before.
+    /// The time until the first file appeared at the target, if one was noticed. Not measured for `sync`.
     first_seconds: Option<f64>,
 }
 
-/// A demand, and what was found.
+/// A requirement and the measured value.
 struct Demand {
     what: &'static str,
     found: f64,
@@ -102,10 +102,10 @@ struct Demand {
     unit: &'static str,
 }
 
-/// Measures.
+/// Runs the bench.
 ///
 /// # Errors
-/// Without root, room in memory or the tools of ext4; when a run fails; or when the user interrupts.
+/// Returns an error without root, enough memory or the tools of ext4, if a run fails, or if the user interrupts.
 pub fn run(args: &LargeArgs, workspace: &Path, target_dir: &Path, program: &Path) -> Result<()> {
     let shop = Workshop::open(target_dir)?;
     let machine = Machine::look(workspace);
@@ -163,8 +163,8 @@ fn measure(shop: &Workshop, at: &Path, program: &Path, tree: &Tree, divisor: u64
     Ok(Measured { key: tree.key, files, directories, second_names, copies, again })
 }
 
-/// Has the kernel write what it has still to write, and forget names and inodes. It could not keep those of the large
-/// tree, so that a small one that it had kept would be compared with another work.
+/// Writes out dirty data and drops the kernel's cache of names and inodes. The cache could not hold those of the large
+/// tree, so a small tree that stays cached would not be comparable.
 fn settle() -> Result<()> {
     const NAMES_AND_INODES: &str = "2";
     rustix::fs::sync();
@@ -183,7 +183,7 @@ fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) 
         if running.ended_within(pause)? {
             break;
         }
-        // Not what the kernel hands out at the end, which counts what this process took when it began the other.
+        // The figure that the kernel returns at exit includes the memory of this process before `exec`.
         memory_bytes = memory_bytes.max(peak_rss_bytes(running.pid()).unwrap_or(0));
         if looks && has_file(target) {
             first_seconds = Some(started.elapsed().as_secs_f64());
@@ -199,7 +199,7 @@ fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) 
     })
 }
 
-/// Whether there is a file anywhere below a directory; drafts do not count.
+/// Returns true if there is a file anywhere below a directory. Drafts do not count.
 fn has_file(directory: &Path) -> bool {
     let mut below = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -245,7 +245,7 @@ impl Measured {
     }
 
     fn first_seconds(&self) -> f64 {
-        // Where nobody saw it, the run was over first.
+        // If no file was noticed, the run had already ended.
         let all: Vec<f64> = self.copies.iter().map(|run| run.first_seconds.unwrap_or(run.seconds)).collect();
         median(&all).unwrap_or(f64::NAN)
     }

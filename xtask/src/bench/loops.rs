@@ -1,4 +1,4 @@
-//! Block devices to measure with: loop devices on files of ours.
+//! Loop devices on files of the bench, as block devices to measure with.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +9,13 @@ use hakobu_testkit::devices::LoopDevice;
 
 use super::sources::Medium;
 
-/// What the kernel counts sectors in, whatever the device's are.
+/// The unit of the kernel's sector counters, whatever the device's sector size.
 const SECTOR_BYTES: u64 = 512;
 
-/// Makes a device of a file.
+/// Attaches a loop device to a file.
 ///
 /// # Errors
-/// What `losetup` says: most likely that it takes root.
+/// Returns the error of `losetup`, most likely that root is needed.
 pub fn attach(file: &Path, medium: Medium) -> Result<LoopDevice> {
     let options: &[&str] = match medium {
         Medium::Memory => &[],
@@ -24,23 +24,23 @@ pub fn attach(file: &Path, medium: Medium) -> Result<LoopDevice> {
     LoopDevice::over(file, options).with_context(|| format!("making a device of {}", file.display()))
 }
 
-/// Bytes that have been read from a device, by the kernel's counter.
+/// Returns the number of bytes that have been read from a device, by the kernel's counter.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Returns an error if the counter cannot be read.
 pub fn read_bytes(device: &LoopDevice) -> Result<u64> {
     let stat = Path::new("/sys/class/block").join(device.name()).join("stat");
     let text = fs::read_to_string(&stat).with_context(|| format!("reading {}", stat.display()))?;
     sectors_read(&text).map(|sectors| sectors * SECTOR_BYTES).context("a device without counters")
 }
 
-/// Takes away the devices on files below a directory that somebody left behind.
+/// Detaches the loop devices that were left behind on files below a directory.
 pub fn detach_below(directory: &Path) {
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let file = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
         if Path::new(file.trim_end()).starts_with(directory) {
             let device = Path::new("/dev").join(entry.file_name());
-            // Whatever is wrong with it, there is nothing else to be done.
+            // Nothing else can be done if this fails.
             let _ = Command::new("losetup").arg("--detach").arg(device).stdin(Stdio::null()).output();
         }
     }

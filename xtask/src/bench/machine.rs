@@ -1,4 +1,4 @@
-//! Facts of the machine that figures belong to. No name and no path of it.
+//! Facts about the measured machine, without its name or paths.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use hakobu_measure::memory;
 use serde::{Deserialize, Serialize};
 
-/// The machine, and when and what was measured.
+/// The machine, the time and the commit of a measurement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Machine {
     pub cpu: String,
@@ -15,12 +15,12 @@ pub struct Machine {
     pub memory_bytes: u64,
     pub kernel: String,
     pub congestion_control: String,
-    /// RFC 3339, UTC.
+    /// The time of the measurement in UTC, as in RFC 3339.
     pub measured_at: String,
-    /// The commit of the workspace, with `+` where files differ from it.
+    /// The commit of the workspace, with `+` appended if files differ from it.
     pub commit: Option<String>,
-    /// How many processes wanted a core, over the last minute, when it began. Above one or two, the figures are of
-    /// another's work as well.
+    /// The load average of the last minute when the bench began. Above one or two, the results are affected by other
+    /// work.
     pub load_at_start: f64,
 }
 
@@ -39,7 +39,7 @@ impl Machine {
     }
 }
 
-/// The load of the last minute.
+/// Returns the load average of the last minute.
 pub fn load() -> f64 {
     read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
@@ -62,7 +62,7 @@ fn commit(workspace: &Path) -> Option<String> {
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let head = git(&["rev-parse", "--short=12", "HEAD"])?;
-    // The results themselves are about to change.
+    // The bench itself changes the results below `docs`.
     let changed = git(&["status", "--porcelain", "--", ".", ":!docs"])?;
     Some(if changed.is_empty() { head } else { format!("{head}+") })
 }

@@ -1,4 +1,4 @@
-//! The results as a page.
+//! Renders the results as a Markdown page.
 
 use hakobu_measure::statistics::{Unit, median};
 use hakobu_measure::table::{MarkdownTable, format_figure};
@@ -9,7 +9,7 @@ use super::machine::Machine;
 use super::peers::Presence;
 use super::results::{GroupResult, Results, WayResult};
 
-/// The whole page.
+/// Returns the whole page.
 pub fn page(results: &Results) -> String {
     let (heading, key) = (results.table.heading, results.table.key);
     let mut page = format!("# {heading}\n\n");
@@ -36,7 +36,7 @@ pub fn page(results: &Results) -> String {
     page
 }
 
-/// What the figures belong to.
+/// Returns a line about the machine and the build.
 pub fn machine_line(machine: &Machine, hakobu: &str) -> String {
     format!(
         "{}, {} cores, {:.1} GiB of memory, Linux {}, TCP {}. {}, {}, commit {}. Load when it began: {:.2}.\n",
@@ -52,7 +52,7 @@ pub fn machine_line(machine: &Machine, hakobu: &str) -> String {
     )
 }
 
-/// The rows and their verdicts.
+/// Returns the table of rows and verdicts.
 pub fn table(results: &Results) -> String {
     let headings = ["work", "against", "hakobu", "the other", "ratio", "at least", "aim", "verdict"];
     let mut table = MarkdownTable::new(headings);
@@ -76,7 +76,7 @@ fn cells_of(goal: &GoalResult) -> Vec<String> {
     let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| amount(value, goal.unit));
     let mark = |value: Option<f64>| value.map_or_else(String::new, |value| goal.judged.mark(value));
     let number = |value: f64| goal.judged.number(value);
-    // That it is a ratio, the heading says.
+    // The heading already says that it is a ratio.
     let unit = goal.judged.unit().trim_start_matches('×');
     let ratio = match (goal.value, goal.min, goal.max) {
         (Some(value), Some(min), Some(max)) => {
@@ -133,7 +133,7 @@ fn figures(group: &GroupResult) -> String {
     )
 }
 
-/// What a way has that the others of its group have not.
+/// Returns remarks on what distinguishes a method from others of its group.
 fn remarks(way: &WayResult) -> String {
     let mut text = String::new();
     if let Some(source) = &way.source {

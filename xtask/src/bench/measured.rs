@@ -1,8 +1,8 @@
-//! `cargo xtask bench measured`: stands in for a program on a PATH, runs it, and notes the most memory it had.
+//! `cargo xtask bench measured`: stands in for a program on a PATH, runs it, and records its peak memory.
 //!
-//! The kernel keeps that figure (`VmHWM`) to the end of the process and hands it to whoever waits for it, so nothing
-//! is missed, as it would be by looking from time to time; and this process is small, so its own memory, which the
-//! kernel counts as the child's until `exec`, hides nothing.
+//! The kernel keeps that figure (`VmHWM`) until the process ends and returns it to the parent that waits for it, so no
+//! peak is missed, as it would be by sampling. Until `exec` the kernel counts this process's memory as the child's, but
+//! that is too small to matter.
 
 use std::ffi::OsString;
 use std::fs;
@@ -28,10 +28,10 @@ pub struct MeasuredArgs {
     command: Vec<OsString>,
 }
 
-/// Runs the program with the streams of this process, and ends as it does.
+/// Runs the program with the standard streams of this process, and exits as the program does.
 ///
 /// # Errors
-/// When it cannot be run, or the figure not be written.
+/// Returns an error if the program cannot be run or the figure cannot be written.
 pub fn run(args: &MeasuredArgs) -> Result<()> {
     let measured = measure(Command::new(&args.command[0]).args(&args.command[1..]))?;
     let name = std::process::id().to_string();
@@ -42,14 +42,14 @@ pub fn run(args: &MeasuredArgs) -> Result<()> {
     std::process::exit(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
 }
 
-/// The place of the program on both PATHs, where it can be exchanged for one that is measured.
+/// The entries `hakobu` on both PATHs, which can be replaced by scripts that measure memory.
 #[derive(Debug)]
 pub struct Stand<'a> {
     shop: &'a Workshop,
     program: &'a Path,
 }
 
-/// The most memory that the processes of one run had.
+/// The peak memory of one run's processes at each end, in bytes.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub struct Peaks {
     pub near_bytes: Option<u64>,
@@ -58,21 +58,21 @@ pub struct Peaks {
 
 const NEAR_FIGURES: &str = "peaks-near";
 const FAR_FIGURES: &str = "peaks-far";
-/// How long the far process may take to be gone when the near one is.
+/// The time that the far process has to exit after the near one.
 const FAR_END_LIMIT: Duration = Duration::from_secs(3);
 
 impl<'a> Stand<'a> {
     /// Puts the program itself on both PATHs.
     ///
     /// # Errors
-    /// When that fails.
+    /// Returns an error if that fails.
     pub fn new(shop: &'a Workshop, program: &'a Path) -> Result<Self> {
         let stand = Self { shop, program };
         stand.plain()?;
         Ok(stand)
     }
 
-    /// The program that is measured.
+    /// Returns the program that is measured.
     pub fn program(&self) -> &Path {
         self.program
     }
@@ -84,7 +84,7 @@ impl<'a> Stand<'a> {
         self.shop.link(FAR_BIN, "hakobu", self.program)
     }
 
-    /// Has what `work` runs measured.
+    /// Calls `work` and measures the peak memory of the hakobu processes that it runs, also at the far end if `far`.
     pub fn measured<T>(&self, far: bool, work: impl FnOnce() -> T) -> Result<(T, Peaks)> {
         self.exchange()?;
         let result = work();
@@ -104,7 +104,7 @@ impl<'a> Stand<'a> {
             fs::create_dir(&into).with_context(|| format!("making {}", into.display()))?;
             let words = [own.as_path(), into.as_path(), self.program].map(quoted);
             let [own, into, program] = &words;
-            // The link must go first, or the script would be written into the program.
+            // Remove the symbolic link first, or the script would be written into the program.
             remove(&self.shop.tools().join(bin).join("hakobu"));
             let line = format!("exec {own} bench measured --into {into} -- {program} \"$@\"");
             self.shop.script(bin, "hakobu", &line)?;
@@ -112,7 +112,7 @@ impl<'a> Stand<'a> {
         Ok(())
     }
 
-    /// The largest figure noted; waits for the first one.
+    /// Returns the largest recorded figure, after waiting up to `wait` for the first one.
     fn most(&self, figures: &str, wait: Duration) -> Option<u64> {
         let directory = self.shop.tools().join(figures);
         let deadline = Instant::now() + wait;

@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: hakobu and the tools people use today, side by side.
+//! `cargo xtask bench`: measures hakobu side by side with the tools people use today.
 //!
-//! Of a figure counts the wall clock of the whole process less that of the same command on next to nothing; a row's
-//! figure is the median of the ratios within each round, and the ways of a group take turns within a round.
+//! The net time of a run is the wall-clock time of the whole process less that of the same command on next to nothing.
+//! A row's value is the median of the ratios within each round. The methods of a group take turns within a round.
 
 mod before;
 mod content;
@@ -54,11 +54,11 @@ use workshop::Workshop;
 use workspace::{directories, program};
 use world::World;
 
-/// `--quick` divides sizes by this.
+/// The divisor of sizes under `--quick`.
 const QUICK_DIVISOR: u64 = 8;
-/// Rounds of `--quick`, and of what is only committed beside the table.
+/// The rounds of `--quick` and of groups that are only for information.
 const FEW_ROUNDS: usize = 3;
-/// Fewer do not make a figure to judge by.
+/// The fewest rounds that `--check` accepts.
 const CHECK_ROUNDS_LEAST: usize = 7;
 
 /// Measure hakobu beside the tools people use today
@@ -93,7 +93,7 @@ enum What {
     Measured(measured::MeasuredArgs),
 }
 
-/// What every table takes.
+/// The arguments that every table takes.
 #[derive(Debug, Args)]
 struct TableArgs {
     /// Exit with 1 when a row is below what it must reach
@@ -123,10 +123,10 @@ struct TableArgs {
     before: Option<PathBuf>,
 }
 
-/// Runs the subcommand. Ends the process with 1 when `--check` finds rows below their mark.
+/// Runs the subcommand. Exits with code 1 if `--check` finds rows that do not meet their requirements.
 ///
 /// # Errors
-/// When nothing can be measured, or the user interrupts. What goes wrong in one way is in the results.
+/// Returns an error if nothing can be measured or the user interrupts. A method's failure is part of the results.
 pub fn run(args: BenchArgs) -> Result<()> {
     match args.what {
         What::Copy(args) => table(&groups::copy::TABLE, &args),
@@ -151,7 +151,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
     }
 }
 
-/// A group, and what of it is wanted.
+/// A group, and the methods and rows of it that were selected.
 struct Chosen {
     group: &'static Group,
     ways: Vec<&'static Way>,
@@ -167,7 +167,7 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     let (workspace, target_dir) = directories()?;
     let built = program(args.program.as_deref(), &workspace, &target_dir)?;
     let shop = Workshop::open(&target_dir)?;
-    // A copy: the next build must not change what is measured.
+    // Measure a copy, so that the next build does not change it.
     let program = shop.tools().join("hakobu-measured");
     fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
     if let Some(earlier) = &args.before {
@@ -215,7 +215,7 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     finish(&results, args.check)
 }
 
-/// The rows that are wanted, and the ways they need.
+/// Returns the selected rows and the methods that they need.
 fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
     let wanted = |row: &Row| {
         let text = format!("{} {}", row.key, row.title).to_lowercase();
@@ -247,7 +247,7 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
     chosen
 }
 
-/// Measures group after group; brings up a place when the last one was elsewhere.
+/// Measures group after group, and sets up a new place when it differs from the last group's.
 fn measure_all(
     shop: &Workshop,
     stand: &Stand<'_>,
@@ -261,7 +261,7 @@ fn measure_all(
     let mut measured = Vec::new();
     for (index, Chosen { group, ways, .. }) in chosen.iter().enumerate() {
         if world.as_ref().is_none_or(|world| world.place() != group.place) {
-            // The old one first: both write the same tools.
+            // Drop the old one first: both write the same tools.
             drop(world.take());
             let up = World::up(group.place, shop);
             world = Some(up.with_context(|| format!("bringing up: {}", group.place.title()))?);

@@ -1,4 +1,4 @@
-//! The tools that hakobu is compared with: installed where possible, else named as absent.
+//! The tools that hakobu is compared with. They are installed if possible, and otherwise reported as absent.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use super::world::INSTALLED_BIN;
 
-/// A tool: its name, where it is got from, and how it tells its version.
+/// A tool: its name, its origin and the command that prints its version.
 struct Tool {
     name: &'static str,
     from: From,
     version: &'static [&'static str],
 }
 
-/// Where a tool is got from.
+/// The origin of a tool.
 enum From {
-    /// Debian's package of this name.
+    /// The Debian package of this name.
     Debian(&'static str),
-    /// A shell line that puts it below `$INTO`, its programs into `$INTO/bin`.
+    /// A shell command that installs it below `$INTO`, and its programs in `$INTO/bin`.
     Elsewhere(&'static str),
-    /// No package of Debian's, and nobody else's that is asked; or none that does its work. In words.
+    /// No origin. The text says why: there is no package, or none that works.
     Nowhere(&'static str),
 }
 
@@ -47,29 +47,29 @@ const TOOLS: &[Tool] = &[
 ];
 
 const NO_PACKAGE: &str = "no package of Debian's";
-/// Tried: the newest of PyPI, from here to a host, leaves out its step over blocks that are equal, and writes what
-/// differs to where it does not belong.
+/// Tested: the newest version on PyPI, copying to another host, does not skip over equal blocks, and so writes the
+/// differing ones to wrong offsets.
 const BLOCKSYNC: &str =
     "PyPI's 3.0.1 spoils the target: it writes changed blocks one after another from the start on";
 const DISKRSYNC: &str = "GOBIN=\"$INTO/bin\" go install github.com/dop251/diskrsync/diskrsync@latest";
 
-/// What is known about the tools that are needed.
+/// The presence of each tool that is needed.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub struct Peers(BTreeMap<String, Presence>);
 
-/// Whether a tool is here.
+/// The presence of a tool.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
-    /// With this version.
+    /// Installed, with this version.
     Version(String),
-    /// Why not.
+    /// Missing, for this reason.
     Absent(String),
 }
 
 impl Peers {
-    /// Looks for the tools and gets what is missing; what is not Debian's goes into a directory.
+    /// Looks for the tools and installs the missing ones; those that are not Debian packages into `into`.
     pub fn ensure(names: impl IntoIterator<Item = &'static str>, into: &Path) -> Self {
         let mut found = BTreeMap::new();
         for name in names {
@@ -85,7 +85,7 @@ impl Peers {
         Self(found)
     }
 
-    /// Why a tool is not here; `None` when it is.
+    /// Returns the reason why a tool is missing, or `None` if it is installed.
     pub fn absent(&self, name: &str) -> Option<&str> {
         match self.0.get(name) {
             Some(Presence::Absent(why)) => Some(why),
@@ -93,7 +93,7 @@ impl Peers {
         }
     }
 
-    /// All tools.
+    /// Iterates over all tools.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Presence)> {
         self.0.iter().map(|(name, presence)| (name.as_str(), presence))
     }
@@ -117,7 +117,7 @@ fn ensure(tool: &Tool, into: &Path) -> Presence {
     }
 }
 
-/// The first line of what the tool says about itself that has a digit; `None` when it cannot be run. Programs in
+/// Returns the first line with a digit of a tool's version output, or `None` if it cannot be run. Programs installed in
 /// `into` are found as well.
 pub fn version(words: &[&str], into: &Path) -> Option<String> {
     let usual = std::env::var_os("PATH").unwrap_or_default();
@@ -132,7 +132,7 @@ pub fn version(words: &[&str], into: &Path) -> Option<String> {
     Some(said.or_else(|| lines.next()).unwrap_or("unknown").to_owned())
 }
 
-/// Runs a line that gets a tool.
+/// Runs a shell command that installs a tool.
 fn get(line: &str, into: &Path) -> Result<(), String> {
     std::fs::create_dir_all(into.join(INSTALLED_BIN)).map_err(|error| error.to_string())?;
     let mut command = Command::new("sh");

@@ -1,4 +1,4 @@
-//! Whether a way does the work that it is timed for.
+//! Verifies that a method does the work that it is timed for.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,16 +17,16 @@ use super::rows::{Course, Way};
 use super::runs::Counted;
 use super::sources::{GIB, Source};
 
-/// iperf3 ends when everything is handed over, a little of it not yet on its way.
+/// The share of the bytes that must have been sent. iperf3 exits when the kernel still has a little to send.
 const TRAVELLED_SHARE: f64 = 0.98;
-/// A file with so much of holes need not have a digest, unless one is asked for.
+/// The size of holes from which on a file needs no digest unless one is requested.
 const HOLES_WITHOUT_DIGEST_BYTES: u64 = GIB;
 
-/// Checks the target after a run: of our files and trees everything must be as in the source, of others' and of disks
-/// the content, as some tools keep no times and modes.
+/// Checks the target after a run. Files and trees copied by hakobu must equal the source in everything; disks, and what
+/// other tools copied, in content only, since some tools keep no times and modes.
 ///
 /// # Errors
-/// When it is not, with the first differences.
+/// Returns an error with the first differences if the target is not as it must be.
 pub fn arrived(way: &Way, paths: Paths<'_>) -> Result<()> {
     let (source, target) = (paths.source.content(), paths.target.content());
     match paths.kind {
@@ -43,7 +43,7 @@ pub fn arrived(way: &Way, paths: Paths<'_>) -> Result<()> {
         },
         Source::Made { bytes } => {
             let found = target.metadata().context("looking at what was made")?;
-            // Blocks of 512 bytes, whatever the file system's are.
+            // Blocks are 512 bytes, whatever the file system's block size.
             let (size, allocated) = (found.len(), found.blocks() * 512);
             ensure!(
                 size == bytes && allocated >= bytes,
@@ -54,7 +54,7 @@ pub fn arrived(way: &Way, paths: Paths<'_>) -> Result<()> {
     }
 }
 
-/// Compares attributes, access lists and names of one inode by the usual tools.
+/// Compares extended attributes, access control lists and hard links, with the usual tools.
 fn dress_arrived(source: &Path, target: &Path) -> Result<()> {
     let list = |path: &Path| -> Result<Vec<u8>> {
         const LINE: &str = "cd \"$0\" && getfattr -R -d -m - -e hex . | sort | md5sum && \
@@ -67,10 +67,10 @@ fn dress_arrived(source: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that everything has gone.
+/// Checks that everything was deleted.
 ///
 /// # Errors
-/// When something is left.
+/// Returns an error if something is left.
 pub fn gone(target: &Path) -> Result<()> {
     let left = fs::read_dir(target).context("looking at the target")?.count();
     ensure!(left == 0, "{left} entries are left");
@@ -92,7 +92,7 @@ fn entries_arrived(way: &Way, source: &Path, target: &Path) -> Result<()> {
     bail!("what arrived differs in {count} places: {}", first.join(", "))
 }
 
-/// A time, without the fraction of its second.
+/// Returns a time without the fraction of its second.
 fn whole((seconds, _nanoseconds): (i64, i64)) -> (i64, i64) {
     (seconds, 0)
 }
@@ -103,10 +103,10 @@ fn is_content(what: &What) -> bool {
     !attribute
 }
 
-/// Checks by the interface's counters that the data travelled.
+/// Checks with the interface's counters that the data crossed the network.
 ///
 /// # Errors
-/// When fewer bytes did.
+/// Returns an error if too few bytes did.
 pub fn travelled(counted: &Counted, bytes: u64) -> Result<()> {
     let needed = (bytes as f64 * TRAVELLED_SHARE) as u64;
     let seen = counted.travelled_bytes;
@@ -114,10 +114,10 @@ pub fn travelled(counted: &Counted, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Damages one file of a target that was equal: a run that brings nothing over then has not looked.
+/// Damages one file of a target that equals the source. A run that then transfers nothing has not compared.
 ///
 /// # Errors
-/// When there is no file, or it cannot be written.
+/// Returns an error if there is no file or it cannot be written.
 pub fn damage(target: &Path) -> Result<()> {
     let mut path = target.to_owned();
     while path.is_dir() {
@@ -130,7 +130,7 @@ pub fn damage(target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Digests of the sources, each taken once. A source does not change while it is there.
+/// The digests of the sources, each computed once. A source does not change while it exists.
 #[derive(Debug, Default)]
 pub struct Digests(RefCell<BTreeMap<PathBuf, String>>);
 
@@ -147,12 +147,12 @@ impl Digests {
     }
 }
 
-/// Checks the report of one of our runs: that it ended well, that it went on where it was killed, and, where the data
-/// travelled (then there are `digests`), that it was checked as was asked for and a single source has the right
-/// digest.
+/// Checks the report of one of our runs: that it was successful and, if it was killed, that it resumed. If the data
+/// crossed the network (then there are `digests`), also that it was verified as requested and that a single source has
+/// the right digest.
 ///
 /// # Errors
-/// When not.
+/// Returns an error if the report does not say so.
 pub fn reported(report: &Path, way: &Way, paths: Paths<'_>, digests: Option<&Digests>) -> Result<()> {
     let text = fs::read_to_string(report).context("reading hakobu's report")?;
     let report: Value = serde_json::from_str(&text).context("reading hakobu's report")?;
@@ -164,7 +164,7 @@ pub fn reported(report: &Path, way: &Way, paths: Paths<'_>, digests: Option<&Dig
     if way.near.contains("--verify medium") {
         ensure!(verified == "medium", "the report says that {verified} was verified");
     }
-    // Over SFTP nobody hashes at the far end.
+    // Nothing computes digests at the far end over SFTP.
     let Some(digests) = digests.filter(|_| !way.is_over_sftp()) else { return Ok(()) };
     ensure!(verified != "none", "the report says that nothing was verified");
     let asked_for = way.near.contains("--verify wire");
@@ -206,7 +206,7 @@ mod tests {
         let kind = Source::Tree { files: 1, directories: 1, file_bytes: 4 };
         let paths = Paths { kind, source: &from, target: &to };
         fs::set_permissions(source.join("d"), PermissionsExt::from_mode(0o755)).unwrap();
-        // A mode that was not kept: of ours that is an error.
+        // A mode that was not kept is an error only for hakobu.
         fs::set_permissions(target.join("d"), PermissionsExt::from_mode(0o700)).unwrap();
         arrived(way("rsync -a"), paths).unwrap();
         assert!(arrived(way("hakobu"), paths).is_err());

@@ -1,4 +1,4 @@
-//! What was measured, and what it comes to.
+//! The results of a bench.
 
 use hakobu_measure::statistics::{Unit, median};
 use serde::Serialize;
@@ -12,21 +12,21 @@ use super::runs::Counted;
 use super::sources::Source;
 use super::tuning::Tried;
 
-/// The least that a run counts beyond its baseline: noise may leave nothing or less of a run that is all start.
+/// The minimum net time in seconds. Noise may leave zero or less of a run that is little more than its start.
 pub const NET_LEAST_SECONDS: f64 = 0.001;
-/// Of so many rounds one may be such before there is no figure: a ratio to nothing would pass any mark.
+/// One round in this many may have only that net time, or there is no result: a ratio to nothing would meet any goal.
 const ONE_LOST_ROUND_IN: usize = 4;
 
-/// All of one bench.
+/// All results of one bench.
 #[derive(Debug, Serialize)]
 pub struct Results {
     /// Always `hakobu.bench/1`.
     pub schema: &'static str,
-    /// Which of the benches it is.
+    /// The name of the bench.
     pub bench: &'static str,
     #[serde(skip)]
     pub table: &'static Table,
-    /// Smaller sizes and fewer rounds: to try the bench, not to judge by.
+    /// True for smaller sizes and fewer rounds: to try the bench, not to judge by.
     pub quick: bool,
     pub machine: Machine,
     pub hakobu: String,
@@ -35,61 +35,61 @@ pub struct Results {
     pub groups: Vec<GroupResult>,
 }
 
-/// One group's figures.
+/// The results of one group.
 #[derive(Debug, Serialize)]
 pub struct GroupResult {
     pub name: &'static str,
-    /// Beside the table: nothing of it is checked.
+    /// True if the group is only for information and not checked.
     pub extra: bool,
     pub place: &'static str,
     pub source: String,
-    /// Load of the machine's last minute when the group began.
+    /// The load average of the last minute when the group began.
     pub load_before: f64,
-    /// The most that the emulated link was late with a packet.
+    /// The longest delay of a packet by the emulated link beyond its due time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_late_most_ms: Option<f64>,
     pub ways: Vec<WayResult>,
 }
 
-/// One way's figures. The rounds of all ways of a group were measured one after the other.
+/// The results of one method. The methods of a group take turns in each round.
 #[derive(Debug, Clone, Serialize)]
 pub struct WayResult {
     pub name: &'static str,
     pub command: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub far_command: Option<String>,
-    /// Where it is another one than the group's.
+    /// The source, if it differs from the group's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     #[serde(skip)]
     pub kind: Source,
-    /// The settings that were tried first, where some had to be found.
+    /// The settings that were tried first, if the best had to be found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<Tried>,
-    /// The same command on next to nothing.
+    /// The times of the same command on next to nothing.
     pub baseline_seconds: Vec<f64>,
-    /// Wall clock of each round.
+    /// The wall-clock time of each round.
     pub wall_seconds: Vec<f64>,
-    /// The same less the baseline's median.
+    /// The wall-clock times less the median of the baseline.
     pub net_seconds: Vec<f64>,
-    /// What the kernel counted in each round.
+    /// The kernel's counters of each round.
     pub counted: Vec<Counted>,
     pub unit: Unit,
-    /// What was moved per net second.
+    /// The amount moved per net second, in `unit`.
     pub figures: Vec<f64>,
-    /// Of ours: the most memory of each process.
+    /// For hakobu, the peak memory at each end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peaks: Option<Peaks>,
-    /// Why there are no figures: the tool is missing.
+    /// The reason why there are no results: the tool is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
-    /// Why there are no figures: it failed, or did not do its work.
+    /// The reason why there are no results: the method failed or did not do its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
 impl WayResult {
-    /// Nothing yet of a way from `kind`, which is its source or smaller.
+    /// Returns an empty result of a method that copies `kind`: its source, or a smaller one of that kind.
     pub fn new(way: &Way, kind: Source) -> Self {
         Self {
             name: way.name,
@@ -110,12 +110,12 @@ impl WayResult {
         }
     }
 
-    /// Whether there is anything to measure.
+    /// Returns true if the method can be measured.
     pub fn usable(&self) -> bool {
         self.absent.is_none() && self.failed.is_none()
     }
 
-    /// Works out net seconds and figures once all rounds are there.
+    /// Computes net times and speeds once all rounds are done.
     pub fn complete(&mut self) {
         let Some(baseline) = median(&self.baseline_seconds).filter(|_| self.usable()) else { return };
         let round = |value: f64| (value * 1e6).round() / 1e6;

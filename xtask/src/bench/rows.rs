@@ -1,10 +1,9 @@
-//! What a table is made of: groups of commands that share their rounds, and the rows judged from them.
+//! The elements of a table: groups of commands that share their rounds, and the rows that are judged from them.
 //!
-//! A command line runs in `bash -o pipefail`, with the paths in its environment, so that what is published is what
-//! ran: `$SOURCE`, `$TARGET`, `$ID` (what the target's disk is known by), `$BYTES` (the size of the source), `$HOST`
-//! (ssh's name of the other end), `$ADDRESS` (its IP address), `$PORT` (free there) and `$URL` (the target, as its rsync
-//! daemon knows it). Ciphers are named as ssh
-//! spells them.
+//! Command lines run in `bash -o pipefail` with the paths in their environment, so that the published line is the one
+//! that ran. The variables are `$SOURCE`, `$TARGET`, `$ID` (the ID of the target's disk), `$BYTES` (the size of the
+//! source), `$HOST` (the far end's name for ssh), `$ADDRESS` (its IP address), `$PORT` (a port that is free there) and
+//! `$URL` (the target at the far end's rsync daemon). Ciphers are named as in ssh.
 
 use super::judged::Judged;
 use super::sources::{MIB, Source};
@@ -12,28 +11,28 @@ use super::sources::{MIB, Source};
 /// One bench: a subcommand, its rows and its page.
 #[derive(Debug)]
 pub struct Table {
-    /// The subcommand's name, and that of the files.
+    /// The name of the subcommand and of the result files.
     pub key: &'static str,
     pub heading: &'static str,
-    /// How it is measured, in words.
+    /// A description of how it is measured.
     pub method: &'static str,
     pub groups: &'static [Group],
 }
 
-/// Where the two ends are.
+/// The locations of the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// An sshd on the loopback interface; also where nothing travels at all.
+    /// An sshd on the loopback interface. Also used for local copies.
     Loopback,
     /// The emulated long link: RTT 100 ms, 1 Gbit/s, MTU 9000.
     LongLink,
-    /// An emulated link with a rsync daemon at its far end: RTT 20 ms, each TCP connection capped at 50 Mbit/s.
+    /// An emulated link with an rsync daemon at its far end: RTT 20 ms, each TCP connection limited to 50 Mbit/s.
     CappedLink,
-    /// Two namespaces joined by veth with MTU 1500.
+    /// Two network namespaces joined by veth with MTU 1500.
     Veth,
-    /// The same with TCP's cubic.
+    /// [`Self::Veth`] with TCP congestion control cubic.
     VethCubic,
-    /// One machine, both ends on a file system on which each operation takes 1 ms.
+    /// One machine with both ends on a file system on which each operation takes 1 ms.
     SlowFs,
 }
 
@@ -50,80 +49,81 @@ impl Place {
     }
 }
 
-/// What becomes of the target between runs.
+/// The state of the target before each run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// There is none: data goes to `/dev/null`.
+    /// No target: data goes to `/dev/null`.
     Discard,
-    /// It is removed after each run.
+    /// Absent; removed after each run.
     Fresh,
-    /// It is equal to the source already, and stays.
+    /// Equal to the source, and left in place.
     Equal,
-    /// It is equal to the source, and is only looked at.
+    /// Equal to the source, and only read.
     Same,
-    /// It is equal to the source but for one file in a hundred, before each run.
+    /// Equal to the source except for one file in a hundred.
     Outdated,
-    /// It is equal to the source, but older and for one block of 4 KiB in a hundred in each file, before each run.
+    /// Equal to the source except for one block of 4 KiB in a hundred of each file, and older.
     Pages,
-    /// It is older than the source, and the first byte of each file is missing, before each run.
+    /// Older than the source, with the first byte of each file missing.
     Shifted,
-    /// It is equal to the source before each run, and everything in it is to go. An empty directory is beside it.
+    /// Equal to the source, and everything in it is to be deleted. An empty directory is next to it.
     Surplus,
-    /// A disk like the source, which is full of something else before each run.
+    /// A disk like the source, full of other data.
     Disk,
-    /// A disk like the source, of which nothing is taken before each run.
+    /// A disk like the source, with no space allocated.
     Blank,
-    /// A disk that is equal to the source but for one piece in a hundred, before each run.
+    /// A disk equal to the source except for one piece in a hundred.
     Changed,
 }
 
 impl Target {
-    /// Whether it is a block device.
+    /// Returns true if it is a block device.
     pub fn is_disk(self) -> bool {
         matches!(self, Self::Disk | Self::Blank | Self::Changed)
     }
 
-    /// Whether a run takes as much memory for what it writes as the source has.
+    /// Returns true if what a run writes takes as much memory as the source.
     pub fn takes_memory(self) -> bool {
         matches!(self, Self::Fresh | Self::Blank | Self::Pages | Self::Shifted)
     }
 }
 
-/// How a way is run.
+/// How a method is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Course {
     /// From its start to its end.
     Whole,
-    /// Killed when half of the source has been read, and then run again to its end.
+    /// Killed once half of the source has been read, and then run again to its end.
     Killed,
 }
 
-/// One command that does the work of its group.
+/// A method: one command that does the work of its group.
 #[derive(Debug, Clone, Copy)]
 pub struct Way {
     pub name: &'static str,
     /// The command line at the near end.
     pub near: &'static str,
-    /// What listens at the far end on `$PORT` first, started before the clock. The clock stops when both have ended.
+    /// The command that listens on `$PORT` at the far end from before the clock starts. The clock stops when both
+    /// ended.
     pub far: Option<&'static str>,
-    /// Whether it leaves nothing at `$TARGET` though others of its group do: it is the ceiling.
+    /// True if it leaves nothing at `$TARGET` although others of its group do. Such a method shows the ceiling.
     pub discards: bool,
-    /// The program whose absence excuses the way.
+    /// The program without which the method is skipped.
     pub tool: &'static str,
-    /// Measured only when asked for.
+    /// True if it is measured only with `--extra`.
     pub extra: bool,
-    /// Where it is another one than the group's.
+    /// The source, if it differs from the group's.
     pub source: Option<Source>,
     pub course: Course,
-    /// Whether its lines have places for the settings of `dd`, of which the best are looked for first.
+    /// True if its command lines have placeholders for the settings of `dd`, the best of which are looked for first.
     pub tuned: bool,
 }
 
-/// The tool name of our own ways.
+/// The tool name of hakobu's own methods.
 pub const OURS: &str = "hakobu";
 
 impl Way {
-    /// A way at the near end alone.
+    /// Returns a method with a command at the near end only.
     pub const fn new(name: &'static str, tool: &'static str, near: &'static str) -> Self {
         Self {
             name,
@@ -138,47 +138,47 @@ impl Way {
         }
     }
 
-    /// One of ours.
+    /// Returns a method of hakobu's own.
     pub const fn ours(name: &'static str, near: &'static str) -> Self {
         Self::new(name, OURS, near)
     }
 
-    /// Whether it is ours over SFTP, which has times in whole seconds and no digests.
+    /// Returns true if it is hakobu over SFTP, which has times in whole seconds and no digests.
     pub fn is_over_sftp(&self) -> bool {
         self.near.contains("--transport sftp")
     }
 
-    /// The same with this listening at the far end.
+    /// Returns the method with `line` listening at the far end.
     pub const fn far(mut self, line: &'static str) -> Self {
         self.far = Some(line);
         self
     }
 
-    /// The same, leaving nothing at the target.
+    /// Returns the method, marked as leaving nothing at the target.
     pub const fn discarding(mut self) -> Self {
         self.discards = true;
         self
     }
 
-    /// The same, for when more is asked for.
+    /// Returns the method, marked as measured only with `--extra`.
     pub const fn extra(mut self) -> Self {
         self.extra = true;
         self
     }
 
-    /// The same, from another source than others of its group.
+    /// Returns the method with its own source.
     pub const fn of(mut self, source: Source) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// The same, killed half way and run again.
+    /// Returns the method, marked to be killed half way and run again.
     pub const fn killed(mut self) -> Self {
         self.course = Course::Killed;
         self
     }
 
-    /// The same, with the best settings of `dd`.
+    /// Returns the method, marked to use the best settings of `dd`.
     pub const fn tuned(mut self) -> Self {
         self.tuned = true;
         self
@@ -189,27 +189,27 @@ impl Way {
     }
 }
 
-/// What a row demands.
+/// A requirement of a row.
 #[derive(Debug, Clone, Copy)]
 pub enum Goal {
-    /// How many times as fast as another way.
+    /// Speed as a multiple of another method's.
     Times { peer: &'static str, at_least: f64, aim: f64 },
-    /// How many times as long as another way it takes.
+    /// Time as a multiple of another method's.
     TimesLonger { peer: &'static str, at_most: f64, aim: f64 },
-    /// How many times as many bytes the other way puts on the network.
+    /// Bytes that the other method sends over the network, as a multiple of ours.
     TimesFewerBytes { peer: &'static str, at_least: f64, aim: f64 },
-    /// Seconds after the baseline.
+    /// Seconds beyond the baseline.
     Seconds { at_most: f64, aim: f64 },
-    /// Bytes read for each byte of the source, on the side where it is more.
+    /// Bytes read per byte of the source, at the end where it is more.
     BytesRead { at_most: f64, aim: f64 },
-    /// Seconds of work that are done again after a kill; at most so much, or 2 % of the source where that is more.
+    /// Seconds of work done again after a kill: up to `at_most`, or the time of 2 % of the source if that is longer.
     Repeated { at_most: f64, aim: f64 },
-    /// How the other way compares, for information.
+    /// A comparison with another method, for information only.
     Beside { peer: &'static str },
 }
 
 impl Goal {
-    /// The way that ours is compared with.
+    /// Returns the name of the method that ours is compared with.
     pub fn peer(&self) -> Option<&'static str> {
         match self {
             Self::Times { peer, .. }
@@ -231,7 +231,7 @@ impl Goal {
         }
     }
 
-    /// What must be reached, and what is hoped for; `None` where the figure is for information.
+    /// Returns the requirement and the aim, or `None` if the value is for information only.
     pub fn marks(&self) -> Option<(f64, f64)> {
         match *self {
             Self::Times { at_least, aim, .. } | Self::TimesFewerBytes { at_least, aim, .. } => {
@@ -249,26 +249,26 @@ impl Goal {
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Short, for `--rows`.
+    /// A short name for `--rows`.
     pub key: &'static str,
     pub title: &'static str,
-    /// The way that is judged.
+    /// The name of the method that is judged.
     pub way: &'static str,
     pub goals: &'static [Goal],
 }
 
-/// Ways that share place, target and rounds, and most often the source.
+/// Methods that share place, target and rounds, and in most groups the source.
 #[derive(Debug, Clone, Copy)]
 pub struct Group {
     pub name: &'static str,
     pub place: Place,
     pub source: Source,
     pub target: Target,
-    /// Whether the data crosses the network, which is then checked by the interface's counters.
+    /// True if the data crosses the network, which is then checked with the interface's counters.
     pub travels: bool,
     pub ways: &'static [Way],
     pub rows: &'static [Row],
-    /// Measured only when asked for, in fewer rounds, and never checked.
+    /// True if it is measured only with `--extra`, in fewer rounds, and never checked.
     pub extra: bool,
 }
 
@@ -277,7 +277,7 @@ impl Group {
         self.ways.iter().find(|way| way.name == name)
     }
 
-    /// All that its ways copy, each once.
+    /// Returns all sources of its methods, each once.
     pub fn sources(&self) -> Vec<Source> {
         let mut sources = Vec::new();
         for source in self.ways.iter().map(|way| way.source.unwrap_or(self.source)) {
@@ -289,7 +289,7 @@ impl Group {
     }
 }
 
-/// Peak memory of each process, of ours, in any group.
+/// The key of the row on the peak memory of each hakobu process, over all groups.
 pub const MEMORY_KEY: &str = "memory";
 pub const MEMORY_TITLE: &str = "peak memory of each process";
 pub const MEMORY_AT_LEAST_BYTES: u64 = 256 * MIB;

@@ -1,4 +1,4 @@
-//! One run of one way: the far end listening first, then the clock, until both ends have ended.
+//! One run of one method: the far end starts to listen, then the clock runs until both ends have ended.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -17,18 +17,18 @@ use super::ground::Paths;
 use super::workshop::Workshop;
 use super::world::World;
 
-/// What takes longer has failed. The slowest way takes half a minute when nothing else runs.
+/// The time after which a run counts as failed. The slowest method takes half a minute on an idle machine.
 pub const LIMIT: Duration = Duration::from_secs(240);
-/// How long a far end may take to listen, and to end after the near one.
+/// The time that a far end has to start listening, and to end after the near one.
 const FAR_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Why there is no time.
+/// The reason why there is no time.
 #[derive(Debug)]
 pub enum Failure {
-    /// The user wants it to end.
+    /// The user interrupted.
     Interrupted,
-    /// The way failed, in its own words.
+    /// The method failed, with its own message.
     Failed(String),
 }
 
@@ -38,33 +38,33 @@ impl<E: std::fmt::Display> From<E> for Failure {
     }
 }
 
-/// What runs at both ends.
+/// The command lines of both ends.
 #[derive(Debug, Clone)]
 pub struct Lines {
     pub near: String,
     pub far: Option<String>,
 }
 
-/// What one run took.
+/// The result of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     pub seconds: f64,
-    /// Of the same, what the kernel counted.
+    /// The kernel's counters over the run.
     pub counted: Counted,
 }
 
-/// What the kernel counted during one run, of anybody.
+/// The kernel's counters over one run, including what other programs caused.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Counted {
     /// Bytes that crossed the network.
     pub travelled_bytes: u64,
-    /// Bytes read from the disk that is the source.
+    /// Bytes read from the source's disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_read_bytes: Option<u64>,
-    /// Bytes read from the disk that is the target.
+    /// Bytes read from the target's disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_read_bytes: Option<u64>,
-    /// Of a run that was killed and repeated, the part before the kill.
+    /// If the run was killed and repeated, the part before the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub killed: Option<Killed>,
 }
@@ -77,7 +77,7 @@ pub struct Killed {
 }
 
 impl Counted {
-    /// What the counters stand at.
+    /// Returns the current state of the counters.
     pub fn now(world: &World, paths: Paths<'_>) -> Result<Self> {
         Ok(Self {
             travelled_bytes: world.travelled_bytes()?,
@@ -87,7 +87,7 @@ impl Counted {
         })
     }
 
-    /// What was counted since then.
+    /// Returns the difference to an earlier state.
     pub fn since(self, before: Self) -> Self {
         let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         Self {
@@ -99,7 +99,7 @@ impl Counted {
     }
 }
 
-/// Runs a way once, from its start until both ends have ended.
+/// Runs a method once, from its start until both ends have ended.
 pub fn once(shop: &Workshop, world: &World, lines: &Lines, paths: Paths<'_>) -> Result<Timing, Failure> {
     let port = world.free_port()?;
     let far = match &lines.far {
@@ -125,8 +125,8 @@ pub fn once(shop: &Workshop, world: &World, lines: &Lines, paths: Paths<'_>) -> 
     Ok(Timing { seconds, counted: Counted::now(world, paths)?.since(before) })
 }
 
-/// The command of an end with paths and port, and the ID of the target that consent is given for. Looking at that disk
-/// takes time that is nobody's.
+/// Adds the paths, the port and the ID of the target's disk, which commands need for consent, to a command of an end.
+/// The time for inspecting that disk is not measured.
 pub fn complete(mut command: Command, paths: Paths<'_>, port: u16) -> Command {
     command.env("SOURCE", paths.source.path()).env("TARGET", paths.target.path());
     if let Ok(facts) = inspect_device(paths.target.path()) {
@@ -136,7 +136,7 @@ pub fn complete(mut command: Command, paths: Paths<'_>, port: u16) -> Command {
     command
 }
 
-/// A shell with all it has started. Dropped before its end, all of it is killed.
+/// A shell and everything that it has started. All of it is killed when this is dropped before its end.
 #[derive(Debug)]
 pub struct Process {
     running: Option<Running>,
@@ -145,23 +145,23 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a command that is complete.
+    /// Starts a complete command.
     pub fn start(shop: &Workshop, mut command: Command, log: &str) -> Result<Self> {
         let log = shop.tools().join(log);
         let file = File::create(&log)?;
-        // A group of its own, so that all of a pipeline can be ended.
+        // A process group of its own, so that all of a pipeline can be killed.
         command.stdout(Stdio::from(file.try_clone()?)).stderr(file).process_group(0);
         let running = Running::start(&mut command)?;
         let group = i32::try_from(running.pid()).ok().and_then(Pid::from_raw);
         Ok(Self { running: Some(running), group, log })
     }
 
-    /// The shell's number; `None` when it has been waited for.
+    /// Returns the shell's process ID, or `None` once it has been waited for.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(Running::pid)
     }
 
-    /// Waits for the end, whatever it is.
+    /// Waits for the end, with any exit status.
     pub fn wait_for_end(&self) -> Result<()> {
         let Some(running) = &self.running else { return Ok(()) };
         ensure!(
@@ -172,7 +172,7 @@ impl Process {
         Ok(())
     }
 
-    /// Whether the shell has ended.
+    /// Returns true if the shell has ended.
     pub fn ended(&self) -> Result<bool> {
         self.running.as_ref().map_or(Ok(true), |running| Ok(running.ended_within(Duration::ZERO)?))
     }
@@ -188,7 +188,7 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for the end, which must be a good one.
+    /// Waits for the end, and fails unless the exit status is 0.
     pub fn finish(mut self, shop: &Workshop, limit: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + limit;
         while let Some(running) = &self.running {
@@ -205,7 +205,7 @@ impl Process {
         }
         let Some(running) = self.running.take() else { return Ok(()) };
         let status = running.finish()?.status;
-        // A child that was killed because of the user is no failure of the way.
+        // Ctrl-C may have killed the child, which is no failure of the method.
         if shop.interrupted() {
             return Err(Failure::Interrupted);
         }
@@ -232,8 +232,8 @@ impl Drop for Process {
     }
 }
 
-/// Whether anything listens on the port in the process's network. Found out without connecting, since the first
-/// connection is the one that counts for most of the tools.
+/// Returns true if anything listens on the port in the process's network namespace. Does not connect, since most of the
+/// tools serve only the first connection.
 fn listens(pid: u32, port: u16) -> bool {
     ["tcp", "tcp6"].iter().any(|table| {
         let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();

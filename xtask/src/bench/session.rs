@@ -1,4 +1,4 @@
-//! Measuring one group: proof that each way does its work, then rounds in turn, some with baselines.
+//! Measures one group: first checks that each method does its work, then runs rounds in turn, some with baselines.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,31 +19,31 @@ use super::tuning::tune;
 use super::workshop::Workshop;
 use super::world::{World, quoted};
 
-/// The command on next to nothing runs so often.
+/// The number of baseline runs: the command on next to nothing.
 const BASELINE_RUNS: usize = 3;
-/// Added to what a target takes when memory is warmed: directories, sockets, the file system's own.
+/// Memory to warm beyond what a target takes: for directories, sockets and the file system itself.
 const WARM_SURPLUS_BYTES: u64 = 64 << 20;
-/// Settings are looked for on so much less data.
+/// The divisor of sizes while the best settings are looked for.
 const TUNING_DIVISOR: u64 = 8;
 
-/// What all groups share.
+/// The context that all groups share.
 #[derive(Debug)]
 pub struct Session<'a> {
     pub shop: &'a Workshop,
     pub stand: &'a Stand<'a>,
     pub peers: &'a Peers,
     pub rounds: usize,
-    /// Sources are so many times smaller than their groups say.
+    /// The divisor of the groups' source sizes.
     pub divisor: u64,
     pub digests: &'a Digests,
 }
 
-/// One line of progress. Nobody may be listening.
+/// Prints one line of progress to standard error. Ignores errors, as nobody may be reading.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// One way under measurement, and what came of it so far.
+/// A method under measurement, with its results so far.
 struct Runner<'a> {
     way: &'static Way,
     source: Source,
@@ -51,14 +51,14 @@ struct Runner<'a> {
     result: &'a mut WayResult,
 }
 
-/// One run that is to be.
+/// One run to be done.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     way: &'static Way,
     lines: &'a Lines,
     course: Course,
     source: Source,
-    /// Whether what arrived is compared with the source.
+    /// True if the result is compared with the source.
     check: bool,
 }
 
@@ -72,8 +72,8 @@ impl Session<'_> {
     /// Measures `ways` of a group.
     ///
     /// # Errors
-    /// When the user interrupts, or the ground gives way: no memory, no source. What goes wrong in one way is in its
-    /// result.
+    /// Returns an error if the user interrupts, or a source or target cannot be set up. The failure of a single method
+    /// is part of its result.
     pub fn measure(&self, world: &World, group: &Group, ways: &[&'static Way]) -> Result<GroupResult> {
         say(&format!("{} ({})", group.name, world.place().title()));
         let load_before = load();
@@ -104,7 +104,7 @@ impl Session<'_> {
         })
     }
 
-    /// Looks for the best settings of the ways that have some.
+    /// Looks for the best settings of the methods that have any.
     fn tune_all(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         let smaller = |source: Source| source.smaller(TUNING_DIVISOR);
         for runner in runners.iter_mut().filter(|runner| runner.way.tuned && runner.result.usable()) {
@@ -128,8 +128,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs ours once off the clock, for its memory, its report and its result; and every way that is to find nothing
-    /// to do on a target that was damaged.
+    /// Runs each of our methods once without timing, to check its memory, report and result. If the target equals the
+    /// source, runs every method after damaging the target.
     fn prove_all(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.shop.clear_targets()?;
         let mut ground = self.ground(group, runners, "copy")?;
@@ -147,7 +147,7 @@ impl Session<'_> {
             };
             self.note(runner, outcome)?;
             if group.target == Target::Equal && !runner.result.usable() {
-                // What it left is no ground for the others.
+                // The others need an undamaged target.
                 self.shop.clear_targets()?;
                 ground = Ground::new(self.shop, group, &[runner.source], "copy")?;
             }
@@ -179,7 +179,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// One run of each way on next to nothing.
+    /// Runs each method once on next to nothing.
     fn baselines(
         &self,
         world: &World,
@@ -207,12 +207,12 @@ impl Session<'_> {
                 self.baselines(world, group, runners, &least)?;
             }
             if round > 0 {
-                // Whoever comes first finds the machine, and a disk above all, as the pause before has left it.
+                // The first method runs after a pause, which matters above all to disks: each is first in turn.
                 runners.rotate_left(1);
             }
             let mut line = format!("  round {}:", round + 1);
             for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
-                // What was killed may be broken at another place each time.
+                // A kill can break something else each time.
                 let first =
                     round == 0 && !matches!(group.target, Target::Discard | Target::Equal | Target::Same);
                 let check = first || runner.way.course == Course::Killed;
@@ -234,7 +234,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// One run with its target as it must be before and after.
+    /// Runs a method once, with the preparation and checks of its target.
     fn run(
         &self,
         world: &World,
@@ -245,7 +245,7 @@ impl Session<'_> {
         let Task { way, lines, course, source, check } = task;
         ground.ready(source, check)?;
         if group.target.takes_memory() {
-            // Not once a round: what the run before has freed goes back to the host within moments.
+            // Before every run, as memory that the previous run has freed is returned to the host within moments.
             self.shop.warm(source.memory_bytes() + WARM_SURPLUS_BYTES)?;
         }
         let paths = ground.paths(source)?;
@@ -253,7 +253,7 @@ impl Session<'_> {
             Course::Whole => once(self.shop, world, lines, paths),
             Course::Killed => killed(self.shop, world, self.stand.program(), lines, paths),
         };
-        // Off the clock: what is not waited for by the near end is not to disturb the next run.
+        // Not timed: processes that the near end does not wait for must not disturb the next run.
         world.wait_for_sessions()?;
         let outcome = outcome.and_then(|timing| {
             if check && group.target == Target::Surplus {
@@ -269,7 +269,7 @@ impl Session<'_> {
         outcome
     }
 
-    /// Keeps a failure with its way; only an interruption ends everything.
+    /// Records a failure in the method's result. Only an interruption is returned as an error.
     fn note<T>(&self, runner: &mut Runner<'_>, outcome: Result<T, Failure>) -> Result<Option<T>> {
         match outcome {
             Ok(value) => Ok(Some(value)),
@@ -283,7 +283,7 @@ impl Session<'_> {
         }
     }
 
-    /// Sources and target of a group, as far as these need them.
+    /// Creates the sources and the target that these methods of a group need.
     fn ground(&self, group: &Group, runners: &[Runner<'_>], name: &str) -> Result<Ground<'_>> {
         let mut sources: Vec<Source> = Vec::new();
         for runner in runners {
@@ -295,15 +295,15 @@ impl Session<'_> {
     }
 }
 
-/// A line of ours with a report, if it is a command that makes some.
+/// Returns one of our command lines with `--report`, or `None` if the command writes no report.
 fn with_report(line: &str, report: &Path) -> Option<String> {
     let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
     matches!(verb, "copy" | "sync" | "verify")
         .then(|| format!("hakobu {verb} --report {} {rest}", quoted(report)))
 }
 
-/// How many runs on next to nothing come before a round: they are spread over the first, the middle and the last, since the
-/// machine may be slower at one time than at another.
+/// Returns the number of baseline runs before a round. They are spread over the first, the middle and the last round,
+/// since the speed of the machine may change over time.
 fn baselines_in(round: usize, rounds: usize) -> usize {
     (0..BASELINE_RUNS).filter(|run| run * (rounds - 1) / (BASELINE_RUNS - 1) == round).count()
 }

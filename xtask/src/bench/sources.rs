@@ -1,47 +1,47 @@
-//! What is copied: files, trees, disks and images, and nothing where a way makes its own content.
+//! The test data that is copied: files, trees, disks and images, or nothing if a method generates its own content.
 
 use hakobu_measure::statistics::Unit;
 
 pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
-/// From this size on it is the bytes of a tree's files that count, and not how many there are.
+/// The file size in bytes from which on a tree is measured in bytes and not in files.
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// The data of a disk or an image that is not full lies in runs of this length.
+/// The length in bytes of the data runs of a disk or image that is not full.
 pub const RUN_BYTES: u64 = MIB;
-/// The source of a disk's baselines: as much as a lane takes at a time.
+/// The size in bytes of a disk in baselines: one chunk of a lane.
 const ONE_CHUNK_BYTES: u64 = 4 * MIB;
-/// The small ones of a mixed tree.
+/// The size in bytes of the small files of a mixed tree.
 pub const SMALL_OF_MIXED_BYTES: u64 = 100 << 10;
-/// What is changed of a disk, of which so many bytes in [`CHANGED_ONE_IN`] times as many differ.
+/// The length in bytes of a changed piece of a disk. One piece in [`CHANGED_ONE_IN`] is changed.
 pub const CHANGED_PIECE_BYTES: u64 = 256 << 10;
 pub const CHANGED_ONE_IN: u64 = 100;
 
-/// What a disk is made of.
+/// The backing of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
     /// A loop device on a file in memory.
     Memory,
-    /// A loop device past the page cache, on a file of the machine's own disk.
+    /// A loop device on a file on the machine's own disk, bypassing the page cache.
     OwnDisk,
 }
 
-/// Test data. Content is random but for zeros that are named.
+/// Test data. Content is random except for zeros where stated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// One file.
     File { bytes: u64 },
-    /// Files spread evenly over directories side by side.
+    /// Files spread evenly over sibling directories.
     Tree { files: u64, directories: u64, file_bytes: u64 },
-    /// The same with extended attributes and access lists on its files, a tenth of which are names of others.
+    /// A [`Self::Tree`] whose files have attributes and access lists. A tenth of them are hard links to others.
     Dressed { files: u64, directories: u64, file_bytes: u64 },
-    /// A block device, of which `data_bytes` are data, spread evenly, and the rest is zeros that have been written.
+    /// A block device with `data_bytes` of evenly spread data. The rest is zeros that have been written.
     Disk { bytes: u64, data_bytes: u64, medium: Medium },
     /// A file with holes where such a disk has zeros.
     Image { bytes: u64, data_bytes: u64 },
-    /// Files of 100 KiB, large ones, and one that stands out, which may be empty and is then left out.
+    /// Files of 100 KiB, large files, and a single one of `alone_bytes`, which is left out if that is 0.
     Mixed { small_files: u64, large_files: u64, large_bytes: u64, alone_bytes: u64 },
-    /// None: the way makes so much content itself.
+    /// No source: the method generates this much content itself.
     Made { bytes: u64 },
 }
 
@@ -50,7 +50,7 @@ impl Source {
     pub const MIDDLE: Self = Self::File { bytes: 2 * GIB };
     pub const LINK_FILE: Self = Self::File { bytes: 500_000_000 };
     pub const TREE: Self = Self::Tree { files: 100_000, directories: 1000, file_bytes: 10 << 10 };
-    /// A million empty files: what counts is looking at them.
+    /// A million empty files, so that inspecting them is all the work.
     pub const MILLION: Self = Self::Tree { files: 1_000_000, directories: 10_000, file_bytes: 0 };
     /// 2 GB in 20 000 files.
     pub const MIDDLE_FILES: Self = Self::Tree { files: 20_000, directories: 200, file_bytes: 100_000 };
@@ -62,17 +62,17 @@ impl Source {
     pub const DRESSED: Self = Self::Dressed { files: 100_000, directories: 1000, file_bytes: 1000 };
     pub const ONE_DRESSED: Self = Self::Dressed { files: 1, directories: 0, file_bytes: 1 };
     pub const LINK_TREE: Self = Self::Tree { files: 10_000, directories: 100, file_bytes: 4 << 10 };
-    /// So few that a tool may take many round trips for each.
+    /// So few files that a tool may take many round trips for each.
     pub const LINK_SAMPLE: Self = Self::Tree { files: 200, directories: 2, file_bytes: 4 << 10 };
-    /// Of 10 000 files of 100 KiB, 20 of 100 MiB and one of 20 % of all bytes: what several connections can divide.
+    /// 10 000 files of 100 KiB and 20 of 100 MiB, which several connections can share.
     pub const DIVISIBLE: Self = Self::mixed(10_000, 20, 100 * MIB, 0);
-    /// A fortieth of it, for what takes minutes otherwise.
+    /// A fortieth of [`Self::DIVISIBLE`], for methods that would take minutes.
     pub const DIVISIBLE_SAMPLE: Self = Self::mixed(250, 1, 50 * MIB, 0);
-    /// All of it, a tenth.
+    /// A tenth of [`Self::DIVISIBLE`], and one file with 20 % of all bytes.
     pub const WITH_ONE_ALONE: Self =
         Self::mixed(1000, 20, 10 * MIB, (1000 * SMALL_OF_MIXED_BYTES + 20 * 10 * MIB) / 4);
     pub const TWO_LARGE: Self = Self::Tree { files: 2, directories: 0, file_bytes: GIB };
-    /// What baselines are measured with, so that login and start are all there is.
+    /// The source of baselines, which leaves only login and start.
     pub const ONE_BYTE_FILE: Self = Self::File { bytes: 1 };
     pub const ONE_BYTE_TREE: Self = Self::Tree { files: 1, directories: 0, file_bytes: 1 };
 
@@ -92,7 +92,7 @@ impl Source {
         Self::Mixed { small_files, large_files, large_bytes, alone_bytes }
     }
 
-    /// How large it is, holes included.
+    /// Returns the size in bytes, holes included.
     pub fn bytes(self) -> u64 {
         match self {
             Self::File { bytes }
@@ -108,12 +108,12 @@ impl Source {
         }
     }
 
-    /// Whether it is a tree of files.
+    /// Returns true if it is a tree of files.
     pub fn is_tree(self) -> bool {
         matches!(self, Self::Tree { .. } | Self::Dressed { .. } | Self::Mixed { .. })
     }
 
-    /// What of it is no zeros, and so has to travel.
+    /// Returns the number of bytes that are not zeros and therefore have to be transferred.
     pub fn data_bytes(self) -> u64 {
         match self {
             Self::Disk { data_bytes, .. } | Self::Image { data_bytes, .. } => data_bytes,
@@ -121,10 +121,10 @@ impl Source {
         }
     }
 
-    /// Memory that it takes on tmpfs, or a little more, and so does a copy: what is warmed before each round.
+    /// Returns the bytes that the source, or a copy of it, takes on tmpfs, or a little more. Warmed before each run.
     pub fn memory_bytes(self) -> u64 {
         match self {
-            // A page for each file's last bytes, and its inode and name.
+            // One page for each file's last bytes, and its inode and name.
             Self::Tree { files, file_bytes, directories }
             | Self::Dressed { files, file_bytes, directories } => {
                 files * (file_bytes.next_multiple_of(4096) + 1024) + directories * 4096
@@ -136,7 +136,7 @@ impl Source {
         }
     }
 
-    /// The same kind of source with next to nothing in it.
+    /// Returns the smallest source of the same kind, for baselines.
     pub fn least(self) -> Self {
         let bytes = ONE_CHUNK_BYTES;
         match self {
@@ -151,7 +151,7 @@ impl Source {
 
     pub fn smaller(self, divisor: u64) -> Self {
         let part = |bytes: u64| (bytes / divisor).max(1);
-        // Disks and images are made of whole runs.
+        // Disks and images consist of whole runs.
         let runs = |bytes: u64| (bytes / divisor / RUN_BYTES).max(4) * RUN_BYTES;
         match self {
             Self::File { bytes } => Self::File { bytes: part(bytes) },
@@ -175,7 +175,7 @@ impl Source {
         }
     }
 
-    /// What speeds are told in.
+    /// Returns the unit of speeds.
     pub fn unit(self) -> Unit {
         match self {
             Self::Tree { file_bytes, .. } if file_bytes >= LARGE_BYTES => Unit::BytesPerSecond,
@@ -185,7 +185,7 @@ impl Source {
         }
     }
 
-    /// How many files a tree has.
+    /// Returns the number of files of a tree.
     fn files(self) -> u64 {
         match self {
             Self::Tree { files, .. } | Self::Dressed { files, .. } => files,
@@ -193,7 +193,7 @@ impl Source {
         }
     }
 
-    /// How much of it there is, in what [`unit`](Self::unit) counts.
+    /// Returns the amount of data, in what [`unit`](Self::unit) counts.
     pub fn amount(self) -> u64 {
         match self {
             Self::Tree { files: 2.., .. } | Self::Dressed { .. } => self.files(),
@@ -201,7 +201,7 @@ impl Source {
         }
     }
 
-    /// What of an image is holes, all of them together.
+    /// Returns the total size in bytes of an image's holes.
     pub fn hole_bytes(self) -> u64 {
         match self {
             Self::Image { bytes, data_bytes } => bytes - data_bytes,
@@ -209,7 +209,7 @@ impl Source {
         }
     }
 
-    /// In words.
+    /// Describes the source in words.
     pub fn describe(self) -> String {
         match self {
             Self::File { bytes } => format!("one file of {bytes} random bytes"),

@@ -1,4 +1,4 @@
-//! The rows as a bar chart: how near each figure is to its aim.
+//! Renders the rows as a bar chart of each value relative to its aim.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use super::results::Results;
 const WIDTH: f64 = 900.0;
 const BARS_FROM: f64 = 400.0;
 const BARS_TO: f64 = 800.0;
-/// Where the aim stands, as a share of the bars' width; what goes beyond the end is cut.
+/// The position of the aim as a share of the bars' width. Longer bars are cut off at the end.
 const AIM_AT: f64 = 0.7;
 const LINE: f64 = 24.0;
 const TOP: f64 = 56.0;
 const WORK_MOST_CHARACTERS: usize = 34;
 
-/// The chart, an SVG document.
+/// Returns the chart as an SVG document.
 pub fn chart(results: &Results) -> String {
     let bars: Vec<(String, &GoalResult)> = results
         .rows
@@ -88,7 +88,7 @@ fn bar(svg: &mut String, y: f64, label: &str, goal: &GoalResult) {
     let _ = writeln!(svg, "<text x=\"{x}\" y=\"{text_y}\" fill=\"#222222\">{text}</text>");
 }
 
-/// How long a bar is, 0 to 1. Longer is better, also where the figure is one that should be small.
+/// Returns the length of a bar, from 0 to 1. Longer is better, even if a small value is better.
 fn share(goal: &GoalResult, value: f64) -> f64 {
     let Some(aim) = goal.aim else { return 0.0 };
     let reached = match goal.judged.more_is_better() {

@@ -1,4 +1,4 @@
-//! The best settings of `dd` for a pipeline: each is tried once, on less data, before the rounds.
+//! Finds the best settings of `dd` for a pipeline: each is tried once, on less data, before the rounds.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -6,14 +6,14 @@ use serde::Serialize;
 use super::rows::Way;
 use super::runs::{Failure, Lines, Timing};
 
-/// What a way is tried with. A pipe gives less than a block at a time, so `dd` behind one is told to fill its blocks
-/// in the way's own line.
+/// The block sizes to try. A pipe returns less than a block at a time, so a `dd` that reads from one gets `fullblock`
+/// in the method's own line.
 const BLOCKS: [&str; 3] = ["64k", "512k", "4M"];
 
-/// How a pipeline did with one setting.
+/// The result of a pipeline with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tried {
-    /// Block size, and where `dd` passes the page cache by.
+    /// The block size, and where `dd` bypasses the page cache.
     pub settings: String,
     pub seconds: f64,
 }
@@ -34,7 +34,7 @@ impl Setting {
         })
     }
 
-    /// A line of a way with this setting in its places.
+    /// Returns a method's line with this setting in its placeholders.
     fn put_into(self, line: &str) -> String {
         let word = |direct: bool, word: &'static str| if direct { word } else { "" };
         let line = line.replace("{bs}", self.block);
@@ -47,10 +47,10 @@ impl Setting {
     }
 }
 
-/// Runs a way with each setting. Gives the lines with the fastest, and how all of them did.
+/// Runs a method with each setting. Returns the command lines with the fastest one and the results of all.
 ///
 /// # Errors
-/// When the user interrupts, or it works with none of them.
+/// Returns an error if the user interrupts or the method works with none of the settings.
 pub fn tune(
     way: &Way,
     mut run: impl FnMut(&Lines) -> Result<Timing, Failure>,

@@ -1,4 +1,4 @@
-//! Two network namespaces joined by a pair of veth devices: the kernel's network stack with a wire's MTU, undelayed.
+//! Two network namespaces joined by a pair of veth devices: the kernel's network stack with a usual MTU and no delay.
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ const NEAR: Ipv4Addr = Ipv4Addr::new(10, 214, 0, 1);
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 214, 0, 2);
 const DEVICE: &str = "hakobu0";
 
-/// The pair. Dropping it removes both namespaces, and with them the devices.
+/// The pair. Dropping it removes both namespaces, and the devices with them.
 #[derive(Debug)]
 pub struct Veth {
     near: String,
@@ -17,10 +17,10 @@ pub struct Veth {
 }
 
 impl Veth {
-    /// Makes the pair with MTU 1500 and, if asked for, a congestion control other than the machine's.
+    /// Creates the pair with MTU 1500 and, if given, a congestion control other than the machine's.
     ///
     /// # Errors
-    /// What `ip` says: most likely that it takes root.
+    /// Returns the error of `ip`, most likely that root is needed.
     pub fn up(congestion_control: Option<&str>) -> Result<Self> {
         let name = |end| format!("hakobu-bench-{}-{end}", std::process::id());
         let pair = Self { near: name("near"), far: name("far") };
@@ -35,7 +35,7 @@ impl Veth {
             ip(&["-n", end, "link", "set", DEVICE, "mtu", "1500", "up"])?;
         }
         if let Some(name) = congestion_control {
-            // By route: the sysctl takes, in a namespace, only what the machine's settings allow to everybody.
+            // By route: inside a namespace the sysctl accepts only what the machine allows to all users.
             for (end, address) in [(&pair.near, NEAR), (&pair.far, FAR)] {
                 let route = ["-n", end, "route", "replace", "10.214.0.0/30", "dev", DEVICE, "src"];
                 ip(&[&route[..], &[&address.to_string(), "congctl", name]].concat())?;
@@ -60,7 +60,7 @@ impl Veth {
 impl Drop for Veth {
     fn drop(&mut self) {
         for end in [&self.near, &self.far] {
-            // It may not have been made.
+            // The namespace may not exist.
             let _ = ip(&["netns", "delete", end]);
         }
     }

@@ -1,4 +1,4 @@
-//! The directories of one bench, its sources, warm memory, and what it takes to leave nothing behind.
+//! The directories, sources and warmed memory of one bench, and their removal.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -14,28 +14,28 @@ use super::content;
 use super::loops::detach_below;
 use super::sources::{GIB, Medium, Source};
 
-/// tmpfs on every Linux.
+/// The tmpfs that every Linux has.
 const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "hakobu-bench-";
 const TARGETS: &str = "targets";
-/// Memory that is left for the programs, and for others who come meanwhile.
+/// Memory in bytes that is left for the measured programs and other processes.
 const SPARE_BYTES: u64 = 3 * GIB;
 
-/// Where a bench works: data in memory, programs on disk. Dropping it removes both.
+/// The directories of a bench: data in memory, programs on disk. Dropping it removes both.
 #[derive(Debug)]
 pub struct Workshop {
     data: PathBuf,
     tools: PathBuf,
-    /// Programs that were got from elsewhere. They stay for the next bench.
+    /// Installed tools. They stay for the next bench.
     installed: PathBuf,
     interrupted: Arc<AtomicBool>,
 }
 
 impl Workshop {
-    /// Makes the directories, after removing those of benches that were killed, and watches for Ctrl-C.
+    /// Creates the directories, removes those of benches that were killed, and watches for signals to end.
     ///
     /// # Errors
-    /// Where a directory cannot be made or a signal not watched.
+    /// Returns an error if a directory cannot be created or a signal cannot be watched.
     pub fn open(target_dir: &Path) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -56,23 +56,25 @@ impl Workshop {
         Ok(shop)
     }
 
-    /// The directory for programs and logs.
+    /// Returns the directory for programs and logs.
     pub fn tools(&self) -> &Path {
         &self.tools
     }
 
-    /// The directory for programs that stay for the next bench.
+    /// Returns the directory for installed tools, which stay for the next bench.
     pub fn installed(&self) -> &Path {
         &self.installed
     }
 
-    /// Whether the user wants it to end.
+    /// Returns true if the user has interrupted.
     pub fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
+    /// Checks for an interruption by the user.
+    ///
     /// # Errors
-    /// When the user wants it to end.
+    /// Returns an error if there was one.
     pub fn go_on(&self) -> Result<()> {
         if self.interrupted() {
             bail!("interrupted");
@@ -80,11 +82,11 @@ impl Workshop {
         Ok(())
     }
 
-    /// Checks that sources, as far as they are not there yet, and a target fit into memory: tmpfs takes more than there
-    /// is, and the kernel then kills somebody.
+    /// Checks that the missing sources and a target fit into memory. tmpfs accepts more than there is, and then the
+    /// kernel kills processes.
     ///
     /// # Errors
-    /// When they do not.
+    /// Returns an error if they do not fit.
     pub fn check_room(&self, sources: &[Source], target_bytes: u64) -> Result<()> {
         let missing = sources.iter().filter(|source| !self.source_path(**source).exists());
         let needed = missing.map(|source| source.memory_bytes()).sum::<u64>() + target_bytes + SPARE_BYTES;
@@ -99,10 +101,10 @@ impl Workshop {
         Ok(())
     }
 
-    /// The path of a source, made if it is not there.
+    /// Returns the path of a source, which is created if it does not exist.
     ///
     /// # Errors
-    /// From the generator: most likely memory is full.
+    /// Returns the generator's error, most likely that memory is full.
     pub fn source(&self, source: Source) -> Result<PathBuf> {
         let path = self.source_path(source);
         if !path.exists() {
@@ -134,20 +136,20 @@ impl Workshop {
         }
     }
 
-    /// Where targets go that are on a medium.
+    /// Returns the path of a target on a medium.
     pub fn target(&self, name: &str, medium: Medium) -> PathBuf {
         self.root(medium).join(TARGETS).join(name)
     }
 
-    /// The directory in memory, below which are sources and targets.
+    /// Returns the directory in memory that contains sources and targets.
     pub fn memory(&self) -> &Path {
         &self.data
     }
 
-    /// The directories of [`target`](Self::target)s, there and empty.
+    /// Creates the directories of [`target`](Self::target)s, or empties them.
     ///
     /// # Errors
-    /// When they cannot be made.
+    /// Returns an error if they cannot be created.
     pub fn clear_targets(&self) -> Result<()> {
         for medium in [Medium::Memory, Medium::OwnDisk] {
             let path = self.root(medium).join(TARGETS);
@@ -164,11 +166,11 @@ impl Workshop {
         }
     }
 
-    /// Has the machine hand out this much memory once, as the first write to memory that was never touched costs far
-    /// more than any later one.
+    /// Makes the machine provide this much memory once, since the first write to untouched memory is far slower than
+    /// later ones.
     ///
     /// # Errors
-    /// When there is not so much.
+    /// Returns an error if there is not enough memory.
     pub fn warm(&self, bytes: u64) -> Result<()> {
         let path = self.data.join("warm");
         let written = content::fill(&path, bytes);
@@ -176,10 +178,10 @@ impl Workshop {
         written.context("warming memory")
     }
 
-    /// Puts a shell script into a directory of tools.
+    /// Writes a shell script into a directory of tools.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn script(&self, directory: &str, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.tool_path(directory, name)?;
         fs::write(&path, format!("#!/bin/sh\n{text}\n"))
@@ -188,10 +190,10 @@ impl Workshop {
         Ok(path)
     }
 
-    /// Puts a link into a directory of tools, in place of what is there.
+    /// Creates a symbolic link in a directory of tools, replacing what is there.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Returns an error if it cannot be created.
     pub fn link(&self, directory: &str, name: &str, to: &Path) -> Result<()> {
         let path = self.tool_path(directory, name)?;
         remove(&path);
@@ -204,7 +206,7 @@ impl Workshop {
         Ok(directory.join(name))
     }
 
-    /// Text without the paths of this machine.
+    /// Returns the text with placeholders instead of this machine's paths.
     pub fn scrub(&self, text: &str) -> String {
         let text = text.replace(&self.data.display().to_string(), "$WORK");
         let text = text.replace(&self.tools.display().to_string(), "$TOOLS");
@@ -224,7 +226,7 @@ impl Drop for Workshop {
     }
 }
 
-/// Removes a file or tree. What cannot be removed is left: the next step says so, since its target exists.
+/// Removes a file or tree. Ignores errors: the next step fails if its target still exists.
 pub fn remove(path: &Path) {
     let _ = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
@@ -233,7 +235,7 @@ pub fn remove(path: &Path) {
     };
 }
 
-/// Removes what benches left behind that did not live to do it.
+/// Removes what benches left behind that were killed.
 fn sweep(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -253,7 +255,7 @@ mod tests {
     #[test]
     fn a_workshop_leaves_nothing_and_sweeps_what_the_dead_left() {
         let around = std::env::temp_dir().join(format!("hakobu-workshop-test-{}", std::process::id()));
-        // Process numbers end far below this.
+        // Process IDs end below this.
         let dead = around.join(format!("{PREFIX}4194999"));
         let stranger = around.join("hakobu-bench-notes");
         for path in [&dead, &stranger] {

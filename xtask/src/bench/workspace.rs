@@ -1,4 +1,4 @@
-//! The workspace: where it is and is built to, and the program that is built of it.
+//! The directories of the workspace, and the program that is built from it.
 
 use std::env;
 use std::fs;
@@ -7,14 +7,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Where the workspace is, and where it is built to.
+/// Returns the directory of the workspace and its build directory.
 pub(super) fn directories() -> Result<(PathBuf, PathBuf)> {
     let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
     let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
     Ok((workspace, target_dir))
 }
 
-/// The program to measure, built unless it was given.
+/// Returns the program to measure, built from the workspace unless it was given.
 pub(super) fn program(given: Option<&Path>, workspace: &Path, target_dir: &Path) -> Result<PathBuf> {
     if let Some(path) = given {
         return Ok(path.to_owned());

@@ -1,4 +1,4 @@
-//! The two ends of a group: an ssh server, what leads to it, and the environment that command lines run in.
+//! The two ends of a group: the near one, where commands start, and the far one, behind a network and an ssh server.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -17,24 +17,24 @@ use super::rows::Place;
 use super::veth::Veth;
 use super::workshop::Workshop;
 
-/// Directory of tools on the near PATH, before all others.
+/// The directory of tools that comes first on the near PATH.
 pub const NEAR_BIN: &str = "near-bin";
-/// Directory of tools on the PATH of ssh's sessions.
+/// The directory of tools on the PATH of ssh sessions.
 pub const FAR_BIN: &str = "far-bin";
-/// Directory on both, of what was got from elsewhere.
+/// The directory of installed tools, on both PATHs.
 pub const INSTALLED_BIN: &str = "bin";
 
-/// How long what runs at the far end may go on after the near end.
+/// The time that processes at the far end have to exit after the near end.
 const SESSIONS_END_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// What the rsync daemon offers: all that is in memory.
+/// The module of the rsync daemon: the bench's directory in memory.
 const MODULE: &str = "bench";
 
-/// Both ends of a group. Dropping it takes the server down, then what leads to it.
+/// Both ends of a group. Dropping it stops the server and then removes the network.
 #[derive(Debug)]
 pub struct World {
     place: Place,
-    // In the order of removal.
+    // Fields are dropped in this order.
     sshd: Sshd,
     near_netns: Option<String>,
     far_netns: Option<String>,
@@ -47,10 +47,10 @@ pub struct World {
 }
 
 impl World {
-    /// Brings the place up.
+    /// Sets up the place.
     ///
     /// # Errors
-    /// When sshd cannot be started, or a namespace or device not be had (it takes root).
+    /// Returns an error if sshd cannot be started, or a namespace or device cannot be created (root is needed).
     pub fn up(place: Place, shop: &Workshop) -> Result<Self> {
         let mut link = None;
         let mut veth = None;
@@ -93,32 +93,32 @@ impl World {
         self.place
     }
 
-    /// ssh's name of the far end.
+    /// Returns the far end's host name for ssh.
     pub fn host(&self) -> &'static str {
         self.sshd.host()
     }
 
-    /// A place in memory, as the rsync daemon knows it, where there is one.
+    /// Returns the rsync URL of a path in memory, or `None` if there is no daemon.
     pub fn url(&self, path: &Path) -> Option<String> {
         let below = path.strip_prefix(&self.memory).ok()?;
         Some(self.rsyncd.as_ref()?.url(&format!("{MODULE}/{}", below.display())))
     }
 
-    /// A TCP port that nothing uses now.
+    /// Returns a TCP port that nothing uses now.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns an error if there is none.
     pub fn free_port(&self) -> Result<u16> {
-        // In a namespace of ours hardly anything listens: what is free here will do there.
+        // Almost nothing listens in the bench's own namespaces, so a port that is free here is free there too.
         Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
     }
 
-    /// A command line at the near end, its environment complete but for the paths.
+    /// Returns a command line at the near end, with its environment except for the paths.
     pub fn near(&self, line: &str) -> Command {
         self.shell(self.near_netns.as_deref(), line)
     }
 
-    /// A command line at the far end, outside of ssh.
+    /// Returns a command line at the far end, started without ssh.
     pub fn far(&self, line: &str) -> Command {
         self.shell(self.far_netns.as_deref(), line)
     }
@@ -132,27 +132,27 @@ impl World {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).env("PATH", &self.path).env("LC_ALL", "C.UTF-8");
         command.env("HOST", self.host()).env("ADDRESS", self.address.to_string());
-        // What the user has set up for hakobu is not what is measured.
+        // The user's settings for hakobu must not affect the measurement.
         command.env_remove("HAKOBU_SSH");
         command
     }
 
-    /// Bytes that have travelled between the two ends so far, in the direction that carried more, by the interface's
+    /// Returns the bytes sent between the two ends so far, in the direction that carried more, by the interface's
     /// counters.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// Returns an error if the counters cannot be read.
     pub fn travelled_bytes(&self) -> Result<u64> {
         let all = interface_counters_of(self.sshd.id())?;
         let ours = all.iter().filter(|found| (found.name == "lo") == self.far_netns.is_none());
         Ok(ours.map(|found| found.received_bytes.max(found.sent_bytes)).sum())
     }
 
-    /// Waits until nobody is logged in any more: what runs at the far end may go on for a moment when the near end has
-    /// ended, and has its disk open.
+    /// Waits until nobody is logged in at the far end. Processes there may run for a moment after the near end has
+    /// ended, and keep their disk open.
     ///
     /// # Errors
-    /// When it goes on.
+    /// Returns an error if they keep running.
     pub fn wait_for_sessions(&self) -> Result<()> {
         let deadline = Instant::now() + SESSIONS_END_LIMIT;
         let served = || self.rsyncd.as_ref().is_some_and(|daemon| !daemon.serving().is_empty());
@@ -166,8 +166,8 @@ impl World {
         Ok(())
     }
 
-    /// The most that a packet on the emulated link came late so far: beyond some milliseconds, the machine was too
-    /// busy for the link.
+    /// Returns the longest delay of a packet on the emulated link beyond its due time. More than some milliseconds mean
+    /// that the machine was too busy for the link.
     pub fn link_late_most(&self) -> Option<Duration> {
         let counters = self.link.as_ref()?.counters();
         Some(counters.near_to_far.late_most.max(counters.far_to_near.late_most))
@@ -189,8 +189,8 @@ fn link_settings(place: Place) -> LinkSettings {
     }
 }
 
-/// Puts ssh, scp and sftp on the near PATH that know the server, so that every tool's command line is as people type it.
-/// Returns that PATH.
+/// Puts ssh, scp and sftp that know the server on the near PATH, so that command lines are as users type them. Returns
+/// that PATH.
 fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
     let usual = std::env::var_os("PATH").unwrap_or_default();
     for tool in ["ssh", "scp", "sftp"] {
@@ -204,7 +204,7 @@ fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
     std::env::join_paths(first.into_iter().chain(std::env::split_paths(&usual))).context("making the PATH")
 }
 
-/// A path as a shell takes it.
+/// Returns a path quoted for a shell.
 pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! Holds what is there against what was promised.
+//! Compares the result of a step with its promise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,43 +9,43 @@ use super::select::Selection;
 use super::step::Step;
 use super::walk::{Entry, Kind, Snapshot};
 
-/// Something that is not as promised.
+/// A difference between the result and the promise.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// A word for its kind: a reduction keeps this.
+    /// A word for the kind of violation. Shrinking keeps the kind.
     pub kind: &'static str,
-    /// The entry, where it is about one.
+    /// The entry, if the violation is about one.
     pub path: Option<Name>,
-    /// What is wrong, in words.
+    /// A description.
     pub words: String,
-    /// What a script has to look at.
+    /// The check that a script has to make.
     pub proof: Proof,
 }
 
-/// How a script without the oracle can see a violation.
+/// The check with which a script detects a violation without the oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// The entry has to be what it is at the source.
+    /// The entry must be as at the source.
     LikeSource,
-    /// The entry has to be what it was at the target.
+    /// The entry must be as it was at the target.
     LikeBefore,
-    /// The entry must not be there.
+    /// The entry must not exist.
     Absent,
-    /// The exit code has to be one of these.
+    /// The exit code must be one of these.
     Code(Vec<i32>),
-    /// The second run has to leave the target as it is.
+    /// A second run must not change the target.
     Stable,
     /// Only the oracle can tell.
     Words,
 }
 
 impl Violation {
-    /// Returns one that is about an entry.
+    /// Returns a violation about an entry.
     pub fn at(kind: &'static str, path: &Name, words: impl Into<String>, proof: Proof) -> Self {
         Self { kind, path: Some(path.clone()), words: words.into(), proof }
     }
 
-    /// Returns one that is about the whole run.
+    /// Returns a violation about the whole run.
     pub fn of_run(kind: &'static str, words: impl Into<String>, proof: Proof) -> Self {
         Self { kind, path: None, words: words.into(), proof }
     }
@@ -61,7 +61,7 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// Compares a target with what was promised of it.
+/// Compares a target with its promise.
 pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
     let mut wrong = Vec::new();
     let is_vague = |path: &Name| promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
@@ -119,7 +119,7 @@ fn entry_as_promised(
         return;
     }
     let is_link = matches!(found.kind, Kind::Link(_));
-    // Set-ID bits that the source lacks go, whoever owns it.
+    // Set-ID bits that the source lacks are removed, whatever the owner.
     let mask = if free.set_id { 0o1777 | 0o6000 & !want.mode } else { 0o7777 };
     let is_narrower = free.narrower && found.mode & !want.mode == 0;
     if !free.mode && !is_narrower && !is_link && found.mode & mask != want.mode & mask {
@@ -162,8 +162,8 @@ fn told(kind: &Kind) -> String {
     }
 }
 
-/// Compares a target with what may be there after something went wrong: under each name what was there or what has to be there, whole,
-/// and nothing that looks complete and is not. `touched` are entries of the source that changed meanwhile.
+/// Compares a target with what may be there after a fault: under each name the old or the new entry, complete, and
+/// nothing that only looks complete. `touched` are entries of the source that changed during the run.
 pub fn after_fault(
     promise: &Promise,
     before: &Snapshot,
@@ -202,7 +202,7 @@ pub fn after_fault(
     for (path, entry) in before {
         let stays =
             promise.entries.get(path).is_some_and(|new| !entry.is_directory() && !new.entry.is_directory());
-        // What only the target has may have been removed already.
+        // Extra entries may already have been deleted.
         let hidden = is_touched(path) || is_vague(path) || !promise.apart.contains_key(path);
         if stays && !hidden && !found.contains_key(path) {
             wrong.push(Violation::at(
@@ -216,15 +216,15 @@ pub fn after_fault(
     wrong
 }
 
-/// Compares a side before and after something that must not change it: not even the time of the last change of an inode.
+/// Compares a side before and after a run that must not change it, including the inodes' change times.
 pub fn unchanged(before: &Snapshot, after: &Snapshot, kind: &'static str) -> Vec<Violation> {
     let mut wrong = Vec::new();
     let proof = if kind == "second run" { Proof::Stable } else { Proof::Words };
     for (path, entry) in before {
         match after.get(path) {
             None => wrong.push(Violation::at(kind, path, "it is gone", proof.clone())),
-            // The room that a file takes is told later, where blocks are given out late, and what is told of the size of a directory means
-            // nothing.
+            // Allocated space may be reported late because of delayed allocation, and the reported size of a directory
+            // means nothing.
             Some(now)
                 if (Entry { room: entry.room, told_bytes: entry.told_bytes, ..now.clone() }) != *entry =>
             {
@@ -258,10 +258,10 @@ pub fn unchanged(before: &Snapshot, after: &Snapshot, kind: &'static str) -> Vec
     wrong
 }
 
-/// What `verify` has to find: each entry with the words of the report's `what`.
+/// The differences that `verify` must report: for each entry the values of `what` in the report.
 pub type Differences = BTreeMap<Name, BTreeSet<&'static str>>;
 
-/// Returns what differs between two sides, of what takes part in a step.
+/// Returns the differences between two sides, among the entries that take part in a step.
 pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities) -> Differences {
     let select = Selection::of(step);
     let mut found = Differences::new();
@@ -318,8 +318,9 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
             first_of.entry(entry.inode).or_default().push(path.clone());
         }
     }
-    // "A name that should be one and is not is found", on a file system that has none as well. "The server does not tell which are one
-    // file", and where the source lies about that there is nothing to hold the names against.
+    // A name that should be a hard link and is not is reported, even if the file system has no hard links. Over SFTP
+    // the server does not tell which names are one file, and a source that misreports inode numbers leaves nothing to
+    // compare.
     if able.tells_inodes && able.inode_numbers == u64::MAX && !step.is_without("hardlinks") {
         for group in first_of.values().filter(|group| group.len() > 1) {
             for path in &group[1..] {
@@ -332,7 +333,7 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
     for path in target.keys() {
         let parent_differs =
             path.parent().is_some_and(|parent| !source.contains_key(&parent) || blocked.contains(&parent));
-        // Sockets take no part, on neither side.
+        // Sockets on neither side take part.
         let counts = target.get(path).is_some_and(|entry| entry.kind != Kind::Socket);
         if counts && !source.contains_key(path) && !parent_differs && select.may_remove(path, target) {
             note(path, "only_in_target");
@@ -341,7 +342,7 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
     found
 }
 
-/// Compares what `verify` has reported with what differs. Names of one file stand for each other.
+/// Compares the report of `verify` with the actual differences. Any name of a file may stand for its other names.
 pub fn verification(
     expected: &Differences,
     reported: &BTreeMap<Name, BTreeSet<String>>,
@@ -360,7 +361,7 @@ pub fn verification(
                 said.iter().map(|word| if word == "range" { "content" } else { word.as_str() })
             })
             .collect();
-        // Of what has another size it may be told where it differs.
+        // A different size may be reported as different content.
         let is_said = |word: &str| said.contains(word) || word == "size" && said.contains("content");
         for word in what.iter().filter(|word| !is_said(word)) {
             wrong.push(Violation::at(

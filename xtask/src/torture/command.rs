@@ -1,4 +1,4 @@
-//! Runs the program with a deadline, in surroundings of its own, and checks that what it says agrees with itself.
+//! Runs the program with a deadline in an environment of its own, and checks that its outputs agree with each other.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use super::model::Name;
 use super::place::Pool;
 use super::shell_word::quoted;
 
-/// A run may take so long.
+/// The deadline of a run.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A run that has ended.
@@ -29,21 +29,21 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub struct Ran {
     /// The command line, for people.
     pub typed: String,
-    /// The exit code; none after a signal, or when the deadline has passed.
+    /// The exit code; `None` after a signal or the deadline.
     pub code: Option<i32>,
-    /// Whether the deadline has passed.
+    /// True if the deadline has passed.
     pub hung: bool,
     /// Standard output.
     pub output: Vec<u8>,
     /// Standard error.
     pub errors: String,
-    /// The report, null where there is none.
+    /// The report; null if there is none.
     pub report: Value,
-    /// Whether a fault took place.
+    /// True if the fault took place.
     pub took_place: bool,
-    /// How many system calls failed for it.
+    /// The number of system calls that the fault made fail.
     pub injected: u64,
-    /// What was copied that is not in the source, or written where nothing was to be written.
+    /// Content copied from outside the source or written outside the target, and processes left behind.
     pub strayed: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl std::fmt::Display for Ran {
     }
 }
 
-/// Runs the program to its end. `report` is where its report will be.
+/// Runs the program to its end. `report` is the path of its report.
 pub fn run(
     program: &Path,
     words: &[OsString],
@@ -99,8 +99,8 @@ fn read_report(file: &Path) -> Value {
     fs::read(file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
 }
 
-/// Runs the program with something going wrong meanwhile. `place` is the file system of the target, the source and the target. Returns
-/// what of the source and the target was changed by the fault as well.
+/// Runs the program with a fault. `place` is the target's file system, the source and the target. Also returns the
+/// entries of source and target that the fault changed.
 pub fn run_with(
     fault: &Fault,
     program: &Path,
@@ -139,7 +139,7 @@ pub fn run_with(
     }
     let mut changed: Vec<Name> =
         ran.changed.iter().map(|path| Name(path.as_os_str().as_bytes().to_vec())).collect();
-    // A directory that was renamed has this name now.
+    // The name of a directory after its renaming.
     let other = |path: &PathBuf| Name(path.with_extension("tampered").as_os_str().as_bytes().to_vec());
     let mut renamed: Vec<Name> = ran.changed.iter().map(other).collect();
     renamed.extend(changed.iter().map(|path| Name([&path.0[..], b".tampered"].concat())));
@@ -159,14 +159,14 @@ pub fn run_with(
     Ok((told, changed))
 }
 
-/// Returns true if a file of the target is what must not be copied.
+/// Returns true if the target contains the secret, which is outside the source.
 fn holds_secret(target: &Path) -> anyhow::Result<bool> {
     let files = super::walk::walk(target)?;
     let mut alike = files.iter().filter(|(_, entry)| entry.is_file() && entry.size() == SECRET.len() as u64);
     Ok(alike.any(|(path, _)| fs::read(path.below(target)).is_ok_and(|bytes| bytes == SECRET)))
 }
 
-/// Gives a command a home, a temporary folder and a state folder of its own, and nothing else of this machine's settings.
+/// Gives a command its own home, temporary, state and runtime directories, and nothing of this machine's settings.
 pub fn surround(command: &mut Command, notes: &Path) -> anyhow::Result<()> {
     for (name, folder) in [
         ("HOME", "home"),
@@ -192,7 +192,7 @@ fn typed(program: &Path, words: &[OsString]) -> String {
 }
 
 impl Ran {
-    /// What is wrong with a run whatever it was to do: no panics, no end by a signal, and text, record and code agree.
+    /// Checks what holds for every run: no panic, no end by a signal, and agreement of text, report and exit code.
     pub fn wrong(&self) -> Vec<Violation> {
         let mut wrong = Vec::new();
         let mut say = |kind, words: String| wrong.push(Violation::of_run(kind, words, Proof::Words));
@@ -212,14 +212,14 @@ impl Ran {
             return wrong;
         }
         let code = report["exit_code"].as_i64();
-        // A report that could not be written well is an error of its own, which it cannot tell of.
+        // A failure to write the report cannot be in the report.
         let unwritten = self.errors.contains("writing the report");
         if self.code.map(i64::from) != code && !unwritten {
             say("record", format!("the exit code is {:?}, and the report says {code:?}", self.code));
         }
         let outcome = match code {
             Some(0) => "done",
-            // What turned out to be wrong once the ends were looked at is told as a failure.
+            // Errors that show only once the ends are inspected are reported as failures.
             Some(1 | 2) => "failed",
             Some(3) => "partial",
             Some(4) => "differences",
@@ -251,7 +251,7 @@ impl Ran {
     }
 }
 
-/// Returns the bytes of a text in base64.
+/// Decodes base64.
 pub fn from_base64(text: &str) -> Vec<u8> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for letter in text.bytes() {

@@ -1,32 +1,32 @@
-//! What was done, in numbers, for the page.
+//! Counters for the page.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
-/// Numbers that all workers add to.
+/// Counters that all workers share.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Histories that were played to their end.
+    /// Histories that were played to the end.
     pub histories: AtomicU64,
-    /// Steps, without second runs and verifications behind them.
+    /// Steps, without the verifications and second runs that follow them.
     pub steps: AtomicU64,
-    /// Processes that were killed.
+    /// Faults that killed processes.
     pub kills: AtomicU64,
-    /// Faults that took place, kills among them.
+    /// Faults that took place, including kills.
     pub faults: AtomicU64,
-    /// Violations that are known, and so were passed over.
+    /// Known violations, which were passed over.
     pub known: AtomicU64,
-    /// Histories that could not be played: the ground failed, not hakobu.
+    /// Histories that could not be played because the test environment failed, not hakobu.
     pub set_aside: AtomicU64,
-    /// Histories that found something.
+    /// Histories with a violation.
     pub violations: AtomicU64,
-    /// Histories by what they were about: a way, a file system, a fault.
+    /// The number of histories by subject: hosts and transport, file system, fault.
     pub by_name: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Counts {
-    /// Counts one more of a name.
+    /// Adds one to the count of a name.
     pub fn note(&self, name: &str) {
         if let Ok(mut names) = self.by_name.lock() {
             *names.entry(name.to_owned()).or_default() += 1;
@@ -35,7 +35,7 @@ impl Counts {
 }
 
 impl Counts {
-    /// Returns the numbers on one line.
+    /// Returns all numbers on one line.
     pub fn summary(&self) -> String {
         use std::sync::atomic::Ordering::Relaxed;
         format!(

@@ -1,4 +1,4 @@
-//! Makes a tree out of random numbers: what people have in their trees, what nobody has, and the sizes around each threshold.
+//! Generates random trees: with usual content, unusual content, and sizes around each threshold.
 
 use super::model::{Attribute, Content, Extent, Fill, Name, Node, Time, Tree, Value, What};
 use super::rng::Rng;
@@ -7,8 +7,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Sizes at which something changes: sectors, blocks, pages, buffers, the limit of packs (256 KiB), pieces (256 KiB) and steps (1 MiB),
-/// chunks (4 MiB), the search for what moved (4 MiB), journals (64 MiB), 2 and 4 GiB.
+/// Sizes at which behaviour changes: sectors, blocks, pages, buffers, the limit of packs (256 KiB), pieces (256 KiB)
+/// and steps (1 MiB), chunks (4 MiB), the search for moved content (4 MiB), journals (64 MiB), 2 and 4 GiB.
 const THRESHOLDS: &[u64] = &[
     1,
     2,
@@ -36,36 +36,37 @@ const THRESHOLDS: &[u64] = &[
     5 * GIB,
 ];
 
-/// Steps in which data and holes alternate.
+/// Lengths with which data and holes alternate, in bytes.
 const GRANULARITIES: &[u64] = &[1, 2, 512, 513, 4095, 4096, 4097, 8 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
 
-/// A name that looks like that of a draft, and is none, as the checksum in it is wrong.
+/// A name that looks like that of a draft but has a wrong checksum.
 pub const LIKE_A_DRAFT: &str = ".hakobu.abcdefghijklmnopqrstuvwxyz";
 
-/// Returns true for the name of what a run leaves behind: only [`LIKE_A_DRAFT`] is made otherwise, and what that is renamed to.
+/// Returns true if this is the name of a file that a run has left. Excludes [`LIKE_A_DRAFT`], which is generated, and
+/// names with an ending that faults add.
 pub fn is_draft(base: &[u8]) -> bool {
     let is_ours = [b".tampered".as_slice(), b".meddled"].iter().any(|ending| base.ends_with(ending));
     base.starts_with(b".hakobu.") && base != LIKE_A_DRAFT.as_bytes() && !is_ours
 }
 
-/// How much a tree may hold.
+/// The limits of a generated tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many entries.
+    /// The maximum number of entries.
     pub entries: u64,
-    /// How many bytes are written, in all files together.
+    /// The maximum number of bytes written, in all files together.
     pub data_bytes: u64,
-    /// The size of the largest file, holes included.
+    /// The maximum size of a file in bytes, holes included.
     pub size_bytes: u64,
-    /// Whether device nodes and sockets are made.
+    /// True if device nodes and sockets are generated.
     pub special: bool,
-    /// The longest name.
+    /// The maximum length of a name in bytes.
     pub name_bytes: usize,
-    /// The largest value of an attribute.
+    /// The maximum size of an attribute's value in bytes.
     pub value_bytes: usize,
 }
 
-/// Returns a tree.
+/// Returns a random tree.
 pub fn tree(rng: &mut Rng, limits: Limits) -> Tree {
     let mut maker = Maker { rng, limits, data_left: limits.data_bytes, nodes: Vec::new() };
     let root = maker.node(Name::default(), What::Directory);
@@ -77,7 +78,7 @@ pub fn tree(rng: &mut Rng, limits: Limits) -> Tree {
     Tree { nodes: maker.nodes }
 }
 
-/// Returns one more entry for a tree, with a name that it lacks.
+/// Returns another random entry for a tree, with an unused name.
 pub fn further(rng: &mut Rng, limits: Limits, tree: &Tree) -> Node {
     let mut maker = Maker { rng, limits, data_left: limits.data_bytes, nodes: tree.nodes.clone() };
     maker.add();
@@ -94,7 +95,7 @@ struct Maker<'a> {
 impl Maker<'_> {
     fn add(&mut self) {
         let directories: Vec<&Node> = self.nodes.iter().filter(|node| node.what == What::Directory).collect();
-        // The newest directory more often than others: some trees become deep.
+        // Prefer the newest directory, so that some trees become deep.
         let at = if self.rng.percent(40) {
             directories.len() - 1
         } else {
@@ -153,7 +154,7 @@ impl Maker<'_> {
     }
 }
 
-/// Returns a name of one component: plain ones, long ones, ones of any bytes.
+/// Returns a name of one component: plain, long, or of arbitrary bytes.
 pub fn name(rng: &mut Rng, limits: Limits) -> Vec<u8> {
     let mut name = any_name(rng);
     name.truncate(limits.name_bytes);
@@ -228,7 +229,7 @@ fn link_target(rng: &mut Rng) -> Name {
     Name(text.to_vec())
 }
 
-/// Returns a time: mostly of these years, some before 1970, after 2038 and after 2106, with all kinds of fractions.
+/// Returns a time: mostly of recent years, some before 1970, after 2038 and after 2106, with all kinds of fractions.
 pub fn time(rng: &mut Rng) -> Time {
     let s = match rng.below(20) {
         0 => -(rng.below(1 << 31) as i64),
@@ -277,7 +278,7 @@ fn attributes(rng: &mut Rng, what: &What, value_bytes: usize) -> Vec<Attribute> 
     found
 }
 
-/// Returns a random access list.
+/// Returns a random access control list.
 pub fn list(rng: &mut Rng, name: &str) -> Attribute {
     let many = rng.pick(&[1, 1, 2, 5, 30]);
     let users = (0..many).map(|user| (1000 + user, rng.below(8) as u16)).collect();
@@ -325,10 +326,10 @@ fn content_within(rng: &mut Rng, limits: Limits, data_left: &mut u64) -> Content
             content.extents.push(Extent { at, length, fill: fill(rng) });
         }
     };
-    // A piece of data at the head, in the middle, or at the tail.
+    // The length of a piece of data at the start, in the middle, or at the end.
     let piece = |rng: &mut Rng| rng.pick(&[1, 9, 512, 4095, 4096, 4097, 20_000, 70_000]);
     match rng.below(10) {
-        // Whole, if that is not too much.
+        // Full of data, if the limit allows.
         0..4 if size <= *data_left => add(rng, &mut content, 0, size, data_left),
         0..2 => {
             let length = piece(rng);
@@ -346,7 +347,7 @@ fn content_within(rng: &mut Rng, limits: Limits, data_left: &mut u64) -> Content
             add(rng, &mut content, size.saturating_sub(length), length, data_left);
         }
         6 | 7 => {
-            // Data and holes in turn.
+            // Data and holes alternate.
             let step = rng.pick(GRANULARITIES);
             let mut at = if rng.percent(50) { 0 } else { step };
             for _ in 0..rng.between(1, 12) {

@@ -1,5 +1,5 @@
-//! A history: where it happens, the trees that it begins with, and what happens then. It follows from a seed, can be written down and
-//! cut down, and is played by [`play`](super::play).
+//! A history: the setting, the trees that it starts with, and the events. It is generated from a seed, can be stored
+//! and shrunk, and is played by [`play`](super::play).
 
 use serde::{Deserialize, Serialize};
 
@@ -12,47 +12,47 @@ use super::place::Setting;
 use super::rng::Rng;
 use super::step::{self, Shape, Step, Verb};
 
-/// Of so many seeds one is that of a large file that is gone on with.
+/// One seed in this many is about resuming a large file.
 const RESUMED_ONE_IN: u64 = 60;
 
 /// A history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct History {
-    /// The seed it came from.
+    /// The seed.
     pub seed: u64,
-    /// Where it happens.
+    /// The file systems, hosts and transport.
     pub setting: Setting,
-    /// The source at the beginning.
+    /// The initial source.
     pub source: Tree,
-    /// The target at the beginning, if there is one.
+    /// The initial target, if there is one.
     pub target: Option<Tree>,
-    /// What happens.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
-/// One of the things that happen.
+/// An event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
-    /// The world changes the source.
+    /// Changes the source, as another program would.
     Source(Mutation),
-    /// The world changes the target.
+    /// Changes the target, as another program would.
     Target(Mutation),
-    /// hakobu is run. After a fault the same command is run again.
+    /// Runs hakobu. After a fault the same command is run again.
     Run(Step),
-    /// hakobu is run with a fault, and not again before the world has gone on.
+    /// Runs hakobu with a fault, and not again before the next events.
     Interrupted(Step),
 }
 
 /// Returns the history of a seed in a setting.
 pub fn of_seed(seed: u64, setting: Setting) -> History {
-    // What goes on with a large file takes seconds, and is rare otherwise.
+    // Resuming a large file takes seconds and is rare otherwise.
     if seed.is_multiple_of(RESUMED_ONE_IN) && setting.may_be_resumed() {
         return resumed(seed, setting);
     }
     of_seed_within(seed, setting, u64::MAX)
 }
 
-/// The same, with no file larger than so many bytes.
+/// Returns the history of a seed with no file larger than `size_bytes_max`.
 pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> History {
     let mut rng = Rng::new(seed);
     let mut limits = limits(&mut rng, &setting);
@@ -66,7 +66,7 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
     let mut events = Vec::new();
     for _ in 0..rng.between(2, 5) {
         let mut next = step::random(&mut rng, &source);
-        // A history of nothing but looking would say little.
+        // The first step writes, since a history that only reads would test little.
         if events.is_empty() && !next.writes() {
             next = Step::plain(Verb::Copy, Shape::Contents);
         }
@@ -78,7 +78,7 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
             && rng.percent(40)
             && let Some((one, other)) = two_files(&mut rng, &source)
         {
-            // What is written to one name in place reaches the others.
+            // Changes to one name in place would reach the others.
             events.push(Event::Target(Mutation::LinkTo(one, other)));
         }
         let interrupted = next.fault.is_some() && rng.percent(30);
@@ -90,7 +90,7 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
             events.push(if rng.percent(65) { Event::Source(mutation) } else { Event::Target(mutation) });
         }
     }
-    // What was interrupted has to be completed in the end.
+    // The last run has to complete what was interrupted.
     if matches!(
         events.iter().rev().find(|event| matches!(event, Event::Run(_) | Event::Interrupted(_))),
         Some(Event::Interrupted(_))
@@ -100,8 +100,8 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
     History { seed, setting, source, target, events }
 }
 
-/// Returns what comes behind the copy of a file that was named: another content of the same size and time, which only a comparison of
-/// content finds.
+/// Returns the events after the copy of a single file: its content changes while size and time stay the same, which
+/// only a comparison of content finds.
 fn content_alone_differs(rng: &mut Rng, copied: &Step) -> Option<[Event; 2]> {
     let Shape::OneFile(path) = &copied.shape else { return None };
     if copied.verb != Verb::Copy || copied.dry_run || !rng.percent(40) {
@@ -123,8 +123,8 @@ fn two_files(rng: &mut Rng, tree: &Tree) -> Option<(Name, Name)> {
     Some((take(), take()))
 }
 
-/// Returns a history in which a large file is copied, killed after its journal was begun, rewritten with its size and time kept, and
-/// copied again.
+/// Returns a history in which a large file is copied, hakobu is killed once its journal has begun, the file is
+/// rewritten with the same size and time, and copied again.
 pub fn resumed(seed: u64, setting: Setting) -> History {
     let mut rng = Rng::new(seed.rotate_left(17));
     let node = |path: &[u8], what| Node {

@@ -1,10 +1,11 @@
-//! Chooses what goes wrong during a step. What each fault does is in [`ground`](super::ground); to add one, make it there and choose it here.
+//! Chooses the fault of a step. The effects of faults are in [`ground`](super::ground). To add one, implement it there
+//! and choose it here.
 
 use super::ground::faults::{Fault, INJECTED, Process, Trigger};
 use super::place::Setting;
 use super::rng::Rng;
 
-/// Returns a random fault that can happen in a setting.
+/// Returns a random fault that is possible in a setting.
 pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
     let far: Vec<_> = setting.way.far().collect();
     let seed = rng.next();
@@ -37,14 +38,14 @@ pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
                 calls: calls.to_owned(),
                 errno: errno.to_owned(),
                 nth: rng.pick(&[1, 2, 3, 5, 8, 12, 20, 40]),
-                // No signal interrupts each call for ever.
+                // No signal interrupts every call.
                 from_then_on: rng.percent(45) && errno != "EINTR",
             }
         }
     }
 }
 
-/// Most runs are over within some milliseconds, or soon after the login: later moments would never come.
+/// Returns a random trigger. The times are short, since most runs end within milliseconds or soon after the login.
 fn trigger(rng: &mut Rng, setting: &Setting) -> Trigger {
     let moments: &[u64] =
         if setting.way.is_far() { &[100, 300, 500, 700, 1000] } else { &[0, 1, 2, 3, 5, 8, 15] };

@@ -1,4 +1,4 @@
-//! `cargo xtask torture`: plays a hostile world against the real program, with an oracle that shares no code with it.
+//! `cargo xtask torture`: runs hakobu under hostile conditions, checked by an oracle that shares no code with it.
 //!
 //! ```text
 //! cargo build --release
@@ -9,44 +9,51 @@
 //! cargo xtask torture --self-check --program PATH     is each planted fault found?
 //! ```
 //!
-//! # What happens
+//! # Procedure
 //!
-//! A seed becomes a history ([`history`]): trees ([`generate`], as [`model`] has them), steps of hakobu ([`step`]), mutations in between
-//! ([`mutate`]) and faults ([`misfortune`]), in a setting: two file systems ([`place`]) and a way between them ([`way`]). [`play`] makes the
-//! trees real ([`realize`]) and looks at both sides before and after each step with system calls of its own ([`walk`]). What has to be at
-//! the target then is predicted from the documents ([`promise`], with [`select`] for filters) and compared ([`check`]). Behind each step
-//! come a verification, which has to say what the oracle says, and a second run, which has to change nothing. A run in which something
-//! goes wrong may leave old or new things under final names and nothing else, and the same command afterwards has to put everything
-//! right. A history that fails is cut down ([`shrink`]) and written to a folder as a script of plain commands ([`script`]), with
-//! `history.json` for `--replay`, beside the same of the whole history (`whole-…`).
+//! A seed becomes a history ([`history`]): trees ([`generate`], in terms of [`model`]), hakobu commands ([`step`]),
+//! mutations in between ([`mutate`]) and faults ([`misfortune`]). Its setting is two file systems ([`place`]), and the
+//! hosts and the transport between them ([`way`]). [`play`] creates the trees ([`realize`]) and inspects both sides
+//! before and after each step with its own system calls ([`walk`]). The expected target is predicted from the documents
+//! ([`promise`], with [`select`] for filters) and compared with the result ([`check`]). After each step come a
+//! verification, which must report what the oracle finds, and a second run, which must change nothing. A run with a
+//! fault may leave old or new entries under final names and nothing else, and repeating the command must repair
+//! everything. A history that fails is shrunk ([`shrink`]) and written to a directory as a script of plain commands
+//! ([`script`]), with `history.json` for `--replay`, next to the same of the whole history (`whole-…`).
 //!
-//! The oracle knows nothing but README.md, the book and the design notes. Where they leave something open, the expectation is free in
-//! that ([`promise::Free`], `vague`, `loose`), with a comment. What is passed over is in [`known`], each with its reason.
+//! The oracle is written from README.md, the book and the design notes only. Where they leave something open, the
+//! expectation allows any result ([`promise::Free`], `vague`, `loose`), with a comment. Violations that are passed over
+//! are in [`known`], each with its reason.
 //!
-//! # To add something
+//! # Extending it
 //!
-//! - **A step**, or an option of one: a field of [`step::Step`] with `#[serde(default)]`, its words in `Step::options`, how often it is
-//!   taken in `step::random`, what it changes of the promise in [`promise`], and a line in `plainer_steps` of [`shrink`].
-//! - **A mutation**: a variant of [`mutate::Mutation`], what it does in `mutate::apply` (nothing, where its path is not what it is for), how
-//!   often it is taken in `mutate::random`, and its shell command in `change` of [`script`]. The oracle looks at what is there, so that
-//!   nothing else has to know of it.
+//! - **A step**, or an option of one: add a field of [`step::Step`] with `#[serde(default)]`, its arguments in
+//!   `Step::options`, its probability in `step::random`, its effect on the promise in [`promise`], and a line in
+//!   `plainer_steps` of [`shrink`].
+//! - **A mutation**: add a variant of [`mutate::Mutation`], its effect in `mutate::apply` (nothing if its path does not
+//!   fit), its probability in `mutate::random`, and its shell command in `change` of [`script`]. The oracle inspects
+//!   the result, so nothing else has to know the mutation.
 //! - **A fault**: see [`ground`]; then choose it in [`misfortune`].
-//! - **A way** or an endpoint: see [`way`].
-//! - **A file system**, or a lie of one: see [`ground`]; then its name in [`place`].
-//! - **Content, names, attributes**: [`generate`]. A threshold of the code that is new goes into `THRESHOLDS`.
+//! - **A transport** or an endpoint: see [`way`].
+//! - **A file system**, or a lie of one: see [`ground`]; then add its name in [`place`].
+//! - **Content, names, attributes**: see [`generate`]. A new threshold of the code goes into `THRESHOLDS`.
 //!
 //! ## An example: the option `--min-size`
 //!
-//! Say that `copy --min-size` is new. The book says "only files of this size or more; what the limits leave out stays at the target".
+//! Suppose that `copy --min-size` is new. The book says "only files of this size or more; what the limits leave out
+//! stays at the target".
 //!
-//! 1. `step.rs`: `pub sizes: Option<(u64, u64)>` with its comment; in `Step::options` the words `--min-size=…B`; in
-//!    `choose_what_takes_part` a share of six in a hundred: `step.sizes = Some((least, most))`. `as_verify` keeps it, for `verify` has it too.
-//! 2. `select.rs`: in `takes`, a file of another size takes no part. As that is about the source only, `may_remove` does not ask for it.
-//! 3. `shrink.rs`: `|step| step.sizes = None`, so that a failure that has nothing to do with it loses it.
-//! 4. `cargo xtask torture --seeds 1..300 --plain`: it has to pass. Then break `takes` by one byte, and see it fail: an oracle that
-//!    cannot fail is no oracle.
+//! 1. `step.rs`: add `pub sizes: Option<(u64, u64)>` with its comment; in `Step::options` the argument `--min-size=…B`;
+//!    in `choose_what_takes_part` a probability of six percent: `step.sizes = Some((least, most))`. `as_verify` keeps
+//!    the field, since `verify` has the option too.
+//! 2. `select.rs`: in `takes`, a file of another size does not take part. This concerns the source only, so
+//!    `may_remove` does not consult it.
+//! 3. `shrink.rs`: add `|step| step.sizes = None`, so that an unrelated failure loses the option.
+//! 4. `cargo xtask torture --seeds 1..300 --plain` must pass. Then break `takes` by one byte and see it fail: an oracle
+//!    that cannot fail is useless.
 //!
-//! When something fails that is right by the documents, the promise is wrong: mend it, and say in a comment which sentence it follows.
+//! If a result is a violation but right according to the documents, the promise is wrong: fix it, and name the sentence
+//! that it follows in a comment.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -180,7 +187,8 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                         Ok(None) => continue,
                         Ok(Some(failure)) => failure,
                         Err(error) => {
-                            // Nothing is known of hakobu then, so it is no violation; but a run of nothing else says nothing.
+                            // This says nothing about hakobu, so it is no violation. It is counted, since a test of
+                            // nothing else would be worthless.
                             counts.set_aside.fetch_add(1, Ordering::Relaxed);
                             println!("seed {seed} is set aside: {error:#}");
                             continue;
@@ -193,7 +201,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                     let (history, failure) = if args.no_shrink {
                         (history, outcome)
                     } else {
-                        // What depends on moments may not fail again, or in another way.
+                        // A failure that depends on timing may not recur, or look different.
                         if let Err(error) = write_down(&args.folder, "whole-", &history, &outcome) {
                             println!("seed {seed}: writing it down failed: {error:#}");
                         }

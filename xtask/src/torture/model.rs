@@ -1,7 +1,7 @@
-//! The abstract model of a tree: what the realization makes real, what a history begins with, and what the reduction cuts down.
+//! An abstract model of a tree, which histories start with, `realize` creates and `shrink` reduces.
 //!
-//! The model is plain data that can be written as JSON and read again. Names and paths are bytes, relative to the root of the tree;
-//! the root itself has the empty path.
+//! The model is plain data that can be stored as JSON. Names and paths are bytes, relative to the root of the tree. The
+//! root itself has the empty path.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rng;
 
-/// A path below a root, as bytes; JSON has it as text in which bytes that are no plain ASCII are `%XX`.
+/// A path below a root, as bytes. In JSON it is text, with bytes other than plain ASCII written as `%XX`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Name(pub Vec<u8>);
@@ -55,12 +55,12 @@ impl std::fmt::Display for Name {
 }
 
 impl Name {
-    /// Returns the place of this path below a root.
+    /// Returns this path below a root.
     pub fn below(&self, root: &Path) -> PathBuf {
         if self.0.is_empty() { root.to_owned() } else { root.join(OsStr::from_bytes(&self.0)) }
     }
 
-    /// Returns the path of the directory it is in; none for the root.
+    /// Returns the parent directory, or `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         if self.0.is_empty() {
             return None;
@@ -84,7 +84,7 @@ impl Name {
         Self(path)
     }
 
-    /// Returns true if this path lies below `directory`.
+    /// Returns true if this path is below `directory`.
     pub fn is_below(&self, directory: &Self) -> bool {
         let (path, directory) = (&self.0, &directory.0);
         path != directory
@@ -93,7 +93,7 @@ impl Name {
     }
 }
 
-/// A tree: the root first, and every directory before what is in it.
+/// A tree: the root first, and every directory before its entries.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tree {
     /// All entries.
@@ -103,9 +103,9 @@ pub struct Tree {
 /// One entry of a tree.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Node {
-    /// Its path below the root.
+    /// The path below the root.
     pub path: Name,
-    /// What it is.
+    /// The kind of entry, with its content.
     pub what: What,
     /// Permissions, set-ID and sticky bits.
     pub mode: u32,
@@ -113,9 +113,9 @@ pub struct Node {
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// The time of the last change.
+    /// The modification time.
     pub mtime: Time,
-    /// Extended attributes and access lists.
+    /// Extended attributes and access control lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<Attribute>,
 }
@@ -144,38 +144,38 @@ pub enum What {
     Device(u32, u32),
     /// A socket.
     Socket,
-    /// One more name of the file at this path.
+    /// A hard link to the file at this path.
     SameAs(Name),
 }
 
-/// What is in a file: a size, and what is written where. All else are holes.
+/// The content of a file: its size and the ranges that are written. The rest is holes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// The size in bytes.
     pub size: u64,
-    /// What is written, in this order.
+    /// The written ranges, in this order.
     pub extents: Vec<Extent>,
 }
 
-/// A range that is written.
+/// A written range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     /// The offset in bytes.
     pub at: u64,
     /// The length in bytes.
     pub length: u64,
-    /// With what it is filled.
+    /// The fill.
     pub fill: Fill,
 }
 
-/// What a range is filled with.
+/// The fill of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fill {
-    /// What `seq START 9999999999` prints.
+    /// The output of `seq START 9999999999`.
     Count(u64),
-    /// Bytes that do not compress, from a seed.
+    /// Incompressible bytes from a seed.
     Noise(u64),
-    /// Zeros that are written.
+    /// Written zeros.
     Zeros,
 }
 
@@ -194,9 +194,9 @@ impl Extent {
 /// An extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribute {
-    /// Its name, with the name space.
+    /// The name, with the namespace.
     pub name: Name,
-    /// Its value.
+    /// The value.
     pub value: Value,
 }
 
@@ -205,16 +205,16 @@ pub struct Attribute {
 pub enum Value {
     /// These bytes.
     Text(Name),
-    /// Bytes that follow from a seed: length and seed.
+    /// Bytes generated from a seed: length and seed.
     Noise(usize, u64),
-    /// An access list: permissions of owner, group and others, the mask, and users with their permissions.
+    /// An access control list: permissions of owner, group, others and mask, and users with their permissions.
     List([u16; 4], Vec<(u32, u16)>),
     /// The capability `cap_net_bind_service`, as `setcap` stores it.
     Capability,
 }
 
 impl Value {
-    /// Returns the bytes as the kernel takes them.
+    /// Returns the bytes in the kernel's format.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.0.clone(),

@@ -1,5 +1,5 @@
-//! What the world does to a tree between two steps. Each mutation names its paths, and does nothing where they are not what it is
-//! for: so a history stays valid when parts of it are taken out.
+//! Changes of a tree between two steps. Each mutation names its paths and does nothing if they do not fit, so a history
+//! stays valid when parts of it are removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, lchown};
@@ -15,41 +15,41 @@ use super::rng::Rng;
 /// A change of a tree.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Mutation {
-    /// Writes into a file where it lies, and puts its time back: size and time stay.
+    /// Writes into a file in place and restores its time, so size and time stay the same.
     RewriteKeepingTime(Name, Extent),
-    /// Puts another file of the same size and time in its place.
+    /// Replaces a file by another one of the same size and time.
     ReplaceKeepingTime(Name, u64),
-    /// Writes into a file; its time becomes this one.
+    /// Writes into a file and sets its time.
     Write(Name, Extent, Time),
-    /// Appends, or cuts off: this is the new size.
+    /// Extends or truncates a file to this size.
     Resize(Name, u64, Time),
-    /// Makes a hole.
+    /// Punches a hole.
     Punch(Name, u64, u64, Time),
-    /// Puts so many bytes in at the beginning: all the rest moves.
+    /// Inserts this many bytes at the beginning, which moves the rest.
     Insert(Name, u64, Time),
-    /// Removes an entry with all that is in it.
+    /// Removes an entry and everything below it.
     Remove(Name),
-    /// Makes an entry, in the place of what is there.
+    /// Creates an entry, replacing what is there.
     Put(Node),
     /// Renames an entry.
     Rename(Name, Name),
-    /// Makes the second path a name of the file at the first.
+    /// Makes the second path a hard link to the file at the first.
     LinkTo(Name, Name),
-    /// Makes a file of its own out of a name of a file that has several.
+    /// Replaces a hard link by a file of its own.
     Separate(Name),
     /// Sets permissions.
     Mode(Name, u32),
-    /// Sets the owner.
+    /// Sets owner and group.
     Owner(Name, u32, u32),
     /// Sets the time.
     SetTime(Name, Time),
-    /// Sets an attribute or an access list.
+    /// Sets an attribute or an access control list.
     Set(Name, Attribute),
-    /// Removes all attributes and access lists.
+    /// Removes all attributes and access control lists.
     Bare(Name),
 }
 
-/// Returns a random mutation of a tree that began as `tree`. `now` are times that no entry has yet.
+/// Returns a random mutation of a tree that began as `tree`.
 pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
     use What::{Directory, File as Regular};
     let any: Vec<&Node> = tree.nodes.iter().filter(|node| !node.path.0.is_empty()).collect();
@@ -62,7 +62,7 @@ pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
         return match rng.below(12) {
             0 | 1 => Mutation::Remove(path(rng)),
             2 | 3 => {
-                // Something else in the place of what is there.
+                // Something else in the place of an existing entry.
                 let mut node = generate::further(rng, limits, tree);
                 node.path = path(rng);
                 Mutation::Put(node)
@@ -116,7 +116,7 @@ pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
     }
 }
 
-/// Does a mutation to the tree below a root. The times of the directories it happens in become as they were, so that a history does
+/// Applies a mutation to the tree below a root. Restores the times of the directories concerned, so that a history does
 /// not depend on the clock.
 pub fn apply(mutation: &Mutation, root: &Path) -> anyhow::Result<()> {
     match mutation {
@@ -239,7 +239,7 @@ fn existing(
     }
 }
 
-/// Acts on a path, and gives the directory it is in its time back. Nothing happens where that directory is not there.
+/// Runs `act` on a path and restores the time of its parent directory. Does nothing if there is no such directory.
 fn within(path: &Name, root: &Path, act: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let Some(directory) = path.parent().map(|parent| parent.below(root)) else { return Ok(()) };
     let Ok(metadata) = directory.symlink_metadata() else { return Ok(()) };
@@ -271,7 +271,7 @@ fn in_file(
         }
         let file = OpenOptions::new().read(true).write(true).open(place)?;
         lenient(act(&file, metadata.len()))?;
-        // The kernel takes set-ID bits and capabilities away from what is written to.
+        // Writing removes set-ID bits and capabilities.
         lenient(chmod(place, metadata.mode() & 0o7777))?;
         drop(file);
         lenient(set_time(

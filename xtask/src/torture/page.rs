@@ -1,4 +1,4 @@
-//! Writes `docs/benchmarks/torture.md`: what was done, and what came of it.
+//! Writes `docs/benchmarks/torture.md` with the results.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Where a history happens: the file systems of both sides.
+//! The file systems of both sides of a history.
 //!
-//! To add a file system: a variant of [`FileSystemKind`] with what it holds (see [`ground`](super::ground)), and its name in [`SOURCES`] or
-//! [`TARGETS`] below with how often it is taken. Nothing else has to know of it.
+//! To add a file system, add a variant of [`FileSystemKind`] with what it can hold (see [`ground`](super::ground)), and
+//! its name with a weight in [`SOURCES`] or [`TARGETS`] below. Nothing else has to know it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use super::step::Step;
 use super::walk::Snapshot;
 use super::way::Way;
 
-/// File systems that a source may be on, and how often. `fuse` stands for one that lies.
+/// File systems of sources, with their weights. `fuse` stands for a lying one.
 const SOURCES: &[(&str, u64)] = &[
     ("tmpfs", 24),
     ("ext4", 8),
@@ -32,7 +32,7 @@ const SOURCES: &[(&str, u64)] = &[
     ("fuse", 20),
     ("ext4small", 4),
 ];
-/// File systems that a target may be on.
+/// File systems of targets, with their weights.
 const TARGETS: &[(&str, u64)] = &[
     ("tmpfs", 24),
     ("ext4", 10),
@@ -47,18 +47,18 @@ const TARGETS: &[(&str, u64)] = &[
     ("exfatfuse", 4),
 ];
 
-/// Where a history happens.
+/// The setting of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The file system of the source, by its name.
+    /// The name of the source's file system.
     pub source: String,
-    /// The file system of the target.
+    /// The name of the target's file system.
     pub target: String,
-    /// The way between them.
+    /// The hosts and the transport.
     pub way: Way,
 }
 
-/// Returns a random setting. `local` are those that need nothing but plain folders.
+/// Returns a random setting. If `plain` is true, it needs nothing but plain directories.
 pub fn random(rng: &mut Rng, plain: bool) -> Setting {
     if plain {
         return Setting { source: "plain".to_owned(), target: "plain".to_owned(), way: Way::Local };
@@ -78,7 +78,7 @@ pub fn random(rng: &mut Rng, plain: bool) -> Setting {
     let way = if rng.percent(55) { Way::Local } else { rng.pick(Way::ALL) };
     let mut setting = Setting { source, target, way };
     if way == Way::PullSftp && Setting::lies(&setting.source).fail_list_after.is_some() {
-        // OpenSSH's server tells a directory that cannot be read on as its end.
+        // OpenSSH's server reports a read error within a directory as its end.
         setting.source = "tmpfs".to_owned();
     }
     setting
@@ -89,7 +89,7 @@ impl Setting {
         FileSystemKind::parse(name).ok()
     }
 
-    /// Returns the lies that the file system of a side tells.
+    /// Returns the lies of a side's file system.
     fn lies(name: &str) -> Lies {
         if let Some(FileSystemKind::Fuse(lies)) = Self::kind(name) { lies } else { Lies::default() }
     }
@@ -106,57 +106,57 @@ impl Setting {
     /// Returns true if something at the source cannot be read, so that entries fail.
     pub fn spoils_reading(&self) -> bool {
         let lies = Self::lies(&self.source);
-        // Files whose size is said to be 0 are "read to their end or refused with a reason".
+        // Files with a reported size of 0 are read to their end or refused with a reason.
         lies.spoils_reading() || lies.size_zero
     }
 
     /// Returns true if something at the target cannot be written, so that entries or whole runs fail.
     pub fn spoils_writing(&self) -> bool {
         let lies = Self::lies(&self.target);
-        // Where nobody may change owners and modes an entry may fail or lose them: the documents speak of owners only.
+        // If owners and modes cannot be changed, an entry may fail or lose them. The documents mention owners only.
         lies.spoils_writing()
             || lies.no_owners
-            // The server of OpenSSH answers that it failed where the system takes fewer bytes than it was given.
+            // OpenSSH's server reports a failure if the system accepts fewer bytes than it was given.
             || lies.short_writes && self.way == Way::PushSftp
             || matches!(self.target.as_str(), "fullbytes" | "fullinodes" | "exfatfuse")
     }
 
-    /// Returns true if what an interrupted run has left behind stays for a day: where others may write through machines whose locks are
-    /// not seen, which is said of FUSE as well.
+    /// Returns true if leftovers of an interrupted run stay for a day: on file systems that other machines may write to
+    /// with locks that are not visible here. The documents count FUSE among them.
     pub fn keeps_young_leftovers(&self) -> bool {
         let kind = Self::kind(&self.target);
         matches!(kind, Some(FileSystemKind::Fuse(_) | FileSystemKind::Ntfs3g | FileSystemKind::ExfatFuse))
     }
 
-    /// Returns true if the power of the target's file system can be cut.
+    /// Returns true if a power cut of the target's file system can be simulated.
     pub fn may_lose_power(&self) -> bool {
         Self::kind(&self.target).is_some_and(|kind| kind.can_lose_power())
     }
 
-    /// Returns true for plain folders of this machine.
+    /// Returns true for plain directories of this machine.
     pub fn is_plain(&self) -> bool {
         self.source == "plain"
     }
 
-    /// Returns true if a large file that was rewritten with its time kept is seen to be another: where nobody lies about sizes and times, and
-    /// there is room.
+    /// Returns true if a large file that was rewritten with its time restored is noticed: sizes and times are reported
+    /// truthfully, and there is enough space.
     pub fn may_be_resumed(&self) -> bool {
         let roomy = |name: &str| ["tmpfs", "ext4", "xfs", "btrfs", "plain"].contains(&name);
         roomy(&self.source) && roomy(&self.target) && !self.is_plain() && !self.way.is_sftp()
     }
 
-    /// Returns in how many of a hundred steps something goes wrong.
+    /// Returns the percentage of steps with a fault.
     pub fn faults_percent(&self) -> u64 {
-        // Where something is wrong all the time one cannot tell what a fault has done.
+        // With permanent faults the effect of another one could not be told.
         if self.spoils_reading() || self.spoils_writing() { 0 } else { 50 }
     }
 
-    /// Returns true if the source is made anew from a folder for each step.
+    /// Returns true if the source is an image that is created anew from a directory.
     pub fn source_is_image(&self) -> bool {
         Self::kind(&self.source).is_some_and(|kind| kind.is_read_only())
     }
 
-    /// Returns the source as its file system shows it, with coarse times.
+    /// Returns the source as its file system and the transport show it.
     pub fn as_seen(&self, source: Snapshot) -> Snapshot {
         let mut source = source;
         let step =
@@ -171,7 +171,7 @@ impl Setting {
         self.way.as_seen(source)
     }
 
-    /// Returns the target as its file system shows it: what the world has made there was made behind the lies.
+    /// Returns the target as its file system shows it. Mutations bypass the lies.
     pub fn target_as_seen(&self, target: Snapshot) -> Snapshot {
         let mut target = target;
         let lies = Self::lies(&self.target);
@@ -185,7 +185,7 @@ impl Setting {
         target
     }
 
-    /// Returns the limits of a tree that both sides have room for.
+    /// Returns limits of a tree for which both sides have space.
     pub fn within(&self, limits: Limits) -> Limits {
         let mut limits = limits;
         let slow = self.source.starts_with("fuse") || self.target.starts_with("fuse") || self.way.is_sftp();
@@ -197,32 +197,32 @@ impl Setting {
             limits.size_bytes = limits.size_bytes.min(9 << 20);
         }
         if self.target == "ntfs3g" {
-            // ntfs-3g puts something replaced aside under a longer name, and loses its way where that is too long: `mv` fails as well.
+            // ntfs-3g moves a replaced entry aside under a longer name, and fails if that is too long. So does `mv`.
             limits.name_bytes = limits.name_bytes.min(200);
         }
         if self.source == "erofs" {
-            // mkfs.erofs 1.5 cuts a name of 255 bytes, does not find the file then and ends. Sizes of attributes have 16 bits there: it takes
-            // one of 65 536 bytes, and what it makes of that cannot be read.
+            // mkfs.erofs 1.5 truncates a name of 255 bytes, does not find the file and exits. It stores sizes of
+            // attributes in 16 bits: it accepts one of 65 536 bytes, but the result cannot be read.
             limits.name_bytes = limits.name_bytes.min(254);
             limits.value_bytes = limits.value_bytes.min(65_535);
         }
         limits
     }
 
-    /// Takes out of a step what the setting does not allow.
+    /// Removes from a step what the setting does not allow.
     pub fn fit(&self, step: &mut Step) {
         self.way.fit(step);
         let small = ["ntfs3g", "exfatfuse"].contains(&self.target.as_str()) || !self.abilities().hard_links;
         if small {
             step.in_place = false;
         }
-        // Limits of size go by what the source says, and a size of 0 is no size.
+        // The limits use the size that the source reports, which is 0 here.
         if Self::lies(&self.source).size_zero {
             step.sizes = None;
         }
     }
 
-    /// Returns what the target and the way can hold.
+    /// Returns the capabilities of the target and the transport.
     pub fn abilities(&self) -> Abilities {
         let able = match Self::kind(&self.target) {
             Some(kind) => {
@@ -248,7 +248,7 @@ impl Setting {
                     seen_step_ns: 1,
                     seen_early_step_ns: 1,
                     mtime_range_s: holds.mtime_range_s,
-                    // A full file system has no room for attributes either, and tmpfs counts them as inodes.
+                    // A full file system has no space for attributes either, and tmpfs counts them as inodes.
                     xattr_bytes_max: if matches!(kind, FileSystemKind::FullBytes | FileSystemKind::FullInodes)
                     {
                         0
@@ -263,15 +263,16 @@ impl Setting {
         };
         let mut able = self.way.limit(able);
         if Self::lies(&self.source).no_xattrs {
-            // What a source cannot have is left as it is, but for access lists: they would give other rights than its modes say.
+            // Attributes that a source cannot have are left as they are. Access control lists are removed, since they
+            // would grant other permissions than the mode.
             (able.user_xattrs, able.trusted_xattrs) = (false, false);
         }
-        // Coming from an SFTP server each name is a file of its own, whatever its number.
+        // From an SFTP server each name is a file of its own, whatever its inode number.
         if self.way != Way::PullSftp {
             able.inode_numbers = Self::lies(&self.source).inode_numbers();
         }
         able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| holds::of(&kind).mtime_step_ns);
-        // A server tells whole seconds of either side, and an entry that is equal in these is left as it is.
+        // Over SFTP both sides show whole seconds, and entries that are equal in these are left alone.
         if self.way.is_sftp() {
             able.seen_step_ns = able.seen_step_ns.max(1_000_000_000);
         }
@@ -281,7 +282,8 @@ impl Setting {
     }
 }
 
-/// What a worker keeps from history to history: mounts and hosts cost more than a history does. Dropping it removes all.
+/// The mounts and hosts that a worker reuses for several histories, since they cost more than a history. Dropping it
+/// removes all.
 #[derive(Debug)]
 pub struct Pool {
     scratch: PathBuf,
@@ -299,7 +301,7 @@ impl Pool {
         Ok(Self { scratch, program: program.to_owned(), mounts: HashMap::new(), hosts: None, number: 0 })
     }
 
-    /// Returns the hosts, which are started where they are needed first.
+    /// Returns the hosts, which are started on first use.
     pub fn hosts(&mut self) -> anyhow::Result<&Hosts> {
         if self.hosts.is_none() {
             self.hosts = Some(Hosts::start(&self.scratch, &self.program)?);
@@ -312,12 +314,12 @@ impl Pool {
         self.hosts.as_ref()
     }
 
-    /// Returns the hosts and the mount of a target.
+    /// Returns the hosts, and the mount of a target.
     pub fn both(&mut self, target: &str) -> (Option<&Hosts>, Option<&mut Mounted>) {
         (self.hosts.as_ref(), self.mounts.get_mut(&(false, target.to_owned())))
     }
 
-    /// Returns the folder of one side as hakobu sees it and as the oracle does.
+    /// Returns the directory of one side as hakobu sees it, and as the oracle does.
     fn side(&mut self, is_source: bool, name: &str) -> anyhow::Result<[PathBuf; 2]> {
         let folder = format!("h{}", self.number);
         if ["tmpfs", "plain"].contains(&name) || Setting::kind(name).is_some_and(|kind| kind.is_read_only()) {
@@ -327,7 +329,7 @@ impl Pool {
         let kind = FileSystemKind::parse(name)?;
         let key = (is_source, name.to_owned());
         if !self.mounts.contains_key(&key) {
-            // A lie has a mount of its own; too many of them at a time would be many processes.
+            // Each combination of lies needs its own mount. Keep only one, since each has a server process.
             let lies = |key: &(bool, String)| key.0 == is_source && key.1.starts_with("fuse:");
             if name.starts_with("fuse:") {
                 self.mounts.retain(|key, _| !lies(key));
@@ -341,7 +343,7 @@ impl Pool {
         ])
     }
 
-    /// Forgets the mounts of a setting: what went wrong there must not reach the next history.
+    /// Removes the mounts of a setting, so that a failure does not affect the next history.
     pub fn forget(&mut self, setting: &Setting) {
         self.mounts.remove(&(true, setting.source.clone()));
         self.mounts.remove(&(false, setting.target.clone()));
@@ -356,25 +358,25 @@ impl Drop for Pool {
     }
 }
 
-/// The folders of one history. Dropping it removes them.
+/// The directories of one history. Dropping it removes them.
 #[derive(Debug)]
 pub struct Ground {
-    /// The side of the source as hakobu sees it: `source` is in it.
+    /// The side of the source as hakobu sees it. Contains `source`.
     pub source: PathBuf,
-    /// The side of the target: `target` and `one` are in it.
+    /// The side of the target. Contains `target` and `one`.
     pub target: PathBuf,
-    /// The side of the source as the oracle sees it, without the lies.
+    /// The side of the source as the oracle sees it, without lies.
     pub true_source: PathBuf,
     /// The side of the target as the oracle sees it.
     pub true_target: PathBuf,
-    /// Reports, lists and outputs.
+    /// The directory of reports, lists and outputs.
     pub notes: PathBuf,
     image: Option<Mounted>,
     keep: bool,
 }
 
 impl Ground {
-    /// Makes the folders of a history.
+    /// Creates the directories of a history.
     pub fn new(setting: &Setting, pool: &mut Pool, keep: bool) -> anyhow::Result<Self> {
         pool.number += 1;
         let [source, true_source] = pool.side(true, &setting.source)?;
@@ -388,7 +390,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Makes the image of a read-only source anew.
+    /// Creates the image of a read-only source anew.
     pub fn make_image(&mut self, setting: &Setting) -> anyhow::Result<()> {
         self.image = None;
         let kind = FileSystemKind::parse(&setting.source)?;
@@ -396,12 +398,12 @@ impl Ground {
         Ok(())
     }
 
-    /// Returns where hakobu finds the source.
+    /// Returns the path of the source for hakobu.
     pub fn shown_source(&self) -> PathBuf {
         self.image.as_ref().map_or(self.source.as_path(), Mounted::path).join("source")
     }
 
-    /// Returns where the oracle finds the source as it is for this step.
+    /// Returns the path of the source for the oracle, as it is for this step.
     pub fn seen_source(&self) -> PathBuf {
         self.image.as_ref().map_or(self.true_source.as_path(), Mounted::path).join("source")
     }
@@ -419,6 +421,6 @@ impl Drop for Ground {
 }
 
 fn clear(place: &Path) {
-    // What cannot be removed is found by whoever makes it again.
+    // If this fails, creating the directory again fails too.
     let _ = std::fs::remove_dir_all(place);
 }

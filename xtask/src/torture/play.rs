@@ -1,4 +1,4 @@
-//! Plays a history: makes its trees, lets the world and hakobu act in turn, and holds each step against its promise.
+//! Plays a history: creates its trees, mutates them, runs hakobu, and compares each step with its promise.
 
 mod read_only;
 
@@ -22,29 +22,29 @@ use super::walk::{self, Entry, Snapshot, walk};
 use super::way::Way;
 use super::{generate, known, mutate};
 
-/// What all histories share.
+/// The context that all histories share.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// The program that is tortured.
+    /// The program under test.
     pub program: PathBuf,
-    /// Whether folders stay.
+    /// True if directories are kept.
     pub keep: bool,
     /// A fault to plant, in a program that was built for it.
     pub plant: Option<String>,
 }
 
-/// What went wrong in a history.
+/// The failure of a history.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The event in which it was seen.
+    /// The index of the event in which it was noticed.
     pub event: usize,
-    /// What is wrong.
+    /// The violations.
     pub violations: Vec<Violation>,
-    /// The command, its exit code, and what it said.
+    /// The command, its exit code and its output.
     pub said: String,
 }
 
-/// Plays a history from its beginning, and returns the first thing that is wrong.
+/// Plays a history from its beginning, and returns the first failure.
 pub fn play(
     history: &History,
     stage: &Stage,
@@ -123,29 +123,29 @@ struct Scene<'a> {
     able: Abilities,
     ground: Ground,
     runs: usize,
-    /// Whether the image of a read-only source is older than the source.
+    /// True if the image of a read-only source is older than the source.
     stale: bool,
-    /// What interrupted runs have left behind.
+    /// Drafts that interrupted runs have left.
     drafts: BTreeSet<Name>,
-    /// Those of them that are in directories which the step leaves out: they may stay.
+    /// Those in directories that the step leaves out. They may stay.
     out_of_reach: BTreeSet<Name>,
-    /// The target before the last cut.
+    /// The target before the last power cut.
     before_cut: Snapshot,
-    /// Where the run landed whose power was cut.
+    /// The place of the run during which the power was cut.
     cut_place: PathBuf,
-    /// Whether the power was cut since the last run that ended well.
+    /// True if the power was cut after the last successful run.
     cut: bool,
-    /// Whether it was ever cut.
+    /// True if the power was ever cut.
     had_cut: bool,
-    /// The last fault happened: its moment came before the run had ended.
+    /// True if the last fault took place before the run had ended.
     took_place: bool,
-    /// Whether a run was ever killed.
+    /// True if a run was ever killed.
     had_kill: bool,
-    /// Where runs have landed in which something went wrong.
+    /// The places of runs with a fault.
     killed_at: BTreeSet<PathBuf>,
 }
 
-/// Returns whether a file is the mark of a run, or one whose content a cut has taken.
+/// Returns true if a file is a run mark, or one whose content a power cut has erased.
 fn is_mark(path: &Path) -> bool {
     path.file_name().is_some_and(|name| generate::is_draft(name.as_encoded_bytes()))
         && std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= 128)
@@ -153,7 +153,7 @@ fn is_mark(path: &Path) -> bool {
             .is_ok_and(|bytes| bytes.starts_with(b"hakobu run mark") || bytes.iter().all(|byte| *byte == 0))
 }
 
-/// The "fixed names" of marks (design 0014).
+/// The fixed names of marks (design 0014).
 const MARKS: [&str; 8] = [
     ".hakobu.wt2iljbm3ke5lpkhxkt2lnlodp",
     ".hakobu.byqlnvp2bw7ctalkg2v3kcwe6z",
@@ -165,29 +165,29 @@ const MARKS: [&str; 8] = [
     ".hakobu.zvygeitvl6wigcbkywfnhlcc7j",
 ];
 
-/// Returns whether a file has the name of a mark, and nothing in it yet.
+/// Returns true if a file has the name of a mark and no content yet.
 fn is_blank_mark(path: &Path) -> bool {
     path.file_name().is_some_and(|name| MARKS.iter().any(|mark| name == *mark))
         && is_mark(path)
         && std::fs::read(path).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
 }
 
-/// What is wrong with a step, and what hakobu said.
+/// The violations of a step and hakobu's output, or `None`.
 type Wrong = Option<(Vec<Violation>, String)>;
 
-/// A step with what it is about: the part of the source, and where that lands.
+/// A step, the part of the source that it is about, and the place of that part at the target.
 struct Matter<'s> {
     step: &'s Step,
     source: Snapshot,
     place: PathBuf,
-    /// The target before the step, without what interrupted runs have left there.
+    /// The target before the step, without leftovers of interrupted runs.
     before: Snapshot,
-    /// What they have left: it takes no part in anything, and goes with the next run that writes.
+    /// Leftovers of interrupted runs. They do not take part, and the next run that writes deletes them.
     left: Snapshot,
 }
 
 impl Matter<'_> {
-    /// What is wrong after something that does not write: not even what interrupted runs have left may change.
+    /// Returns the violations after a run that does not write. Even leftovers must not change.
     fn changed(&self, after: &Snapshot, kind: &'static str) -> Vec<Violation> {
         let mut before = self.before.clone();
         before.extend(self.left.iter().map(|(path, entry)| (path.clone(), entry.clone())));
@@ -196,7 +196,7 @@ impl Matter<'_> {
 }
 
 impl Scene<'_> {
-    /// Plays one step, after which the same command without a fault has to put everything right.
+    /// Plays one step. After a fault, if `again`, repeats the command without it, which must repair everything.
     fn act(&mut self, step: &Step, again: bool) -> anyhow::Result<Wrong> {
         if self.stale && self.history.setting.source_is_image() {
             self.ground.make_image(&self.history.setting)?;
@@ -204,7 +204,7 @@ impl Scene<'_> {
         }
         self.out_of_reach.clear();
         let Some(mut matter) = self.matter(step)? else { return Ok(None) };
-        // What interrupted runs have left behind has to go.
+        // Leftovers of interrupted runs must be deleted.
         (matter.left, matter.before) =
             matter.before.into_iter().partition(|(path, _)| self.drafts.contains(path));
         if step.writes() {
@@ -219,7 +219,8 @@ impl Scene<'_> {
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
         let is_draft = |path: &Name| generate::is_draft(path.base()) && !names.contains(path);
         if step.fault.is_none() {
-            // Another place is not what the cut run was about, and over SFTP each file is brought to the disk before it has its name.
+            // A power cut casts doubt only on the place that its run wrote to. Over SFTP it casts none, since each file
+            // is brought to stable storage before it gets its name.
             let was_cut = std::mem::take(&mut self.cut) && self.cut_place == matter.place;
             let trusting = !was_cut || setting.way.is_sftp();
             if !spoiled || step.verb == Verb::Digest {
@@ -234,7 +235,7 @@ impl Scene<'_> {
         }
         self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
         if matches!(step.fault, Some(Fault::PowerCut { .. })) && self.took_place {
-            // What nobody flushes leaves no mark, and is believed.
+            // A run that flushes nothing leaves no mark, so the next run trusts size and time.
             let is_undurable = step.manner.iter().any(|option| option.starts_with("--durable"));
             (self.cut, self.had_cut) = (!is_undurable, true);
             (self.before_cut, self.cut_place) = (matter.before.clone(), matter.place.clone());
@@ -263,19 +264,18 @@ impl Scene<'_> {
             return Ok(None);
         }
         let before = self.at(&place)?;
-        // Something else than a directory in the place of the whole target: the documents say too little of that.
+        // The documents leave open what happens if the target itself is of the wrong kind.
         let odd = before
             .get(&Name::default())
             .is_some_and(|entry| entry.is_directory() != !matches!(step.shape, Shape::OneFile(_)));
         Ok((!odd).then_some(Matter { step, source, place, before, left: Snapshot::new() }))
     }
 
-    /// Returns what is at a place of the target.
+    /// Returns a snapshot of a place at the target.
     fn at(&self, place: &Path) -> anyhow::Result<Snapshot> {
         let mut seen = self.history.setting.target_as_seen(walk(place)?);
-        // A mark stays until its job has looked at everything, and takes no part in anything (design 0014). One that was killed
-        // before it said whose it is stays until any job has.
-        // Where nothing is flushed in the end nothing settles it.
+        // A mark stays until its job has inspected everything, and is not part of the tree (design 0014). A mark whose
+        // run was killed before it named its job stays until any job has. If nothing is flushed, no run settles it.
         let is_undurable = |event: &Event| {
             matches!(event, Event::Run(step) | Event::Interrupted(step)
                 if step.manner.iter().any(|option| option.starts_with("--durable")))
@@ -284,10 +284,10 @@ impl Scene<'_> {
         let stays = |path: &Path| unsettled && is_mark(path) || self.had_kill && is_blank_mark(path);
         seen.retain(|path, _| !stays(&path.below(place)) && !self.out_of_reach.contains(path));
         if self.had_kill && !self.killed_at.contains(place) {
-            // What a run of another place has left goes from the directories that this one writes to.
+            // Any run removes drafts of other places' runs from the directories that it writes to.
             seen.retain(|path, _| !generate::is_draft(path.base()));
         }
-        // A place within this one that this one does not write to keeps what its own run has left.
+        // Drafts in a place within this one stay if this one does not write there.
         let within = |path: &Path| {
             self.killed_at
                 .iter()
@@ -295,13 +295,14 @@ impl Scene<'_> {
         };
         seen.retain(|path, _| !(generate::is_draft(path.base()) && within(&path.below(place))));
         if self.history.setting.way == Way::PushSftp {
-            // Over SFTP a draft that has its last attributes has no proof any more, until it has its name.
+            // Over SFTP a draft with its final attributes cannot be recognized as one until it is renamed.
             seen.retain(|path, entry| {
                 !(self.had_kill && generate::is_draft(path.base()) && entry.mode & 0o7777 != 0o600)
             });
         }
         if self.history.setting.keeps_young_leftovers() {
-            // A run that was killed may have tried something out beside its place as well, which is no draft of a later one's place.
+            // A killed run may also have left a probe file next to its place, which is not a draft of a later run's
+            // place.
             let stays =
                 |path: &Name| self.drafts.contains(path) || self.had_kill && generate::is_draft(path.base());
             seen.retain(|path, _| !stays(path));
@@ -309,7 +310,8 @@ impl Scene<'_> {
         Ok(seen)
     }
 
-    /// Returns the marks without content that a run has left which looked at everything, "without filters and without failures".
+    /// Returns violations for the marks without content that are left after a run that inspected everything "without
+    /// filters and without failures".
     fn marks_left(&self, matter: &Matter<'_>, ran: &Ran) -> anyhow::Result<Vec<Violation>> {
         let step = matter.step;
         let is_whole = step.rules.is_empty() && step.files_from.is_none() && step.sizes.is_none();
@@ -319,7 +321,7 @@ impl Scene<'_> {
             return Ok(Vec::new());
         }
         let mut found = walk(&matter.place)?;
-        // A directory that the source lacks is not looked into.
+        // A directory that the source lacks is not listed.
         let is_looked_into =
             |path: &Name| path.parent().is_some_and(|directory| matter.source.contains_key(&directory));
         found.retain(|path, _| {
@@ -331,7 +333,7 @@ impl Scene<'_> {
         Ok(found.keys().map(|path| Violation::at("leftover", path, words, Proof::Absent)).collect())
     }
 
-    /// Returns the source as the way shows it.
+    /// Returns the source as its file system and the transport show it.
     fn seen(&self) -> anyhow::Result<Snapshot> {
         Ok(self.history.setting.as_seen(walk(&self.ground.seen_source())?))
     }
@@ -342,8 +344,8 @@ impl Scene<'_> {
             promise::of_one_file(matter.step, &matter.before, &mut promise);
         }
         if !trusting {
-            // After a power cut the next run compares by content; what was left alone before the cut may be left alone, and other names of
-            // the file may be linked to that.
+            // After a power cut the next run compares by content. Content that was left alone before the cut may be
+            // left alone again, and other names of the file may be linked to it.
             let of = |path: &Name| matter.source.get(path).map(|entry| entry.inode);
             for (path, expected) in &mut promise.entries {
                 let is_name = |other: &Name| other == path || of(path).is_some() && of(other) == of(path);
@@ -355,8 +357,8 @@ impl Scene<'_> {
         promise
     }
 
-    /// A run in which nothing goes wrong, with what belongs to it: a verification and a second run. `trusting` is false where size and
-    /// time may not be believed.
+    /// Runs a step without a fault, then a verification and a second run. `trusting` is false if size and time must not
+    /// be trusted.
     fn step(&mut self, matter: &Matter<'_>, trusting: bool) -> anyhow::Result<Wrong> {
         let step = matter.step;
         let around = self.around(step)?;
@@ -400,7 +402,7 @@ impl Scene<'_> {
         Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
     }
 
-    /// A second run changes nothing, and a verification says what the oracle says.
+    /// Checks that a verification reports what the oracle finds, and that a second run changes nothing.
     fn again(&mut self, matter: &Matter<'_>, after: &Snapshot, promise: &Promise) -> anyhow::Result<Wrong> {
         let step = matter.step;
         let verify = step.as_verify();
@@ -420,13 +422,14 @@ impl Scene<'_> {
         wrong.extend(code_as_promised(&ran, &codes));
         let mut now = self.at(&matter.place)?;
         if matches!(step.shape, Shape::OneFile(_)) {
-            // A single file under `sync` is opened for writing and gets its time once more: the inode's own time is not promised.
+            // `sync` opens a single file for writing and sets its time again, so the inode's change time is not
+            // promised.
             now.values_mut().zip(after.values()).for_each(|(now, before)| now.ctime = before.ctime);
         }
         wrong.extend(check::unchanged(after, &now, "second run"));
         for count in ["created", "updated", "attributes_only", "deleted"] {
             let number = ran.report["entries"][count].as_u64().unwrap_or(0);
-            // A single file under `sync` is compared and counted as it is written.
+            // `sync` compares a single file while writing it, and counts it as written.
             if number > 0 && !matches!(step.shape, Shape::OneFile(_)) {
                 let words = format!("the report of the second run has {number} {count}");
                 wrong.push(Violation::of_run("second run", words, Proof::Stable));
@@ -436,8 +439,8 @@ impl Scene<'_> {
         Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
     }
 
-    /// A run where the source cannot be read or the target not be written in some places: nothing wrong under a final name, and exit code
-    /// 0 only if all is right.
+    /// Runs a step where parts of the source cannot be read or parts of the target cannot be written. Nothing under a
+    /// final name may be wrong, and the exit code may be 0 only if everything is right.
     fn spoiled(&mut self, matter: &Matter<'_>) -> anyhow::Result<Wrong> {
         let ran = self.run(matter.step)?;
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
@@ -448,16 +451,16 @@ impl Scene<'_> {
         Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
     }
 
-    /// A run in which something goes wrong.
+    /// Runs a step with its fault.
     fn with_fault(&mut self, matter: &Matter<'_>) -> anyhow::Result<Wrong> {
         let Some(fault) = &matter.step.fault else { return Ok(None) };
         if matches!(fault, Fault::PowerCut { .. }) {
-            // What was there before has to be on the disk, or the cut takes it.
+            // The previous content must be on the disk, or the power cut erases it.
             rustix::fs::syncfs(std::fs::File::open(&self.ground.true_target)?)?;
         }
         let (ran, mut touched) = self.run_with(matter.step, fault)?;
         if matches!(fault, Fault::SourceChanges { .. }) {
-            // Whatever is not as it was may have come over in any of its versions.
+            // An entry that changed may have been copied in any of its versions.
             let now = self.seen()?;
             touched.extend(
                 matter
@@ -467,7 +470,7 @@ impl Scene<'_> {
                     .map(|(path, _)| path.clone()),
             );
         }
-        // A run may go on without what was killed, or with a mark that could not be removed, and end with 0.
+        // A run may survive a kill, or a mark that it could not remove, and exit with 0.
         self.killed_at.insert(matter.place.clone());
         self.had_kill |=
             fault.kills() || matches!(fault, Fault::Inject { calls, .. } if calls.contains("unlink"));
@@ -479,18 +482,18 @@ impl Scene<'_> {
             self.counts.note(&format!("fault {}", fault.name()));
         }
         let mut wrong: Vec<Violation> = ran.wrong();
-        // Killed programs write no report, and end by a signal.
+        // Killed programs write no report and end by a signal.
         if fault.kills() || matches!(fault, Fault::Interrupt { .. }) {
             wrong.retain(|violation| violation.words != "it ended by a signal");
-            // It may have written its report, and was killed before it ended.
+            // It may have been killed after it wrote its report.
             wrong.retain(|violation| !violation.words.starts_with("the exit code is None"));
         }
         if matches!(fault, Fault::TargetDirectorySwapped { .. }) && self.history.setting.way == Way::PushSftp
         {
-            // "A server follows what is swapped in between."
+            // An SFTP server follows symbolic links that are swapped in between.
             wrong.retain(|violation| violation.kind != "strayed");
         }
-        // What a cut leaves under final names may be wrong until the same command has run again.
+        // After a power cut, files under final names may be wrong until the same command has run again.
         if !matches!(fault, Fault::PowerCut { .. }) {
             wrong.extend(self.survived(matter, &ran, &touched)?);
         }
@@ -498,7 +501,7 @@ impl Scene<'_> {
         Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
     }
 
-    /// Returns what is wrong at the target although something went wrong during the run.
+    /// Returns the violations at the target after a run with a fault.
     fn survived(&self, matter: &Matter<'_>, ran: &Ran, touched: &[Name]) -> anyhow::Result<Vec<Violation>> {
         let step = matter.step;
         if !step.writes() {
@@ -510,16 +513,17 @@ impl Scene<'_> {
         let mixes = in_place && ran.code != Some(0);
         let mut wrong = check::after_fault(&promise, &matter.before, &after, touched, mixes);
         if ran.code == Some(0) && touched.is_empty() {
-            // Nothing has failed, so nothing may be missing but what was said to be lost.
+            // Nothing has failed, so nothing may be missing except for reported losses.
             let mut promise = promise;
             for loss in ran.report["losses"].as_array().into_iter().flatten() {
                 promise.free(loss["what"].as_str().unwrap_or_default());
             }
-            // What an agent needs may be what fails. Then the run goes over SFTP, and "the server does not tell which are one file".
+            // The fault may prevent the agent from running. Then the run uses SFTP, whose server does not tell which
+            // names are one file.
             if ran.report["transport"].as_str().is_some_and(|transport| transport.starts_with("sftp")) {
                 promise.links.clear();
             }
-            // What cannot be removed stays, or looked at before that, and the next run removes it.
+            // Entries that could not be removed, or inspected before that, stay until the next run.
             let stays = |calls: &str| calls.contains("unlink") || calls.contains("statx");
             let is_left = matches!(&step.fault, Some(Fault::Inject { calls, .. }) if stays(calls));
             let mut now = check::target(&promise, &after);
@@ -532,19 +536,19 @@ impl Scene<'_> {
         Ok(wrong)
     }
 
-    /// Returns what is wrong outside of the place where the step lands.
+    /// Returns the violations outside of the place that the step writes to.
     fn beside(&self, matter: &Matter<'_>, around: &Snapshot) -> anyhow::Result<Vec<Violation>> {
         let mut wrong = Vec::new();
         if !matches!(matter.step.shape, Shape::OneFile(_)) {
             wrong.extend(check::unchanged(&matter.source, &self.seen()?, "source changed"));
         }
-        // What an interrupted run has left beside the target may go, and has to.
+        // Leftovers of an interrupted run next to the target may and must be deleted.
         let is_draft = |path: &Name| generate::is_draft(path.base());
         let mut beside = check::unchanged(around, &self.around(matter.step)?, "beside");
         beside.retain(|violation| {
             violation.words != "it is gone" || !violation.path.as_ref().is_some_and(is_draft)
         });
-        // Where a directory was renamed under an earlier run, its agent may have finished what it had open there a moment later.
+        // If a directory was renamed during an earlier run, its agent may have finished files there a moment later.
         let is_renamed = |path: &Name| path.0.windows(9).any(|part| part == b".tampered");
         beside.retain(|violation| !violation.path.as_ref().is_some_and(is_renamed));
         wrong.extend(beside);
@@ -561,7 +565,7 @@ impl Scene<'_> {
         Ok(wrong)
     }
 
-    /// Returns what lies beside the place where the step lands, and must not change: all of the side of the target but that place.
+    /// Returns a snapshot of the target's side without the place that the step writes to.
     fn around(&self, step: &Step) -> anyhow::Result<Snapshot> {
         let mut side = walk(&self.ground.true_target)?;
         let place = Name(match &step.shape {
@@ -569,7 +573,7 @@ impl Scene<'_> {
             Shape::Directory => b"target/source".to_vec(),
             _ => b"target".to_vec(),
         });
-        // An inode with a name in the place that changes is not beside it.
+        // An inode that also has a name in that place may change.
         side.retain(|path, entry| {
             let inside = *path == place || path.is_below(&place) || place.is_below(path);
             !inside && (entry.links <= 1 || entry.is_directory())
@@ -589,7 +593,7 @@ impl Scene<'_> {
         wrong.into_iter().filter(is_unknown).collect()
     }
 
-    /// Returns the command line of a step, and where its report will be.
+    /// Returns the command line of a step and the path of its report.
     fn words(&mut self, step: &Step) -> anyhow::Result<(Vec<OsString>, PathBuf)> {
         self.runs += 1;
         let list = self.ground.notes.join(format!("list-{}", self.runs));
@@ -641,9 +645,9 @@ impl Scene<'_> {
             self.stage.plant.as_deref(),
         )?;
         if step.shape == Shape::Directory {
-            // Told below the target, in which the directory has its name.
+            // Report paths below the target, in which the directory has its own name.
             touched.retain_mut(|path| {
-                // The directory itself is all that is in it.
+                // A change of the directory itself is a change of everything in it.
                 let whole = (path.0 == b"source").then(Vec::new);
                 let rest = path.0.strip_prefix(b"source/").map(<[u8]>::to_vec).or(whole);
                 rest.is_some_and(|rest| {
@@ -656,7 +660,7 @@ impl Scene<'_> {
     }
 }
 
-/// Returns the places as they are typed.
+/// Returns source and target as they are typed.
 pub fn places(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString> {
     let slashed = |path: &Path| {
         let mut word = path.as_os_str().to_owned();

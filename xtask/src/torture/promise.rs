@@ -1,8 +1,8 @@
-//! What a step promises: the target that it has to leave behind, and the exit code.
+//! The promise of a step: the target that it must leave, and the exit code.
 //!
-//! Everything here is written from README.md, the book and the design notes, and from nothing else; when a document and this file say
-//! different things, one of them is wrong. The prediction starts from what the oracle saw of both sides before the step. Where
-//! the documents leave something open, the expectation is free in that, and a comment says why.
+//! Everything here is written from README.md, the book and the design notes only. If a document and this file disagree,
+//! one of them is wrong. The prediction starts from what the oracle saw on both sides before the step. Where the
+//! documents leave something open, the expectation allows any result, and a comment says why.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::select::Selection;
 use super::step::{Step, Verb};
 use super::walk::{Entry, Kind, Snapshot};
 
-/// What the target and the way to it can hold.
+/// The capabilities of the target and the transport to it.
 #[derive(Clone, Debug)]
 pub struct Abilities {
     /// Owners and groups.
@@ -21,46 +21,47 @@ pub struct Abilities {
     pub modes: bool,
     /// Symbolic links.
     pub symlinks: bool,
-    /// The longest target of a symbolic link.
+    /// The maximum length in bytes of a symbolic link's target.
     pub link_bytes_max: usize,
-    /// Several names of one file.
+    /// Hard links.
     pub hard_links: bool,
-    /// Whether it is told which names are of one file.
+    /// True if the transport reports which names are one file.
     pub tells_inodes: bool,
-    /// How many inode numbers the source gives to its files; fewer than all are shared by files that are not the same.
+    /// The number of different inode numbers that the source reports. If it is limited, different files share a number.
     pub inode_numbers: u64,
-    /// Whether the target may show names for a moment that are gone: the kernel remembers them where it takes one file for two.
+    /// True if the target may briefly show deleted names, because the kernel caches them when it takes two files for
+    /// one.
     pub remembers_names: bool,
-    /// Whether the target shows its times cut to 32 bits.
+    /// True if the target shows its times truncated to 32 bits.
     pub cuts_times: bool,
     /// Pipes and devices.
     pub special_files: bool,
-    /// Extended attributes of users.
+    /// Extended attributes `user.*`.
     pub user_xattrs: bool,
     /// Extended attributes `trusted.*`, and capabilities.
     pub trusted_xattrs: bool,
-    /// Access lists.
+    /// Access control lists.
     pub acls: bool,
-    /// Names that are no UTF-8.
+    /// Names that are not UTF-8.
     pub any_names: bool,
-    /// Names that differ in case alone are two.
+    /// True if names that differ only in case are different.
     pub case_sensitive: bool,
-    /// The step of times in nanoseconds.
+    /// The resolution of times in nanoseconds.
     pub mtime_step_ns: u64,
-    /// First and last second that a time can have.
+    /// The first and the last second of the range of times.
     pub mtime_range_s: (i64, i64),
-    /// The step in which the source shows its times: what differs by less is not known to differ.
+    /// The resolution in nanoseconds of the times that the source shows. Smaller differences are not noticed.
     pub seen_step_ns: u64,
-    /// The same of times before 1970, of which programs behind FUSE may show whole seconds only.
+    /// The resolution in nanoseconds for times before 1970, for which programs behind FUSE may show whole seconds only.
     pub seen_early_step_ns: u64,
-    /// Whether attributes are kept in ways that are not described here: only kinds and contents are looked at.
+    /// True if attributes are kept in ways that are not described here. Only kinds and contents are compared.
     pub loose: bool,
-    /// All attributes of a file together that surely fit, in bytes.
+    /// The total size in bytes of a file's attributes that fit in any case.
     pub xattr_bytes_max: usize,
 }
 
 impl Default for Abilities {
-    /// Returns what a file system has that holds everything.
+    /// Returns the capabilities of a file system that holds everything.
     fn default() -> Self {
         Self {
             owners: true,
@@ -89,7 +90,7 @@ impl Default for Abilities {
 }
 
 impl Abilities {
-    /// Returns the time that the target keeps of this one.
+    /// Returns the time that the target keeps for `time`.
     pub fn time(&self, time: Time) -> Time {
         let (first, last) = self.mtime_range_s;
         if time.s < first {
@@ -97,7 +98,7 @@ impl Abilities {
         }
         let step = self.mtime_step_ns;
         if time.s > last {
-            // The last that the way can tell may be within a step of the target.
+            // The last second of the transport's range may be within a step of the target.
             let seconds = (step / 1_000_000_000).max(1) as i64;
             return Time { s: last.div_euclid(seconds) * seconds, ns: 0 };
         }
@@ -108,7 +109,7 @@ impl Abilities {
         Time { s: time.s.div_euclid(seconds) * seconds, ns: 0 }
     }
 
-    /// Returns true if attributes of this name can be held.
+    /// Returns true if attributes of this name are kept.
     pub fn has_attribute(&self, name: &Name) -> bool {
         let text = &name.0;
         if text.starts_with(b"system.posix_acl") {
@@ -122,10 +123,10 @@ impl Abilities {
 }
 
 impl Abilities {
-    /// Returns true if the target surely takes an entry of this name and kind.
+    /// Returns true if the target accepts an entry of this name and kind in any case.
     pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
         let kind = match entry.kind {
-            // A file system whose names are text keeps what a link leads to as text as well.
+            // A file system whose names are text also stores targets of symbolic links as text.
             Kind::Link(ref to) => {
                 let is_text = self.any_names || std::str::from_utf8(to).is_ok();
                 self.symlinks && is_text && to.len() <= self.link_bytes_max
@@ -140,7 +141,7 @@ impl Abilities {
         kind && name
     }
 
-    /// Returns true if the attributes of an entry surely fit.
+    /// Returns true if the attributes of an entry fit in any case.
     pub fn fits(&self, entry: &Entry) -> bool {
         let held = entry.xattrs.iter().filter(|(name, _)| self.has_attribute(name));
         held.map(|(name, value)| name.0.len() + value.len() + 20).sum::<usize>() <= self.xattr_bytes_max
@@ -148,7 +149,7 @@ impl Abilities {
 }
 
 impl Promise {
-    /// Frees all entries of what the run has told as a loss, in the word of the report.
+    /// Allows any result for what the run has reported as a loss. `what` is the report's word.
     pub fn free(&mut self, what: &str) {
         for expected in self.entries.values_mut() {
             let free = &mut expected.free;
@@ -167,7 +168,7 @@ impl Promise {
     }
 }
 
-/// What is not promised of an entry.
+/// The properties of an entry that are not promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free {
     /// The owner.
@@ -176,50 +177,51 @@ pub struct Free {
     pub mode: bool,
     /// Set-ID bits.
     pub set_id: bool,
-    /// Fewer permissions than those that are expected.
+    /// Fewer permissions than expected.
     pub narrower: bool,
     /// The time.
     pub mtime: bool,
-    /// Extended attributes but access lists.
+    /// Extended attributes other than access control lists.
     pub xattrs: bool,
-    /// Access lists.
+    /// Access control lists.
     pub acl: bool,
-    /// Everything, be it there or not.
+    /// Everything, including existence.
     pub all: bool,
 }
 
-/// An entry that the target has to have.
+/// An entry that the target must have.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// The entry; its inode, ctime and room mean nothing unless `kept` is true.
+    /// The entry. Its inode, change time and allocated space are meaningless unless `kept` is true.
     pub entry: Entry,
-    /// The contents it may have instead.
+    /// Contents that it may have instead.
     pub or: Vec<Kind>,
-    /// What is not promised.
+    /// The properties that are not promised.
     pub free: Free,
-    /// Whether it has to be the very inode that was there.
+    /// True if it must be the inode that was there before.
     pub kept: bool,
 }
 
-/// What a step promises.
+/// The promise of a step.
 #[derive(Clone, Debug, Default)]
 pub struct Promise {
-    /// The exit codes that it may end with: one, where the documents leave nothing open.
+    /// The permitted exit codes; only one if the documents leave nothing open.
     pub codes: BTreeSet<i32>,
     /// The whole target.
     pub entries: BTreeMap<Name, Expected>,
-    /// Names that have to be one file.
+    /// Groups of names that must be one file.
     pub links: Vec<Vec<Name>>,
-    /// Which file of the source each name is: names of different files must not be one file.
+    /// The source's file for each name. Names of different files must not be one file.
     pub apart: BTreeMap<Name, (u64, u64)>,
-    /// Whether a second run has to change nothing.
+    /// True if a second run must change nothing.
     pub stable: bool,
-    /// What the target may not take. It fails there, or is a loss, and so is all below it.
+    /// Entries that the target may not accept. They fail or are a loss, as is everything below them.
     pub vague: Vec<Name>,
 }
 
-/// Returns what `source` becomes at `target`. `code` is what the step ended with: it decides where the documents
-/// leave open which entries count for the limit of deletion, and whether something that the target does not hold is a failure.
+/// Returns the promise of copying `source` to `target`. `code` is the exit code of the step. It decides what the
+/// documents leave open: which entries count towards the limit of deletion, and whether something that the target
+/// cannot hold is a failure.
 pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, code: Option<i32>) -> Promise {
     let mut making = Making {
         step,
@@ -256,16 +258,16 @@ struct Making<'a> {
     tainted: BTreeSet<Name>,
     failed: usize,
     code: Option<i32>,
-    /// Directories of the source under which nothing arrives.
+    /// Directories of the source below which nothing is copied.
     blocked: Vec<Name>,
-    /// What of the source arrives.
+    /// Entries of the source that are copied.
     brought: BTreeSet<Name>,
-    /// Directories of the target that have to go before a file of the source can come.
+    /// Paths at which a directory of the target must be deleted before an entry of the source can be created.
     making_way: Vec<Name>,
 }
 
 impl Making<'_> {
-    /// All of the source that takes part.
+    /// Adds the entries of the source that take part.
     fn bring_over(&mut self) {
         for (path, entry) in self.source {
             if self.blocked.iter().any(|blocked| path.is_below(blocked)) {
@@ -283,7 +285,7 @@ impl Making<'_> {
             let there = self.target.get(path);
             match there {
                 Some(there)
-                    // "A link at the target in the place of a directory is replaced by a directory."
+                    // A symbolic link at the target is replaced by the directory.
                     if entry.is_directory()
                         && !there.is_directory()
                         && !matches!(there.kind, Kind::Link(_))
@@ -309,15 +311,15 @@ impl Making<'_> {
         }
     }
 
-    /// Returns what becomes of one entry.
+    /// Returns the expected state of one entry.
     fn expected(&self, path: &Name, entry: &Entry, there: Option<&Entry>) -> Expected {
         let mut expected = Expected { entry: entry.clone(), or: Vec::new(), free: self.free(), kept: false };
         expected.entry.mtime = self.able.time(entry.mtime);
         expected.entry.xattrs.retain(|name, _| self.able.has_attribute(name));
-        // Without its access list an entry may give fewer rights, and never more.
+        // Without its access control list an entry may grant fewer permissions, but never more.
         expected.free.narrower = entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
         if !self.able.fits(entry) {
-            // What does not fit is a loss or a failure, and which of them goes first is not promised.
+            // Attributes that do not fit are a loss or a failure. Which of them is affected first is not promised.
             expected.free.xattrs = true;
             expected.free.acl = true;
             expected.free.mode = true;
@@ -325,7 +327,7 @@ impl Making<'_> {
         let is_early = entry.mtime.s < 0;
         let step_ns = if is_early { self.able.seen_early_step_ns } else { self.able.seen_step_ns };
         let seen = Abilities { mtime_step_ns: step_ns, ..Abilities::default() };
-        // The server of OpenSSH cuts off what does not fit into 32 bits, and nobody can know.
+        // OpenSSH's server truncates times to 32 bits, which cannot be noticed.
         let shown = |time: Time| Time {
             s: if self.able.cuts_times { i64::from(time.s as u32) } else { time.s },
             ..time
@@ -338,10 +340,10 @@ impl Making<'_> {
             let alike =
                 there.size() == entry.size() && (there.mtime == expected.entry.mtime || expected.free.mtime);
             if alike && !self.step.by_digest {
-                // "Files whose size and time are equal are left alone"; who looks closer may bring it over as well.
+                // Files of equal size and time are left alone. A closer comparison may copy it.
                 expected.or.push(there.kind.clone());
             }
-            // Of a file of several names one is written and the others are linked.
+            // Of a file with several names, one is written and the others are linked.
             let one_name = entry.links == 1 && there.links == 1 && !self.able.remembers_names;
             if self.step.in_place && self.step.verb == Verb::Sync && one_name {
                 expected.kept = true;
@@ -353,8 +355,8 @@ impl Making<'_> {
             expected.entry.inode = there.map_or((0, 0), |there| there.inode);
         }
         if self.tainted.contains(path) {
-            // Names are one file at the target and several at the source, or the reverse: "the target may have names elsewhere
-            // that are nobody's business", so what one of them gets the others get, in no order.
+            // Names are one file at the target and several at the source, or the reverse. The target may have further
+            // names elsewhere, so a change of one name reaches others, in no particular order.
             expected.free = Free {
                 owner: true,
                 mode: true,
@@ -388,24 +390,25 @@ impl Making<'_> {
         Free {
             owner: without("owner") || !self.able.owners,
             narrower: false,
-            // A set-ID bit without its owner would give the rights of somebody else.
+            // A set-ID bit without its owner would grant another user's privileges.
             set_id: without("owner") || !self.able.owners,
             mode: !self.able.modes,
             mtime: false,
-            // What cannot be seen or set is left as it is.
+            // Attributes that cannot be read or set are left as they are.
             xattrs: without("xattr") || !self.able.user_xattrs || !self.able.trusted_xattrs,
             acl: without("acl") || !self.able.acls,
             all: false,
         }
     }
 
-    /// What only the target has, and what is in the way.
+    /// Decides about extra entries and entries that are in the way.
     fn remove(&mut self) {
         let consent = self.step.delete || self.step.during;
         let refused = self.code == Some(6);
         let gone: BTreeSet<Name> = self.removable();
         let sync = self.step.verb == Verb::Sync;
-        // A rule protects something in the directory that is in the way: a failure, after which nothing is removed.
+        // A rule protects something in a directory that is in the way: the entry fails, and nothing is deleted
+        // afterwards.
         let target = self.target;
         let stays = |path: &Name| {
             target.keys().any(|other| (other == path || other.is_below(path)) && !gone.contains(other))
@@ -413,25 +416,25 @@ impl Making<'_> {
         self.failed += self.making_way.iter().filter(|path| stays(path)).count();
         self.making_way.retain(|path| !stays(path));
         let (count, total) = (gone.len(), self.target.len().saturating_sub(1));
-        // Where both ends were lost nobody knows what they had made, and as little counts as had been seen by then.
+        // If both ends were lost, it is unknown what they had created, and only what was seen until then counts.
         let may_be_unknown = self.step.fault.as_ref().is_some_and(Fault::may_lose_both_ends);
         let limit_holds = self.step.all_may_go
             || count * 2 <= total.saturating_sub(2) && !(may_be_unknown && refused)
-            // Whether the root counts, and what is in the way: not promised.
+            // Not promised: whether the root and the entries that are in the way count.
             || count * 2 <= total + 2 && !refused;
-        // What comes in the place of a directory comes after the removal, and may fail then.
+        // An entry that replaces a directory is created after the deletion, and may fail then.
         let comes_last = |path: &Name| {
             let is_directory = |tree: &Snapshot| tree.get(path).is_some_and(Entry::is_directory);
             is_directory(target) && !is_directory(self.source)
         };
         let fails_late = consent && self.promise.vague.iter().any(comes_last);
-        // What goes before anything is brought over is gone, whatever fails afterwards.
+        // Entries that are deleted before the copy stay deleted, whatever fails afterwards.
         if sync && (self.step.during || fails_late) && (self.failed > 0 || self.code != Some(0)) {
             self.promise.vague.extend(gone.iter().cloned());
         }
-        // What fails at the target keeps everything from being removed.
+        // A failure at the target prevents all deletion.
         let vague = !self.promise.vague.is_empty();
-        // A rule protects something in a directory that is in the way: that fails before anything is removed.
+        // If a rule protects something in a directory that is in the way, that fails before anything is deleted.
         let keeps = |above: &&Name| {
             self.target.keys().any(|path| (path == *above || path.is_below(above)) && !gone.contains(path))
         };
@@ -443,9 +446,9 @@ impl Making<'_> {
             }
             let mut expected =
                 Expected { entry: entry.clone(), or: Vec::new(), free: Free::default(), kept: true };
-            // What is removed in a directory changes its time.
+            // Deletions in a directory change its time.
             expected.free.mtime = entry.is_directory();
-            // Another name of the same file takes part: what that gets, this one gets ("the snapshot sees it too").
+            // Another name of the same file takes part, and a change of it shows here too.
             let is_vague =
                 |path: &Name| self.promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
             let shares = |(other, its): (&Name, &Entry)| {
@@ -480,26 +483,26 @@ impl Making<'_> {
             }
         }
         let stay = sync && !gone.is_empty() && !removes;
-        // The target has grown, so that in a second run the same number may be less than half of it.
+        // The target has grown, so a second run may find that the same number is less than half of it.
         self.promise.stable &= !(stay && consent);
         self.promise.codes = match (self.failed > 0, stay) {
             (false, false) => [0].into(),
             (false, true) => [6].into(),
             (true, false) => [3].into(),
-            // After a failure nothing is removed. Which of the two is said first is not promised.
+            // After a failure nothing is deleted. Which of the two is reported first is not promised.
             (true, true) => [3, 6].into(),
         };
-        // Where attributes are kept in ways of their own, setting them may fail.
+        // If attributes are kept in other ways, setting them may fail.
         if vague || self.able.loose {
             self.promise.codes.insert(3);
-            // Below what the target may have taken something may be there only, which stays without consent.
+            // Below an entry that the target may have accepted there may be extra entries, which stay without consent.
             let is_below = |path: &Name| self.promise.vague.iter().any(|vague| path.is_below(vague));
             if sync && self.target.keys().any(|path| !self.source.contains_key(path) && is_below(path)) {
                 self.promise.codes.insert(6);
             }
             self.promise.stable = false;
         }
-        // What the target takes all the same may have entries there that the source has not: of those it is told as of others.
+        // If the target accepts an entry after all, extra entries below it are reported like others.
         let extra = |path: &&Name| {
             !self.source.contains_key(*path) && self.promise.vague.iter().any(|vague| path.is_below(vague))
         };
@@ -509,7 +512,7 @@ impl Making<'_> {
         }
     }
 
-    /// Returns what only the target has and nothing protects. A directory stays if something in it does.
+    /// Returns the extra entries that nothing protects. A directory stays if something in it does.
     fn removable(&self) -> BTreeSet<Name> {
         let mut gone = BTreeSet::new();
         for (path, entry) in self.target.iter().rev() {
@@ -531,12 +534,12 @@ impl Making<'_> {
         gone
     }
 
-    /// Which names have to be one file.
+    /// Decides which names must be one file.
     fn link(&mut self) {
-        // Attributes that do not fit are tried again, which changes the time of the inode.
+        // Attributes that do not fit are tried again in each run, which changes the inode's change time.
         let too_large = self.promise.entries.values().any(|expected| !self.able.fits(&expected.entry));
-        // Over SFTP times that do not fit "become the nearest, and count as different ever after", and nobody finds out there that the
-        // target keeps them in larger steps than seconds, or has fewer years.
+        // Over SFTP times out of range become the nearest one and differ in every later run. hakobu cannot find out
+        // there that the target has a resolution coarser than seconds, or a smaller range.
         let sent = |time: Time| Time { s: time.s.clamp(0, u32::MAX.into()), ns: 0 };
         let coarse = self.able.cuts_times
             && self.source.values().any(|entry| self.able.time(entry.mtime) != sent(entry.mtime));
@@ -553,9 +556,9 @@ impl Making<'_> {
             }
         }
         for (inode, mut group) in groups {
-            // "If a name should be a hard link and is not, it is linked: by its first name's size and time": so it has the content of any
-            // that is left alone.
-            // Of a name that the target may or may not hold nothing is promised, but it may be the first.
+            // A name that should be a hard link and is not is linked if the first name agrees in size and time, so it
+            // may get the content of any name that is left alone. The first may also be a name that the target may not
+            // accept, for which nothing is promised.
             let of_vague = self
                 .source
                 .iter()
@@ -568,7 +571,8 @@ impl Making<'_> {
                 .flat_map(|expected| expected.or.clone())
                 .chain(of_vague.iter().cloned())
                 .collect();
-            // And its time, where that is equal in coarse steps only. Nobody knows which those are of a name that may not be held.
+            // It also gets that name's time if the times are equal only in coarse steps. For a name that the target may
+            // not accept this is unknown.
             let mut members = group.iter().filter_map(|path| self.promise.entries.get(path));
             let keeps_time = !of_vague.is_empty() || members.any(|it| it.free.mtime);
             for path in &group {
@@ -580,7 +584,7 @@ impl Making<'_> {
             group.retain(|path| !self.tainted.contains(path));
             let stands_for = self.said_to_be(inode);
             self.promise.apart.extend(group.iter().map(|path| (path.clone(), stands_for)));
-            // "Names that are equal files of their own there stay so, as the server does not tell which are one file."
+            // Over SFTP equal but separate files stay separate, as the server does not tell which names are one file.
             let is_left = |path: &&Name| {
                 let (there, entry) = (self.target.get(*path), self.source.get(*path));
                 there.zip(entry).is_some_and(|(there, entry)| there.is_file() && there.size() == entry.size())
@@ -592,7 +596,7 @@ impl Making<'_> {
                 .map(|it| it.inode)
                 .collect();
             if self.is_shared(inode) && group.len() > 1 {
-                // Which of them are linked to which depends on the order in which they are met: a later run may link more.
+                // Which of them are linked depends on the order in which they are met, so a later run may link more.
                 self.promise.stable = false;
             }
             let is_told = self.able.tells_inodes || left.len() < 2;
@@ -604,20 +608,21 @@ impl Making<'_> {
 }
 
 impl Making<'_> {
-    /// Returns the files of the source to which it gives the same inode number as to this one.
+    /// Returns the files of the source that are reported with the same inode number.
     fn of_same_number(&self, inode: (u64, u64)) -> impl Iterator<Item = &Entry> {
         let numbers = self.able.inode_numbers;
         let files = self.source.values().filter(|entry| entry.is_file());
         files.filter(move |entry| entry.inode.1 % numbers == inode.1 % numbers)
     }
 
-    /// Returns true if the source gives the inode number to other files as well. "Names that do not agree become files of their own."
+    /// Returns true if the source reports the inode number for other files as well. Names that do not agree become
+    /// separate files.
     fn is_shared(&self, inode: (u64, u64)) -> bool {
         self.able.inode_numbers < u64::MAX && self.of_same_number(inode).any(|entry| entry.inode != inode)
     }
 
-    /// Returns a file of which this one may become a name: "names are hard links where the source gives them one inode number and says
-    /// the same of them: size, times, mode, owner", and where the content is equal.
+    /// Returns a file that this one may become a hard link to: the source reports the same inode number, size, time,
+    /// mode and owner for both, and their content is equal.
     fn said_to_be(&self, inode: (u64, u64)) -> (u64, u64) {
         if !self.is_shared(inode) {
             return inode;
@@ -630,12 +635,13 @@ impl Making<'_> {
     }
 }
 
-/// Returns a path and the directories that it is in, up to the root.
+/// Returns a path and its parent directories, up to the root.
 pub fn path_and_above(path: &Name) -> impl Iterator<Item = Name> {
     std::iter::successors(Some(path.clone()), Name::parent)
 }
 
-/// Returns the names of files that are linked at the target otherwise than at the source, and all that hangs together with them.
+/// Returns the names of files with other hard links at the target than at the source, and all names that are connected
+/// with them by hard links.
 fn tainted(step: &Step, source: &Snapshot, target: &Snapshot) -> BTreeSet<Name> {
     let mut by_inode: BTreeMap<(bool, (u64, u64)), Vec<&Name>> = BTreeMap::new();
     for (is_target, side) in [(false, source), (true, target)] {
@@ -666,7 +672,7 @@ fn tainted(step: &Step, source: &Snapshot, target: &Snapshot) -> BTreeSet<Name> 
     }
 }
 
-/// A single file under `sync` is compared by content and changed where it lies.
+/// Adjusts the promise of a single file, which `sync` compares by content and changes in place.
 pub fn of_one_file(step: &Step, before: &Snapshot, promise: &mut Promise) {
     let there = before.get(&Name::default());
     for expected in promise.entries.values_mut() {

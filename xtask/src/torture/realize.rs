@@ -1,7 +1,7 @@
-//! Makes a model real, with plain system calls.
+//! Creates a modelled tree with plain system calls.
 //!
-//! What a file system does not take (a name, an attribute, a device node) is left out: the oracle looks at what is there afterwards
-//! and predicts from that. Only failures that no file system has a reason for are errors.
+//! Whatever a file system does not accept (a name, an attribute, a device node) is left out: the oracle inspects the
+//! result and predicts from that. Only failures without a reason in the file system are errors.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, lchown};
@@ -13,14 +13,14 @@ use rustix::io::Errno;
 
 use super::model::{Attribute, Content, Node, Time, Tree, What};
 
-/// Makes all of a tree; `root` must not be there yet.
+/// Creates a whole tree. `root` must not exist.
 pub fn realize(tree: &Tree, root: &Path) -> anyhow::Result<()> {
     for node in &tree.nodes {
         if make(node, root)? && node.what != What::Directory {
             dress(node, root)?;
         }
     }
-    // What is made in a directory changes its time, so directories come last, the deepest first.
+    // Creating entries changes the time of their directory, so directories come last, deepest first.
     for node in tree.nodes.iter().rev() {
         if node.what == What::Directory && node.path.below(root).is_dir() {
             dress(node, root)?;
@@ -29,7 +29,7 @@ pub fn realize(tree: &Tree, root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes an entry without its attributes. Returns false where the file system does not take it.
+/// Creates an entry without its attributes. Returns false if the file system does not accept it.
 pub fn make(node: &Node, root: &Path) -> anyhow::Result<bool> {
     let place = node.path.below(root);
     let made = match &node.what {
@@ -42,7 +42,7 @@ pub fn make(node: &Node, root: &Path) -> anyhow::Result<bool> {
             make_special(&place, FileType::CharacterDevice, rustix::fs::makedev(*major, *minor))
         }
         What::SameAs(other) => {
-            // A name of something that is not there is left out, as it is after a reduction.
+            // A hard link to a missing file is left out. Shrinking produces such links.
             if fs::symlink_metadata(other.below(root)).map_or(true, |other| !other.is_file()) {
                 return Ok(false);
             }
@@ -56,17 +56,17 @@ pub fn make(node: &Node, root: &Path) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns true for the failures that file systems and full ones have a reason for.
+/// Returns true for errors that have a reason in the file system or in lack of space.
 pub fn may_lack(error: &std::io::Error) -> bool {
-    // EPERM, ENOENT (its directory could not be made), EEXIST, ENOTDIR, EINVAL, EFBIG, ENOSPC, EMLINK, ERANGE, ENAMETOOLONG,
-    // ENOSYS, EILSEQ, EOPNOTSUPP, EDQUOT, E2BIG
+    // EPERM, ENOENT (its directory could not be created), EEXIST, ENOTDIR, EINVAL, EFBIG, ENOSPC, EMLINK, ERANGE,
+    // ENAMETOOLONG, ENOSYS, EILSEQ, EOPNOTSUPP, EDQUOT, E2BIG
     let codes = [1, 2, 7, 17, 20, 22, 27, 28, 31, 34, 36, 38, 84, 95, 122];
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 fn make_special(place: &Path, kind: FileType, device: u64) -> std::io::Result<()> {
     let made = rustix::fs::mknodat(rustix::fs::CWD, place, kind, Mode::RUSR | Mode::WUSR, device);
-    // exfat-fuse makes a plain file of it, and the kernel does not take that.
+    // exfat-fuse creates a plain file instead, which the kernel rejects.
     made.map_err(|error| if error == Errno::IO { Errno::OPNOTSUPP } else { error })?;
     Ok(())
 }
@@ -76,7 +76,7 @@ fn write_file(place: &Path, content: &Content) -> std::io::Result<()> {
     fill(&file, content)
 }
 
-/// Writes a content into a file that is empty.
+/// Writes the content into an empty file.
 pub fn fill(file: &File, content: &Content) -> std::io::Result<()> {
     file.set_len(content.size)?;
     for extent in &content.extents {
@@ -85,7 +85,7 @@ pub fn fill(file: &File, content: &Content) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Gives an entry its owner, attributes, permissions and time. A further name of a file has those of its file.
+/// Sets owner, attributes, permissions and time of an entry. A hard link has those of its file.
 pub fn dress(node: &Node, root: &Path) -> anyhow::Result<()> {
     if matches!(node.what, What::SameAs(_)) {
         return Ok(());
@@ -101,7 +101,7 @@ pub fn dress(node: &Node, root: &Path) -> anyhow::Result<()> {
     lenient(set_time(&place, node.mtime))
 }
 
-/// Sets an attribute, where the file system takes it.
+/// Sets an attribute, if the file system accepts it.
 pub fn set_attribute(place: &Path, attribute: &Attribute) -> anyhow::Result<()> {
     let value = attribute.value.bytes();
     let set = rustix::fs::lsetxattr(place, attribute.name.0.as_slice(), &value, XattrFlags::empty());
@@ -114,14 +114,14 @@ pub fn chmod(place: &Path, mode: u32) -> std::io::Result<()> {
     fs::set_permissions(place, fs::Permissions::from_mode(mode))
 }
 
-/// Sets the time of the last change, of a link itself.
+/// Sets the modification time. Does not follow symbolic links.
 pub fn set_time(place: &Path, time: Time) -> std::io::Result<()> {
     let stamp = Timespec { tv_sec: time.s, tv_nsec: time.ns.into() };
     let both = Timestamps { last_access: stamp, last_modification: stamp };
     Ok(rustix::fs::utimensat(rustix::fs::CWD, place, &both, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Lets pass what file systems may lack.
+/// Ignores errors that have a reason in the file system.
 pub fn lenient(result: std::io::Result<()>) -> anyhow::Result<()> {
     match result {
         Err(error) if !may_lack(&error) => Err(error.into()),

@@ -1,6 +1,6 @@
-//! Random numbers that follow from a seed: the same seed is the same history, on every machine and in every version of Rust.
+//! Random numbers from a seed: a seed gives the same history on every machine and with every version of Rust.
 
-/// A generator of the `SplitMix64` kind: small, quick, and good enough to choose with.
+/// A `SplitMix64` generator: small, fast, and good enough for choices.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -21,7 +21,7 @@ impl Rng {
         bits ^ (bits >> 31)
     }
 
-    /// Returns a number below `end`, and 0 if `end` is 0.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.next() % end }
     }
@@ -31,17 +31,17 @@ impl Rng {
         first + self.below(last.saturating_sub(first) + 1)
     }
 
-    /// Returns true in `share` of a hundred cases.
+    /// Returns true with a probability of `share` percent.
     pub fn percent(&mut self, share: u64) -> bool {
         self.below(100) < share
     }
 
-    /// Returns one of the values. There has to be one.
+    /// Returns one of the values, of which there must be at least one.
     pub fn pick<T: Copy>(&mut self, values: &[T]) -> T {
         values[self.below(values.len() as u64) as usize]
     }
 
-    /// Returns the index of one of the weights, each as often as its weight says.
+    /// Returns a random index, with the probabilities given by the weights.
     pub fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut rest = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Rng {
     }
 }
 
-/// Returns `length` bytes that do not compress and follow from the seed.
+/// Returns `length` incompressible bytes from a seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     let mut bytes = Vec::with_capacity(length + 8);
@@ -65,7 +65,7 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns `length` bytes of what `seq START 9999999999` prints: text in which no place is like another.
+/// Returns the first `length` bytes of the output of `seq START 9999999999`: text without repetitions.
 pub fn count(start: u64, length: usize) -> Vec<u8> {
     use std::io::Write;
     let mut bytes = Vec::with_capacity(length + 24);

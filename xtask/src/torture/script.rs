@@ -1,4 +1,4 @@
-//! Writes a history as a script of plain commands that fails alone: 0 is right, 1 is wrong, and `$1` is the program.
+//! Writes a history as a script of plain commands, with `$1` as the program. It exits with 0 if right, 1 if wrong.
 
 use std::fmt::Write;
 
@@ -154,7 +154,7 @@ fn set(p: &mut String, attribute: &Attribute, at: &str) {
         let _ = write!(hex, "{byte:02x}");
     }
     if hex.len() > 400 && attribute.name.0.starts_with(b"user") {
-        // The value does not matter here, its length does. The shell has no argument of more than 128 KiB.
+        // Only the length of the value matters here. Arguments of the shell are limited to 128 KiB.
         let length = attribute.value.bytes().len();
         let _ = writeln!(
             p,
@@ -256,7 +256,7 @@ fn prove(p: &mut String, step: &Step, violation: &Violation) {
         Shape::Directory => ("$s".to_owned(), "$t/source".to_owned(), "before/target/source".to_owned()),
         _ => ("$s".to_owned(), "$t".to_owned(), "before/target".to_owned()),
     };
-    // Kind, mode, owner, size, time, link; then content; then attributes.
+    // Kind, mode, owner, size, time and link target, then content, then attributes.
     let look = "look() { stat -c '%f %u:%g %.Y %N' \"$1\" | sed \"s|${1//\\\\/}||\"; [ -f \"$1\" ] && [ ! -L \"$1\" ] && stat -c %s \"$1\" && sha256sum <\"$1\"; \
                 getfattr -hd -m - -e hex \"$1\" 2>/dev/null | sed 1d; true; }\n";
     let path = violation.path.clone().unwrap_or_default();

@@ -1,28 +1,28 @@
-//! Which entries take part in a step: filter rules, lists and limits, as the documents promise them.
+//! Selects the entries that take part in a step by filter rules, lists and size limits, as the documents promise.
 
 use super::model::Name;
 use super::step::Step;
 use super::walk::{Entry, Kind, Snapshot};
 
-/// The part of a step that says what takes part.
+/// The selection of a step.
 #[derive(Debug)]
 pub struct Selection<'a> {
     step: &'a Step,
 }
 
 impl<'a> Selection<'a> {
-    /// Returns that of a step.
+    /// Returns the selection of a step.
     pub fn of(step: &'a Step) -> Self {
         Self { step }
     }
 
-    /// Returns true if the rules leave out this entry itself; of all that match, the last decides.
+    /// Returns true if the rules exclude this entry itself. The last matching rule decides.
     fn is_excluded(&self, path: &Name, is_directory: bool) -> bool {
         let last = self.step.rules.iter().rev().find(|rule| rule.pattern.matches(path, is_directory));
         !path.0.is_empty() && last.is_some_and(|rule| !rule.include)
     }
 
-    /// Returns true if the rules leave out an entry or a directory that it is in.
+    /// Returns true if the rules exclude an entry or one of its parent directories.
     pub fn is_protected(&self, path: &Name, entries: &Snapshot) -> bool {
         let mut at = path.clone();
         let mut is_directory = entries.get(path).is_some_and(Entry::is_directory);
@@ -36,7 +36,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Returns true if `--files-from` names the path or a directory that it is in.
+    /// Returns true if `--files-from` names the path or one of its parent directories.
     fn is_listed(&self, path: &Name) -> bool {
         let Some(list) = &self.step.files_from else { return true };
         list.iter().any(|listed| listed == path || path.is_below(listed))
@@ -47,24 +47,25 @@ impl<'a> Selection<'a> {
         let Some(entry) = source.get(path) else { return false };
         let on_the_way =
             |list: &Vec<Name>| entry.is_directory() && list.iter().any(|listed| listed.is_below(path));
-        // The root takes part always, and so do "the directories on the way" to what is listed, be it there or not.
+        // The root always takes part, and so do the directories above listed paths, whether these exist or not.
         let listed = path.0.is_empty()
             || self.is_listed(path)
             || self.step.files_from.as_ref().is_some_and(on_the_way);
         let within = match (&entry.kind, self.step.sizes) {
-            // What a size is told for takes part by that: nobody reads a file to find out whether it is one to read.
+            // The reported size decides: no file is read to find out whether to copy it.
             (Kind::File { .. }, Some((least, most))) => (least..=most).contains(&entry.told_bytes),
             _ => true,
         };
         listed && within && !self.is_protected(path, source) && entry.kind != Kind::Socket
     }
 
-    /// Returns true if something that the source lacks may be removed: rules protect it, and so does not being listed.
+    /// Returns true if an extra entry may be deleted. Rules protect entries, and entries that are not listed stay.
     pub fn may_remove(&self, path: &Name, target: &Snapshot) -> bool {
         self.is_listed(path) && !self.is_protected(path, target)
     }
 
-    /// Returns true if a listed path goes through something that is no directory of the source: what then happens to that is promised nowhere.
+    /// Returns true if a listed path leads through something that is not a directory of the source. No document says
+    /// what happens then.
     pub fn is_vague(&self, source: &Snapshot) -> bool {
         let through = |path: &Name| {
             let above = std::iter::successors(path.parent(), Name::parent);
@@ -73,7 +74,7 @@ impl<'a> Selection<'a> {
         self.step.files_from.iter().flatten().any(through)
     }
 
-    /// Returns how many listed paths the source lacks: each fails.
+    /// Returns the number of listed paths that the source lacks. Each of them fails.
     pub fn missing(&self, source: &Snapshot) -> usize {
         self.step.files_from.iter().flatten().filter(|path| !source.contains_key(*path)).count()
     }

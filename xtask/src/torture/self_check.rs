@@ -1,5 +1,5 @@
-//! `--self-check`: shows that the harness can fail. Known faults are planted in a program that was built for it, one at a time, and each
-//! has to be found.
+//! `--self-check`: shows that the harness can fail. Plants known faults one at a time, in a program that was built for
+//! it, and requires that each is found.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,10 +16,11 @@ use super::play::{self, Stage};
 use super::rng::Rng;
 use super::way::Way;
 
-/// Each fault has to be found within this time.
+/// The time within which each fault must be found.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Plants each fault in turn, and says after how many histories it was found. `only` is a part of the names of those to try.
+/// Plants each fault in turn, and reports the number of histories until it was found. `only` selects faults by a part
+/// of their name.
 pub fn run(stage: &Stage, jobs: usize, only: Option<&str>) -> anyhow::Result<()> {
     let mut missed = Vec::new();
     for plant in PLANTS.iter().filter(|plant| only.is_none_or(|only| plant.name.contains(only))) {
@@ -60,7 +61,7 @@ fn hunt(plant: &Plant, stage: &Stage, jobs: usize) -> (u64, Option<String>) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     let history = of_seed(seed, plant.name);
                     let Ok(Some(failure)) = play::play(&history, stage, &mut pool, counts) else { continue };
-                    // It counts only if it is the planted fault: without that the same history has to be as promised.
+                    // The finding counts only if the same history passes without the planted fault.
                     let sound = Stage { plant: None, ..stage.clone() };
                     if let Ok(None) = play::play(&history, &sound, &mut pool, counts) {
                         done.store(true, Ordering::Relaxed);
@@ -75,7 +76,7 @@ fn hunt(plant: &Plant, stage: &Stage, jobs: usize) -> (u64, Option<String>) {
     (next.into_inner() - 1, found.into_inner().ok().flatten())
 }
 
-/// Random histories on plain folders find most faults; two need a certain ground, which is given to them.
+/// Returns a random history. Those on plain directories find most faults; two faults need a certain setting.
 fn of_seed(seed: u64, plant: &str) -> History {
     let mut rng = Rng::new(seed.rotate_left(32));
     match plant {
@@ -92,7 +93,7 @@ fn of_seed(seed: u64, plant: &str) -> History {
     }
 }
 
-/// Returns whether a program has faults to plant.
+/// Returns true if a program has faults to plant.
 pub fn is_prepared(program: &Path) -> bool {
     let ran =
         std::process::Command::new(program).arg("--version").env("HAKOBU_PLANT", "no such fault").output();

@@ -1,8 +1,8 @@
-//! A word as a shell takes it.
+//! Quoting for a shell.
 
 use std::fmt::Write;
 
-/// Returns a word as a shell takes it.
+/// Returns a word quoted for a shell.
 pub fn quoted(word: &[u8]) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
     if !word.is_empty() && word.iter().all(plain) {

@@ -1,7 +1,7 @@
-//! Cuts a history that fails down to a small one that fails in the same way.
+//! Reduces a failing history to a small one that fails in the same way.
 //!
-//! Parts are taken out by bisection: halves first, then quarters, down to single ones; then what is left is made plainer. A part that
-//! another one needs may be missing: mutations and links of what is not there do nothing.
+//! Parts are removed by bisection: halves first, then quarters, down to single ones. Then the rest is simplified. A
+//! missing part does not invalidate others: mutations and hard links of missing entries do nothing.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::play::Failure;
 use super::step::Step;
 use super::way::Way;
 
-/// A reduction takes at most so long.
+/// The maximum duration of a reduction.
 const TIME_MAX: Duration = Duration::from_secs(40);
 
 /// Returns the smallest history that was found, with its failure. `play` plays a history.
@@ -33,7 +33,7 @@ pub fn shrink(
     (shrinker.best, shrinker.failure)
 }
 
-/// Returns the kind of a failure: that of what is worst in it.
+/// Returns the kind of a failure's worst violation.
 fn kind_of(failure: &Failure) -> &'static str {
     let worst = |kind: &str| failure.violations.iter().find(|violation: &&Violation| violation.kind == kind);
     let first = || failure.violations.first();
@@ -69,7 +69,7 @@ impl Shrinker<'_> {
             );
             self.attempt(|history| history.setting.way = Way::Local);
             self.attempt(|history| history.setting.source = "plain".to_owned());
-            // Power can be cut on file systems of their own only, and what follows from a cut is promised of these.
+            // A power cut needs a file system of its own, and its consequences are promised for these only.
             let is_cut = |event: &Event| matches!(event, Event::Run(step) | Event::Interrupted(step) if matches!(step.fault, Some(Fault::PowerCut { .. })));
             if !self.best.events.iter().any(is_cut) {
                 self.attempt(|history| history.setting.target = "plain".to_owned());
@@ -82,13 +82,13 @@ impl Shrinker<'_> {
         }
     }
 
-    /// What comes behind the failure does not matter.
+    /// Removes the events after the failure.
     fn truncate(&mut self) {
         let end = self.failure.event + 1;
         self.attempt(|history| history.events.truncate(end));
     }
 
-    /// Tries a change. Returns true if the failure stays.
+    /// Tries a change. Returns true if the failure remains, and keeps the change then.
     fn attempt(&mut self, change: impl FnOnce(&mut History)) -> bool {
         if Instant::now() > self.until {
             return false;
@@ -109,7 +109,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Takes out what can be taken out of a list, by bisection.
+    /// Removes as many elements of a list as possible, by bisection.
     fn cut(&mut self, count: impl Fn(&History) -> usize, keep_only: impl Fn(&mut History, &[bool])) {
         let mut chunk = count(&self.best).div_ceil(2);
         while chunk > 0 {
@@ -154,7 +154,7 @@ impl Shrinker<'_> {
 
     fn plainer_nodes(&mut self) {
         let plain = Time { s: 1_000_000_000, ns: 0 };
-        // Everything at once first, then one by one.
+        // Try all at once first, then one by one.
         self.attempt(|history| history.source.nodes.iter_mut().for_each(|node| bare(node, plain)));
         for index in 0..self.best.source.nodes.len() {
             let node = |history: &mut History, act: &dyn Fn(&mut Node)| {
@@ -212,7 +212,7 @@ fn smaller(node: &mut Node, size: u64) {
     }
 }
 
-/// Gives an entry that nothing refers to a short name in the root.
+/// Moves an entry that nothing refers to to a short name in the root.
 fn rename(history: &mut History, index: usize) {
     let Some(node) = history.source.nodes.get(index) else { return };
     let text = serde_json::to_string(&history.events).unwrap_or_default();
@@ -240,7 +240,7 @@ fn retain<T>(list: &mut Vec<T>, keep: &[bool]) {
     list.retain(|_| keep.next().copied().unwrap_or(true));
 }
 
-/// Takes out entries, and what is below the directories among them. The root stays.
+/// Removes entries, and everything below those that are directories. The root stays.
 fn prune(tree: Option<&mut Tree>, keep: &[bool]) {
     let Some(tree) = tree else { return };
     let gone: Vec<Name> = tree

@@ -1,6 +1,6 @@
-//! A step of a history: a command line of hakobu, as data.
+//! A step of a history: a hakobu command line, as data.
 //!
-//! What a step promises is in [`promise`](super::promise); how it gets from here to there (locally, over ssh) in [`way`](super::way).
+//! The promise of a step is in [`promise`](super::promise), its hosts and transport are in [`way`](super::way).
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use super::ground::faults::Fault;
 use super::model::{Name, Node, Tree, What};
 use super::rng::Rng;
 
-/// What hakobu is told to do.
+/// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
     /// `copy`
@@ -23,30 +23,30 @@ pub enum Verb {
     Digest,
 }
 
-/// What is named as the source, and where it goes.
+/// The form of source and target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shape {
     /// `source/` to `target`: the contents of the source become those of the target.
     Contents,
-    /// `source` to `target`: the directory lands in the target.
+    /// `source` to `target`: the directory is created in the target.
     Directory,
-    /// A single file to a place beside the target, called `one`.
+    /// A single file to `one`, next to the target.
     OneFile(Name),
 }
 
-/// A rule of `--exclude` or `--include`. The patterns are plain enough for the oracle to have its own matching.
+/// A rule of `--exclude` or `--include`. The patterns are simple enough for the oracle's own matching.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// `--include` rather than `--exclude`.
+    /// True for `--include`, false for `--exclude`.
     pub include: bool,
-    /// What matches.
+    /// The pattern.
     pub pattern: Pattern,
 }
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pattern {
-    /// `*SUFFIX`: names at any depth that end so.
+    /// `*SUFFIX`: names at any depth with this ending.
     Suffix(String),
     /// `NAME`: this name at any depth.
     Base(String),
@@ -54,24 +54,24 @@ pub enum Pattern {
     Directories(String),
     /// `/PATH`: this path only.
     Path(String),
-    /// `[[:alpha:]]*`: names that begin with a letter; a class of POSIX.
+    /// `[[:alpha:]]*`: names that begin with a letter; a POSIX class.
     Letter,
 }
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// The verb.
+    /// The command.
     pub verb: Verb,
-    /// What goes where.
+    /// The form of source and target.
     pub shape: Shape,
     /// `--delete`.
     #[serde(default)]
     pub delete: bool,
-    /// `--delete-during` in its place.
+    /// `--delete-during` instead of `--delete`.
     #[serde(default)]
     pub during: bool,
-    /// `--max-delete 100%`: without it at most half of the target goes.
+    /// `--max-delete 100%`. Without it at most half of the target is deleted.
     #[serde(default)]
     pub all_may_go: bool,
     /// `--in-place`
@@ -89,10 +89,10 @@ pub struct Step {
     /// `--verify HOW`
     #[serde(default)]
     pub check: Option<String>,
-    /// What `--preserve no-…` leaves out: owner, acl, xattr, hardlinks.
+    /// The metadata that `--preserve no-…` excludes: owner, acl, xattr, hardlinks.
     #[serde(default)]
     pub without: Vec<String>,
-    /// Filter rules, in their order.
+    /// Filter rules, in order.
     #[serde(default)]
     pub rules: Vec<Rule>,
     /// `--files-from`: these paths only.
@@ -101,16 +101,16 @@ pub struct Step {
     /// `--min-size` and `--max-size`.
     #[serde(default)]
     pub sizes: Option<(u64, u64)>,
-    /// Options that change how it is done and nothing of what is promised.
+    /// Options that do not affect the promise.
     #[serde(default)]
     pub manner: Vec<String>,
-    /// What goes wrong meanwhile.
+    /// The fault during the step.
     #[serde(default)]
     pub fault: Option<Fault>,
 }
 
 impl Step {
-    /// Returns a step with nothing but a verb and a shape.
+    /// Returns a step with nothing but a command and a form.
     pub fn plain(verb: Verb, shape: Shape) -> Self {
         Self {
             verb,
@@ -132,12 +132,12 @@ impl Step {
         }
     }
 
-    /// Returns true if the step is to write at the target.
+    /// Returns true if the step writes to the target.
     pub fn writes(&self) -> bool {
         matches!(self.verb, Verb::Copy | Verb::Sync) && !self.dry_run
     }
 
-    /// Returns the same step as a verification: what takes part stays.
+    /// Returns the step as a verification of the same selection.
     pub fn as_verify(&self) -> Self {
         Self {
             without: self.without.clone(),
@@ -148,12 +148,12 @@ impl Step {
         }
     }
 
-    /// Returns true if `what` is left out by `--preserve`.
+    /// Returns true if `--preserve` excludes `what`.
     pub fn is_without(&self, what: &str) -> bool {
         self.without.iter().any(|left_out| left_out == what)
     }
 
-    /// Returns the options, without those of the way. `list` is the file for `--files-from`.
+    /// Returns the options, without those of the transport. `list` is the file for `--files-from`.
     pub fn options(&self, list: &std::path::Path) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         let mut flag = |on: bool, word: &str| {
@@ -161,7 +161,7 @@ impl Step {
                 words.push(word.into());
             }
         };
-        // Of a tree the digests are BLAKE3, which the oracle does not have.
+        // Digests of trees are BLAKE3, which the oracle does not have.
         flag(self.verb == Verb::Digest && matches!(self.shape, Shape::OneFile(_)), "--algorithm=sha256");
         flag(self.delete && !self.during, "--delete");
         flag(self.during, "--delete-during");
@@ -205,7 +205,7 @@ impl Step {
 }
 
 impl Verb {
-    /// Returns the word that is typed.
+    /// Returns the command's name.
     pub fn word(self) -> &'static str {
         match self {
             Self::Copy => "copy",
@@ -228,7 +228,7 @@ impl Pattern {
         }
     }
 
-    /// Returns true if the pattern matches an entry. Directories above it are asked for themselves.
+    /// Returns true if the pattern matches an entry itself. Parent directories are matched separately.
     pub fn matches(&self, path: &Name, is_directory: bool) -> bool {
         let base = path.base();
         match self {
@@ -299,7 +299,7 @@ pub fn random(rng: &mut Rng, tree: &Tree) -> Step {
 }
 
 fn choose_what_takes_part(rng: &mut Rng, step: &mut Step, tree: &Tree) {
-    // Only names that need no escaping in a pattern.
+    // Use only names that need no escaping in a pattern.
     let is_plain = |path: &Name| {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_');
         !path.0.is_empty() && path.0.iter().all(plain)
@@ -321,7 +321,7 @@ fn choose_what_takes_part(rng: &mut Rng, step: &mut Step, tree: &Tree) {
     } else if rng.percent(8) {
         let some = tree.nodes.iter().filter(|node| !node.path.0.is_empty() && rng.percent(20));
         let mut list: Vec<Name> = some.map(|node| node.path.clone()).collect();
-        // An empty list is a case of its own, and a name that is not there another.
+        // Some lists name a missing path.
         if rng.percent(10) {
             list.push(Name(b"not there".to_vec()));
         }

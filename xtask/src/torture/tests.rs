@@ -1,4 +1,4 @@
-//! Tests of the harness itself: it must see what is wrong, and must not share code with what it tests.
+//! Tests of the harness itself: it must notice what is wrong, and must not share code with what it tests.
 
 use std::path::Path;
 
@@ -152,7 +152,7 @@ fn holes_and_written_zeros_are_one_content_and_sizes_are_not() {
     let kind = |snapshot: &Snapshot| snapshot[&Name(b"f".to_vec())].kind.clone();
     assert_eq!(kind(&one), kind(&two));
     assert_ne!(kind(&one), kind(&three));
-    // Past what is read whole the same holds, and a byte in the middle is seen.
+    // The same holds for files that are not read whole, and a changed byte in the middle is noticed.
     let size = (64 << 20) + 5;
     let middle = vec![Extent { at: 33_333_333, length: 1, fill: Fill::Count(1) }];
     let large = snapshot(&folder, "large", vec![zeros(size, Vec::new())]);
@@ -210,7 +210,7 @@ fn a_failure_is_cut_down_to_what_it_needs() {
     history.source.nodes.push(file(b"culprit", 1_000));
     let step = Step { by_digest: true, ..Step::plain(Verb::Sync, Shape::Contents) };
     history.events.push(Event::Run(step));
-    // It fails if the file is there and something is compared by digest.
+    // Fails if the file exists and a step compares by digest.
     let play = |history: &History| {
         let there = history.source.nodes.iter().any(|node| node.path == culprit);
         let event =

@@ -1,9 +1,9 @@
-//! The oracle's own look at a tree: plain system calls and SHA-256, and nothing of hakobu's.
+//! The oracle's inspection of a tree, with plain system calls and SHA-256, and none of hakobu's code.
 //!
-//! Content is read with `pread` to its end, whatever the size says. The digest is taken over the size and each block of 4 KiB that
-//! is not all zeros, with its number: so holes and written zeros are the same content, and a file of 4 GiB with three blocks of
-//! data costs three blocks. Which parts of a large file are holes is asked of the file system only above [`READ_WHOLE_MAX`] bytes,
-//! and is not believed without looking: blocks within what is said to be a hole are read as well, chosen anew each time.
+//! Content is read with `pread` to its end, whatever the reported size. The digest covers the size, and each block of 4
+//! KiB that is not all zeros with its number. So holes and written zeros are the same content, and a file of 4 GiB with
+//! three blocks of data costs three blocks. The file system is asked for holes only in files above [`READ_WHOLE_MAX`]
+//! bytes. Its answer is checked by reading some blocks of each reported hole, chosen anew each time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,31 +20,31 @@ use sha2::{Digest, Sha256};
 use super::model::{Name, Time};
 use super::rng::Rng;
 
-/// Up to this size each byte is read.
+/// The largest size in bytes of a file that is read whole.
 pub const READ_WHOLE_MAX: u64 = 48 << 20;
 const BLOCK: usize = 4096;
-/// How much is read at a time.
+/// The read size in bytes.
 const STEP: usize = 1 << 20;
 
-/// Bytes of content that were read and compared, for the page.
+/// The number of bytes of content that were read and compared, for the page.
 pub static BYTES_READ: AtomicU64 = AtomicU64::new(0);
 
-/// What a tree is at one moment: each entry by its path. The root has the empty path; a root that is not there has no entry.
+/// The state of a tree: each entry by its path. The root has the empty path; a missing root has no entry.
 pub type Snapshot = BTreeMap<Name, Entry>;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
     Directory,
     /// A file, with its size and the digest of its content.
     File {
-        /// The size that `lstat` tells.
+        /// The size that `lstat` returns.
         size: u64,
         /// The digest of what was read.
         digest: [u8; 32],
     },
-    /// A symbolic link to this.
+    /// A symbolic link with this target.
     Link(Vec<u8>),
     /// A named pipe.
     Pipe,
@@ -56,28 +56,28 @@ pub enum Kind {
     Socket,
 }
 
-/// An entry with all that is looked at.
+/// An entry with everything that is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// The kind and content.
     pub kind: Kind,
     /// Permissions, set-ID and sticky bits.
     pub mode: u32,
     /// Owner and group.
     pub owner: (u32, u32),
-    /// The time of the last change.
+    /// The modification time.
     pub mtime: Time,
-    /// Extended attributes and access lists, but for what the system makes by itself.
+    /// Extended attributes and access control lists, without those that the system creates by itself.
     pub xattrs: BTreeMap<Name, Vec<u8>>,
-    /// Device and inode.
+    /// Device and inode number.
     pub inode: (u64, u64),
-    /// How many names it has.
+    /// The number of hard links.
     pub links: u64,
-    /// The time of the last change of the inode: whoever touches anything changes it.
+    /// The inode's change time, which any change updates.
     pub ctime: Time,
-    /// The room it takes, in bytes.
+    /// The allocated space in bytes.
     pub room: u64,
-    /// The size that hakobu is told of it, where that is another.
+    /// The size that hakobu is told, in bytes. Differs from the real one if the source lies.
     pub told_bytes: u64,
 }
 
@@ -92,13 +92,13 @@ impl Entry {
         matches!(self.kind, Kind::File { .. })
     }
 
-    /// Returns the size of a file, and 0 of anything else.
+    /// Returns the size of a file in bytes, or 0 for anything else.
     pub fn size(&self) -> u64 {
         if let Kind::File { size, .. } = self.kind { size } else { 0 }
     }
 }
 
-/// Returns what is at a path. Reading it changes nothing but times of access.
+/// Returns a snapshot of the tree at a path. Changes nothing but access times.
 pub fn walk(root: &Path) -> anyhow::Result<Snapshot> {
     let mut found = Snapshot::new();
     let mut left = vec![Name::default()];
@@ -143,8 +143,8 @@ fn look(place: &Path, metadata: &fs::Metadata) -> anyhow::Result<Entry> {
     })
 }
 
-/// Returns the attributes that somebody has set: those of the system (`security.selinux`, `btrfs.*`, `system.ntfs_*` and so on) are no
-/// part of what is kept by default.
+/// Returns the attributes that a user has set. Those of the system (`security.selinux`, `btrfs.*`, `system.ntfs_*` and
+/// so on) are not preserved by default.
 fn attributes(place: &Path) -> anyhow::Result<BTreeMap<Name, Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut names = vec![0_u8; 1 << 16];
@@ -187,7 +187,7 @@ pub fn content_digest(place: &Path, size: u64) -> anyhow::Result<[u8; 32]> {
     Ok(hasher.finalize().into())
 }
 
-/// Returns the plain SHA-256 of a file of at most [`READ_WHOLE_MAX`] bytes, as `sha256sum` has it.
+/// Returns the plain SHA-256 of a file of at most [`READ_WHOLE_MAX`] bytes, as `sha256sum` prints it.
 pub fn plain_digest(place: &Path) -> anyhow::Result<String> {
     use std::fmt::Write;
     let mut text = String::new();
@@ -202,7 +202,7 @@ fn open(place: &Path) -> std::io::Result<File> {
     fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(place)
 }
 
-/// Adds the blocks of a range that are not all zeros, and returns where reading ended.
+/// Adds the blocks of a range that are not all zeros, and returns the offset at which reading ended.
 fn add_range(file: &File, hasher: &mut Sha256, from: u64, to: u64) -> anyhow::Result<u64> {
     let mut buffer = vec![0_u8; STEP];
     let mut at = from;
@@ -221,7 +221,7 @@ fn add_range(file: &File, hasher: &mut Sha256, from: u64, to: u64) -> anyhow::Re
         for (index, block) in buffer[..filled].chunks(BLOCK).enumerate() {
             if block != &ZEROS[..block.len()] {
                 hasher.update((at / BLOCK as u64 + index as u64).to_le_bytes());
-                // The last block is filled up, so that a file that ends within it has the digest of its content and its size.
+                // The last block is padded with zeros. Files with different ends still differ in the size.
                 hasher.update(block);
                 hasher.update(&ZEROS[block.len()..]);
             }
@@ -262,7 +262,7 @@ fn add_sparse(file: &File, hasher: &mut Sha256, size: u64) -> anyhow::Result<u64
     Ok(size)
 }
 
-/// Reads some blocks of what is said to be a hole: the first, the last, and a few in between.
+/// Checks some blocks of a reported hole: the first, the last, and two in between.
 fn look_into_hole(file: &File, from: u64, to: u64, rng: &mut Rng) -> anyhow::Result<()> {
     let (first, last) = (from / BLOCK as u64, (to - 1) / BLOCK as u64);
     let mut block = vec![0_u8; BLOCK];

@@ -1,7 +1,8 @@
-//! The ways from a source to a target: on one machine, over the network with an agent, through ssh, over SFTP.
+//! The hosts and the transport of a run: one machine, or a network with an agent, through ssh, or over SFTP.
 //!
-//! To add a way (or an endpoint): a variant in [`Way`] and [`Way::ALL`], how its places are written in [`Way::places`], which options it
-//! takes in [`Way::options`], and what it cannot keep in [`Way::limit`] (as a target) and [`Way::as_seen`] (as a source).
+//! To add a transport or an endpoint, add a variant of [`Way`] and to [`Way::ALL`], the form of its locations in
+//! [`Way::places`], its options in [`Way::options`], and what it cannot keep in [`Way::limit`] (as a target) and
+//! [`Way::as_seen`] (as a source).
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,7 +15,7 @@ use super::promise::Abilities;
 use super::step::{Shape, Step, Verb};
 use super::walk::Snapshot;
 
-/// A way.
+/// The hosts and the transport of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
     /// Both sides on this machine.
@@ -25,15 +26,15 @@ pub enum Way {
     Pull,
     /// From host a to host b.
     HostToHost,
-    /// To host a, the data through ssh.
+    /// To host a, with data through ssh.
     PushThroughSsh,
-    /// From host a, the data through ssh.
+    /// From host a, with data through ssh.
     PullThroughSsh,
     /// To host a, unencrypted.
     PushInPlain,
-    /// To host a, all of it compressed.
+    /// To host a, with everything compressed.
     PushCompressed,
-    /// From host a, all of it compressed.
+    /// From host a, with everything compressed.
     PullCompressed,
     /// To host a, over SFTP.
     PushSftp,
@@ -42,7 +43,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Returns all but the local one.
+    /// All but [`Self::Local`].
     pub const ALL: &[Self] = &[
         Self::Push,
         Self::Pull,
@@ -56,7 +57,7 @@ impl Way {
         Self::PullSftp,
     ];
 
-    /// Returns where source and target are.
+    /// Returns the hosts of source and target; `None` is this machine.
     fn hosts(self) -> (Option<Host>, Option<Host>) {
         match self {
             Self::Local => (None, None),
@@ -68,12 +69,12 @@ impl Way {
         }
     }
 
-    /// Returns true if a host takes part.
+    /// Returns true if another host takes part.
     pub fn is_far(self) -> bool {
         self != Self::Local
     }
 
-    /// Returns the hosts that take part.
+    /// Returns the other hosts that take part.
     pub fn far(self) -> impl Iterator<Item = Host> {
         let (source, target) = self.hosts();
         source.into_iter().chain(target)
@@ -84,7 +85,7 @@ impl Way {
         matches!(self, Self::PushSftp | Self::PullSftp)
     }
 
-    /// Returns the words that a command gets for the way.
+    /// Returns the options that select the hosts and the transport.
     pub fn options(self, verb: Verb, hosts: Option<&Hosts>) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if verb == Verb::Digest {
@@ -94,7 +95,7 @@ impl Way {
         let word = match self {
             Self::PushThroughSsh | Self::PullThroughSsh => "--transport=ssh",
             Self::PushInPlain => "--cipher=none",
-            // Of a verification only digests travel, and the option is refused.
+            // A verification sends only digests, and the compression option is refused.
             Self::PushCompressed | Self::PullCompressed if verb == Verb::Verify => "--transport=agent",
             Self::PushCompressed | Self::PullCompressed => "--compress=zstd",
             Self::PushSftp | Self::PullSftp => "--transport=sftp",
@@ -103,16 +104,16 @@ impl Way {
         };
         words.push(word.into());
         if self.hosts().0.is_some() {
-            // Rights are not handed out unasked by another machine.
+            // Another machine may set privileges only if that is allowed explicitly.
             words.push("--allow=setuid,devices".into());
         }
         words
     }
 
-    /// Returns how a place of the source, and one of the target, is written.
+    /// Returns the locations of a source and a target as they are typed.
     pub fn places(self, hosts: Option<&Hosts>, source: OsString, target: OsString) -> [OsString; 2] {
         let on = |host: Option<Host>, path: OsString| match (host, hosts) {
-            // A slash behind a path has a meaning, and `Path` keeps it.
+            // A trailing slash has a meaning, and `Path` keeps it.
             (Some(host), Some(hosts)) if self.is_sftp() => hosts.sftp_location(host, Path::new(&path)),
             (Some(host), Some(hosts)) => hosts.location(host, Path::new(&path)),
             _ => path,
@@ -121,14 +122,14 @@ impl Way {
         [on(from, source), on(to, target)]
     }
 
-    /// Takes out of a step what the way refuses, as the documents say.
+    /// Removes from a step what the transport refuses, as documented.
     pub fn fit(self, step: &mut Step) {
         if self.is_sftp() {
             step.in_place = false;
             if step.check.as_deref() == Some("medium") {
                 step.check = None;
             }
-            // A single file under `sync` is changed in place, which takes an agent.
+            // `sync` changes a single file in place, which needs an agent.
             if matches!(step.shape, Shape::OneFile(_)) && step.verb == Verb::Sync {
                 step.verb = Verb::Copy;
                 step.whole_file = false;
@@ -136,7 +137,7 @@ impl Way {
         }
     }
 
-    /// Returns what is left of the abilities of a target.
+    /// Reduces a target's capabilities to what the transport supports.
     pub fn limit(self, able: Abilities) -> Abilities {
         let mut able = able;
         if self == Self::PushSftp {
@@ -159,13 +160,13 @@ impl Way {
         able
     }
 
-    /// Returns the source as the way shows it.
+    /// Returns the source as the transport shows it.
     pub fn as_seen(self, source: Snapshot) -> Snapshot {
         let mut source = source;
         if self == Self::PullSftp {
             for (number, entry) in source.values_mut().enumerate() {
                 entry.xattrs.clear();
-                // The server of OpenSSH cuts off what does not fit into 32 bits, and nobody can know.
+                // OpenSSH's server truncates times to 32 bits, which cannot be noticed.
                 entry.mtime = Time { s: i64::from(entry.mtime.s as u32), ns: 0 };
                 // Each name is a file of its own.
                 entry.inode = (0, number as u64);
@@ -175,7 +176,7 @@ impl Way {
         source
     }
 
-    /// Returns a word for counting.
+    /// Returns a name for counting.
     pub fn name(self) -> String {
         format!("way {self:?}").to_lowercase()
     }

@@ -1,7 +1,8 @@
-//! Content that is compressed on its way: packed by the lane that sends it, unpacked by the thread that serves it.
+//! Compression of content in transit: the lane that sends it compresses it, and the thread that serves it decompresses
+//! it.
 //!
-//! Each lane decides by itself, from its own times and those that its far end told: nothing is shared and nothing is
-//! locked. Where the way does not limit, nothing is even looked at.
+//! Each lane decides for itself, from its own times and those that its peer reported: nothing is shared and nothing is
+//! locked. If the network path is not the bottleneck, content is not even sampled.
 
 mod packer;
 mod pilot;

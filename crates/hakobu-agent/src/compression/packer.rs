@@ -1,4 +1,4 @@
-//! The sending half: what a lane sends, smaller where that pays.
+//! The sending half: compresses a lane's content if that pays.
 
 use std::time::{Duration, Instant};
 
@@ -11,40 +11,40 @@ use zstd::bulk::Compressor;
 
 use super::pilot::{FarShares, Pilot, Window};
 
-/// How often the level is thought about.
+/// The interval at which the level is reconsidered.
 const WINDOW: Duration = Duration::from_millis(200);
-/// The same at first, as long as nothing was chosen: small files may be over in some seconds.
+/// The interval at first, until a level was chosen: copying small files may take only a few seconds.
 const FIRST_WINDOWS: Duration = Duration::from_millis(50);
-/// So long after a connection is made is at first, at both ends.
+/// The length of a connection's initial phase, at both ends.
 pub(crate) const FIRST: Duration = Duration::from_secs(1);
-/// Shorter content is not worth a frame of its own.
+/// The least length in bytes of content that is compressed.
 const CONTENT_BYTES_MIN: usize = 512;
-/// A sample is so many parts of the content, of so many bytes each.
+/// The number of parts of the content in a sample, and the bytes of each.
 const SAMPLE_PARTS: usize = 4;
 const SAMPLE_PART_BYTES: usize = 4096;
 const SAMPLE_BYTES: usize = SAMPLE_PARTS * SAMPLE_PART_BYTES;
-/// The level that samples are tried with: it takes 3 µs to see that nothing shrinks.
+/// The level for samples: it takes 3 µs to see that nothing shrinks.
 const SAMPLE_LEVEL: i8 = -5;
-/// The lowest level that packs by how often each byte comes, and not only what comes again: where nothing does, as in text of
-/// many words, those below it gain nothing.
+/// The lowest level that uses entropy coding, and not only repetitions. Where nothing repeats, as in text of many
+/// words, the levels below gain nothing.
 const ENTROPY_LEVEL: i8 = 1;
-/// At most so much content passes unseen after a sample that did not shrink.
+/// The most payloads that are sent without a sample after one that did not shrink.
 const UNSEEN_MAX: u32 = 7;
 
-/// Packs what one lane sends; its contexts and buffers are used again.
+/// Compresses what one lane sends. Its contexts and buffers are reused.
 pub(crate) struct Packer {
     pub(super) pilot: Pilot,
     compressor: Option<Compressor<'static>>,
-    /// The level that it is set to.
+    /// The level that the compressor is set to.
     level: i8,
     sampler: Option<Compressor<'static>>,
     sample: Vec<u8>,
     out: Vec<u8>,
-    /// Whether what was packed last shrank.
+    /// True if the last payload shrank.
     shrinks: bool,
-    /// Whether only [`ENTROPY_LEVEL`] and those above it make it smaller.
+    /// True if only [`ENTROPY_LEVEL`] and higher levels make the content smaller.
     by_entropy: bool,
-    /// So much content passes unseen yet, and did after the last sample.
+    /// The number of payloads still to be sent without a sample, and its value after the last sample.
     unseen: (u32, u32),
     compressed: Compressed,
     made: Instant,
@@ -52,7 +52,7 @@ pub(crate) struct Packer {
     content_bytes: u64,
 }
 
-/// What was known when the window began.
+/// The counters at the beginning of a window.
 struct Marks {
     at: Instant,
     thread: ThreadTime,
@@ -62,8 +62,9 @@ struct Marks {
 }
 
 impl Packer {
-    /// None where nothing is ever compressed. `on_a_long_way`: connections need their time to find out what the way
-    /// carries, so compressing pays at once, and is left off if it does not.
+    /// Creates a packer, or none if nothing is ever compressed. `on_a_long_way`: the round trip is long. Connections
+    /// then need time to reach the rate of the network path, so compression starts at once, and stops if it does not
+    /// pay.
     pub fn new(compression: Compression, on_a_long_way: bool) -> Option<Self> {
         let compression = match compression {
             Compression::None => return None,
@@ -96,13 +97,13 @@ impl Packer {
         })
     }
 
-    /// What was compressed so far.
+    /// Returns the totals of everything compressed so far.
     pub fn compressed(&self) -> Compressed {
         self.compressed
     }
 
-    /// The payload that stands for `content`, if it is smaller and smaller is wanted. `digest`: what the content is
-    /// checked by, where the connection is sealed.
+    /// Returns the compressed payload for `content`, or none if it is sent as it is. `digest`: the digest that the
+    /// content is checked against on a sealed connection.
     pub fn pack(&mut self, content: &[u8], digest: Option<Digest>) -> Option<&[u8]> {
         self.content_bytes += content.len() as u64;
         let level = self.pilot.level()?;
@@ -114,7 +115,7 @@ impl Packer {
             .then(|| self.compress(content, self.fitting(level), digest))
             .flatten();
         if let (Some(now_bytes), Some(candidate)) = (packed, self.pilot.candidate()) {
-            // Its payload takes the place of the other: both are right.
+            // Either payload is correct, so this one replaces the other.
             packed = self.compress(content, self.fitting(candidate), digest);
             let choice = self.pilot.compare(now_bytes, packed.unwrap_or(content.len()));
             self.compressed.choice = choice.or(self.compressed.choice);
@@ -128,15 +129,15 @@ impl Packer {
         Some(&self.out[..bytes])
     }
 
-    /// Whether the time has come to think about the level.
+    /// Returns true if it is time to reconsider the level.
     pub fn is_due(&self) -> bool {
         let is_first = self.compressed.choice.is_none() && self.made.elapsed() < FIRST;
         let window = if is_first { FIRST_WINDOWS } else { WINDOW };
         self.pilot.adapts() && self.began.at.elapsed() >= window
     }
 
-    /// Thinks about the level. `output_waited`: for how long the connection could not take more, since it was made;
-    /// `far`: what the far end said last of its time.
+    /// Reconsiders the level. `output_waited`: the time since its creation for which the connection could not take
+    /// more; `far`: the times that the peer last reported.
     pub fn think(&mut self, output_waited: Duration, far: FarTime) {
         let now = Marks {
             at: Instant::now(),
@@ -152,14 +153,14 @@ impl Packer {
         (self.began, self.content_bytes) = (now, 0);
     }
 
-    /// Whether this one is let pass, since others before it did not shrink.
+    /// Returns true if this payload is sent uncompressed without a sample, because those before it did not shrink.
     fn passes_unseen(&mut self) -> bool {
         let passes = !self.shrinks && self.unseen.0 > 0;
         self.unseen.0 -= u32::from(passes);
         passes
     }
 
-    /// Whether a sample of the content shrinks.
+    /// Returns true if a sample of the content shrinks.
     fn sample_shrinks(&mut self, content: &[u8]) -> bool {
         if content.len() < 2 * SAMPLE_BYTES {
             return true;
@@ -192,17 +193,18 @@ impl Packer {
             && sampler.compress_to_buffer(&self.sample, &mut self.out[..shrunk(SAMPLE_BYTES)]).is_ok()
     }
 
-    /// Whether the level may be another than that at work. What was asked for stays.
+    /// Returns true if another level than the pilot's may be used. A level below [`ENTROPY_LEVEL`] that the user chose
+    /// is kept.
     fn fitting_may_differ(&self) -> bool {
         self.pilot.adapts() || self.pilot.level().is_some_and(|level| level >= ENTROPY_LEVEL)
     }
 
-    /// The level for content like this, where `level` is at work.
+    /// Returns the level for content like this, given the pilot's `level`.
     fn fitting(&self, level: i8) -> i8 {
         if self.by_entropy { level.max(ENTROPY_LEVEL) } else { level }
     }
 
-    /// How long the payload in `out` is, if it is smaller by enough to be worth it.
+    /// Compresses into `out`. Returns the length of the payload in bytes, or none if it does not shrink enough.
     fn compress(&mut self, content: &[u8], level: i8, digest: Option<Digest>) -> Option<usize> {
         let compressor = match &mut self.compressor {
             Some(compressor) => compressor,
@@ -220,18 +222,18 @@ impl Packer {
         }
         let (before, behind) = self.out[..most].split_at_mut_checked(head_bytes)?;
         before.copy_from_slice(&head[..head_bytes]);
-        // What does not fit has not shrunk enough.
+        // If the output does not fit, the content has not shrunk enough.
         let packed = compressor.compress_to_buffer(content, behind).ok()?;
         Some(head_bytes + packed)
     }
 }
 
-/// What is left of so many bytes at most, if compressing them was worth it.
+/// Returns the most that may be left of `bytes` for compression to be worth it.
 fn shrunk(bytes: usize) -> usize {
     bytes - bytes / 16
 }
 
-/// What happened from one moment to the other; none where nothing was sent, or too little is known.
+/// Returns what happened between two moments, or none if nothing was sent.
 fn window(began: &Marks, now: &Marks, content_bytes: u64) -> Option<Window> {
     let wall = now.at.saturating_duration_since(began.at).as_nanos() as f64;
     if content_bytes == 0 || wall <= 0.0 {

@@ -1,65 +1,68 @@
-//! Which level a lane compresses with, from what its time went to.
+//! Chooses the compression level of a lane from how its time was spent.
 //!
-//! As long as sending waits for the way, a processor that waits as well may as well compress. A lane whose sending
-//! never waits has no use for it.
+//! While sending waits for the network path, the processor is idle and may as well compress. A lane whose sending never
+//! waits gains nothing from compression.
 
 use hakobu_core::compression::{Choice, Compression, Reason};
 
-/// The levels that are tried, and what they cost of text: nanoseconds for each byte on one core of the machine that
-/// they were measured on. Only the proportions count, and for the first choice the magnitude.
+/// The levels that are tried, and their cost for text: nanoseconds per byte on one core of the machine that they were
+/// measured on. Only their proportions matter, and for the first choice their magnitude.
 const LEVELS: [(i8, f32); 6] = [(-5, 2.2), (-3, 2.4), (-1, 2.5), (1, 2.6), (2, 2.9), (3, 3.4)];
 
-/// The way limits where sending waits for it for this share of the time.
+/// The network path is the bottleneck if sending waits for it for at least this share of the time.
 const WAITS: f32 = 0.25;
-/// It does not any more where sending waits for less than this.
+/// It is no longer the bottleneck if sending waits for less than this share.
 const SELDOM_WAITS: f32 = 0.08;
-/// Nothing is begun where the threads of both ends together want so much of a processor: they keep each other waiting.
+/// Compression does not start if the threads of both ends together use more than this much of a processor: they keep
+/// each other waiting.
 const BUSY_TOGETHER: f32 = 0.8;
-/// Nor where the far end waits for something to come for less than this share of its time.
+/// Nor does it start if the peer waits for input for less than this share of its time.
 const FAR_WAITS: f32 = 0.5;
-/// The far end limits where it waits for less than this, or wants a processor for more than that.
+/// The peer is the bottleneck if it waits for input for less than this share, or uses more than that share of a
+/// processor.
 const FAR_SELDOM_WAITS: f32 = 0.15;
 const FAR_BUSY: f32 = 0.75;
-/// In so many windows, one after another: in a single one somebody else may have had the processor, or the disk.
+/// The number of consecutive windows in which that must hold: in a single one, another process may have used the
+/// processor or the disk.
 const FAR_WINDOWS: u32 = 3;
-/// Compressing is no burden that takes less of the lane's time.
+/// Compression that takes less than this share of the lane's time is no burden.
 const BURDEN: f32 = 0.15;
-/// The first level may take so much of it, as far as that can be foreseen.
+/// The share of the lane's time that the first level may take, as far as that can be predicted.
 const FIRST_BURDEN: f32 = 0.25;
-/// A higher level has to leave so much less to send.
+/// A higher level must reduce the data to at most this fraction.
 const WORTH: f32 = 0.99;
-/// What did not go well is not tried again for so many windows, then for twice as many.
+/// The number of windows for which a failed attempt is not repeated. It doubles with each failure.
 const REST_MIN: u32 = 10;
 const REST_MAX: u32 = 640;
-/// So many windows a lane is looked at without compression, before that is judged. The first of them still fills
-/// buffers that were empty, which looks like speed.
+/// The number of windows without compression before the result is judged. The first ones still fill empty buffers,
+/// which looks like speed.
 const TRIAL: u32 = 3;
-/// Without compression it has to be slower by this for it to come back.
+/// Compression returns if the rate without it is below this fraction of the rate with it.
 const SLOWER: f64 = 0.97;
 
-/// What the lane did in the last fraction of a second: shares of its time, 0 to 1.
+/// A lane's activity in the last fraction of a second, in shares of its time, 0 to 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// Content that was sent, before compression.
+    /// Content sent in bytes per second, before compression.
     pub bytes_per_second: f64,
-    /// Sending waited for the way.
+    /// Sending waited for the network path.
     pub blocked: f32,
-    /// The thread had a processor or waited for one.
+    /// The thread used a processor or waited for one.
     pub processor: f32,
-    /// Compressing.
+    /// The thread compressed.
     pub compressing: f32,
-    /// To what share of it content shrank, where it was compressed.
+    /// The ratio of compressed to original size of what was compressed.
     pub shrank_to: Option<f32>,
-    /// What the far end said of the same time.
+    /// The peer's activity in the same time.
     pub far: Option<FarShares>,
 }
 
-/// What the far end's thread did: shares of its time.
+/// The activity of the peer's thread, in shares of its time, 0 to 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FarShares {
-    /// Waiting for something to come.
+    /// Waiting for input.
     pub input: f32,
-    /// With a processor, or waiting for one.
+    /// Using a processor, or waiting for one.
     pub processor: f32,
 }
 
@@ -67,17 +70,17 @@ pub(super) struct FarShares {
 #[derive(Debug)]
 pub(super) struct Pilot {
     rule: Compression,
-    /// The level at work, by its place in [`LEVELS`].
+    /// The index in [`LEVELS`] of the level in use.
     at: Option<usize>,
-    /// A level to be tried beside that at work, and the window that made it worth a try.
+    /// A level to be compared with the one in use, and the window that gave reason to try it.
     candidate: Option<(usize, Window)>,
-    /// Compression was left off to see whether it goes as fast without.
+    /// A trial without compression, to see whether the lane is as fast.
     trial: Option<Trial>,
-    /// No level is raised for so many windows, nor was after the last time that it did not go well.
+    /// The windows for which no level is raised.
     rest: Rest,
-    /// The same of leaving it off.
+    /// The windows for which compression is not switched off.
     rest_off: Rest,
-    /// The far end limited in so many windows until now.
+    /// The number of consecutive windows in which the peer was the bottleneck.
     far_limited: u32,
     choices: u32,
 }
@@ -89,7 +92,7 @@ struct Trial {
     windows: u32,
 }
 
-/// How long something is not tried again.
+/// The number of windows for which something is not tried again: those left, and the last full number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
     left: u32,
@@ -97,7 +100,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// It did not go well.
+    /// Begins after a failure, twice as long as the last time.
     fn begin(&mut self) {
         self.last = (2 * self.last).clamp(REST_MIN, REST_MAX);
         self.left = self.last;
@@ -113,16 +116,16 @@ impl Rest {
 }
 
 impl Pilot {
-    /// `at_once`: without waiting for what the way turns out to be.
+    /// Creates a pilot. `at_once`: compression starts before the network path is known to be the bottleneck.
     pub fn new(rule: Compression, at_once: bool) -> Self {
-        // What compresses from the beginning begins in the middle.
+        // If compression starts at once, it starts in the middle of the range.
         let begins = rule == Compression::Adapted || at_once && rule == Compression::Auto;
         let at = begins.then_some(LEVELS.len() / 2);
         let (rest, rest_off) = (Rest::default(), Rest::default());
         Self { rule, at, candidate: None, trial: None, rest, rest_off, far_limited: 0, choices: 0 }
     }
 
-    /// What is chosen before anything is known, if it is worth telling.
+    /// Returns the choice made before any measurement, if it is worth reporting.
     pub fn choose_at_once(&mut self) -> Option<Choice> {
         let level = self.level().filter(|_| self.rule == Compression::Auto)?;
         self.choices += 1;
@@ -130,7 +133,7 @@ impl Pilot {
         Some(Choice { number: self.choices, level: Some(level), reason, blocked, shrank_to })
     }
 
-    /// The level to compress with now, if any.
+    /// Returns the level to compress with now, if any.
     pub fn level(&self) -> Option<i8> {
         match self.rule {
             Compression::Level(level) => Some(level),
@@ -138,17 +141,18 @@ impl Pilot {
         }
     }
 
-    /// Whether anything is left to choose.
+    /// Returns true if the level may still change.
     pub fn adapts(&self) -> bool {
         matches!(self.rule, Compression::Auto | Compression::Adapted)
     }
 
-    /// A level to compress the next content with as well, to see which leaves less of it.
+    /// Returns a level to compress the next content with as well, to see which gives less data.
     pub fn candidate(&self) -> Option<i8> {
         self.candidate.map(|(at, _)| LEVELS[at].0)
     }
 
-    /// What came of that: how much each of the two left of the same content. Of other content nothing could be told.
+    /// Compares the results in bytes of the two levels on one content; sizes of different contents could not be
+    /// compared. Returns the choice if the candidate is better.
     pub fn compare(&mut self, now_bytes: usize, candidate_bytes: usize) -> Option<Choice> {
         let (at, window) = self.candidate.take()?;
         if candidate_bytes as f32 > now_bytes as f32 * WORTH {
@@ -158,7 +162,7 @@ impl Pilot {
         self.choose(Some(at), Reason::WayLimits, &window)
     }
 
-    /// Chooses anew. Gives the choice if it is another than before.
+    /// Judges a window. Returns the new choice if it differs from the last.
     pub fn judge(&mut self, window: &Window) -> Option<Choice> {
         self.rest.pass();
         self.rest_off.pass();
@@ -181,7 +185,7 @@ impl Pilot {
         Some(Choice { number: self.choices, level: self.level(), reason, blocked, shrank_to })
     }
 
-    /// The level to begin with, if the way is what limits.
+    /// Returns the first level, if the network path is the bottleneck.
     fn first(&self, window: &Window) -> Option<usize> {
         let far = window.far?;
         let way_limits = window.blocked >= WAITS
@@ -190,7 +194,7 @@ impl Pilot {
         if !way_limits || !self.rest.is_over() {
             return None;
         }
-        // Half of it left to send makes twice as much of it to compress.
+        // If compression halves the data, the lane takes in twice as much content to compress.
         let burden = |cost: f32| 2.0 * window.bytes_per_second as f32 * cost * 1e-9;
         Some(LEVELS.iter().rposition(|(_, cost)| burden(*cost) <= FIRST_BURDEN).unwrap_or(0))
     }
@@ -204,7 +208,7 @@ impl Pilot {
             }
             self.far_limited = 0;
             self.rest.begin();
-            // To decompress takes as long whatever the level is.
+            // Decompression takes the same time at every level, so `Auto` stops compressing.
             let stays = lower.filter(|_| self.rule == Compression::Adapted);
             return Some((stays, Reason::FarEndLimits));
         }
@@ -227,7 +231,7 @@ impl Pilot {
         Some((lower, Reason::ProcessorLimits))
     }
 
-    /// Has the next level tried, if the time that is left over is enough for it.
+    /// Makes the next level the candidate if there is enough spare time for it.
     fn foresee_more(&mut self, at: usize, window: &Window) {
         let Some((_, cost)) = LEVELS.get(at + 1) else { return };
         let more = window.compressing * (cost / LEVELS[at].1 - 1.0);
@@ -236,7 +240,7 @@ impl Pilot {
         }
     }
 
-    /// Whether it goes as well without compression as it did with it.
+    /// Restores the level if the lane is slower without compression.
     fn judge_trial(&mut self, trial: Trial, window: &Window) -> Option<(Option<usize>, Reason)> {
         let windows = trial.windows - 1;
         if windows > 0 {

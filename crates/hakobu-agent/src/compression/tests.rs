@@ -5,14 +5,14 @@ use super::{Packer, Unpacker};
 
 const PIECE: usize = 256 * 1024;
 
-/// Bytes that nothing shrinks.
+/// Returns incompressible bytes.
 fn random(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
     bytes
 }
 
-/// Bytes that shrink to about half.
+/// Returns bytes that shrink to about half.
 fn halves(length: usize) -> Vec<u8> {
     let mut bytes = random(length);
     bytes.chunks_exact_mut(256).for_each(|block| block[128..].fill(b' '));
@@ -28,7 +28,7 @@ fn what_was_packed_is_unpacked_as_it_was() {
     let mut unpacker = Unpacker::default();
     for level in [-7, -5, 1, 3, 19] {
         let mut packer = packer(Compression::Level(level));
-        // Buffers are used again, for longer content and for shorter.
+        // Buffers are reused, for longer and for shorter content.
         for length in [PIECE, 600, 1 << 20, 40_000, PIECE] {
             for digest in [None, Some([9; 32])] {
                 let content = halves(length);
@@ -49,10 +49,10 @@ fn what_does_not_shrink_goes_as_it_is_and_is_seldom_looked_at() {
     let (random, halves) = (random(PIECE), halves(PIECE));
     (0..50).for_each(|_| assert!(packer.pack(&random, None).is_none()));
     assert_eq!(packer.compressed().content_bytes, 0);
-    // It is found out soon that there is something else.
+    // Compressible content is noticed soon.
     let packed = (0..20).filter(|_| packer.pack(&halves, None).is_some()).count();
     assert!(packed >= 12, "{packed}");
-    // And that there is not.
+    // Incompressible content is noticed too.
     assert!(packer.pack(&random, None).is_none());
     assert!(packer.pack(&halves[..500], None).is_none(), "too little to be worth it");
     let mut levels = Levels::default();
@@ -62,7 +62,7 @@ fn what_does_not_shrink_goes_as_it_is_and_is_seldom_looked_at() {
     assert!(compressed.sent_bytes < compressed.content_bytes * 2 / 3 && compressed.time_ns > 0);
 }
 
-/// Bytes in which nothing comes again, of which only some are used.
+/// Returns bytes without repetitions that use only some of the byte values.
 fn words(length: usize) -> Vec<u8> {
     let mut bytes = random(length);
     bytes.iter_mut().for_each(|byte| *byte = b'a' + *byte % 16);
@@ -76,7 +76,7 @@ fn what_shrinks_by_its_bytes_alone_is_packed_at_a_level_that_does_so() {
         let mut packer = packer(compression);
         let packed = packer.pack(&content, None).expect("it shrinks").len();
         assert!(packed < PIECE * 5 / 8, "{compression:?}: {packed}");
-        // A lane whose processor limits goes down with its level.
+        // A lane whose processor is the bottleneck lowers its level.
         let busy =
             Window { blocked: 0.0, compressing: 0.9, processor: 1.0, shrank_to: Some(0.5), ..waiting() };
         for _ in 0..40 {
@@ -89,7 +89,7 @@ fn what_shrinks_by_its_bytes_alone_is_packed_at_a_level_that_does_so() {
         levels.insert(level);
         assert_eq!(packer.compressed().levels, levels);
     }
-    // What was asked for stays, and gains nothing.
+    // A level that the user chose is kept, and gains nothing.
     let mut packer = packer(Compression::Level(-5));
     (0..20).for_each(|_| assert!(packer.pack(&content, None).is_none()));
     assert!(packer.pack(&halves(PIECE), None).is_none(), "passes unseen");
@@ -116,7 +116,7 @@ fn what_is_no_packed_content_is_refused() {
         let mut back = Vec::new();
         let error = unpacker.unpack(payload, false, max, &mut back).unwrap_err();
         assert_eq!(error.kind, hakobu_core::error::ErrorKind::Protocol, "{error}");
-        // Nothing was allocated for what may not come.
+        // Nothing was allocated beyond the limit.
         assert!(back.capacity() <= max, "{}", back.capacity());
     };
     refused(&packed, PIECE - 1);
@@ -125,14 +125,14 @@ fn what_is_no_packed_content_is_refused() {
     }
     refused(&[&packed[..], b"more"].concat(), PIECE);
     let told = |bytes: usize| [&(bytes as u32).to_le_bytes()[..], &packed[4..]].concat();
-    // More comes out than was told, or less.
+    // The content is longer or shorter than declared.
     refused(&told(PIECE - 1), PIECE);
     refused(&told(PIECE + 1), 2 * PIECE);
     refused(&told(usize::from(u16::MAX)), PIECE);
     let mut broken = packed.clone();
     (8..packed.len()).step_by(97).for_each(|at| broken[at] ^= 0x55);
     refused(&broken, PIECE);
-    // A good one is unpacked by the same unpacker afterwards.
+    // That unpacker then still accepts a valid payload.
     let mut back = Vec::new();
     unpacker.unpack(&packed, false, PIECE, &mut back).unwrap();
     assert!(back == content);
@@ -151,7 +151,7 @@ fn arbitrary_bytes_become_what_was_told_or_nothing() {
         let [at, mask, length, random] =
             [0, 3, 6, 9].map(|from| usize::from(numbers[from]) << 8 | usize::from(numbers[from + 1]));
         let mut payload = packed.clone();
-        // One byte is another, it ends early, or but for its beginning it is noise.
+        // Change one byte, truncate, or replace all but the beginning with noise.
         match round % 3 {
             0 => payload[at % packed.len()] ^= (mask % 255 + 1) as u8,
             1 => payload.truncate(length % packed.len()),
@@ -167,7 +167,7 @@ fn arbitrary_bytes_become_what_was_told_or_nothing() {
     assert!(taken < 5000, "some of it is no payload");
 }
 
-/// Many megabytes of zeros in some kilobytes.
+/// Many megabytes of zeros in a few kilobytes.
 #[test]
 fn a_bomb_is_cut_off_where_it_was_said_to_end() {
     let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 19).unwrap();
@@ -177,7 +177,7 @@ fn a_bomb_is_cut_off_where_it_was_said_to_end() {
     assert!(back.capacity() <= PIECE);
 }
 
-/// A lane that hands over 20 MB a second and waits for the way for most of the time.
+/// Returns a lane that sends 20 MB/s and waits for the network path for most of the time.
 fn waiting() -> Window {
     Window {
         bytes_per_second: 20e6,
@@ -197,7 +197,7 @@ fn it_begins_only_where_the_way_limits() {
         pilot.level()
     };
     assert_eq!(level(waiting()), Some(3));
-    // Nothing was left of the processor at that level.
+    // At that rate, a higher level would leave no processor time.
     assert_eq!(level(Window { bytes_per_second: 1e9, ..waiting() }), Some(-5));
     assert_eq!(level(Window { blocked: 0.1, ..waiting() }), None);
     assert_eq!(level(Window { far: None, ..waiting() }), None);
@@ -237,7 +237,7 @@ fn it_goes_up_while_that_pays_and_down_when_the_processor_is_busy() {
         shrank_to: Some(shrank_to),
         ..waiting()
     };
-    // The next level is tried beside the one at work.
+    // The next level is tried beside the one in use.
     let mut raised = |window: Window, now_bytes, candidate_bytes| {
         assert!(pilot.judge(&window).is_none());
         let candidate = pilot.candidate();
@@ -249,11 +249,11 @@ fn it_goes_up_while_that_pays_and_down_when_the_processor_is_busy() {
     assert_eq!(raised(on(0.5, 0.6, 0.2), 1000, 995), (Some(1), None));
     let tried = (0..200).filter(|_| raised(on(0.5, 0.6, 0.2), 1000, 1000).0.is_some()).count();
     assert!((1..=5).contains(&tried), "{tried}");
-    // There would be no time for it, or neither the one nor the other limits.
+    // There is no time for it, or nothing is a bottleneck.
     let mut pilot = Pilot::new(Compression::Adapted, false);
     assert!(pilot.judge(&on(0.5, 0.3, 0.95)).is_none() && pilot.candidate().is_some());
     assert!(pilot.judge(&on(0.5, 0.15, 0.6)).is_none() && pilot.candidate().is_none());
-    // No time is left over.
+    // There is no spare time.
     while pilot.level() != Some(-5) {
         let down = pilot.judge(&on(0.5, 0.02, 0.6)).unwrap();
         assert_eq!(down.reason, Reason::ProcessorLimits);
@@ -275,7 +275,7 @@ fn without_it_for_a_moment_shows_whether_it_pays() {
         assert_eq!(pilot.level(), Some(-5));
         let off = pilot.judge(&rate(100e6, 0.01, 0.7)).unwrap();
         assert_eq!((off.level, off.reason), (None, Reason::ProcessorLimits));
-        // The first moments only fill buffers.
+        // The first windows only fill buffers.
         assert!(pilot.judge(&rate(900e6, 0.01, 0.0)).is_none());
         assert!(pilot.judge(&rate(900e6, 0.01, 0.0)).is_none());
         let reason = pilot.judge(&rate(without, 0.01, 0.0)).map(|choice| choice.reason);
@@ -293,7 +293,7 @@ fn it_ends_where_the_far_end_limits() {
     pilot.judge(&Window { bytes_per_second: 1e9, ..waiting() });
     let busy = Some(FarShares { input: 0.05, processor: 0.5 });
     let far = Window { far: busy, shrank_to: Some(0.5), compressing: 0.1, ..waiting() };
-    // Once or twice it may have been somebody else.
+    // Once or twice may be due to another process.
     for window in [&far, &far, &waiting(), &far, &far] {
         assert_eq!(pilot.judge(window).map(|choice| choice.reason), None);
     }

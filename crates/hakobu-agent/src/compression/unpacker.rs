@@ -1,4 +1,4 @@
-//! The receiving half: hostile until it has become as long as it was said to.
+//! The receiving half: a payload is untrusted until it has become exactly as long as it declares.
 
 use hakobu_core::digest::Digest;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -9,7 +9,7 @@ use zstd::zstd_safe;
 use crate::connection::checked::{corrupt, lost};
 use crate::connection::{Connection, Incoming};
 
-/// Unpacks what comes on one connection; its context and buffer are used again.
+/// Decompresses what is received on one connection. Its context and buffer are reused.
 #[derive(Default)]
 pub struct Unpacker {
     decompressor: Option<Decompressor<'static>>,
@@ -17,12 +17,12 @@ pub struct Unpacker {
 }
 
 impl Unpacker {
-    /// Reads the payload of a frame and unpacks it into `content`, which it replaces. Gives what the digest of the
-    /// content has to be, on sealed connections. The content has not been checked against anything then.
+    /// Reads the payload of a frame and decompresses it into `content`, which it replaces. Returns the digest that the
+    /// content must have, on sealed connections. The content itself is not yet checked.
     ///
     /// # Errors
-    /// `Corrupt` if it arrived differently from what was sent, `Protocol` if it is no such payload; or the connection
-    /// failed.
+    /// `Corrupt` if the payload does not match its check, `Protocol` if it is not a valid compressed payload; or the
+    /// connection failed.
     pub(crate) fn receive(
         &mut self,
         connection: &mut Connection,
@@ -34,7 +34,7 @@ impl Unpacker {
         packed.clear();
         let read = connection.read_payload_into(&mut packed).map_err(lost);
         let unpacked = read.and_then(|()| match frame.digest {
-            // Where nothing is encrypted anybody on the way could speak to the decompressor otherwise.
+            // Without encryption, anyone on the network path could otherwise feed the decompressor.
             Some(digest) if *blake3::hash(&packed).as_bytes() != digest => Err(corrupt()),
             digest => self.unpack(&packed, digest.is_some(), content_max, content),
         });
@@ -42,10 +42,10 @@ impl Unpacker {
         unpacked
     }
 
-    /// Unpacks a payload into `content`, which it replaces.
+    /// Decompresses a payload into `content`, which it replaces.
     ///
     /// # Errors
-    /// `Protocol` if it is no such payload, or does not become exactly as long as it says.
+    /// `Protocol` if it is not a valid compressed payload, or is not exactly as long as it declares.
     pub fn unpack(
         &mut self,
         payload: &[u8],
@@ -58,7 +58,7 @@ impl Unpacker {
             Some(decompressor) => decompressor,
             empty => empty.insert(Decompressor::new().map_err(|error| Error::io(UNPACKING, &error))?),
         };
-        // Otherwise several frames one behind the other would be taken as well.
+        // Otherwise several concatenated frames would be accepted too.
         if zstd_safe::find_frame_compressed_size(packed) != Ok(packed.len()) {
             return Err(malformed("it is not one frame".to_owned()));
         }

@@ -1,31 +1,28 @@
-//! The two buffers of a connection.
+//! The send buffer and the receive buffer of a connection.
 //!
-//! Both are made once and reused. `Outgoing` is a queue of bytes ready for the
-//! socket. `Inbound` holds, in one allocation, plaintext that was not consumed
-//! yet and, behind it, bytes as they came from the socket:
+//! Both are allocated once and reused. `Outgoing` is a queue of bytes ready for the socket. `Inbound` holds, in one
+//! allocation, plaintext that is not yet consumed and, behind it, bytes as they came from the socket:
 //!
 //! ```text
 //! | free | plain | gap | raw | room |
 //! ```
 //!
-//! A TLS record shrinks when it is decrypted, so its plaintext can always be
-//! put right behind the plaintext before it, as long as there was a gap of one
-//! record at the start. Plaintext is thus always one contiguous slice.
+//! A TLS record shrinks when it is decrypted. With a gap of one record at the start, its plaintext can therefore always
+//! be placed right behind the plaintext before it, so plaintext is always one contiguous slice.
 
-/// Longest plaintext of a TLS record.
+/// The longest plaintext of a TLS record, in bytes.
 pub(super) const RECORD_PLAIN_BYTES: usize = 16 * 1024;
 
-/// Longest TLS record on the wire: header, plaintext, expansion.
+/// The longest TLS record on the wire, in bytes: header, plaintext, expansion.
 pub(super) const RECORD_BYTES: usize = 5 + RECORD_PLAIN_BYTES + 256;
 
-/// Size of the receive buffer: two of the usual payloads and what surrounds
-/// them.
+/// The size of the receive buffer in bytes: two of the usual payloads and their headers.
 pub(super) const INBOUND_BYTES: usize = 768 * 1024;
 
-/// Below this the buffer is tidied before more is received.
+/// The free space in bytes below which the buffer is compacted before more is received.
 const LEAST_ROOM_BYTES: usize = 128 * 1024;
 
-/// Bytes on their way to the socket.
+/// A queue of bytes for the socket.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     bytes: Vec<u8>,
@@ -42,7 +39,7 @@ impl Outgoing {
         &self.bytes[self.start..self.end]
     }
 
-    /// Drops what has been sent.
+    /// Drops bytes that were sent.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
         if self.start == self.end {
@@ -51,8 +48,8 @@ impl Outgoing {
         }
     }
 
-    /// Room for at least `bytes` more. Grows only beyond the largest size
-    /// that was ever needed, which the frame limits bound.
+    /// Returns room for at least `bytes` more. The buffer only grows to the largest size ever needed, which the frame
+    /// limits bound.
     pub(super) fn spare(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes.len() - self.end < bytes && self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -65,7 +62,7 @@ impl Outgoing {
         &mut self.bytes[self.end..]
     }
 
-    /// The first `bytes` of the spare room are filled now.
+    /// Marks the first `bytes` of the spare room as filled.
     pub(super) fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.bytes.len());
     }
@@ -81,7 +78,7 @@ impl Outgoing {
     }
 }
 
-/// Bytes on their way from the socket.
+/// A buffer of bytes from the socket.
 #[derive(Debug)]
 pub(super) struct Inbound {
     bytes: Box<[u8]>,
@@ -93,8 +90,7 @@ pub(super) struct Inbound {
 }
 
 impl Inbound {
-    /// A buffer for TLS records, or with `records` false for bytes that are
-    /// plain as they come.
+    /// Creates a buffer for TLS records or, if `records` is false, for bytes that arrive as plaintext.
     pub(super) fn new(records: bool) -> Self {
         let gap = if records { RECORD_BYTES } else { 0 };
         Self {
@@ -115,14 +111,14 @@ impl Inbound {
         self.plain_start = (self.plain_start + bytes).min(self.plain_end);
     }
 
-    /// Consumes `bytes` of plaintext and gives them out in the same breath.
+    /// Consumes `bytes` of plaintext and returns them.
     pub(super) fn take(&mut self, bytes: usize) -> &[u8] {
         let start = self.plain_start;
         self.consume(bytes);
         &self.bytes[start..self.plain_start]
     }
 
-    /// Whether any byte that came is still to be used.
+    /// Returns true if any received byte is not yet consumed.
     pub(super) fn has_any(&self) -> bool {
         !(self.plain().is_empty() && self.raw().is_empty())
     }
@@ -131,8 +127,7 @@ impl Inbound {
         &self.bytes[self.raw_start..self.raw_end]
     }
 
-    /// The raw bytes, and where the plaintext of the first record among them
-    /// goes.
+    /// Returns the raw bytes, and the room for the plaintext of the first record among them.
     pub(super) fn raw_and_target(&mut self) -> (&mut [u8], &mut [u8]) {
         if self.plain_start == self.plain_end {
             self.plain_start = 0;
@@ -143,20 +138,20 @@ impl Inbound {
         (&mut from_raw[..raw_bytes], &mut before[self.plain_end..])
     }
 
-    /// `raw_bytes` of records gave `plain_bytes` of plaintext.
+    /// Records that `raw_bytes` of records were decrypted to `plain_bytes` of plaintext.
     pub(super) fn decrypted(&mut self, raw_bytes: usize, plain_bytes: usize) {
         self.raw_start = (self.raw_start + raw_bytes).min(self.raw_end);
         self.plain_end = (self.plain_end + plain_bytes).min(self.raw_start);
     }
 
-    /// Without records, what was received is plain.
+    /// Marks all received bytes as plaintext, on a connection without records.
     pub(super) fn all_plain(&mut self) {
         debug_assert_eq!(self.gap, 0);
         self.plain_end = self.raw_end;
         self.raw_start = self.raw_end;
     }
 
-    /// Room to receive into; empty when the buffer is full.
+    /// Returns room to receive into; empty if the buffer is full.
     pub(super) fn room(&mut self) -> &mut [u8] {
         let plain_bytes = self.plain_end - self.plain_start;
         let raw_bytes = self.raw_end - self.raw_start;

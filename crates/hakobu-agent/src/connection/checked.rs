@@ -1,4 +1,4 @@
-//! Payloads with their checksums, and a connection's errors in the words of a job.
+//! Payloads with their checksums, and the conversion of connection errors into errors of a job.
 
 use hakobu_core::checksum::crc64;
 use hakobu_core::endpoint::Check;
@@ -6,7 +6,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::{Connection, ConnectionError, Incoming};
 
-/// What the other side of a connection checks a payload by.
+/// Returns the check that the peer applies to a payload.
 pub(crate) fn check_of(connection: &Connection, payload: &[u8]) -> Check {
     match (connection.is_sealed(), payload.is_empty()) {
         (_, true) => Check::default(),
@@ -15,7 +15,7 @@ pub(crate) fn check_of(connection: &Connection, payload: &[u8]) -> Check {
     }
 }
 
-/// Sends a frame with the checks that the connection wants for its payload.
+/// Sends a frame with the checks that the connection requires for its payload.
 pub(crate) fn send_checked(
     connection: &mut Connection,
     kind: u8,
@@ -45,12 +45,12 @@ pub(crate) fn read_checked(
     if intact { Ok(()) } else { Err(corrupt()) }
 }
 
-/// Data that arrived differently from what was sent.
+/// Returns the error for data that arrived differently from what was sent.
 pub(crate) fn corrupt() -> Error {
     Error::new(ErrorKind::Corrupt, "receiving data", "it arrived differently from what was sent")
 }
 
-/// A connection's error in the words of the job.
+/// Converts a connection's error into an error of the job.
 #[allow(clippy::needless_pass_by_value)] // taken by `map_err`
 pub(crate) fn lost(error: ConnectionError) -> Error {
     let kind = match &error {

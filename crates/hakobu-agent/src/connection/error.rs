@@ -1,53 +1,53 @@
-//! What can go wrong on a data connection.
+//! The errors of a data connection.
 
 use std::io;
 
 use hakobu_proto::frame::FrameError;
 use thiserror::Error;
 
-/// Result of connection operations.
+/// The result of connection operations.
 pub type Result<T> = std::result::Result<T, ConnectionError>;
 
-/// Why a connection ended, could not begin or refused an operation.
+/// The reason why a connection ended, could not be opened or refused an operation.
 #[derive(Debug, Error)]
 pub enum ConnectionError {
-    /// The peer said that it is done, and nothing it sent is missing.
+    /// The peer closed the connection in order, and nothing it sent is missing.
     #[error("the peer closed the connection")]
     Closed,
-    /// The connection ended without the peer saying so: data may be missing.
+    /// The connection ended without a close: data may be missing.
     #[error("the connection was cut")]
     Cut,
-    /// The peer's certificate is not the one we were told to expect.
+    /// The peer's certificate does not have the expected fingerprint.
     #[error("the peer's certificate has the wrong fingerprint")]
     WrongFingerprint,
     /// The peer shows the right certificate but does not hold its key.
     #[error("the peer does not hold the key of its certificate")]
     WrongKey,
-    /// The peer turned us down; the text is the TLS alert it gave.
+    /// The peer refused the connection; the text is its TLS alert.
     #[error("the peer refused the connection ({0})")]
     Refused(String),
-    /// The handshake was not done within its time, counted from its start.
+    /// The handshake did not end in time, counted from its start.
     #[error("the handshake took too long")]
     HandshakeTimeout,
-    /// The peer sends, or answers, more slowly than any way or disk explains.
+    /// The peer sends, or answers, more slowly than any network path or disk explains.
     #[error("the peer is too slow: {0}")]
     TooSlow(&'static str),
-    /// The peer broke the rules of the protocol.
+    /// The peer violated the protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(&'static str),
-    /// A frame from the peer, or one we were asked to send, breaks a limit.
+    /// A frame from the peer, or one to be sent, exceeds a limit.
     #[error("unacceptable frame: {0}")]
     Frame(FrameError),
     /// Data from the peer fails its authentication.
     #[error("received data fails its authentication")]
     BadMac,
-    /// This end was asked for something impossible.
+    /// The caller asked for something impossible.
     #[error("wrong use of a connection: {0}")]
     Misuse(&'static str),
     /// TLS failed in some other way.
     #[error("TLS: {0}")]
     Tls(rustls::Error),
-    /// A throw-away certificate could not be made.
+    /// A temporary certificate could not be made.
     #[error("cannot make a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
     /// The socket failed.

@@ -14,36 +14,34 @@ use super::records::{Session, Step};
 use super::socket::{Received, Socket};
 use super::tls_config::{Terms, server_name};
 
-/// Which side of TLS this end takes. The engine is always the client,
-/// whoever dialled.
+/// The TLS side of this end. The engine is always the client, whichever end opened the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Client,
     Server,
 }
 
-/// The last TLS record of each side before frames go on without records.
+/// The last TLS record of each side before it sends frames without records.
 const GO_PLAIN: &[u8] = b"hakobu: go plain";
 
-/// Labels of the exported keys (RFC 8446, section 7.5), one per direction.
+/// The labels of the exported keys (RFC 8446, section 7.5), one per direction.
 const CLIENT_KEY_LABEL: &[u8] = b"EXPORTER-hakobu-sealed-client";
 const SERVER_KEY_LABEL: &[u8] = b"EXPORTER-hakobu-sealed-server";
 
-/// The time a handshake has as a whole: a peer that sends a byte now and then
-/// does not get more of it.
+/// The time at which the whole handshake must have ended. A peer that sends a byte now and then does not extend it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(Instant);
 
 impl Deadline {
     pub(super) fn after(timeout: Duration) -> Self {
         let now = Instant::now();
-        // A time-out beyond what the clock can express: a year will do.
+        // If the clock cannot express the deadline, a year is enough.
         let year = Duration::from_secs(365 * 24 * 3600);
         Self(now.checked_add(timeout).unwrap_or(now + year))
     }
 }
 
-/// TLS for good.
+/// Performs the handshake of a connection that uses TLS throughout.
 pub(super) fn tls(
     socket: &mut Socket,
     inbound: &mut Inbound,
@@ -78,11 +76,11 @@ pub(super) fn tls(
     }
 }
 
-/// TLS for the handshake only: authenticates both ends, gives each direction
-/// a MAC key and leaves the socket at the first byte behind the last record.
+/// Uses TLS for the handshake only: authenticates both ends, exports a MAC key for each direction and leaves the socket
+/// at the first byte behind the last record.
 ///
-/// It uses the library's buffered interface, because only that exports keys,
-/// and feeds it one record at a time so that nothing behind is swallowed.
+/// It uses the library's buffered interface, because only that exports keys, and feeds it one record at a time so that
+/// it does not consume the bytes behind.
 pub(super) fn sealed(
     socket: &mut Socket,
     role: Role,
@@ -125,7 +123,7 @@ fn expect_go_plain(socket: &mut Socket, tls: &mut rustls::Connection, deadline: 
     }
 }
 
-/// Receives one record and sends what the library answers.
+/// Receives one record and sends the library's answer.
 fn exchange_record(socket: &mut Socket, tls: &mut rustls::Connection, deadline: Deadline) -> Result<()> {
     let mut record = [0; RECORD_BYTES];
     receive_all(socket, &mut record[..5], deadline)?;

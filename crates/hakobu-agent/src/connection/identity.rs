@@ -1,4 +1,4 @@
-//! Throw-away certificates and their fingerprints.
+//! Temporary certificates and their fingerprints.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::error::Result;
 
 /// The BLAKE3 digest of a certificate in DER form.
 ///
-/// Both ends learn the other's over a channel that is already trusted (ssh),
-/// and accept nothing else on a data connection.
+/// Each end learns the other's fingerprint over a channel that is already trusted (ssh), and accepts no other
+/// certificate on a data connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -43,10 +43,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Makes a new key (ECDSA P-256) and a certificate signed with it.
+    /// Generates a new key (ECDSA P-256) and a certificate signed with it.
     ///
     /// # Errors
-    /// The cryptographic library fails, which means it has no randomness.
+    /// The cryptographic library fails, which means that it has no randomness.
     pub fn generate() -> Result<Self> {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut parameters = rcgen::CertificateParams::new(Vec::<String>::new())?;
@@ -66,7 +66,7 @@ impl Identity {
         Ok(Self { certified: Arc::new(CertifiedKey::new(vec![certificate], key)), fingerprint })
     }
 
-    /// What the other end has to be told.
+    /// Returns the fingerprint that the other end must expect.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint

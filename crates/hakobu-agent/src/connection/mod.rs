@@ -1,14 +1,11 @@
-//! The data connection: frames over one connection owned by one thread, of TCP or through an ssh process.
+//! The data connection: frames over TCP or through an ssh process, on a connection that one thread owns.
 //!
-//! Both ends know the other's [`Fingerprint`] beforehand and accept nobody
-//! else. What travels is protected by TLS 1.3, or on request only
-//! authenticated ([`Cipher::None`]). All calls block; a call that sends goes
-//! on receiving while the peer does not take anything, so two ends that both
-//! send do not wait for each other for ever.
+//! Both ends know the other's [`Fingerprint`] beforehand and accept no other peer. The connection is protected by TLS
+//! 1.3 or, on request, only authenticated ([`Cipher::None`]). All calls block. A call that sends keeps receiving while
+//! the peer takes nothing, so two ends that both send cannot block each other forever.
 //!
-//! The way of a received frame: [`Connection::receive`] gives its header,
-//! [`Connection::meta`] its meta, then [`Connection::payload_piece`] its
-//! payload in contiguous pieces straight out of the receive buffer.
+//! To read a frame: [`Connection::receive`] returns its header, [`Connection::meta`] its meta, then
+//! [`Connection::payload_piece`] its payload in contiguous pieces straight from the receive buffer.
 
 mod buffers;
 pub(crate) mod checked;
@@ -45,11 +42,10 @@ use receive::Slow;
 pub use receive::{Incoming, PIECE_LIMIT_BYTES, Wait};
 pub use tls_config::Cipher;
 
-/// How long an answer may take to begin. A target whose disk is busy for minutes is slow, not gone.
+/// The time after which a missing answer is an error. A target whose disk is busy for minutes is slow, not gone.
 const SILENCE_LIMIT: Duration = Duration::from_secs(900);
 
-/// Size the send buffer begins with: a usual payload, its meta and the
-/// records' overhead.
+/// The initial size of the send buffer in bytes: a usual payload, its meta and the records' overhead.
 const OUTGOING_BYTES: usize = 320 * 1024;
 
 /// One end of a data connection.
@@ -58,23 +54,23 @@ pub struct Connection {
     protection: Protection,
     outgoing: Outgoing,
     inbound: Inbound,
-    /// Header and meta of the frame that is being sent.
+    /// The header and meta of the frame being sent.
     head: Vec<u8>,
-    /// Meta of the frame that was received last.
+    /// The meta of the last received frame.
     meta: Vec<u8>,
-    /// What was not consumed of that frame's payload.
+    /// The bytes of that frame's payload that are not yet consumed.
     payload_left: usize,
-    /// The socket has no more to give.
+    /// True once the socket has reached its end.
     ended: bool,
-    /// The peer has said that it will send nothing more.
+    /// True once the peer has announced that it sends nothing more.
     peer_closed: bool,
-    /// We have said so.
+    /// True once this end has announced it.
     closed: bool,
     send_failed: bool,
     receive_failed: bool,
-    /// How long a frame that has begun has been waited for, and how much of it had come by then.
+    /// The time waited for a frame that has begun, and the bytes of it received so far.
     slow: Slow,
-    /// How long nothing at all may come while something is waited for.
+    /// The time for which nothing at all may be received while something is awaited.
     silence_limit: Duration,
 }
 
@@ -85,12 +81,11 @@ enum Protection {
 }
 
 impl Connection {
-    /// Takes the engine's side of a connection, as the TLS client, whoever
-    /// dialled. The handshake as a whole must end within `handshake_timeout`.
+    /// Performs the handshake on the engine's side of a connection, as the TLS client, whichever end opened it. The
+    /// handshake as a whole must end within `handshake_timeout`.
     ///
-    /// With TLS 1.3 a client is done before the server has looked at its
-    /// certificate: when the server refuses it, this succeeds and the first
-    /// [`receive`](Self::receive) fails. With [`Cipher::None`] it fails here.
+    /// With TLS 1.3 a client finishes before the server has checked its certificate: if the server refuses it, this
+    /// succeeds and the first [`receive`](Self::receive) fails. With [`Cipher::None`] it fails here.
     ///
     /// # Errors
     /// Wrong fingerprint or key, refusal, time-out, TLS or socket errors.
@@ -105,8 +100,8 @@ impl Connection {
         Self::establish(stream.into(), Role::Client, &terms, handshake_timeout)
     }
 
-    /// Takes the serving side of a connection, as the TLS server, whoever
-    /// dialled. The handshake as a whole must end within `handshake_timeout`.
+    /// Performs the handshake on the serving side of a connection, as the TLS server, whichever end opened it. The
+    /// handshake as a whole must end within `handshake_timeout`.
     ///
     /// # Errors
     /// Wrong fingerprint or key, refusal, time-out, TLS or socket errors.
@@ -155,54 +150,52 @@ impl Connection {
             receive_failed: false,
             slow: Slow::default(),
             silence_limit: match role {
-                // It waits for nothing but answers; a disk may take its time for them.
+                // A client waits only for answers, and a slow disk may delay them.
                 Role::Client => SILENCE_LIMIT,
                 Role::Server => Duration::MAX,
             },
         })
     }
 
-    /// Whether frames are sealed rather than encrypted, so that every payload
-    /// needs a digest.
+    /// Returns true if frames are sealed instead of encrypted, so every payload needs a digest.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         matches!(self.protection, Protection::Sealed { .. })
     }
 
-    /// Bytes handed to the kernel so far, handshake and overhead included.
+    /// Returns the bytes handed to the kernel so far, including handshake and overhead.
     #[must_use]
     pub fn wire_sent_bytes(&self) -> u64 {
         self.socket.sent_bytes
     }
 
-    /// The time in which a call that waits for the peer has waited.
+    /// Returns the total time for which calls have waited for the peer.
     #[must_use]
     pub fn input_waited(&self) -> Duration {
         self.socket.input_waited
     }
 
-    /// The time in which sending waited for the way, or for the peer to take something.
+    /// Returns the total time for which sending has waited for the network path or the peer.
     #[must_use]
     pub fn output_waited(&self) -> Duration {
         self.socket.output_waited
     }
 
-    /// Bytes taken from the kernel so far, handshake and overhead included.
+    /// Returns the bytes taken from the kernel so far, including handshake and overhead.
     #[must_use]
     pub fn wire_received_bytes(&self) -> u64 {
         self.socket.received_bytes
     }
 
-    /// What the kernel knows about the path: round trip, retransmits, and
-    /// what held the sender back.
+    /// Returns the kernel's data about the network path: round trip, retransmits, and what limited the sender.
     ///
     /// # Errors
-    /// The system call fails, as it does where it is not TCP.
+    /// The system call fails, always if the connection is not TCP.
     pub fn tcp_info(&self) -> io::Result<TcpInfo> {
         tcp_info(self.socket.stream())
     }
 
-    /// A handle by which another thread can end this connection.
+    /// Returns a handle with which another thread can end this connection.
     ///
     /// # Errors
     /// No file descriptor is left.
@@ -212,7 +205,7 @@ impl Connection {
 }
 
 impl AsFd for Connection {
-    /// For polling only: reading or writing around the connection breaks it.
+    /// Returns the socket, for polling only: reading or writing it directly breaks the connection.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.stream().as_fd()
     }
@@ -227,29 +220,27 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// So many times data is sent again before silence means that the peer is gone.
+/// The number of unanswered retransmits after which silence means that the peer is gone.
 const UNANSWERED_RETRANSMITS: u32 = 4;
 
-/// Ends a connection from outside the thread that owns it: calls that block
-/// there return [`ConnectionError::Cut`], on both ends.
+/// Ends a connection from outside the thread that owns it: blocked calls return [`ConnectionError::Cut`], on both ends.
 #[derive(Debug)]
 pub struct Interrupter(socket2::Socket);
 
 impl Interrupter {
-    /// Shuts the socket down both ways. Does nothing the second time.
+    /// Shuts the socket down in both directions. Further calls do nothing.
     pub fn interrupt(&self) {
-        // It fails only when there is nothing left to shut down.
+        // It fails only if there is nothing left to shut down.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
-    /// What the kernel knows of the connection; nothing where it is not TCP.
+    /// Returns the kernel's data about the connection, or none if it is not TCP.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         tcp_info(&self.0).ok()
     }
 
-    /// Whether the peer has answered nothing for `limit`, although data was sent to it again and
-    /// again. Keep-alive probes do not find that: they are for connections that are silent. Never so where it is not
-    /// TCP.
+    /// Returns true if the peer has acknowledged nothing for `limit`, although data was retransmitted several times.
+    /// Keep-alive probes do not detect that: they are for idle connections. Always false if the connection is not TCP.
     pub fn is_unanswered(&self, limit: Duration) -> bool {
         let Ok(info) = tcp_info(&self.0) else { return false };
         info.unanswered_retransmits >= UNANSWERED_RETRANSMITS

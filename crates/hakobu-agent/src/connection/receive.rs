@@ -1,4 +1,4 @@
-//! The receiving half.
+//! The receiving half of a connection.
 
 use std::time::{Duration, Instant};
 
@@ -10,50 +10,48 @@ use super::records::{Step, has_whole_record};
 use super::socket::{READ_LIMIT, Received};
 use super::{Connection, Protection};
 
-/// The longest piece [`Connection::payload_piece`] can be asked for in bytes.
+/// The most bytes that [`Connection::payload_piece`] can be asked for.
 pub const PIECE_LIMIT_BYTES: usize = 256 * 1024;
 
-/// At most this much is taken from the kernel at once, so that it is still in
-/// the processor's cache when it is decrypted.
+/// The most bytes taken from the kernel at once, so that they are still in the processor's cache when they are
+/// decrypted.
 const RECEIVE_BYTES: usize = 256 * 1024;
 
-/// How long to wait for a frame.
+/// The time to wait for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Only look at what is there.
+    /// Do not wait.
     Now,
-    /// This long at most.
+    /// Wait at most this long.
     For(Duration),
-    /// Until there is one or the connection ends.
+    /// Wait until there is a frame or the connection ends.
     Forever,
 }
 
-/// A received frame whose payload is still to be consumed.
+/// A received frame whose payload is not yet consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Incoming {
-    /// Which message it is, never [`KIND_CLOSE`].
+    /// The message's kind, never [`KIND_CLOSE`].
     pub kind: u8,
-    /// Bits whose meaning belongs to the kind.
+    /// Bits whose meaning depends on the kind.
     pub flags: u8,
-    /// The number of the request it makes or answers.
+    /// The number of the request that it makes or answers.
     pub request: u32,
-    /// Length of the payload in bytes, at most [`PAYLOAD_LIMIT_BYTES`].
+    /// The length of the payload in bytes, at most [`PAYLOAD_LIMIT_BYTES`].
     pub payload_bytes: usize,
-    /// What the payload's CRC-64/NVME has to be, or 0 where the sender took
-    /// none.
+    /// The CRC-64/NVME that the payload must have, or 0 if the sender computed none.
     pub checksum: u64,
-    /// What the payload's BLAKE3 has to be, on a sealed connection. Nothing
-    /// else protects the payload there: it must be compared before the
-    /// payload is believed.
+    /// The BLAKE3 that the payload must have, on a sealed connection. Nothing else protects the payload there: compare
+    /// it before using the payload.
     pub digest: Option<Digest>,
 }
 
-/// How long a frame that has begun may take, and each of its bytes at a least rate: a peer that sends a byte now and then
-/// keeps nobody waiting. Only waiting counts, and no wait as longer than it was looked for: a process that was stopped in
-/// between goes on.
+/// The time that a frame may take once it has begun, in addition to a least rate for its bytes: a peer that sends a
+/// byte now and then cannot block this end. Only waiting counts, and each wait only up to twice the polling interval,
+/// so a process that was stopped meanwhile continues.
 const FRAME_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 120 });
 
-/// What of a frame has come, and how long that took.
+/// The bytes of a frame received so far, and the time waited for them.
 #[derive(Debug, Default)]
 pub(super) struct Slow {
     waited: Duration,
@@ -74,7 +72,7 @@ impl Slow {
     }
 }
 
-/// [`Wait`], counted from a moment.
+/// A [`Wait`] with its deadline.
 #[derive(Debug, Clone, Copy)]
 enum Until {
     Now,
@@ -93,37 +91,33 @@ impl From<Wait> for Until {
 }
 
 impl Connection {
-    /// Gives out the next frame, or `None` when there was none in time. What
-    /// was left of the last frame's payload is skipped.
+    /// Returns the next frame, or `None` if there was none in time. The rest of the last frame's payload is skipped.
     ///
-    /// Before it waits, it sends what [`send`](Self::send) held back, however
-    /// long that takes.
+    /// Before it waits, it sends what [`send`](Self::send) held back, however long that takes.
     ///
     /// # Errors
-    /// [`ConnectionError::Closed`] after the last frame of a peer that closed;
-    /// otherwise the connection failed, and nothing more can be received.
+    /// [`ConnectionError::Closed`] after the last frame of a peer that closed; otherwise the connection failed, and
+    /// nothing more can be received.
     pub fn receive(&mut self, wait: Wait) -> Result<Option<Incoming>> {
         self.guarded(|connection| connection.next_frame(wait.into()))
     }
 
-    /// The meta of the frame that was received last.
+    /// Returns the meta of the last received frame.
     #[must_use]
     pub fn meta(&self) -> &[u8] {
         &self.meta
     }
 
-    /// How many bytes of the payload are still to be consumed.
+    /// Returns the number of bytes of the payload that are not yet consumed.
     #[must_use]
     pub fn payload_left_bytes(&self) -> usize {
         self.payload_left
     }
 
-    /// Consumes the next piece of the payload; `None` when it is used up.
+    /// Consumes the next piece of the payload; `None` at its end.
     ///
-    /// A piece has at least `least_bytes` (or what is left of the payload, or
-    /// [`PIECE_LIMIT_BYTES`], if that is less), so that the caller decides
-    /// between early pieces and few of them. It is one slice of the receive
-    /// buffer and not copied.
+    /// A piece has at least `least_bytes` (or the rest of the payload, or [`PIECE_LIMIT_BYTES`], if that is less), so
+    /// the caller chooses between early pieces and few pieces. It is one slice of the receive buffer and is not copied.
     ///
     /// # Errors
     /// The connection failed.
@@ -150,7 +144,7 @@ impl Connection {
         Ok(())
     }
 
-    /// After a failure the stream of bytes means nothing any more.
+    /// Runs `work` unless receiving has failed: after a failure the bytes that follow mean nothing.
     fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.receive_failed {
             return Err(ConnectionError::Cut);
@@ -182,7 +176,7 @@ impl Connection {
             return Ok(None);
         }
         let header_bytes: [u8; HEADER_BYTES] = self.plain_array(0)?;
-        // The limits are checked here, before anything is done with a length.
+        // The limits are checked here, before a length is used.
         let header = Header::decode(&header_bytes)?;
         let meta_bytes = header.meta_bytes as usize;
         if !self.need(head_bytes + meta_bytes, until)? {
@@ -206,7 +200,7 @@ impl Connection {
         }))
     }
 
-    /// Authenticates header and meta of a sealed frame; gives its digest.
+    /// Authenticates the header and meta of a sealed frame. Returns its digest.
     fn check_head(
         &mut self,
         header_bytes: &[u8; HEADER_BYTES],
@@ -224,7 +218,7 @@ impl Connection {
         Ok(Some(seal.digest))
     }
 
-    /// The end of a sealed direction; on TLS it has no place.
+    /// Handles the end of a sealed direction; over TLS such a frame is invalid.
     fn closing_frame(&mut self, header: &Header) -> ConnectionError {
         if !self.is_sealed() || header.meta_bytes > 0 || header.payload_bytes > 0 {
             return ConnectionError::Protocol("frame kind 0 is taken");
@@ -242,7 +236,7 @@ impl Connection {
             .ok_or(ConnectionError::Cut)
     }
 
-    /// Waits for at least `bytes` of plaintext. `false`: not in time.
+    /// Waits for at least `bytes` of plaintext. Returns `false` if they did not arrive in time.
     fn need(&mut self, bytes: usize, until: Until) -> Result<bool> {
         loop {
             self.open_records(bytes)?;
@@ -262,7 +256,7 @@ impl Connection {
         }
     }
 
-    /// Decrypts until there are `bytes` of plaintext or no whole record.
+    /// Decrypts until there are `bytes` of plaintext or no whole record is left.
     fn open_records(&mut self, bytes: usize) -> Result<()> {
         let Protection::Tls(session) = &mut self.protection else {
             return Ok(());
@@ -274,7 +268,7 @@ impl Connection {
                 Ok(Step::NeedMore) => break,
                 Ok(Step::Closed) => self.peer_closed = true,
                 Err(error) => {
-                    // Tell the peer why, if that is possible without waiting.
+                    // Tell the peer the reason, if that does not block.
                     let alert = std::io::IoSlice::new(self.outgoing.pending());
                     let _ = self.socket.send(&[alert]);
                     self.send_failed = true;
@@ -285,11 +279,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes bytes from the socket. `false`: none came in time.
+    /// Takes bytes from the socket. Returns `false` if none arrived in time.
     fn take_in(&mut self, until: Until) -> Result<bool> {
         if !matches!(until, Until::Now) && !self.send_failed {
-            // The peer may be waiting for what is still held back. Sending it
-            // can itself take in what we are about to wait for.
+            // The peer may be waiting for data that is held back. Sending it can itself receive the awaited data.
             let before = self.socket.received_bytes;
             self.flush()?;
             if self.socket.received_bytes > before || self.ended {
@@ -330,7 +323,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// `bytes` were received into the room of the receive buffer.
+    /// Adds `bytes` that were received into the room of the receive buffer.
     pub(super) fn took_in(&mut self, bytes: usize) {
         self.inbound.received(bytes);
         if self.is_sealed() {

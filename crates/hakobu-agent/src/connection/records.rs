@@ -1,7 +1,7 @@
 //! TLS records through the library's unbuffered interface.
 //!
-//! The library never sees the socket: it is shown the raw bytes of [`Inbound`]
-//! one record at a time and writes what has to be sent into [`Outgoing`].
+//! The library never sees the socket. It receives the raw bytes of [`Inbound`] one record at a time and writes its
+//! output into [`Outgoing`].
 
 use rustls::CommonState;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
@@ -14,7 +14,7 @@ use rustls::unbuffered::{
 use super::buffers::{Inbound, Outgoing, RECORD_BYTES};
 use super::error::{ConnectionError, Result};
 
-/// One TLS session, whichever side of it this is.
+/// One TLS session, of either side.
 pub(super) enum Session {
     Client(UnbufferedClientConnection),
     Server(UnbufferedServerConnection),
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// What a look at the raw bytes gave.
+/// The result of processing raw bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Plaintext was added.
@@ -48,8 +48,8 @@ impl Session {
         }
     }
 
-    /// Goes through raw bytes up to the next plaintext. Answers to the peer
-    /// (handshake, alerts) are put into `outgoing`, even on failure.
+    /// Processes raw bytes up to the next plaintext. Answers to the peer (handshake, alerts) are put into `outgoing`,
+    /// even on failure.
     pub(super) fn step(&mut self, inbound: &mut Inbound, outgoing: &mut Outgoing) -> Result<Step> {
         match self {
             Self::Client(session) => {
@@ -61,7 +61,7 @@ impl Session {
         }
     }
 
-    /// Encrypts `plain` to the end of `outgoing`.
+    /// Appends `plain`, encrypted, to `outgoing`.
     pub(super) fn encrypt(&mut self, plain: &[u8], outgoing: &mut Outgoing) -> Result<()> {
         let needed = plain.len() + plain.len() / 256 + 1024;
         match self {
@@ -74,7 +74,7 @@ impl Session {
         }
     }
 
-    /// Puts a close_notify at the end of `outgoing`.
+    /// Appends a close_notify to `outgoing`.
     pub(super) fn close(&mut self, outgoing: &mut Outgoing) -> Result<()> {
         match self {
             Self::Client(session) => write(session, outgoing, |mut traffic, outgoing| {
@@ -87,7 +87,7 @@ impl Session {
     }
 }
 
-/// The one call in which the two sides' types differ.
+/// The calls in which the two sides' types differ.
 trait Side {
     type Data;
     fn process<'c, 'i>(&'c mut self, raw: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
@@ -144,7 +144,7 @@ fn step<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) -
                 encode(&mut encoder, outgoing)?;
                 None
             }
-            // Everything in `outgoing` leaves in order, so it counts as sent.
+            // `outgoing` is sent in order, so its content counts as sent.
             ConnectionState::TransmitTlsData(transmit) => {
                 transmit.done();
                 None
@@ -165,10 +165,10 @@ fn step<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) -
     }
 }
 
-/// After a failure: fetches the alert that tells the peer about it.
+/// Fetches the alert that tells the peer about a failure.
 ///
-/// It asks with the bytes the session knows, because it remembers places in
-/// them, and not once too often, because it would go on with those bytes.
+/// It passes the bytes that the session already has, because the session keeps positions in them. It does not ask once
+/// too often, because the session would then continue with those bytes.
 fn fetch_alert<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) {
     while side.common().wants_write() {
         let (raw, _) = inbound.raw_and_target();
@@ -183,11 +183,10 @@ fn fetch_alert<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outg
     }
 }
 
-/// Refuses a TLS message that goes over several records after the handshake.
+/// Refuses a TLS message that spans several records after the handshake.
 ///
-/// The library keeps such a record in the raw bytes and remembers places in
-/// it, which does not go together with writing in between. No message that
-/// this protocol uses is long enough to need a second record.
+/// The library keeps such a record in the raw bytes and remembers positions in it, which writing in between would
+/// invalidate. No message that this protocol uses is long enough to need a second record.
 fn refuse_fragments(handshaking: bool, raw: &[u8]) -> Result<()> {
     if !handshaking && has_whole_record(raw) {
         return Err(ConnectionError::Protocol("a TLS message in pieces after the handshake"));
@@ -195,8 +194,8 @@ fn refuse_fragments(handshaking: bool, raw: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Whether `raw` begins with something the session can get on with. That
-/// includes a record that claims to be too long: nobody waits for its end.
+/// Returns true if `raw` begins with something the session can process. That includes a record whose length exceeds the
+/// limit, so that nobody waits for its end.
 pub(super) fn has_whole_record(raw: &[u8]) -> bool {
     match raw {
         [_, _, _, high, low, body @ ..] => {
@@ -207,7 +206,7 @@ pub(super) fn has_whole_record(raw: &[u8]) -> bool {
     }
 }
 
-/// Brings the session to where it may write, and writes.
+/// Advances the session until it may write, and writes.
 fn write<S: Side>(
     side: &mut S,
     outgoing: &mut Outgoing,
@@ -255,7 +254,7 @@ fn fill(
             Err(EncryptError::InsufficientSize(InsufficientSizeError { required_size })) => {
                 needed = required_size;
             }
-            // Keys are renewed long before; this is the library's last guard.
+            // Keys are renewed long before this; it is the library's last safeguard.
             Err(EncryptError::EncryptExhausted) => {
                 return Err(ConnectionError::Tls(rustls::Error::EncryptError));
             }

@@ -1,4 +1,4 @@
-//! The sending half.
+//! The sending half of a connection.
 
 use std::io::IoSlice;
 use std::net::Shutdown;
@@ -11,30 +11,28 @@ use super::error::{ConnectionError, Result};
 use super::socket::Received;
 use super::{Connection, Protection};
 
-/// Corked bytes are sent once there are this many.
+/// The number of held-back bytes that triggers sending.
 const CORK_BYTES: usize = 64 * 1024;
 
-/// Payload is encrypted and handed to the kernel in slices of this size.
+/// The size in bytes of the slices in which payload is encrypted and handed to the kernel.
 const SLICE_BYTES: usize = 128 * 1024;
 
-/// At most this much is taken in at once while waiting to send.
+/// The most bytes received at once while waiting to send.
 const SIDE_RECEIVE_BYTES: usize = 256 * 1024;
 
-/// How long a peer that sends nothing more may take nothing.
+/// The time for which a peer that sends nothing more may take nothing.
 const ENDED_LIMIT: Duration = Duration::from_secs(5);
 
 impl Connection {
     /// Sends a frame.
     ///
-    /// Small frames are held back until there are 64 KiB of them, until
-    /// [`flush`](Self::flush), or until this end waits for the peer in
-    /// [`receive`](Self::receive). `checksum` is the CRC-64/NVME of `payload`,
-    /// 0 without one; `digest` its BLAKE3, which a sealed connection needs
-    /// for every payload and others do not carry.
+    /// Small frames are held back until there are 64 KiB of them, until [`flush`](Self::flush), or until this end waits
+    /// for the peer in [`receive`](Self::receive). `checksum` is the CRC-64/NVME of `payload`, 0 without one; `digest`
+    /// is its BLAKE3, which a sealed connection needs for every payload and other connections do not send.
     ///
     /// # Errors
-    /// A limit is broken or the digest is missing (nothing was sent, and the
-    /// connection goes on); or the connection failed.
+    /// A limit is exceeded or the digest is missing (nothing was sent, and the connection remains usable); or the
+    /// connection failed.
     #[allow(clippy::too_many_arguments)] // a struct would only rename them
     pub fn send(
         &mut self,
@@ -60,7 +58,7 @@ impl Connection {
         sent
     }
 
-    /// Sends what was held back.
+    /// Sends the data held back.
     ///
     /// # Errors
     /// The connection failed.
@@ -73,11 +71,11 @@ impl Connection {
         sent
     }
 
-    /// Sends what was held back and tells the peer that nothing more will
-    /// come. Receiving goes on until the peer closes, too.
+    /// Sends the data held back and tells the peer that nothing more follows. Receiving is possible until the peer
+    /// closes too.
     ///
     /// # Errors
-    /// The connection failed. Closing twice is no error.
+    /// The connection failed. Closing twice is not an error.
     pub fn close(&mut self) -> Result<()> {
         if self.closed {
             return Ok(());
@@ -89,8 +87,8 @@ impl Connection {
         sent
     }
 
-    /// As [`close`](Self::close), but without waiting for a peer that takes nothing: it learns of
-    /// the end as a cut then.
+    /// Closes like [`close`](Self::close), but without waiting for a peer that takes nothing. That peer sees a cut
+    /// connection.
     ///
     /// # Errors
     /// The connection failed.
@@ -114,12 +112,12 @@ impl Connection {
     fn send_close(&mut self) -> Result<()> {
         self.prepare_close()?;
         self.push(&[])?;
-        // A peer that has already gone has nothing to be told.
+        // This fails if the peer has already gone, which does not matter.
         let _ = self.socket.stream().shutdown(Shutdown::Write);
         Ok(())
     }
 
-    /// Puts the goodbye behind what is held back.
+    /// Appends the close message to the data held back.
     fn prepare_close(&mut self) -> Result<()> {
         if let Protection::Tls(session) = &mut self.protection {
             session.close(&mut self.outgoing)?;
@@ -141,7 +139,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Header, seal and meta, in the order of the wire.
+    /// Makes header, seal and meta, in the order of the wire.
     pub(super) fn make_head(&mut self, header: &Header, meta: &[u8], digest: Option<&Digest>) -> Result<()> {
         self.head.clear();
         self.head.extend_from_slice(&header.encode());
@@ -162,7 +160,7 @@ impl Connection {
 
     fn send_encrypted(&mut self, payload: &[u8]) -> Result<()> {
         if self.head.len() + payload.len() <= RECORD_PLAIN_BYTES {
-            // One record costs less than the copy of so small a payload.
+            // One record costs less than copying so small a payload.
             self.head.extend_from_slice(payload);
             self.encrypt_head()?;
             return self.push_if(CORK_BYTES);
@@ -203,7 +201,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends everything in the send buffer, then `rest`, which is not copied.
+    /// Sends the send buffer, then `rest`, which is not copied.
     fn push(&mut self, mut rest: &[u8]) -> Result<()> {
         loop {
             let pending = self.outgoing.pending();
@@ -225,14 +223,13 @@ impl Connection {
         }
     }
 
-    /// Waits until the kernel takes more. The peer may itself be waiting for
-    /// us to take something, so that is done meanwhile, as far as the receive
-    /// buffer allows.
+    /// Waits until the kernel takes more. The peer may itself be waiting to send, so this receives meanwhile, as far as
+    /// the receive buffer allows.
     fn wait_to_send(&mut self) -> Result<()> {
         let room = self.inbound.room();
         let read = !self.ended && !room.is_empty();
-        // A peer that sends nothing more may still take what is on its way. If it has gone instead, nothing tells: its
-        // window is shut, so nothing that it could refuse ever reaches it.
+        // A peer that sends nothing more may still take data in transit. If it has gone instead, nothing reveals that:
+        // its window is closed, so no packet reaches it that it could reject.
         let deadline = self.ended.then(|| Instant::now() + ENDED_LIMIT);
         let began = Instant::now();
         let ready = self.socket.wait(read, true, deadline)?;

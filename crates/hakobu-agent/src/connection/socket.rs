@@ -1,5 +1,5 @@
-//! The socket of a connection: one attempt per call, and a count of what passed. It is one of TCP, or one end of a pair
-//! whose other end an ssh process has.
+//! The socket of a connection, with one attempt per call and byte counters. It is a TCP socket, or one end of a socket
+//! pair whose other end belongs to an ssh process.
 
 use std::io::IoSlice;
 use std::net::Shutdown;
@@ -12,21 +12,21 @@ use rustix::net::{AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, sock
 
 use super::error::Result;
 
-/// How long an unreachable peer may go unnoticed on a silent connection:
-/// first probe after 30 s, then 6 more, 10 s apart. There is no limit on how
-/// long a peer may leave its window shut (`TCP_USER_TIMEOUT` would be one): a
-/// target whose disk is busy for minutes is slow, not gone.
-/// So much may lie in the socket of what the system has not sent yet. Without a limit it grows to megabytes, which a lane that
-/// is to rest cannot take back, and which others wait behind.
+/// The most bytes in the kernel's send buffer that are not yet sent. Without a limit it grows to megabytes, which a
+/// lane that is to pause cannot take back and which other lanes wait behind.
+///
+/// The keep-alive settings below find an unreachable peer on an idle connection: the first probe is sent after 30 s,
+/// then 6 more, 10 s apart. There is no limit on how long a peer may keep its window closed (`TCP_USER_TIMEOUT` would
+/// be one): a target whose disk is busy for minutes is slow, not gone.
 const UNSENT_MAX_BYTES: u32 = 256 << 10;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
 
-/// How long one call that waits for bytes waits at most.
+/// The longest time that one call waits for bytes.
 pub(super) const READ_LIMIT: Duration = Duration::from_secs(1);
 
-/// What one attempt to receive gave.
+/// The result of one attempt to receive.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
     Bytes(usize),
@@ -34,8 +34,7 @@ pub(super) enum Received {
     End,
 }
 
-/// What a socket is ready for. Errors make it ready for both, so that the
-/// next call reports them.
+/// The operations that a socket is ready for. Errors make it ready for both, so that the next call reports them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ready {
     pub read: bool,
@@ -47,15 +46,15 @@ pub(super) struct Socket {
     stream: socket2::Socket,
     pub sent_bytes: u64,
     pub received_bytes: u64,
-    /// The time in which nothing had come.
+    /// The time waited for input.
     pub input_waited: Duration,
-    /// The time in which nothing more could be sent.
+    /// The time waited to send.
     pub output_waited: Duration,
 }
 
 impl Drop for Socket {
-    /// The peer learns of the end even while someone holds an interrupter, which is a second
-    /// descriptor of the same socket.
+    /// Shuts the socket down, so that the peer learns of the end even while an interrupter holds a second descriptor of
+    /// the same socket.
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
@@ -63,7 +62,7 @@ impl Drop for Socket {
 
 impl Socket {
     pub(super) fn new(stream: socket2::Socket) -> Result<Self> {
-        // Only TCP has a line that could go dead without a word. An ssh process watches its own.
+        // Only TCP can lose its network path without notice. An ssh process watches its own connection.
         if sockopt::socket_domain(&stream)? == AddressFamily::UNIX {
             stream.set_nonblocking(false)?;
             stream.set_read_timeout(Some(READ_LIMIT))?;
@@ -76,7 +75,7 @@ impl Socket {
             });
         }
         sockopt::set_tcp_nodelay(&stream, true)?;
-        // Blocking receives below rely on it; sends always ask not to block.
+        // Blocking receives rely on this; sends always ask not to block.
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(READ_LIMIT))?;
         stream.set_tcp_notsent_lowat(UNSENT_MAX_BYTES)?;
@@ -97,7 +96,7 @@ impl Socket {
         &self.stream
     }
 
-    /// Sends what fits now. `None`: nothing fits.
+    /// Sends as much as fits now. Returns `None` if nothing fits.
     pub(super) fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<Option<usize>> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
@@ -117,9 +116,9 @@ impl Socket {
         }
     }
 
-    /// Receives what is there; `block` waits for at least one byte, for [`READ_LIMIT`].
+    /// Receives the available bytes. With `block` it waits up to [`READ_LIMIT`] for at least one byte.
     pub(super) fn receive(&mut self, into: &mut [u8], block: bool) -> Result<Received> {
-        // Zero bytes into no room would look like the end.
+        // Zero bytes received into an empty buffer would look like the end.
         debug_assert!(!into.is_empty());
         let flags = if block { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         let began = block.then(Instant::now);
@@ -143,8 +142,8 @@ impl Socket {
         }
     }
 
-    /// Waits until the socket is ready for one of what is wanted. Nothing is
-    /// ready: the deadline has passed.
+    /// Waits until the socket is ready for one of the wanted operations. If it is ready for none, the deadline has
+    /// passed or a stop was requested.
     pub(super) fn wait(&self, read: bool, write: bool, deadline: Option<Instant>) -> Result<Ready> {
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, read);
@@ -156,7 +155,7 @@ impl Socket {
             let step = left.unwrap_or(Duration::MAX).min(stopping::LOOK_EVERY);
             let timeout = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };
             match rustix::event::poll(&mut polled, Some(&timeout)) {
-                // Nobody waits for a peer once a signal has come.
+                // Once a signal has come, there is no more waiting for a peer.
                 Ok(0) if left.is_none_or(|left| step < left) && !stopping::is_asked() => {}
                 Ok(_) => {
                     let ready = polled[0].revents();

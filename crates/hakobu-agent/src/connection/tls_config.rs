@@ -1,4 +1,4 @@
-//! TLS set up so that exactly one peer and one cipher are acceptable.
+//! A TLS configuration that accepts exactly one peer and one cipher.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use rustls::{
 
 use super::identity::{Fingerprint, Identity, provider};
 
-/// How a connection protects what it carries.
+/// The protection of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cipher {
     /// TLS 1.3 with AES-128-GCM.
@@ -25,8 +25,8 @@ pub enum Cipher {
     Aes256Gcm,
     /// TLS 1.3 with ChaCha20-Poly1305.
     Chacha20Poly1305,
-    /// No secrecy: a TLS handshake, then sealed frames on the bare socket.
-    /// Whoever consumes a payload has to compare its BLAKE3 with the digest.
+    /// No secrecy: a TLS handshake, then sealed frames on the bare socket. The consumer of a payload must compare its
+    /// BLAKE3 with the digest.
     None,
 }
 
@@ -39,7 +39,7 @@ impl Cipher {
         }
     }
 
-    /// Two ends that disagree about sealing must notice in the handshake.
+    /// Returns the ALPN name, with which two ends that disagree about sealing fail in the handshake.
     fn protocol_name(self) -> Vec<u8> {
         match self {
             Self::None => b"hakobu-sealed/1".to_vec(),
@@ -48,13 +48,13 @@ impl Cipher {
     }
 }
 
-/// What one end brings into a handshake.
+/// The parameters that one end brings to a handshake.
 #[derive(Clone)]
 pub(super) struct Terms<'a> {
     pub identity: &'a Identity,
     pub peer: Fingerprint,
     pub cipher: Cipher,
-    /// The suite of `cipher`; tests put one with lower limits here.
+    /// The suite of `cipher`; tests use one with lower limits.
     pub suite: SupportedCipherSuite,
 }
 
@@ -99,13 +99,13 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// The name is never looked at: the fingerprint says who the peer is.
+/// Returns the fixed server name. It is never checked: the fingerprint identifies the peer.
 pub(super) fn server_name() -> Result<ServerName<'static>, Error> {
     ServerName::try_from("hakobu.invalid")
         .map_err(|_| Error::General("the fixed server name is not valid".into()))
 }
 
-/// Accepts one certificate, and only from someone who holds its key.
+/// Accepts one certificate, and only from a peer that holds its key.
 #[derive(Debug)]
 struct Pin {
     peer: Fingerprint,
@@ -137,7 +137,7 @@ impl Pin {
 
 const SCHEMES: [SignatureScheme; 1] = [SignatureScheme::ECDSA_NISTP256_SHA256];
 
-/// TLS 1.2 is never negotiated.
+/// Returns the error for TLS 1.2, which is never negotiated.
 fn tls12() -> Error {
     PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into()
 }

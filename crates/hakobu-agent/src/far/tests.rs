@@ -1,4 +1,4 @@
-//! Agents that are none, or mean harm: what they send is read as hostile bytes.
+//! Tests with agents that are broken or malicious: everything that they send is untrusted.
 
 use std::io::PipeWriter;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use super::*;
 
 const LIMIT: Duration = Duration::from_millis(200);
 
-/// What the controller makes of bytes, with the writing end still open.
+/// Returns the controller's result for these bytes, with the writing end still open.
 fn hear(bytes: &[u8]) -> Result<Answer> {
     let (mut reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(bytes).unwrap();
@@ -83,7 +83,7 @@ fn an_answer_that_trickles_does_not_outlast_a_stop() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
-/// Sends an answer again and again until nobody listens any more.
+/// Sends an answer again and again until the reader is gone.
 fn repeat(mut writer: PipeWriter, answer: &Answer) {
     let bytes = told(answer);
     while writer.write_all(&bytes).is_ok() {}

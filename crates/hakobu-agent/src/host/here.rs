@@ -1,4 +1,4 @@
-//! This machine as a host: its own process does what an agent does elsewhere.
+//! This host: its own process does what an agent does elsewhere.
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! A machine with an agent as a host.
+//! A remote host with an agent.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -27,10 +27,10 @@ use crate::far::FarSide;
 use hakobu_core::request::Transport;
 use crate::ssh::sessions::Sessions;
 
-/// So many questions tell how long one takes.
+/// The number of requests that measure the round trip.
 const ROUND_TRIPS_MEASURED: u32 = 8;
-/// How long measuring one thing may take: it ends by itself much earlier, unless a disk does not answer. Of the way it depends on
-/// how long that is.
+/// The time limits of measurements. They end by themselves much earlier, unless a disk does not answer. The limit for a
+/// network path grows with its round trip.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 const PROBE_WAY_LIMIT: Duration = Duration::from_secs(15);
 const PROBE_WAY_ROUND_TRIPS: u32 = 100;
@@ -67,7 +67,7 @@ impl Host for FarSide {
     }
 
     fn foresee_many(&self, transport: Transport) {
-        // Those through ssh take long, and begin at once if it is known that they will be through ssh.
+        // Connections through ssh take long, so they begin at once if it is known that they will be used.
         if transport == Transport::Ssh
             && let Some(sessions) = FarSide::sessions(self)
         {
@@ -200,7 +200,7 @@ impl AgentHost for FarSide {
     }
 }
 
-/// After this long without an answer the machine is taken for lost.
+/// Returns the time without an answer after which the host is considered lost.
 fn probe_limit(ask: &ProbeAsk, round_trip: Duration) -> Duration {
     match ask {
         ProbeAsk::Machine { .. } => PROBE_MACHINE_LIMIT + round_trip,

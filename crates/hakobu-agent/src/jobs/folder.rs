@@ -25,21 +25,21 @@ const REPORT: &str = "report.json";
 const PAUSED: &str = "paused";
 const LIMITS: &str = "limits.json";
 
-/// Longer ones are not read: Linux itself takes no longer command line.
+/// The longest record that is read, in bytes. Linux does not accept a longer command line.
 pub(super) const RECORD_BYTES_MAX: u64 = 8 << 20;
-/// The report of a run lists 10 000 failures at most, each of which has paths of a few KiB.
+/// The longest report that is read, in bytes. A report lists at most 10 000 failures, each with paths of a few KiB.
 const REPORT_BYTES_MAX: u64 = 512 << 20;
-/// Longer ones are not held in memory as a whole: whoever wants one opens the file.
+/// The longest report that is read into memory as a whole, in bytes. For a longer one the caller gets its path.
 const REPORT_HELD_BYTES_MAX: u64 = 64 << 20;
-/// Some words.
+/// The longest limits file that is read, in bytes.
 const LIMITS_BYTES_MAX: u64 = 64 * 1024;
-/// A line.
+/// The longest progress line that is read, in bytes.
 pub(super) const PROGRESS_BYTES_MAX: u64 = 4096;
-/// How often the lock is tried for: whoever looks whether it is held holds it for a moment.
+/// The number of attempts to take the lock: a process that checks whether it is locked holds it for a moment.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// An opened directory of a job, which belongs to its owner alone.
+/// The open directory of a job, which only its owner can access.
 #[derive(Debug)]
 pub struct JobFolder {
     id: JobId,
@@ -47,34 +47,34 @@ pub struct JobFolder {
     path: PathBuf,
 }
 
-/// Held by the process that runs a job; released when the process ends, however that is.
+/// The lock of the process that runs a job. It is released when the process ends for any reason.
 #[derive(Debug)]
 pub struct JobRunLock {
     _file: OwnedFd,
 }
 
 impl JobFolder {
-    /// Opens the directory of a job below that of all jobs.
+    /// Opens the directory of a job below the directory of all jobs.
     pub(super) fn open(jobs: impl AsFd, jobs_path: &Path, id: JobId) -> Result<Self> {
         let path = jobs_path.join(id.as_str());
         let directory = open_own(jobs, id.as_str(), &path)?;
         Ok(Self { id, directory, path })
     }
 
-    /// The job's ID.
+    /// Returns the job's ID.
     pub fn id(&self) -> JobId {
         self.id
     }
 
-    /// Where the directory is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is to be run.
+    /// Returns the record of what is to be run.
     ///
     /// # Errors
-    /// It is not there, too long, or nothing that this version knows.
+    /// The record is missing, too long, or of a schema that this version does not know.
     pub fn record(&self) -> Result<JobRecord> {
         let during = "reading the job";
         let bytes =
@@ -89,10 +89,10 @@ impl JobFolder {
             .at(self.place(RECORD)))
     }
 
-    /// Writes what is to be run.
+    /// Writes the record of what is to be run.
     ///
     /// # Errors
-    /// As the system says.
+    /// An I/O error.
     pub fn write_record(&self, record: &JobRecord) -> Result<()> {
         let written = serde_json::to_vec_pretty(record).map_err(io::Error::from);
         let written = written.and_then(|bytes| self.replace(RECORD, &bytes, true));
@@ -102,7 +102,7 @@ impl JobFolder {
     /// Locks the job for a run.
     ///
     /// # Errors
-    /// `Locked` when a run holds the lock.
+    /// `Locked` if a run holds the lock.
     pub fn lock(&self) -> Result<JobRunLock> {
         for attempt in 1.. {
             match self.try_lock(FlockOperation::NonBlockingLockExclusive) {
@@ -122,15 +122,15 @@ impl JobFolder {
         Ok(file)
     }
 
-    /// Whether a run holds the lock.
+    /// Returns true if a run holds the lock.
     pub fn is_running(&self) -> bool {
         self.try_lock(FlockOperation::NonBlockingLockShared).is_err_and(|errno| errno == Errno::WOULDBLOCK)
     }
 
-    /// Forgets how the last run ended, as another one begins.
+    /// Removes the report, progress and pause mark of the last run, because another run begins.
     ///
     /// # Errors
-    /// As the system says: a stale report must not pass for that of the new run.
+    /// An I/O error: a stale report must not be taken for that of the new run.
     pub fn begin(&self, _lock: &JobRunLock) -> Result<()> {
         for name in [REPORT, PAUSED, PROGRESS] {
             match unlinkat(&self.directory, name, AtFlags::empty()) {
@@ -141,15 +141,15 @@ impl JobFolder {
         Ok(())
     }
 
-    /// How the job stands, and how its last run ended, if it did.
+    /// Returns the state of the job, and the end of its last run, if it ended.
     pub fn state(&self) -> (JobState, Option<Ended>) {
-        // In this order: a run that ends meanwhile leaves its report before its lock.
+        // The order matters: a run that ends meanwhile writes its report before it releases its lock.
         let runs = self.is_running();
         let ended = if runs { None } else { self.ended() };
         (JobState::of(runs, self.is_paused(), ended.as_ref()), ended)
     }
 
-    /// How the last run ended. Of its report, which may be long, only this is kept in memory.
+    /// Returns the end of the last run. Only this part of its report, which may be long, is kept in memory.
     fn ended(&self) -> Option<Ended> {
         let file = match self.open_short(REPORT, REPORT_BYTES_MAX) {
             Ok(file) => file,
@@ -160,7 +160,7 @@ impl JobFolder {
         Some(read.unwrap_or_else(|error: serde_json::Error| Ended::unreadable(error.to_string())))
     }
 
-    /// The report of the last run as JSON, if it has ended; of one that is very long only where it is.
+    /// Returns the report of the last run as JSON, if it has ended; for a very long one only its path.
     pub fn report(&self) -> Option<serde_json::Value> {
         match self.read(REPORT, REPORT_HELD_BYTES_MAX) {
             Ok(bytes) => serde_json::from_slice(&bytes).ok(),
@@ -172,33 +172,33 @@ impl JobFolder {
         }
     }
 
-    /// Keeps the report of a run.
+    /// Writes the report of a run.
     ///
     /// # Errors
-    /// As the system says.
+    /// An I/O error.
     pub fn write_report(&self, report: &Report) -> Result<()> {
         let written = serde_json::to_vec_pretty(report).map_err(io::Error::from);
         let written = written.and_then(|bytes| self.replace(REPORT, &bytes, true));
         written.map_err(|error| self.error("writing the report", REPORT, &error))
     }
 
-    /// Asks the run to stop, and remembers that the user did.
+    /// Asks the run to stop, and records that the user did.
     ///
     /// # Errors
-    /// As the system says.
+    /// An I/O error.
     pub fn pause(&self) -> Result<()> {
         self.replace(PAUSED, b"", true).map_err(|error| self.error("pausing the job", PAUSED, &error))
     }
 
-    /// Whether the user asked the job to stop.
+    /// Returns true if the user asked the job to stop.
     pub fn is_paused(&self) -> bool {
         rustix::fs::statat(&self.directory, PAUSED, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// What the job is held to since it was started, if that was set.
+    /// Returns the limits set for the job since it was started, if any.
     ///
     /// # Errors
-    /// It is too long, or nothing that this version knows.
+    /// The file is too long, or of a schema that this version does not know.
     pub fn limits(&self) -> Result<Option<JobLimits>> {
         let during = "reading the limits of the job";
         let bytes = match self.read(LIMITS, LIMITS_BYTES_MAX) {
@@ -216,37 +216,37 @@ impl JobFolder {
         }
     }
 
-    /// Sets what the job is held to: a run that is under way looks for it.
+    /// Sets the limits of the job. A run in progress polls for them.
     ///
     /// # Errors
-    /// As the system says.
+    /// An I/O error.
     pub fn write_limits(&self, limits: &JobLimits) -> Result<()> {
         let written = serde_json::to_vec_pretty(limits).map_err(io::Error::from);
         let written = written.and_then(|bytes| self.replace(LIMITS, &bytes, true));
         written.map_err(|error| self.error("setting the limits of the job", LIMITS, &error))
     }
 
-    /// Which limits are set, to see whether others have been.
+    /// Returns a stamp of the limits file, to detect changes.
     pub fn limits_stamp(&self) -> Option<LimitsStamp> {
         let found = rustix::fs::statat(&self.directory, LIMITS, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(LimitsStamp { inode: found.st_ino, changed: (found.st_ctime, found.st_ctime_nsec as i64) })
     }
 
-    /// The line of progress of the run that is under way. Nothing is lost without one.
+    /// Returns the progress line of the current run. It is not essential.
     pub fn progress(&self) -> Option<String> {
         let line = self.read(PROGRESS, PROGRESS_BYTES_MAX).ok()?;
         Some(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// Replaces the line of progress. Nothing is lost without one.
+    /// Replaces the progress line. Errors are ignored because it is not essential.
     pub fn write_progress(&self, line: &str) {
         let _ = self.replace(PROGRESS, line.as_bytes(), false);
     }
 
-    /// Opens the log for adding to it.
+    /// Opens the log to append to it.
     ///
     /// # Errors
-    /// As the system says.
+    /// An I/O error.
     pub fn append_to_log(&self) -> Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat(&self.directory, LOG, flags, Mode::RUSR | Mode::WUSR)
@@ -257,7 +257,7 @@ impl JobFolder {
     /// Opens the log for reading, `back_bytes` before its end or at its beginning.
     ///
     /// # Errors
-    /// As the system says; `NotFound` before the first run.
+    /// An I/O error; `NotFound` before the first run.
     pub fn read_log(&self, back_bytes: u64) -> Result<File> {
         let mut log = self.open_file(LOG).map_err(|error| self.error("reading the log", LOG, &error))?;
         let sought = log
@@ -267,11 +267,11 @@ impl JobFolder {
         Ok(log)
     }
 
-    /// Removes everything there is of the job; gives the state in which it was.
+    /// Removes all files of the job. Returns the state that it was in.
     pub(super) fn remove(&self, jobs: impl AsFd) -> Result<JobState> {
         let failed = |errno: Errno| self.error("forgetting the job", "", &errno.into());
         let _lock = self.lock()?;
-        // Before that it may have run, and have ended since.
+        // The state is computed under the lock, because the job may have run until now.
         let state = JobState::of(false, self.is_paused(), self.ended().as_ref());
         for entry in Dir::read_from(&self.directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -284,7 +284,7 @@ impl JobFolder {
     }
 
     fn open_file(&self, name: &str) -> io::Result<File> {
-        // Something else in its place must neither be followed nor waited for.
+        // If the name is something else than a file, it must be neither followed nor waited for.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.directory, name, flags, Mode::empty())?;
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
@@ -293,7 +293,7 @@ impl JobFolder {
         Ok(File::from(file))
     }
 
-    /// Opens a file of at most so many bytes; what is added meanwhile is not read.
+    /// Opens a file of at most `bytes_max` bytes; bytes appended meanwhile are not read.
     fn open_short(&self, name: &str, bytes_max: u64) -> io::Result<io::Take<File>> {
         let file = self.open_file(name)?;
         match file.metadata()?.len() {
@@ -311,7 +311,7 @@ impl JobFolder {
         Ok(bytes)
     }
 
-    /// Writes a file beside the old one and puts it in its place.
+    /// Writes a draft next to the old file and renames it into place.
     fn replace(&self, name: &str, bytes: &[u8], durable: bool) -> io::Result<()> {
         let draft = format!("{name}.new");
         match unlinkat(&self.directory, &draft, AtFlags::empty()) {
@@ -340,7 +340,7 @@ impl JobFolder {
     }
 }
 
-/// Opens a directory that must belong to the user, and to nobody else in any way.
+/// Opens a directory that must belong to the user and grant no access to others.
 pub(super) fn open_own(parent: impl AsFd, name: &str, path: &Path) -> Result<OwnedFd> {
     let during = "opening the directory of jobs";
     let place = || path.as_os_str().as_encoded_bytes();
@@ -359,7 +359,7 @@ pub(super) fn open_own(parent: impl AsFd, name: &str, path: &Path) -> Result<Own
     Ok(directory)
 }
 
-/// Makes a directory of the user's own, whatever the mask of new files is.
+/// Creates a directory with mode 0700, regardless of the umask.
 pub(super) fn make_own(parent: impl AsFd, name: &str) -> Result<(), Errno> {
     rustix::fs::mkdirat(&parent, name, Mode::RWXU)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

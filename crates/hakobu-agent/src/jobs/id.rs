@@ -1,4 +1,4 @@
-//! The short names of jobs.
+//! The short IDs of jobs.
 
 use std::fmt;
 use std::fs::File;
@@ -6,16 +6,16 @@ use std::io::Read;
 
 use hakobu_core::error::{Error, Result};
 
-/// The characters of an ID.
+/// The number of characters of an ID.
 const LENGTH: usize = 7;
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// The name of a job: 7 characters of base32, short enough to be typed.
+/// The ID of a job: 7 characters of base32, short enough to be typed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId([u8; LENGTH]);
 
 impl JobId {
-    /// A name by chance.
+    /// Returns a random ID.
     ///
     /// # Errors
     /// The system has no randomness.
@@ -27,13 +27,13 @@ impl JobId {
         Ok(Self(bytes.map(|byte| ALPHABET[usize::from(byte & 31)])))
     }
 
-    /// The name that this text is. `None` if it is none.
+    /// Parses an ID. Returns `None` if the text is not one.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let letters: [u8; LENGTH] = text.try_into().ok()?;
         letters.iter().all(|letter| ALPHABET.contains(letter)).then_some(Self(letters))
     }
 
-    /// The name as text.
+    /// Returns the ID as text.
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()
     }

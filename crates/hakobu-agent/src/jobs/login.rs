@@ -1,4 +1,4 @@
-//! Whether a job could log in again with nobody there.
+//! A check whether a job could log in again unattended.
 
 use std::thread;
 
@@ -8,8 +8,8 @@ use crate::ssh::login;
 use hakobu_core::request::CopyRequest;
 use crate::ssh::{Login, login as ssh_login};
 
-/// Finds out for each far machine of a request how a login would go with nobody to ask. It takes
-/// as long as logging in does, and never longer than a bounded time.
+/// Checks for each remote host of a request whether a login would succeed unattended. It takes as long as a login does,
+/// within a fixed limit.
 pub fn logins(request: &CopyRequest) -> Vec<(String, Login)> {
     let mut hosts = Vec::new();
     for host in request.sources.iter().chain([&request.target]).filter_map(Location::ssh_host) {

@@ -1,19 +1,19 @@
-//! Jobs: runs that go on without a terminal, and what is kept of them.
+//! Jobs: runs that continue without a terminal, and their records.
 //!
-//! Each has a directory of its own below `jobs` in the state directory, named by its ID and open to
-//! its owner alone:
+//! Each job has its own directory below `jobs` in the state directory, named by its ID and accessible only to its
+//! owner:
 //!
 //! | file | |
 //! |---|---|
 //! | `job.json` | what to run: the schema `hakobu.job/1` |
 //! | `lock` | locked by the process that runs it |
-//! | `log` | what the runs said |
-//! | `progress` | one line, of the run that is under way |
+//! | `log` | the output of its runs |
+//! | `progress` | one line, of the current run |
 //! | `report.json` | the report of the last run, once it has ended |
-//! | `limits.json` | what it is held to since `hakobu jobs set`: the schema `hakobu.limits/1` |
-//! | `paused` | is there when the user asked it to stop |
+//! | `limits.json` | its limits since `hakobu jobs set`: the schema `hakobu.limits/1` |
+//! | `paused` | exists if the user asked it to stop |
 //!
-//! How a job stands is found out from the lock and the report, and recorded nowhere.
+//! The state of a job is derived from the lock and the report, and stored nowhere.
 
 mod folder;
 mod id;

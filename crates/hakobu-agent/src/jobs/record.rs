@@ -1,4 +1,4 @@
-//! What is to be run: the file `job.json`.
+//! The record of what is to be run: the file `job.json`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -18,14 +18,13 @@ pub struct JobRecord {
     pub schema: String,
     /// The job's ID.
     pub id: String,
-    /// When it was made, RFC 3339 in UTC.
+    /// The time at which it was created, RFC 3339 in UTC.
     pub created_at: String,
-    /// The arguments, the program's name first. A consent that was given on the terminal is among
-    /// them, as `--confirm`.
+    /// The arguments, with the program's name first. Consent given on the terminal is included, as `--confirm`.
     pub argv: Vec<Word>,
-    /// The directory that relative paths are of.
+    /// The directory that relative paths refer to.
     pub cwd: Word,
-    /// The variables of the environment that matter, by name.
+    /// The relevant environment variables, by name.
     pub environment: Vec<(String, Word)>,
     /// The sources as they were typed.
     pub sources: Vec<Word>,
@@ -33,7 +32,7 @@ pub struct JobRecord {
     pub target: Word,
 }
 
-/// The arguments of the command that goes on with what another one has begun.
+/// Returns the arguments of the command that resumes a job.
 pub fn going_on(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let options = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
     let behind = arguments.split_off(options);
@@ -43,33 +42,33 @@ pub fn going_on(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 impl JobRecord {
-    /// Whether this is the record of that job, in a schema that this version knows.
+    /// Returns true if this is the record of that job, in a schema that this version knows.
     pub(super) fn is_of(&self, id: JobId) -> bool {
         self.schema == JOB_SCHEMA && self.id == id.as_str() && self.argv.len() > 1
     }
 
-    /// The arguments, the program's name first.
+    /// Returns the arguments, with the program's name first.
     pub fn arguments(&self) -> Vec<OsString> {
         self.argv.iter().map(|word| word.0.clone()).collect()
     }
 
-    /// From now on it goes on with what it has done, and does not begin anew.
+    /// Makes the next run resume the job instead of starting anew.
     pub fn go_on(&mut self) {
         self.argv = going_on(self.arguments()).into_iter().map(Word).collect();
     }
 
-    /// Adds consent to overwriting a disk, unless it is there.
+    /// Adds consent to overwriting a disk, unless it is already there.
     pub fn confirm(&mut self, disk: &str) {
         let [option, disk] = ["--confirm", disk].map(|word| Word(OsString::from(word)));
         let is_there = self.argv.windows(2).any(|pair| *pair == [option.clone(), disk.clone()]);
         if !is_there && self.argv.len() > 1 {
-            // Behind the verb: at the end it might stand behind `--`.
+            // It goes after the subcommand: at the end it might come after `--`.
             self.argv.splice(2..2, [option, disk]);
         }
     }
 }
 
-/// A word of a command line: text, or `{"base64": …}` where it is not UTF-8.
+/// An argument of a command line: text, or `{"base64": …}` if it is not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Written", try_from = "Written")]
 pub struct Word(pub OsString);
@@ -104,7 +103,7 @@ impl TryFrom<Written> for Word {
             Written::Text(text) => text.into_bytes(),
             Written::Bytes { base64 } => from_base64(&base64).ok_or("this is not base64")?,
         };
-        // The system would cut the word off there.
+        // The system would truncate the argument at the NUL.
         if bytes.contains(&0) {
             return Err("a word holds a NUL");
         }

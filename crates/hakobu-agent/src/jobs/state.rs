@@ -1,10 +1,10 @@
-//! How a job stands.
+//! The state of a job.
 
 use hakobu_core::error::Step;
 use hakobu_core::report::{Outcome, can_go_on, step_by_name};
 use serde::{Deserialize, Serialize};
 
-/// How a job stands.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
@@ -12,17 +12,18 @@ pub enum JobState {
     Running,
     /// The user asked it to stop.
     Paused,
-    /// It was stopped, lost its connection for good, could not log in, or ended without a report: killed, or the
-    /// machine was restarted.
+    /// It was stopped, lost its connection for good, could not log in, or ended without a report, because it was killed
+    /// or the host restarted.
     Interrupted,
-    /// It is done.
+    /// It has completed.
     Done,
-    /// It ended in another way, and will not do better by itself.
+    /// It ended in another way, and running it again would not help.
     Failed,
 }
 
 impl JobState {
-    /// The state of a job that may be locked by its run, was asked to stop, and has left a report.
+    /// Returns the state of a job, given whether its run holds the lock, whether it was asked to stop, and how it
+    /// ended.
     pub(super) fn of(runs: bool, paused: bool, ended: Option<&Ended>) -> Self {
         let goes_on = ended.is_none_or(Ended::can_go_on);
         match ended {
@@ -34,7 +35,7 @@ impl JobState {
         }
     }
 
-    /// The word for it.
+    /// Returns the name for users and programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -46,26 +47,26 @@ impl JobState {
     }
 }
 
-/// What matters here of the report of a run that has ended. It is read on its own, so that the
-/// reports of other versions are understood, too.
+/// The relevant part of the report of a run that has ended. It has its own type so that the reports of other versions
+/// can be read too.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Ended {
-    /// How it ended.
+    /// The outcome of the run.
     pub outcome: Outcome,
     /// The exit code.
     pub exit_code: u8,
-    /// What ended the run, when it was not its own end.
+    /// The error that ended the run early, if any.
     #[serde(default)]
     pub error: Option<EndedError>,
-    /// When, RFC 3339 in UTC.
+    /// The time of the end, RFC 3339 in UTC.
     #[serde(default)]
     pub ended_at: String,
-    /// Bytes of content that were dealt with.
+    /// The bytes of content that were processed.
     #[serde(default)]
     pub bytes_done: u64,
 }
 
-/// What ended a run before its end.
+/// The error that ended a run early.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct EndedError {
     /// The kind, for programs.
@@ -76,16 +77,17 @@ pub struct EndedError {
     /// The step that failed.
     #[serde(default)]
     pub during: String,
-    /// Where.
+    /// The path or host.
     #[serde(default)]
     pub at: String,
-    /// What went wrong, in words.
+    /// The cause, for people.
     #[serde(default)]
     pub error: String,
 }
 
 impl Ended {
-    /// What stands for a report that cannot be read: it is better looked at than run again.
+    /// Returns the stand-in for an unreadable report: the job counts as failed, because it should be examined before it
+    /// runs again.
     pub(super) fn unreadable(why: String) -> Self {
         let error = EndedError {
             kind: "io".to_owned(),
@@ -103,8 +105,8 @@ impl Ended {
         }
     }
 
-    /// Whether the same run again goes on where this one stopped. A job that could not log in has
-    /// lost nothing, either.
+    /// Returns true if the same run can resume where this one stopped. A job that could not log in has lost nothing,
+    /// either.
     pub fn can_go_on(&self) -> bool {
         let no_login = self.error.as_ref().is_some_and(|error| error.step == Step::Login);
         no_login || can_go_on(self.outcome, self.error.as_ref().map(|error| error.kind.as_str()))

@@ -1,4 +1,4 @@
-//! All jobs of the user on this machine.
+//! All jobs of the user on this host.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,9 @@ use super::folder::{make_own, open_own};
 use super::{JobFolder, JobId, JobState};
 use crate::machine;
 
-/// The directory of jobs in the state directory.
+/// The name of the directory of jobs in the state directory.
 const JOBS: &str = "jobs";
-/// So many names are tried before the directory counts as broken.
+/// The number of IDs that are tried before the directory counts as broken.
 const NAMES_TRIED_MAX: u32 = 100;
 
 /// The directory of all jobs.
@@ -25,11 +25,10 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// The jobs of the user who runs this process.
+    /// Opens the jobs of the user who runs this process.
     ///
     /// # Errors
-    /// `Refused` where the directory is open to others; `NotFound` where the user has no place for
-    /// it.
+    /// `Refused` if the directory is accessible to others; `NotFound` if the user has no state directory.
     pub fn of_user() -> Result<Self> {
         let state = machine::state_directory().ok_or_else(|| {
             let words = "neither HOME nor XDG_STATE_HOME is set, so there is no place for jobs";
@@ -38,10 +37,10 @@ impl Jobs {
         Self::below(&state)
     }
 
-    /// The jobs in this state directory.
+    /// Opens the jobs in this state directory.
     ///
     /// # Errors
-    /// As [`of_user`](Self::of_user).
+    /// The errors of [`of_user`](Self::of_user).
     pub fn below(state: &StateDirectory) -> Result<Self> {
         let (parent, path) = (state.open()?, state.path().join(JOBS));
         match make_own(&parent, JOBS) {
@@ -51,10 +50,10 @@ impl Jobs {
         Ok(Self { directory: open_own(&parent, JOBS, &path)?, path })
     }
 
-    /// Makes the directory of a new job.
+    /// Creates the directory of a new job.
     ///
     /// # Errors
-    /// As the system says.
+    /// An I/O error.
     pub fn create(&self) -> Result<JobFolder> {
         for _ in 0..NAMES_TRIED_MAX {
             let id = JobId::random()?;
@@ -70,15 +69,15 @@ impl Jobs {
     /// Opens a job.
     ///
     /// # Errors
-    /// As the system says; `Refused` where others may write to it.
+    /// An I/O error; `Refused` if the directory is accessible to others.
     pub fn open(&self, id: JobId) -> Result<JobFolder> {
         JobFolder::open(&self.directory, &self.path, id)
     }
 
-    /// The IDs of all jobs, sorted.
+    /// Returns the IDs of all jobs, sorted.
     ///
     /// # Errors
-    /// As the system says.
+    /// An I/O error.
     pub fn ids(&self) -> Result<Vec<JobId>> {
         let at = |error: Error| error.at(self.path.as_os_str().as_encoded_bytes());
         let mut ids = Vec::new();
@@ -90,10 +89,10 @@ impl Jobs {
         Ok(ids)
     }
 
-    /// The job whose ID begins so.
+    /// Opens the job whose ID begins with `prefix`.
     ///
     /// # Errors
-    /// `Usage` where none or several do.
+    /// `Usage` if no job or several jobs match.
     pub fn find(&self, prefix: &str) -> Result<JobFolder> {
         let fitting: Vec<_> = self
             .ids()?
@@ -112,7 +111,7 @@ impl Jobs {
         }
     }
 
-    /// Forgets a job: its record, log and report. Data is not touched. Gives the state in which it was.
+    /// Removes a job: its record, log and report. Its data is not touched. Returns the state that it was in.
     ///
     /// # Errors
     /// `Locked` while it runs.

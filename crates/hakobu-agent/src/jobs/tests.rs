@@ -66,7 +66,7 @@ fn limits_are_kept_until_others_are_set() {
     assert!(first.is_some());
     folder.write_limits(&of("08:00,20M 19:00,off")).unwrap();
     assert_ne!(folder.limits_stamp(), first);
-    // Another run begins, and they hold for it as well.
+    // The limits also apply to the next run.
     folder.begin(&folder.lock().unwrap()).unwrap();
     assert_eq!(folder.limits(), Ok(Some(of("08:00,20M 19:00,off"))));
     let path = folder.path().join("limits.json");
@@ -153,7 +153,7 @@ fn the_state_follows_from_lock_report_and_wish() {
     folder.pause().unwrap();
     drop(lock);
     assert_eq!(state(), JobState::Paused);
-    // A new run knows nothing of the one before.
+    // A new run does not see the state of the last one.
     let lock = folder.lock().unwrap();
     folder.begin(&lock).unwrap();
     assert!(!folder.is_paused() && folder.report().is_none());
@@ -180,7 +180,7 @@ fn a_long_report_is_not_taken_into_memory() {
     let (state, ended) = folder.state();
     assert_eq!((state, ended.unwrap().bytes_done), (JobState::Done, 7));
     assert_eq!(folder.report().unwrap()["too_long_to_show"], true);
-    // A file of any length costs nothing, and is said.
+    // A file of any length costs nothing, and is reported.
     fs::File::options().write(true).open(&path).unwrap().set_len(3 << 30).unwrap();
     let (state, ended) = folder.state();
     assert!(ended.unwrap().error.unwrap().error.contains("3221225472 bytes"));

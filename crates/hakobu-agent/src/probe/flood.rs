@@ -1,7 +1,8 @@
-//! What the way carries: more and more connections send content to a target that swallows it, until that is no faster.
+//! Measures the bandwidth of a network path: more and more connections send content to a target that discards it, until
+//! more connections are no faster.
 //!
-//! Each connection does for every byte what a copy does: the digest, the checksum, encryption. What the peer has
-//! acknowledged is counted, by the kernel, so what waits in buffers is not.
+//! Each connection does for every byte what a copy does: the digest, the checksum, encryption. Only bytes that the peer
+//! has acknowledged according to the kernel count, so data in buffers does not.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -16,50 +17,52 @@ use super::stream::{Account, Stream};
 use crate::gather::Arriving;
 use hakobu_core::lane_count;
 
-/// So many connections are tried at most.
+/// The most connections that are tried.
 pub(crate) const CONNECTIONS: u16 = lane_count::TUNED_MAX;
-/// What is looked at in one piece, and at least so many round trips: two of the periods in which a control group usually gives
-/// out the processors' time.
+/// The length of one measurement, and its least number of round trips. It is two of the usual periods in which a
+/// control group allots processor time.
 const SLICE: Duration = Duration::from_millis(200);
 const SLICE_ROUND_TRIPS: u32 = 2;
-/// A step ends when a slice is no faster than the one before by this factor; it has so many slices at most.
+/// The factor by which a slice must be faster than the one before it, or the step ends; and the most slices of a step.
 const GROWN: f64 = 1.08;
 const SLICES_MAX: u32 = 8;
-/// A connection that has just begun doubles what it has under way with each round trip: it gets so many to grow.
+/// The number of round trips a step lasts at least: a new connection doubles its data in transit with each round trip.
 const GROWING_ROUND_TRIPS: u32 = 8;
-/// The best count is measured once more, for this long and so many round trips.
+/// The duration of the final measurement of the best count, and its least number of round trips.
 const LAST: Duration = Duration::from_millis(700);
 const LAST_ROUND_TRIPS: u32 = 8;
-/// After so many steps in a row that are no faster there is no other: a single one may have been unlucky.
+/// The number of consecutive steps without gain that ends the measurement: a single one may be due to chance.
 const NO_FASTER_MAX: u32 = 2;
-/// No further step begins after this, and so many round trips.
+/// The time after which no further step begins, plus a number of round trips.
 const LIMIT: Duration = Duration::from_millis(2800);
 const LIMIT_ROUND_TRIPS: u32 = 30;
-/// A round trip that is longer than this is no reason to look for longer.
+/// The longest round trip that is taken into account in these durations.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(400);
-/// With little load: so much at a time, so often, and a pause as long as that took.
+/// The parameters of a gentle measurement: bursts of this many bytes, each followed by a pause of the same duration.
 const BURST_BYTES: u64 = 2 << 20;
 const BURSTS: u32 = 5;
 const BURST_LIMIT: Duration = Duration::from_millis(600);
 const GENTLE_LIMIT: Duration = Duration::from_millis(2500);
 const PAUSE_MIN: Duration = Duration::from_millis(30);
-/// All together: so long at most, of which the beginning does not count, since connections begin slowly.
+/// The time limit of a measurement with all connections at once. Its beginning does not count, since connections begin
+/// slowly.
 const ALL_LIMIT: Duration = Duration::from_secs(6);
 const BEGINNING: Duration = Duration::from_millis(200);
 const BEGINNING_ROUND_TRIPS: u32 = 5;
-/// The part of it that is counted, and at least so many round trips.
+/// The length of the parts whose rates are compared, and their least number of round trips.
 const PART_MIN: Duration = Duration::from_millis(500);
 const PART_ROUND_TRIPS: u32 = 5;
 const COUNT_EVERY: Duration = Duration::from_millis(20);
-/// How long connections may take that are still to come.
+/// The time to wait for connections that are still being made.
 const COMING_LIMIT: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const DURING: &str = "measuring the way";
 
-/// Measures what these connections carry.
+/// Measures the bandwidth of these connections.
 ///
 /// # Errors
-/// `ConnectionLost` where none of them carries anything, and what the target refused.
+/// `ConnectionLost` if there is no connection, `TimedOut` if nothing was acknowledged, `Cancelled`, or the target's
+/// error.
 pub(crate) fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) -> Result<WayFigures> {
     let wanted = if gentle { 1 } else { CONNECTIONS };
     let work = |shared: &Shared| if gentle { shared.bursts(cancel) } else { shared.steps(cancel) };
@@ -71,11 +74,11 @@ pub(crate) fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) ->
     }
 }
 
-/// Measures what they carry all together, with no more content than is said: bytes a second, or nothing where that was gone
-/// too soon to tell.
+/// Measures the bandwidth of all connections together with at most `content_bytes` of content. Returns bytes per
+/// second, or none if that was sent too soon to tell.
 ///
 /// # Errors
-/// As [`measure`].
+/// The errors of [`measure`].
 pub(crate) fn capacity(arriving: &Arriving, content_bytes: u64, cancel: &AtomicBool) -> Result<Option<u64>> {
     let work = |shared: &Shared| shared.all(content_bytes, cancel);
     let ((rate, acknowledged), failure) = flooded(arriving, CONNECTIONS, cancel, work)?;
@@ -90,7 +93,7 @@ fn nothing() -> Error {
     Error::new(ErrorKind::TimedOut, DURING, "nothing that was sent was acknowledged")
 }
 
-/// Has connections send for as long as `work` counts. Gives what that made of it, and why one of them failed.
+/// Has connections send until `work` returns. Returns its result, and the error of one failed connection, if any.
 fn flooded<T>(
     arriving: &Arriving,
     wanted: u16,
@@ -116,17 +119,17 @@ fn flooded<T>(
         let made = work(shared);
         shared.ended.store(true, Relaxed);
         for socket in &shared.sockets {
-            // What still waits to be sent is of no use to anybody.
+            // Data that still waits to be sent is no longer needed.
             let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
         }
-        // A peer that does not read any more would hold the threads for ever.
+        // A peer that no longer reads would block the threads forever.
         arriving.pool.interrupt();
         let ended: Vec<_> = running.into_iter().filter_map(|thread| thread.join().ok()).collect();
         (made, ended.into_iter().find_map(Result::err))
     }))
 }
 
-/// Takes connections, of which only the first is sure to have come.
+/// Takes up to `wanted` connections. Only the first is certain to exist already.
 fn taken(arriving: &Arriving, wanted: usize, cancel: &AtomicBool) -> Result<Vec<Stream>> {
     let deadline = Instant::now() + COMING_LIMIT;
     let mut streams = Vec::new();
@@ -146,20 +149,20 @@ fn taken(arriving: &Arriving, wanted: usize, cancel: &AtomicBool) -> Result<Vec<
     Ok(streams)
 }
 
-/// What the threads of the connections and the one that counts share.
+/// The state shared by the connections' threads and the measuring thread.
 pub(super) struct Shared {
     pub accounts: Vec<Account>,
-    /// So many connections send; the others wait.
+    /// The number of connections that send; the others wait.
     active: AtomicUsize,
-    /// Each may send so much in all.
+    /// The number of bytes that each connection may send in total.
     allowed_bytes: AtomicU64,
-    /// Whether the target is ready to swallow.
+    /// True once the target is ready to discard content.
     pub begun: AtomicBool,
     pub ended: AtomicBool,
     sockets: Vec<OwnedFd>,
 }
 
-/// What there is to count at one moment.
+/// The counters at one moment.
 #[derive(Clone, Copy)]
 struct Sample {
     at: Instant,
@@ -171,7 +174,7 @@ struct Sample {
 }
 
 impl Shared {
-    /// Whether this connection may send now.
+    /// Returns true if this connection may send now.
     pub fn may_send(&self, index: usize, sent_bytes: u64) -> bool {
         index < self.active.load(Relaxed) && sent_bytes < self.allowed_bytes.load(Relaxed)
     }
@@ -184,13 +187,13 @@ impl Shared {
         let (mut counted, mut bytes, mut retransmits) = (0, 0_u64, 0);
         for info in self.infos() {
             counted += 1;
-            // What came behind a gap would else count only once that is closed, all at once.
+            // Data received behind a gap would otherwise count only when the gap is closed, all at once.
             let ahead_bytes = u64::from(info.ahead_segments) * u64::from(info.segment_bytes);
             bytes = bytes.saturating_add(info.acknowledged_bytes).saturating_add(ahead_bytes);
             retransmits += u64::from(info.retransmits);
         }
         if counted == 0 {
-            // An ssh process has the connection: what it took has to do.
+            // The connection belongs to an ssh process, so the bytes handed to it are counted instead.
             bytes = self.accounts.iter().map(|account| account.sent_bytes.load(Relaxed)).sum();
         }
         let sum = |of: fn(&Account) -> &AtomicU64| -> u64 {
@@ -206,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// The way itself, as TCP sees it.
+    /// Returns the properties of the network path according to TCP.
     fn way(&self) -> WayFigures {
         let least = self.infos().map(|info| info.min_rtt_us).filter(|time| *time > 0).min();
         let mtu_bytes = self.infos().map(|info| info.path_mtu_bytes).filter(|mtu| *mtu > 0).max();
@@ -218,7 +221,7 @@ impl Shared {
         Duration::from_micros(least.into()).min(ROUND_TRIP_MAX)
     }
 
-    /// More and more connections, until they are no faster; then the best count for longer.
+    /// Doubles the number of connections until more are no faster, then measures the best number for longer.
     fn steps(&self, cancel: &AtomicBool) -> WayFigures {
         self.allowed_bytes.store(u64::MAX, Relaxed);
         let began = Instant::now();
@@ -238,7 +241,7 @@ impl Shared {
             }
             count = (count * 2).min(most);
         }
-        // There was no time for more, which might have carried more.
+        // The time ran out, and more connections might have been faster.
         let at_least = no_faster == 0 && count < most && !cancel.load(Relaxed);
         let best = steps.iter_mut().max_by(|one, other| rate_of(one).total_cmp(&rate_of(other)));
         if let Some(best) = best.filter(|best| rate_of(best) > 0.0) {
@@ -254,7 +257,7 @@ impl Shared {
         WayFigures { steps, at_least, ..self.way() }
     }
 
-    /// So many connections, until they are up to speed.
+    /// Measures one number of connections once they are up to speed.
     fn step(&self, count: usize, cancel: &AtomicBool) -> WayStep {
         let (began, slice) = (Instant::now(), SLICE.max(self.round_trip() * SLICE_ROUND_TRIPS));
         let growing = self.round_trip() * GROWING_ROUND_TRIPS;
@@ -267,7 +270,7 @@ impl Shared {
             if rate_of(&now) >= rate_of(&last) || number == 1 {
                 last = now;
             }
-            // Nothing at all may still be on its way there.
+            // At first nothing may have arrived yet.
             if cancel.load(Relaxed)
                 || (number > 0 && !grown && rate_of(&last) > 0.0 && began.elapsed() >= growing)
             {
@@ -295,7 +298,7 @@ impl Shared {
         }
     }
 
-    /// A little at a time, over one connection. The fastest counts: what others take away is none of the line's.
+    /// Sends short bursts over one connection. The fastest counts, because other load can only slow a burst down.
     fn bursts(&self, cancel: &AtomicBool) -> WayFigures {
         let began = Instant::now();
         self.active.store(1, Relaxed);
@@ -322,7 +325,7 @@ impl Shared {
             }
             self.pause(PAUSE_MIN.max(before.at.elapsed()), cancel);
         }
-        // Threads say what time they took too seldom for a single burst.
+        // Threads report their processor time too rarely to measure a single burst.
         let all = self.between(1, all);
         let part = best.sent.bytes as f64 / all.sent.bytes.max(1) as f64;
         let share = |time_ns: u64| ((time_ns as f64 * part) as u64).min(best.sent.elapsed_ns);
@@ -331,7 +334,8 @@ impl Shared {
         WayFigures { steps: vec![best], at_least: true, ..self.way() }
     }
 
-    /// Lets all of them send so much together. Gives the rate, if there was time for one, and whether anything arrived.
+    /// Lets all connections together send `content_bytes`. Returns the rate in bytes per second, if there was time to
+    /// measure it, and true if anything arrived.
     fn all(&self, content_bytes: u64, cancel: &AtomicBool) -> (Option<u64>, bool) {
         let began = Instant::now();
         let begin = self.sample().bytes;
@@ -353,7 +357,7 @@ impl Shared {
         (usual(&counted, part), self.sample().bytes > begin)
     }
 
-    /// Waits; less long if it is cancelled, or all threads have ended.
+    /// Waits for `time`, or until it is cancelled or all threads have ended.
     fn pause(&self, time: Duration, cancel: &AtomicBool) {
         let end = Instant::now() + time;
         let all_ended = || self.accounts.iter().all(|account| account.ended.load(Relaxed));
@@ -363,8 +367,9 @@ impl Shared {
     }
 }
 
-/// The median of the rates over all parts of this length; none if all of it is shorter. At first queues on the way take
-/// more than it carries, and towards the end some connections have nothing left to do.
+/// Returns the median of the rates over all parts of this length, or none if the whole is shorter. The median excludes
+/// the beginning, when queues on the network path absorb data, and the end, when some connections have nothing left to
+/// send.
 fn usual(counted: &[(Instant, u64)], part: Duration) -> Option<u64> {
     let mut rates = Vec::new();
     for (index, (from, before)) in counted.iter().enumerate() {

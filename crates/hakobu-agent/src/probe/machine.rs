@@ -1,5 +1,5 @@
-//! What one core of this machine does: copies, hashes, packs. Each is timed for some milliseconds, and the best turn
-//! counts, as others only take time away.
+//! Measures one core of this host: copying, hashing, compressing. Each is timed for some milliseconds, and the fastest
+//! turn counts, because other load can only slow a turn down.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -12,19 +12,19 @@ use super::quota;
 use crate::look;
 use crate::machine;
 
-/// What is copied at a time: more than any cache holds of it.
+/// The bytes copied per turn, more than fits in any cache.
 const COPIED_BYTES: usize = 32 << 20;
-/// What is hashed at a time: a piece, as it is in a run.
+/// The bytes hashed at once: a piece, as in a run.
 const HASHED_BYTES: usize = 256 << 10;
 const HASHED_PIECES: usize = 16;
-/// What is packed at a time.
+/// The bytes compressed per turn.
 const PACKED_BYTES: usize = 1 << 20;
 const TURNS: u32 = 5;
 const LIMIT: Duration = Duration::from_millis(60);
-/// The levels of zstd that keep up with a line.
+/// The levels of zstd that are fast enough for a network link.
 const LEVELS: [i32; 4] = [-5, -1, 1, 3];
 
-/// Measures; with little load each only once.
+/// Measures this host; a gentle measurement takes one turn each.
 pub(crate) fn figures(gentle: bool) -> MachineFigures {
     let turns = if gentle { 1 } else { TURNS };
     MachineFigures {
@@ -73,7 +73,7 @@ fn packed(turns: u32) -> Vec<CompressorFigures> {
     LEVELS.into_iter().filter_map(of).collect()
 }
 
-/// Text of words that come again and again, as in logs and source code: it packs to about a third.
+/// Returns text of recurring words, as in logs and source code. It compresses to about a third.
 fn text() -> Vec<u8> {
     const WORDS: [&str; 16] = [
         "connection",
@@ -109,7 +109,8 @@ fn text() -> Vec<u8> {
     text
 }
 
-/// Bytes a second of the fastest turn. The first one is not counted where there are others: memory may be new to it.
+/// Returns the bytes per second of the fastest turn. If there are several, a first one is not counted, because it may
+/// touch new memory.
 fn best(bytes: usize, turns: u32, mut work: impl FnMut()) -> u64 {
     let began = Instant::now();
     let mut least = Duration::MAX;

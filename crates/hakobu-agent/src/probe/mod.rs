@@ -1,7 +1,8 @@
-//! What two machines, the way between them, and the places of a transfer give, and what a copy will get of that.
+//! Measures the hosts of a transfer, the network path between them and both endpoints, and predicts the speed of a
+//! copy.
 //!
-//! All is measured with the parts of a copy: the same logins, agents and connections. What one step cannot measure is said,
-//! and the others go on; a machine that is lost ends it, and what was measured until then is told.
+//! The measurement uses the parts of a copy: the same logins, agents and connections. If a step cannot be measured,
+//! that is reported and the others continue. If a host is lost, the probe ends and reports the results so far.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -42,96 +43,96 @@ pub(crate) mod way;
 pub use self::obstacle::Obstacle;
 use self::obstacle::Place;
 
-/// Something that is measured for longer than this is still measured, which is said.
+/// The interval of messages that something is still being measured.
 const STILL_EVERY: Duration = Duration::from_secs(10);
 
-/// What to measure.
+/// The request for a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeRequest {
-    /// What would be copied; without it content comes out of this machine's memory.
+    /// The source of the copy. Without one, content comes from this host's memory.
     pub source: Option<Location>,
-    /// Where it would be copied to.
+    /// The target of the copy.
     pub target: Location,
-    /// With little load, and for less long.
+    /// Measure with little load, and for a shorter time.
     pub gentle: bool,
-    /// Whether a scratch file may be written at the target.
+    /// Allow a scratch file to be written at the target.
     pub write: bool,
-    /// How many lanes the copy would have.
+    /// The number of lanes of the copy.
     pub lanes: Lanes,
-    /// What it would be held to.
+    /// The limits of the copy.
     pub limits: Limits,
-    /// Whether it would compress.
+    /// The compression of the copy.
     pub compression: Compression,
-    /// The IDs of disks that what they hold may be written to.
+    /// The IDs of disks to which their own content may be written back.
     pub confirmed: Vec<String>,
     /// The ssh program and its arguments, at least the program.
     pub ssh: Vec<OsString>,
-    /// The program on the far side, if it is not to be found or uploaded.
+    /// The path of the program on the remote host, if it is not to be searched for or uploaded.
     pub agent: Option<PathBuf>,
-    /// Whether the far agents run under sudo.
+    /// Run the remote agents under sudo.
     pub sudo: bool,
-    /// The logins on the other machines, where they are not all by the three above.
+    /// The logins on remote hosts that differ from the three fields above.
     pub logins: Vec<HostLogin>,
 }
 
-/// What was measured of one end.
+/// The measurements of one end.
 #[derive(Clone, Debug, Default)]
 pub struct End {
-    /// The place, with its host; empty where there is none.
+    /// The location, with its host; empty if there is none.
     pub name: Vec<u8>,
-    /// Its machine.
+    /// The figures of its host.
     pub machine: Option<MachineFigures>,
-    /// How fast that encrypts; not asked for where nothing travels.
+    /// The host's cipher speeds, if the ends are on different hosts.
     pub ciphers: Option<CipherSpeed>,
 }
 
-/// What was measured, and what follows from it.
+/// The measurements, and the prediction from them.
 #[derive(Clone, Debug, Default)]
 pub struct Probed {
     /// The source's end.
     pub source_end: End,
     /// The target's end.
     pub target_end: End,
-    /// Reading.
+    /// The read figures.
     pub source: Option<ReadFigures>,
-    /// Writing.
+    /// The write figures.
     pub target: Option<WriteFigures>,
-    /// Whether the ends are on different machines, or reached as such.
+    /// True if the ends are on different hosts, or reached as such.
     pub apart: bool,
-    /// The way from the source to the target.
+    /// The network path from the source to the target.
     pub there: Option<WayFigures>,
-    /// The way back.
+    /// The network path back.
     pub back: Option<WayFigures>,
-    /// Whether the data went through ssh.
+    /// True if the data went through ssh.
     pub by_ssh: bool,
-    /// The cipher that a copy takes.
+    /// The cipher that a copy would use.
     pub cipher: Option<&'static str>,
-    /// A question and its answer, over the login.
+    /// The round trip of a request over the login.
     pub round_trip: Duration,
-    /// How long logging in and connecting took.
+    /// The time that logging in and connecting took.
     pub start: Duration,
-    /// How many lanes a copy begins with, and how many it may have in the end.
+    /// The number of lanes that a copy begins with, and the most that it may have later.
     pub lanes: (u16, u16),
-    /// What it is held to. Of these, only the rate is predicted.
+    /// The limits of the copy. Of these, only the rate is predicted.
     pub limits: Limits,
-    /// Whether it compresses, which is not predicted.
+    /// The compression of the copy, which is not predicted.
     pub compression: Compression,
-    /// What could not be measured, and why.
+    /// The measurements that failed, with reasons.
     pub remarks: Vec<String>,
-    /// What ended it early.
+    /// The error that ended the probe early.
     pub failure: Option<Error>,
-    /// What follows.
+    /// The prediction.
     pub prediction: Prediction,
-    /// Why a copy would fail, so that what follows holds only without that.
+    /// The reason why a copy would fail, if any. The prediction does not take it into account.
     pub obstacle: Option<Obstacle>,
-    /// The directory that was written to, with its host, where it is not the target itself.
+    /// The directory that was written to, with its host, if it is not the target itself.
     pub measured_in: Option<Vec<u8>>,
 }
 
-/// Measures. What was measured before something broke is told with the reason.
+/// Measures. If an error ends the probe early, the results so far are returned with it.
 ///
 /// # Errors
-/// What makes it impossible to begin: a location that is none of ours, a login that fails, a source that is not there.
+/// The probe cannot begin: a location is not supported, a login fails, the source does not exist.
 pub fn probe(
     request: &ProbeRequest,
     prompts: &mut dyn Prompts,
@@ -180,7 +181,7 @@ pub fn probe(
         },
     });
     if probed.failure.is_some() {
-        // Of a copy whose way or place was not measured any more nothing can be said.
+        // Without measurements of the network path or an endpoint, a copy cannot be predicted.
         let Prediction { slowest, file, tree, unknown, .. } = &mut probed.prediction;
         (*slowest, *file, *tree) = (None, None, None);
         if request.source.is_some() && probed.source.is_none() && !unknown.contains(&Stage::SourceRead) {
@@ -190,7 +191,7 @@ pub fn probe(
     Ok(probed)
 }
 
-/// Ends that only a copy has.
+/// Refuses locations that only a copy supports.
 fn refuse(location: &Location) -> Result<()> {
     let refused = |words: &str| {
         Err(Error::new(ErrorKind::Unsupported, "looking at the locations", words).at(location.as_typed()))
@@ -216,13 +217,13 @@ fn refuse(location: &Location) -> Result<()> {
     Ok(())
 }
 
-/// The hosts. One where both ends are on one machine.
+/// The hosts: a single one if both ends are on it.
 struct Hosts {
     source: Box<dyn AgentHost>,
     target: Option<Box<dyn AgentHost>>,
 }
 
-/// What is asked of the two places, and where a copy would land.
+/// The requests for both locations, and the outcome of a copy's checks.
 struct Places {
     source: Option<ReadAsk>,
     target: WriteAsk,
@@ -256,7 +257,7 @@ impl Hosts {
         self.target.as_deref_mut().unwrap_or(&mut *self.source)
     }
 
-    /// Finds the places, before anything is measured, and what a copy between them would be like.
+    /// Examines both locations before anything is measured, and how a copy between them would run.
     fn look(
         &mut self,
         request: &ProbeRequest,
@@ -323,7 +324,7 @@ impl Hosts {
     }
 }
 
-/// Says what is measured, and now and then that it still is: a machine that is lost is found out by its silence alone.
+/// Reports what is measured, and at intervals that it still is: a lost host is detected only by its silence.
 fn patiently<T>(observer: &dyn Observer, what: &str, measure: impl FnOnce() -> T) -> T {
     let tell = |words: String| observer.event(Event::Notice { words });
     tell(format!("measuring {what}"));
@@ -340,7 +341,7 @@ fn patiently<T>(observer: &dyn Observer, what: &str, measure: impl FnOnce() -> T
     })
 }
 
-/// One probe under way.
+/// One probe in progress.
 struct Course<'a> {
     request: &'a ProbeRequest,
     cancel: &'a Arc<AtomicBool>,
@@ -390,7 +391,7 @@ impl Course<'_> {
         self.check_cancelled()
     }
 
-    /// Both directions, one after the other.
+    /// Measures both directions, one after the other.
     fn ways(
         &mut self,
         source: &mut dyn AgentHost,
@@ -405,7 +406,7 @@ impl Course<'_> {
             self.probed.start += there.meeting;
             self.probed.by_ssh = there.by_ssh;
             if there.is_carried {
-                // Neither ssh nor a relay makes more of them later.
+                // Neither ssh nor a relay adds connections later.
                 let lanes = self.probed.lanes.0.min(there.lanes);
                 self.probed.lanes = (lanes, lanes);
             }
@@ -417,7 +418,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// What was measured; of what could not be, why, unless there is no use in going on.
+    /// Returns the measurement; if it failed, records the reason, or returns the error if continuing is pointless.
     fn kept<T>(&mut self, what: &str, measured: Result<T>) -> Result<Option<T>> {
         self.check_cancelled()?;
         match measured {

@@ -1,4 +1,4 @@
-//! Whether a copy would fail at once or for want of room, by what was found before and measured since.
+//! Finds out whether a copy would fail at once or for lack of space, from the checks before and the measurements.
 
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -13,17 +13,17 @@ use crate::devices::{self, refuse_stray};
 use crate::host::AgentHost;
 use crate::plan::root_and_places;
 
-/// Why a copy would fail.
+/// A reason why a copy would fail.
 #[derive(Clone, Debug)]
 pub struct Obstacle {
-    /// As the copy would say it.
+    /// The error that the copy would report.
     pub error: Error,
-    /// Whether it would fail for certain; otherwise it depends on what the error says.
+    /// True if it would certainly fail; otherwise that depends on what the error states.
     pub certain: bool,
 }
 
 impl Obstacle {
-    /// Content was to be compressed, and there is no way on which it could be.
+    /// Returns the obstacle for requested compression without a network path to use it on.
     pub(super) fn of_compression() -> Self {
         Self::certain(Error::new(ErrorKind::Usage, "option", COMPRESSION_IN_VAIN).at("--compress"))
     }
@@ -33,26 +33,26 @@ impl Obstacle {
     }
 }
 
-/// Where a copy would land.
+/// The place where a copy would put its result.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    /// Why it could not.
+    /// The reason why it could not, if any.
     pub obstacle: Option<Obstacle>,
-    /// Whether something is there already, which may be left alone.
+    /// True if something exists there already, which may be left unchanged.
     exists: bool,
 }
 
 impl Place {
-    /// Looks where a copy would land, as a copy does before it begins.
+    /// Examines the place where a copy would put its result, with the checks that a copy performs before it begins.
     ///
     /// # Errors
-    /// When the target's machine is lost.
+    /// The target's host is lost.
     pub fn look(
         host: &mut dyn AgentHost,
         source: Option<(&Location, &SourceLook)>,
         (typed, target): (&Location, &TargetLook),
     ) -> Result<Self> {
-        // Without a source it may be any file.
+        // Without a source, assume a file.
         let any = Location::local("file");
         let found = source.map_or(SourceFound { location: &any, kind: Kind::File }, |(location, look)| {
             SourceFound { location, kind: look.kind }
@@ -82,8 +82,8 @@ impl Place {
         Ok(Self { obstacle, exists: there.exists })
     }
 
-    /// What stands in the way, with what was measured. The names are those of source and target for people; `together` says that
-    /// both ends are on one machine.
+    /// Returns the obstacle, taking the measurements into account. The names are those of source and target for people;
+    /// `together` is true if both ends are on one host.
     pub fn judge(
         &self,
         (source_name, name): (&[u8], &[u8]),
@@ -116,7 +116,7 @@ impl Place {
     ) -> Option<Obstacle> {
         let needed = Needed::of(source);
         let there = target.tree.as_ref().filter(|there| there.is_sound());
-        // Of what is there already nothing may have to be copied.
+        // Data that exists already may not have to be copied.
         let (is_left, left) = match there {
             _ if !self.exists => (false, (0, 0)),
             Some(there) if there.complete => (true, (there.bytes, there.entries())),
@@ -155,7 +155,7 @@ impl Place {
     }
 }
 
-/// What the user may not read, of a tree among what was opened.
+/// Returns the obstacle of source entries that the user may not read.
 fn denied(name: &[u8], source: &ReadFigures) -> Option<Obstacle> {
     let words = match source.denied {
         0 => return None,
@@ -169,16 +169,16 @@ fn denied(name: &[u8], source: &ReadFigures) -> Option<Obstacle> {
     Some(Obstacle::certain(error))
 }
 
-/// What a copy wants at the target at least.
+/// The least space that a copy needs at the target.
 struct Needed {
     bytes: u64,
     entries: u64,
-    /// Whether the tree was not listed to its end.
+    /// True if the tree was not listed to its end.
     at_least: bool,
 }
 
 impl Needed {
-    /// Holes take no room. Of what is not known a byte is wanted.
+    /// Computes the need. Holes take no space. Without a source, one byte is needed.
     fn of(source: Option<&ReadFigures>) -> Self {
         let Some(source) = source else { return Self { bytes: 1, entries: 1, at_least: false } };
         match source.tree.as_ref().filter(|tree| tree.is_sound()) {
@@ -204,7 +204,7 @@ mod tests {
         TreeFigures { bytes, allocated_bytes: bytes, files, complete: true, ..TreeFigures::default() }
     }
 
-    /// Kind, whether it is certain, and the words.
+    /// Returns the kind, the certainty and the text.
     fn judged(
         place: &Place,
         source: &ReadFigures,

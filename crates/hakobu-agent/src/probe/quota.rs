@@ -1,13 +1,13 @@
-//! What part of the processors' time the control groups of this process let it have, of version 1 or 2.
+//! Reads the share of the processors' time that the control groups of this process allow, of version 1 or 2.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where version 1 has its groups for processors, and version 2 all of them.
+/// The mount points of version 1's processor groups, and of version 2's groups.
 const PLACES_1: [&str; 2] = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];
 const PLACES_2: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
-/// Thousandths of a processor, by the strictest of the groups; nothing where none is strict.
+/// Returns the allowed time in thousandths of a processor, by the strictest group, or none if no group limits it.
 pub(super) fn permille(root: &Path) -> Option<u32> {
     let own = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mut least: Option<u64> = None;

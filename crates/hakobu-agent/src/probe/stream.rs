@@ -1,4 +1,4 @@
-//! One connection that sends made content to nowhere, as a lane sends a large file.
+//! A connection that sends generated content to be discarded, as a lane sends a large file.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,32 +17,33 @@ use super::flood::{CONNECTIONS, Shared};
 use crate::connection::checked::lost;
 use crate::connection::{Connection, Wait};
 
-/// What is sent goes to here: a device of the target's that swallows all.
+/// The name of the target's device that discards everything.
 pub(super) const NOWHERE: &str = "null";
-/// The one draft there is, and its number of the request that begins it.
+/// The only draft, and the number of the request that begins it.
 const DRAFT: u64 = 1;
 const REQUEST: u32 = 1;
-/// Each connection has a part of the draft of its own, of 256 GiB.
+/// Each connection writes its own range of the draft, of 256 GiB.
 const PART_SHIFT: u32 = 38;
-/// How often its own time is looked at.
+/// The interval at which the thread's processor time is read.
 const TIMES_EVERY: Duration = Duration::from_millis(20);
-/// How long a connection that waits sleeps.
+/// The interval at which a waiting connection polls.
 const IDLE: Duration = Duration::from_millis(2);
-/// How long the target may take to begin.
+/// The time limit for the target to begin.
 const BEGIN_LIMIT: Duration = Duration::from_secs(10);
-/// So many messages of the target are taken at once: one that sends for ever must not keep a thread.
+/// The most messages of the target that are read at once, so that a target that sends without end cannot block a
+/// thread.
 const MESSAGES_MAX: u32 = 64;
 
-/// What one connection has done so far.
+/// The counters of one connection.
 #[derive(Default)]
 pub(super) struct Account {
-    /// Content handed to the kernel.
+    /// Bytes of content handed to the kernel.
     pub sent_bytes: AtomicU64,
     pub processor_ns: AtomicU64,
     pub queued_ns: AtomicU64,
-    /// What the thread at the far end says of its processor's time.
+    /// The processor time that the peer's thread reports.
     pub far_processor_ns: AtomicU64,
-    /// Its thread has ended.
+    /// True once its thread has ended.
     pub ended: AtomicBool,
 }
 
@@ -70,7 +71,7 @@ impl Stream {
         Self { connection, content, meta: Vec::new() }
     }
 
-    /// Sends until it is told to end.
+    /// Sends until the measurement ends.
     pub fn run(mut self, index: usize, shared: &Shared) -> Result<()> {
         let account = &shared.accounts[index];
         let sent = self.send(index, shared, account);
@@ -150,7 +151,7 @@ impl Stream {
         self.connection.send(kind, 0, request, &self.meta, &[], 0, None).map_err(lost)
     }
 
-    /// Takes what the target says. Whether an answer to the one request was among it.
+    /// Reads the target's messages. Returns true if the answer to the request was among them.
     fn hear(&mut self, wait: Wait, account: &Account) -> Result<bool> {
         let (mut wait, mut answered) = (wait, false);
         for _ in 0..MESSAGES_MAX {

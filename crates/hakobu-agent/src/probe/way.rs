@@ -1,4 +1,5 @@
-//! One direction of the way: the machines meet as for a copy, the target's end swallows what comes.
+//! Measures one direction of the network path: the hosts connect as for a copy, and the target discards what it
+//! receives.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,18 +21,18 @@ use hakobu_core::request::Transport;
 use crate::side::Side;
 use crate::stop::Stop;
 
-/// What one direction gave.
+/// The results of one direction.
 pub(super) struct Direction {
     pub figures: WayFigures,
-    /// How long it took to make the connections.
+    /// The time it took to make the connections.
     pub meeting: Duration,
     pub by_ssh: bool,
-    /// Whether ssh or a relay carries the connections, of which there are so many then.
+    /// True if ssh or a relay carries the connections. Their number is then fixed at `lanes`.
     pub is_carried: bool,
     pub lanes: u16,
 }
 
-/// What a target is allowed to take: nothing that it keeps.
+/// Returns a grant that lets the target discard data and store nothing.
 fn nowhere() -> Result<Grant> {
     Ok(Grant {
         places: vec![GrantedPlace::new(EntryPath::new(NOWHERE)?, false)],
@@ -46,10 +47,10 @@ fn nowhere() -> Result<Grant> {
     })
 }
 
-/// Measures what the way from one machine to another carries.
+/// Measures the bandwidth of the network path from one host to another.
 ///
 /// # Errors
-/// When no data connection comes about, or a machine is lost.
+/// No data connection can be opened, or a host is lost.
 pub(super) fn measure(
     from: &mut dyn AgentHost,
     to: &mut dyn AgentHost,
@@ -61,7 +62,7 @@ pub(super) fn measure(
     let answer = from.probe(ProbeAsk::Way { gentle });
     let Met { by_ssh, relay, carriers, lanes, .. } = met;
     let is_carried = by_ssh || relay.is_some();
-    // What the connections still held was thrown away, which the target takes for a lost one.
+    // The connections are reset with data in their buffers, so the target considers them lost.
     let served = to.end_serving(true);
     drop((relay, carriers));
     match answer? {
@@ -75,11 +76,11 @@ pub(super) fn measure(
     }
 }
 
-/// Measures what all connections from here to another machine carry together, with no more content than is said: bytes a
-/// second, or nothing where that was gone too soon to tell.
+/// Measures the bandwidth of all connections from here to another host together, with at most `content_bytes` of
+/// content. Returns bytes per second, or none if that was sent too soon to tell.
 ///
 /// # Errors
-/// When no data connection comes about, a machine is lost, or `cancel` is set meanwhile.
+/// No data connection can be opened, a host is lost, or `cancel` is set meanwhile.
 pub(crate) fn capacity(
     to: &mut dyn AgentHost,
     content_bytes: u64,
@@ -94,7 +95,7 @@ pub(crate) fn capacity(
     Ok(measured)
 }
 
-/// Connections to nowhere over there, and how long they took.
+/// Opens connections to a target that discards everything. Returns them and the time that took.
 fn meet(
     (from, to): (&mut dyn AgentHost, &mut dyn AgentHost),
     (transport, cipher): (Transport, Cipher),

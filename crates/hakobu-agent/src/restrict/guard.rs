@@ -1,5 +1,5 @@
-//! What may be asked of an agent that is held to one directory: each request is checked, and changed where it names a
-//! place by another path than the one that was checked, before anything of it is done.
+//! Checks the requests to an agent that is restricted to one directory. Each request is checked before anything is
+//! done, and is changed if it names a file by another path than the checked one.
 
 use std::ffi::OsStr;
 use std::net::IpAddr;
@@ -24,19 +24,20 @@ use hakobu_proto::control::{
 use super::look;
 use super::restriction::{Restriction, shown};
 
-/// Where the content of files goes of which only the digest is wanted: a directory, and the name in it.
+/// The target for digests, which discards content: a directory, and the name in it.
 const NOWHERE: (&[u8], &[u8]) = (b"/dev", b"null");
 
-/// A request that may be carried out as it is now; or what is answered instead.
+/// A request that may be carried out, or the answer that refuses it.
 pub(crate) type Checked = std::result::Result<Request, Box<Answer>>;
 
 impl Restriction {
-    /// Checks a request. What is looked at is checked by [`Restriction::source`] and [`Restriction::target`], one by one.
+    /// Checks a request. The paths of examinations are checked one by one, by [`Restriction::source`] and
+    /// [`Restriction::target`].
     pub(crate) fn check(&self, request: Request) -> Checked {
         let refused = |answer: Answer| Err(Box::new(answer));
         match request {
             Request::LookAtPlaces { root, places } => match self.places(&root, &places) {
-                // The way that was checked, not the one that was typed.
+                // Use the checked path, not the typed one.
                 Ok(root) => Ok(Request::LookAtPlaces { root, places }),
                 Err(error) => refused(Answer::Places(Err(error))),
             },
@@ -78,35 +79,35 @@ impl Restriction {
         }
     }
 
-    /// Looks at a source, if it is one that this login may see.
+    /// Examines a source, if this login may access it.
     ///
     /// # Errors
-    /// `PermissionDenied`, and those of looking.
+    /// `PermissionDenied`, and the errors of the examination.
     pub(crate) fn source(&self, ask: &SourceAsk) -> Result<SourceLook> {
         const DURING: &str = "looking at the source";
         let place = self.resolve(&ask.path, ask.contents, DURING)?;
-        // A link to a device stands for the device.
+        // A symbolic link to a device stands for the device.
         let led_to = self.beneath.resolve(&ask.path, true).unwrap_or_else(|_| place.clone());
         self.refuse_device(&led_to, DURING).map_err(|error| error.at(&ask.path))?;
         let look = look::source(&self.beneath, &place, ask)?;
-        // A device may have taken its place meanwhile.
+        // A device may have replaced it meanwhile.
         match look.kind != Kind::BlockDevice {
             true => Ok(look),
             false => Err(self.outside(DURING).at(&ask.path)),
         }
     }
 
-    /// Looks at a target, if it is one that this login may see.
+    /// Examines a target, if this login may access it.
     ///
     /// # Errors
-    /// `PermissionDenied`, and those of looking.
+    /// `PermissionDenied`, and the errors of the examination.
     pub(crate) fn target(&self, typed: &[u8]) -> Result<TargetLook> {
         const DURING: &str = "looking at the target";
         if typed == [NOWHERE.0, b"/", NOWHERE.1].concat() {
-            // All that can be done with it is checked where it is to be done.
+            // Every use of it is checked where it is used.
             return crate::look::target(typed);
         }
-        // A slash behind a link that leads nowhere does not make a directory of what it names.
+        // A slash behind a dangling symbolic link does not make its target a directory.
         let place = self.resolve(without_slashes(typed), false, DURING)?;
         let led_to = self.resolve(typed, true, DURING)?;
         self.refuse_device(&led_to, DURING).map_err(|error| error.at(typed))?;
@@ -117,18 +118,18 @@ impl Restriction {
         }
     }
 
-    /// The identities of a place below a root that was checked, and of all directories above it.
+    /// Returns the identities of a path below a checked root, and of all directories above it.
     ///
     /// # Errors
-    /// Those of looking.
+    /// The errors of the examination.
     pub(crate) fn place(&self, root: &[u8], place: &EntryPath) -> Result<Ancestry> {
         look::place(&self.beneath, path(root), place)
     }
 
-    /// Opens what is to be measured, and changes the request so that it names what is open.
+    /// Opens the path to be measured, and changes the request so that it names the open file.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// The path cannot be opened.
     pub(crate) fn hold(&self, ask: &mut ProbeAsk) -> Result<Option<OwnedFd>> {
         let (held, during, path) = match ask {
             ProbeAsk::Source(ask) => {
@@ -144,7 +145,7 @@ impl Restriction {
         Ok(Some(fd))
     }
 
-    /// Places whose identities are asked for; gives the root that is meant.
+    /// Checks paths whose identities are requested. Returns the resolved root.
     fn places(&self, root: &[u8], places: &[EntryPath]) -> Result<Vec<u8>> {
         const DURING: &str = "looking at the target";
         let root = bytes(self.resolve(root, true, DURING)?);
@@ -154,7 +155,7 @@ impl Restriction {
         Ok(root)
     }
 
-    /// Names are not looked up: that asks other machines.
+    /// Refuses host names unless the login may connect, because looking them up contacts other hosts.
     fn address(&self, address: Option<&str>) -> Result<()> {
         match address {
             Some(address) if !self.may_connect && address.parse::<IpAddr>().is_err() => {
@@ -178,7 +179,8 @@ impl Restriction {
         self.way(&request.way)
     }
 
-    /// Refused in the words of a port that cannot be reached, so that the next way is tried.
+    /// Checks the direction of a data connection. The refusal looks like that of an unreachable port, so that the peer
+    /// tries the next direction.
     fn way(&self, way: &Way) -> Result<()> {
         match way {
             Way::Dial { .. } if !self.may_connect => {
@@ -190,7 +192,7 @@ impl Restriction {
         }
     }
 
-    /// What is measured is read or written as a copy would.
+    /// Checks a measurement: it reads and writes only what a copy may.
     fn probe(&self, mut ask: ProbeAsk) -> Result<ProbeAsk> {
         let place = |path: &mut Vec<u8>, during| {
             let place = self.resolve(path, true, during)?;
@@ -234,7 +236,7 @@ impl Restriction {
         Ok(request)
     }
 
-    /// Where the engine reads. The directory that holds the one of this login is a root as well: for what is named by
+    /// Checks the roots that the engine reads. The parent of this login's directory is allowed too, for items that name
     /// the directory itself.
     fn read(&self, roots: &mut [PathBytes], job: &Job) -> Result<()> {
         const DURING: &str = "reading the source";
@@ -255,7 +257,7 @@ impl Restriction {
         Ok(())
     }
 
-    /// Where a peer writes, or compares.
+    /// Checks the target that a peer writes to or compares.
     fn written(&self, root: &mut Vec<u8>, grant: &mut Grant) -> Result<()> {
         const DURING: &str = "opening the target";
         if self.read_only && !grant.only_reads {
@@ -268,7 +270,8 @@ impl Restriction {
             return Err(self.no_disks(DURING));
         }
         *root = bytes(self.resolve(root, true, DURING)?);
-        // Through a device node a disk would be beneath the directory, and a set-ID bit lends the account to others.
+        // Through a device node a disk would become reachable beneath the directory, and a set-ID bit lends the account
+        // to others.
         grant.may_make_devices = false;
         grant.may_set_id = false;
         Ok(())
@@ -278,7 +281,7 @@ impl Restriction {
         self.beneath.resolve(path, follow).map_err(|_| self.outside(during).at(path))
     }
 
-    /// Refuses devices. What is not there is none.
+    /// Refuses block devices. A missing path passes.
     fn refuse_device(&self, place: &Path, during: &'static str) -> Result<()> {
         let kind = self.beneath.lstat(place).map(|found| found.file_type());
         match kind.is_ok_and(|kind| kind.is_block_device()) {
@@ -307,7 +310,8 @@ impl Restriction {
     }
 }
 
-/// What taking digests takes: to write to where nothing is kept, and not even to set the attributes of that.
+/// Returns the grant for taking digests: content may be written where it is discarded, and not even attributes may be
+/// set there.
 fn digesting() -> Result<Grant> {
     Ok(Grant {
         places: vec![GrantedPlace::new(EntryPath::new(NOWHERE.1)?, true)],
@@ -322,12 +326,12 @@ fn digesting() -> Result<Grant> {
     })
 }
 
-/// Whether a target is what the grant of a digest is for.
+/// Returns true if a target is the one that the digest grant allows.
 pub(crate) fn is_nowhere(root: &[u8], grant: &Grant) -> bool {
     root == NOWHERE.0 && digesting().is_ok_and(|digesting| *grant == digesting)
 }
 
-/// A path without the slashes, and dots, that ask for a directory at its end.
+/// Returns a path without the slashes and dots at its end that require a directory.
 fn without_slashes(mut path: &[u8]) -> &[u8] {
     while let Some(rest) =
         path.strip_suffix(b"/").or(path.strip_suffix(b"/.")).filter(|rest| !rest.is_empty())

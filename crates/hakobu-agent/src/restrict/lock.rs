@@ -1,9 +1,9 @@
-//! The lock of the kernel's: landlock. It is taken by the process itself, before it reads anything from its peer, and
-//! nothing gives it back.
+//! Restricts the process with the kernel's Landlock. The process applies it before it reads anything from its peer, and
+//! it cannot be undone.
 //!
-//! Version 3 of it (Linux 6.2) is the least that will do: before that a file can be cut short however it is locked. From
-//! version 4 on connections are forbidden as well, from 5 on commands to devices, from 6 on signals and sockets of other
-//! processes; before that only [`guard`](super::guard) forbids what the kernel cannot.
+//! Version 3 (Linux 6.2) is required: before that, a file can be truncated in spite of the rules. From version 4 on
+//! connections are restricted as well, from 5 on ioctls of devices, from 6 on signals and sockets of other processes.
+//! With older versions, only [`guard`](super::guard) forbids what the kernel cannot.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -17,12 +17,12 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::terms::Terms;
 
-/// The least version that will do.
+/// The oldest version that is accepted.
 const LEAST: ABI = ABI::V3;
 const DURING: &str = "locking the agent in";
 
-/// Files of the system that an agent reads: who is called how, what tells this machine from others, how large windows
-/// may be, and what this process has used.
+/// System files that an agent reads: the names of users and groups, the host's identity, the limit of socket buffers,
+/// and this process's resource usage.
 const READ: [&str; 5] = [
     "/etc/passwd",
     "/etc/group",
@@ -30,18 +30,18 @@ const READ: [&str; 5] = [
     "/proc/sys/net/core/wmem_max",
     "/proc/self/status",
 ];
-/// The same for looking up the names of machines.
+/// Further files for looking up host names.
 const READ_FOR_NAMES: [&str; 4] = ["/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/etc/resolv.conf"];
-/// Where the content of files goes of which only the digest is wanted.
+/// The target for digests, which discards content.
 const NOWHERE: &str = "/dev/null";
 
-/// A place, and what may be done there and beneath it.
+/// An open path, and the accesses allowed to it and beneath it.
 type Rule = (OwnedFd, BitFlags<AccessFs>);
 
-/// Locks this process in: nothing but what is beneath `root`. Gives what has to stay open.
+/// Restricts this process to `root` and the few system files above. Returns the descriptors that must stay open.
 ///
 /// # Errors
-/// `Unsupported` when the kernel cannot, or when there are threads already, which would not be locked in.
+/// `Unsupported` if the kernel cannot do it, or if there are other threads, which would not be restricted.
 pub(super) fn lock_process(root: impl AsFd, terms: &Terms) -> Result<Vec<OwnedFd>> {
     refuse_threads()?;
     let rules = rules(root, terms)?;
@@ -49,16 +49,16 @@ pub(super) fn lock_process(root: impl AsFd, terms: &Terms) -> Result<Vec<OwnedFd
     Ok(rules.into_iter().map(|(place, _)| place).collect())
 }
 
-/// Locks this process out of every file, and lets it make no connections. What is open stays open.
+/// Denies this process access to every file, and connections. Open descriptors remain usable.
 ///
 /// # Errors
-/// `Unsupported` when the kernel cannot, or when there are threads already.
+/// `Unsupported` if the kernel cannot do it, or if there are other threads.
 pub fn lock_out_of_everything() -> Result<()> {
     refuse_threads()?;
     lock_thread(&[], false)
 }
 
-/// The lock is each thread's own, and goes to those that it starts later.
+/// Refuses if there are other threads: the restriction applies to one thread and those that it starts later.
 fn refuse_threads() -> Result<()> {
     match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
         Ok(1) => Ok(()),
@@ -75,15 +75,15 @@ fn rules(root: impl AsFd, terms: &Terms) -> Result<Vec<Rule>> {
     }
     let mut rules = vec![(root, access)];
     let names = if terms.may_connect { &READ_FOR_NAMES[..] } else { &[] };
-    // What of these is not there will not be read.
+    // A missing file will not be read either.
     let read = READ.iter().chain(names).filter_map(|path| place(Path::new(path)).ok());
     rules.extend(read.map(|file| (file, AccessFs::ReadFile.into())));
     rules.extend(place(Path::new(NOWHERE)).ok().map(|file| (file, AccessFs::ReadFile | AccessFs::WriteFile)));
     Ok(rules)
 }
 
-/// What writing takes. Not among it: to run programs, and to make device nodes, through which a disk could be reached
-/// from beneath any directory.
+/// Returns the accesses for writing. They do not include running programs and creating device nodes, through which a
+/// disk could be reached from any directory.
 fn written() -> BitFlags<AccessFs> {
     AccessFs::WriteFile
         | AccessFs::Truncate
@@ -96,10 +96,10 @@ fn written() -> BitFlags<AccessFs> {
         | AccessFs::Refer
 }
 
-/// Locks the calling thread, and all that it starts from now on.
+/// Restricts the calling thread, and all threads and processes that it starts from now on.
 fn lock_thread(rules: &[Rule], may_connect: bool) -> Result<()> {
     let status = ruleset(rules, may_connect).map_err(|error| too_old(&error))?;
-    // The library may have done less than it was asked to.
+    // The library may have applied less than requested.
     match (status.ruleset, status.no_new_privs) {
         (RulesetStatus::NotEnforced, _) | (_, false) => {
             Err(Error::new(ErrorKind::Unsupported, DURING, "the kernel did not do what it was asked to"))
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory to be locked into, and one beside it. A file in each.
+    /// A directory to be restricted to, and one next to it, with a file in each.
     struct Ground {
         place: tempfile::TempDir,
     }
@@ -165,7 +165,7 @@ mod tests {
             self.place.path().join(path)
         }
 
-        /// Does something on a thread of its own that is locked, and that nothing but the kernel stands in the way of.
+        /// Runs a function on a restricted thread, with no other protection than the kernel's.
         fn locked(&self, read_only: bool, may_connect: bool, does: impl FnOnce(&Self) + Send) {
             let root = self.at("in");
             let terms = Terms { path: root.clone(), read_only, may_connect };
@@ -173,7 +173,7 @@ mod tests {
                 let thread = scope.spawn(|| {
                     let rules = rules(File::open(&root).unwrap(), &terms).unwrap();
                     lock_thread(&rules, may_connect).unwrap();
-                    // What is locked stays so in threads of it.
+                    // The restriction is inherited by new threads.
                     std::thread::scope(|scope| scope.spawn(|| does(self)).join().unwrap());
                 });
                 thread.join().unwrap();
@@ -216,7 +216,7 @@ mod tests {
             denied(Command::new("/bin/true").status());
             File::options().write(true).open("/dev/null").unwrap().write_all(b"x").unwrap();
         });
-        // What was open before is not taken away: nothing may be open that should not be.
+        // Open files remain accessible, so nothing must be open that should not be.
         open.write_at(b"C", 0).unwrap();
         assert_eq!(fs::read(ground.at("in/file")).unwrap(), b"Content");
     }
@@ -239,7 +239,7 @@ mod tests {
             }
             denied(fs::write(ground.at("out/new"), ""));
             denied(fs::remove_file(ground.at("out/file")));
-            // Neither in nor out, by any of its names.
+            // A file cannot be moved or linked in or out, in either direction.
             for (from, to) in [("in/file", "out/new"), ("out/file", "in/stolen")] {
                 assert!(fs::rename(ground.at(from), ground.at(to)).is_err());
                 assert!(fs::hard_link(ground.at(from), ground.at(to)).is_err());
@@ -250,7 +250,7 @@ mod tests {
                 made.map_err(std::io::Error::from)
             };
             node("in/fifo", rustix::fs::FileType::Fifo, 0).unwrap();
-            // Who is not root may not do so anyway; that looks otherwise.
+            // Unprivileged users may not create device nodes anyway, and get a different error.
             let is_root = rustix::process::geteuid().is_root();
             for kind in [rustix::fs::FileType::BlockDevice, rustix::fs::FileType::CharacterDevice] {
                 let made = node("in/node", kind, rustix::fs::makedev(1, 3));
@@ -268,7 +268,7 @@ mod tests {
         ground.locked(false, true, |_| drop(TcpStream::connect(address).unwrap()));
         ground.locked(false, false, |_| {
             denied(TcpStream::connect(address));
-            // Whoever waits for connections does no harm.
+            // Listening does no harm.
             let own = TcpListener::bind("127.0.0.1:0").unwrap();
             denied(TcpStream::connect(own.local_addr().unwrap()));
         });
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn there_may_be_no_threads_that_would_not_be_locked() {
-        // This one is not alone: the test's own runs beside it.
+        // This thread is not alone: the test's own thread runs too.
         let ended = std::thread::spawn(refuse_threads).join().unwrap();
         assert_eq!(ended.unwrap_err().kind, ErrorKind::Unsupported);
     }

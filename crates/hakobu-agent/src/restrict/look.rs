@@ -1,5 +1,5 @@
-//! Looking at places for a login that is held to one directory: everything is opened beneath that directory's descriptor,
-//! and no link is followed, so that nothing outside is ever looked at, whatever is put in the place of what was checked.
+//! Examines paths for a login that is restricted to one directory. Everything is opened beneath that directory's
+//! descriptor and no symbolic link is followed, so nothing outside is accessed, even if a checked path is replaced.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -19,10 +19,10 @@ use rustix::fs::OFlags;
 use super::resolve::Beneath;
 use crate::look::{boot_id, found_of, image_in, kind_of};
 
-/// Looks at a source at `place`, which has no links in it.
+/// Examines a source at `place`, which contains no symbolic links.
 ///
 /// # Errors
-/// `NotFound`, `PermissionDenied` or another error of the system.
+/// `NotFound`, `PermissionDenied` or another I/O error.
 pub(super) fn source(beneath: &Beneath, place: &Path, ask: &SourceAsk) -> Result<SourceLook> {
     let fail = |error: io::Error| Error::io("looking at the source", &error).at(&ask.path);
     let metadata = beneath.lstat(place).map_err(fail)?;
@@ -52,11 +52,11 @@ pub(super) fn source(beneath: &Beneath, place: &Path, ask: &SourceAsk) -> Result
     })
 }
 
-/// Looks at a target, which need not exist. `place` is the path with a link as its last name not followed, `led_to` with
-/// it followed.
+/// Examines a target, which need not exist. `place` is the path without following a symbolic link in its last
+/// component, `led_to` with following it.
 ///
 /// # Errors
-/// An error of the system other than that nothing is there.
+/// An I/O error other than that the path does not exist.
 pub(super) fn target(beneath: &Beneath, place: &Path, led_to: &Path, typed: &[u8]) -> Result<TargetLook> {
     let found = match beneath.lstat(place) {
         Ok(metadata) if metadata.is_symlink() => match beneath.lstat(led_to) {
@@ -96,10 +96,10 @@ pub(super) fn target(beneath: &Beneath, place: &Path, led_to: &Path, typed: &[u8
     })
 }
 
-/// The identities of a place below a directory and of all directories above it.
+/// Returns the identities of a path below a directory and of all directories above it.
 ///
 /// # Errors
-/// An error of the system.
+/// An I/O error.
 pub(super) fn place(beneath: &Beneath, root: &Path, place: &EntryPath) -> Result<Ancestry> {
     let mut path = root.to_owned();
     place.names().for_each(|name| path.push(std::ffi::OsStr::from_bytes(name)));
@@ -112,7 +112,7 @@ fn ancestry(beneath: &Beneath, path: &Path) -> io::Result<Ancestry> {
     let mut upwards = Vec::new();
     let mut exists = true;
     for above in path.ancestors() {
-        // Who has the key can change nothing above the directory.
+        // The holder of the key can change nothing above the directory.
         let found = match (above == beneath.path(), beneath.holds(above)) {
             (true, _) => beneath.confinement().fd().try_clone().and_then(|own| File::from(own).metadata()),
             (false, true) => beneath.lstat(above),
@@ -126,11 +126,11 @@ fn ancestry(beneath: &Beneath, path: &Path) -> io::Result<Ancestry> {
             Err(error) => return Err(error),
         }
     }
-    // Names that mounts give a place are not looked up here: only identities are compared.
+    // Other names that mounts give a path are not looked up here: only identities are compared.
     Ok(Ancestry { exists, upwards, volumes: Vec::new() })
 }
 
-/// Whether a place is on a file server. What is not there, or cannot be opened, is on none.
+/// Returns true if a path is on a network file system. False if it is missing or cannot be opened.
 fn on_network(beneath: &Beneath, place: &Path) -> bool {
     let within = if beneath.holds(place) { place } else { beneath.path() };
     beneath.hold_directory(within).is_ok_and(|(_held, path)| is_on_network(&path))

@@ -1,8 +1,9 @@
-//! An agent for one directory: what a key in `authorized_keys` may be held to.
+//! An agent that is restricted to one directory, as a key in `authorized_keys` can require.
 //!
-//! The directory is opened once, and all that is done for a peer is done beneath that descriptor, resolved by the kernel
-//! without links ([`resolve`]). [`guard`] checks the words of every request, and [`lock`] has the kernel lock the process
-//! in before the first of them is read. Where the kernel can do neither, there is no agent.
+//! The directory is opened once. Everything done for a peer is done beneath that descriptor, resolved by the kernel
+//! without symbolic links ([`resolve`]). [`guard`] checks the paths of every request, and [`lock`] restricts the
+//! process through the kernel before it reads the first request. If the kernel supports neither, the agent does not
+//! start.
 
 mod guard;
 mod lock;
@@ -19,9 +20,9 @@ pub use original::{Asked, asked};
 pub use restriction::Restriction;
 pub use terms::Terms;
 
-/// Whether a line of a far program's is the refusal of anything but hakobu.
+/// Returns true if a remote program's line is the refusal of any other program than hakobu.
 #[must_use]
 pub fn is_for_hakobu_alone(line: &str) -> bool {
-    // Lines of others may hold names of files, which may say anything.
+    // Lines of other programs may contain file names, and thus any text.
     line.starts_with("hakobu: ") && line.contains(FOR_HAKOBU_ALONE)
 }

@@ -1,38 +1,38 @@
-//! What ssh was asked to run where the server runs something else: a forced command finds it in `SSH_ORIGINAL_COMMAND`.
-//! Nothing of it is ever run.
+//! Parses the command that ssh was asked to run when the server runs another one: a forced command finds it in
+//! `SSH_ORIGINAL_COMMAND`. No part of it is ever run.
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::path::lossy;
 
-/// The most of a command that is repeated to whoever asked for it, in characters.
+/// The length in characters to which a refused command is shortened in the message.
 const SHOWN_CHARS: usize = 60;
 
-/// Said to whoever asks for something else; the other side's hakobu knows it by these words.
+/// The refusal of any other command. The peer's hakobu recognizes it by this text.
 pub(super) const FOR_HAKOBU_ALONE: &str = "this login is for hakobu alone";
 
-/// What the other side wants.
+/// The request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// An agent.
     Agent,
     /// A data connection to an agent that listens.
     Join {
-        /// The agent's process.
+        /// The agent's process ID.
         process: u32,
-        /// The port that it has told.
+        /// The port that the agent reported.
         port: u16,
     },
-    /// To know whether the login works.
+    /// A check whether the login works.
     Nothing,
 }
 
-/// Reads `SSH_ORIGINAL_COMMAND`.
+/// Parses `SSH_ORIGINAL_COMMAND`.
 ///
 /// # Errors
-/// `Refused` for what no hakobu has asked for.
+/// `Refused` for a command that no hakobu sends.
 pub fn asked(original: Option<&[u8]>) -> Result<Asked> {
     match original {
-        // The line that starts an agent differs from version to version; all that is done about it is to be one.
+        // The line that starts an agent differs from version to version; in each case this process becomes an agent.
         None => Ok(Asked::Agent),
         Some(b"true") => Ok(Asked::Nothing),
         Some(command) => match join(command) {
@@ -43,20 +43,20 @@ pub fn asked(original: Option<&[u8]>) -> Result<Asked> {
     }
 }
 
-/// `exec /proc/PROCESS/exe agent --join PORT`, letter by letter.
+/// Parses exactly `exec /proc/PROCESS/exe agent --join PORT`.
 fn join(command: &[u8]) -> Option<Asked> {
     let rest = std::str::from_utf8(command).ok()?.strip_prefix("exec /proc/")?;
     let (process, port) = rest.split_once("/exe agent --join ")?;
     Some(Asked::Join { process: number(process)?, port: u16::try_from(number(port)?).ok()? })
 }
 
-/// Digits, and no other way to write a number than the shortest.
+/// Parses a number in its shortest form, of digits only.
 fn number(text: &str) -> Option<u32> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|_| plain)
 }
 
-/// Whether it may be the line by which some version starts an agent: a script that is given the name, or the program.
+/// Returns true if the line may start an agent of some version: a script that is given the name, or the program.
 fn is_of_hakobu(command: &[u8]) -> bool {
     const GIVEN: &[u8] = b"' hakobu ";
     let mut words = command.split(|&byte| byte == b' ');

@@ -1,6 +1,6 @@
-//! Where a path leads, without ever looking outside of one directory: that is open, and everything is looked at beneath
-//! its descriptor. What comes out has no links in it, and is opened beneath the same descriptor; a link that somebody puts
-//! there meanwhile makes that fail.
+//! Resolves paths without accessing anything outside of one directory. The directory is open, and everything is
+//! accessed beneath its descriptor. A resolved path contains no symbolic links and is opened beneath the same
+//! descriptor; if a link is put there meanwhile, opening fails.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -14,60 +14,62 @@ use hakobu_core::error::Result as CoreResult;
 use hakobu_endpoints::local::Confinement;
 use rustix::fs::{OFlags, readlinkat};
 
-/// So many links are followed on the way to one place, as the kernel does it.
+/// The most symbolic links followed while one path is resolved, as in the kernel.
 const LINKS_MAX: u32 = 40;
 
-/// A directory, and what lies beneath it.
+/// A directory, and access to everything beneath it.
 #[derive(Debug)]
 pub(super) struct Beneath {
     root: Confinement,
-    /// As it was typed, from the file system's root.
+    /// The absolute path as typed.
     typed: PathBuf,
 }
 
-/// A path that leads elsewhere, or nowhere that could be told from here.
+/// The error for a path that leads out of the directory, or cannot be resolved within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stray;
 
 impl Beneath {
+    /// Opens the directory.
+    ///
     /// # Errors
-    /// When there is no such directory.
+    /// It does not exist or cannot be opened.
     pub(super) fn new(path: &Path) -> CoreResult<Self> {
         let typed = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Ok(Self { root: Confinement::open(path)?, typed })
     }
 
-    /// The directory, for what opens something beneath it.
+    /// Returns the directory, to open files beneath it.
     pub(super) fn confinement(&self) -> &Confinement {
         &self.root
     }
 
-    /// The directory itself, links resolved.
+    /// Returns the path of the directory, with symbolic links resolved.
     pub(super) fn path(&self) -> &Path {
         self.root.path()
     }
 
-    /// Opens what has a path that was resolved; no link is followed.
+    /// Opens a resolved path without following symbolic links.
     ///
     /// # Errors
-    /// `EXDEV` for what is elsewhere; otherwise the system's.
+    /// `EXDEV` if it is outside; otherwise the system's error.
     pub(super) fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         Ok(self.root.open_at(path, flags)?)
     }
 
-    /// Describes what has a path that was resolved; no link is followed.
+    /// Returns the metadata of a resolved path without following symbolic links.
     ///
     /// # Errors
-    /// As [`Beneath::open`].
+    /// The errors of [`Beneath::open`].
     pub(super) fn lstat(&self, path: &Path) -> io::Result<Metadata> {
         File::from(self.open(path, OFlags::PATH)?).metadata()
     }
 
-    /// A path to the same thing for what takes nothing but paths, and what has to stay open for it: nothing that is
-    /// renamed meanwhile changes where it leads.
+    /// Returns a path for functions that take only paths, and the descriptor that must stay open for it: renaming does
+    /// not change what it leads to.
     ///
     /// # Errors
-    /// As [`Beneath::open`].
+    /// The errors of [`Beneath::open`].
     pub(super) fn hold(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let way = |fd: &OwnedFd| PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
         if self.lstat(path)?.is_dir() {
@@ -83,10 +85,10 @@ impl Beneath {
         Ok((fd, path))
     }
 
-    /// The directory that has this path, or the nearest one above that is there.
+    /// Opens like [`Beneath::hold`] the directory with this path, or the nearest existing one above.
     ///
     /// # Errors
-    /// As [`Beneath::open`].
+    /// The errors of [`Beneath::open`].
     pub(super) fn hold_directory(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let mut held = path.ancestors().take_while(|above| self.holds(above));
         let there = held.find(|above| self.lstat(above).is_ok_and(|found| found.is_dir()));
@@ -99,15 +101,15 @@ impl Beneath {
         Ok(PathBuf::from(std::ffi::OsString::from_vec(led_to.into_bytes())))
     }
 
-    /// Whether a path without links is the directory, or lies beneath it.
+    /// Returns true if a path without symbolic links is the directory or beneath it.
     pub(super) fn holds(&self, path: &Path) -> bool {
         path.starts_with(self.path())
     }
 
-    /// The place that a path leads to; it need not be there. One that does not begin with a slash counts from the
-    /// directory. A link as the last name is followed if `follow` says so or a slash comes after it.
+    /// Resolves a path, which need not exist. A relative path is relative to the directory. A symbolic link in the last
+    /// component is followed if `follow` is set or a slash comes after it.
     ///
-    /// What lies outside is never looked at, so nobody learns what is there.
+    /// Nothing outside is accessed, so the result reveals nothing about it.
     pub(super) fn resolve(&self, path: &[u8], follow: bool) -> Result<PathBuf, Stray> {
         let mut ahead = VecDeque::new();
         prepend(&mut ahead, self.relative(path).ok_or(Stray)?);
@@ -144,8 +146,8 @@ impl Beneath {
         path
     }
 
-    /// What of a path remains below the directory. Nothing is looked at: an absolute path has to begin with the
-    /// directory's own.
+    /// Returns the components of a path below the directory. Nothing is accessed: an absolute path must begin with the
+    /// directory's own path.
     fn relative<'a>(&self, path: &'a [u8]) -> Option<Vec<&'a [u8]>> {
         let names: Vec<&[u8]> = names(path).collect();
         if !path.starts_with(b"/") {
@@ -179,7 +181,7 @@ mod tests {
         beneath: Beneath,
     }
 
-    /// A directory with links in it, reached by a link.
+    /// Creates a directory with symbolic links in it, opened through a symbolic link.
     fn place() -> Place {
         let directory = tempfile::tempdir().unwrap();
         let above = fs::canonicalize(directory.path()).unwrap();
@@ -225,7 +227,7 @@ mod tests {
             ("out", "out"),
             ("new/deeper/still", "new/deeper/still"),
         ] {
-            // A slash that belongs to the path must not become one behind a name that joins nothing.
+            // Joining an empty path would append a slash.
             let expected = if place.is_empty() { root.clone() } else { root.join(place) };
             assert_eq!(beneath.resolve(path.as_bytes(), false), Ok(expected.clone()), "{path}");
             for start in [&root, &typed] {

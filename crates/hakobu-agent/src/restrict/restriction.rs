@@ -1,4 +1,4 @@
-//! Terms that hold for this process, for good.
+//! The restriction of this process, which is permanent.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use super::lock;
 use super::resolve::Beneath;
 use super::terms::Terms;
 
-/// Terms that hold for this process.
+/// A restriction of this process.
 #[derive(Debug)]
 pub struct Restriction {
     pub(super) beneath: Beneath,
     pub(super) read_only: bool,
     pub(super) may_connect: bool,
-    /// What the rules of the lock stand for. The kernel may forget what a rule of `/proc` was about once nobody has it
-    /// open.
+    /// The open paths of the rules. The kernel may drop a rule for a file in `/proc` once nobody has the file open.
     _kept: Vec<OwnedFd>,
 }
 
 impl Restriction {
-    /// Locks this process in, for good. Paths that do not begin with a slash count from the directory from now on.
+    /// Restricts this process permanently. Relative paths are relative to the directory from now on.
     ///
     /// # Errors
-    /// `NotFound` and the like when there is no such directory, `Refused` when it holds what the restriction hangs on,
-    /// `Unsupported` when this kernel cannot lock. What was asked for must not be served then.
+    /// `NotFound` and other I/O errors if the directory cannot be opened, `Refused` if it contains files that would let
+    /// a peer lift the restriction, `Unsupported` if this kernel cannot restrict the process. The request must then not
+    /// be served.
     pub fn enter(terms: &Terms) -> Result<Self> {
         let fail = |error: std::io::Error| {
             Error::io("opening the directory of --restrict", &error)
@@ -45,14 +45,14 @@ impl Restriction {
 }
 
 impl Restriction {
-    /// The directory that everything is opened beneath.
+    /// Returns the directory beneath which everything is opened.
     pub(crate) fn confinement(&self) -> &Confinement {
         self.beneath.confinement()
     }
 }
 
-/// Refuses a directory to which writing means that the restriction can be lifted: with the account's keys and start-up
-/// files in it, or with this program.
+/// Refuses a directory in which writing would let a peer lift the restriction: one that contains the account's keys and
+/// start-up files, or this program.
 fn refuse_keys_to_it(beneath: &Beneath) -> Result<()> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let home = home.and_then(|home| std::fs::canonicalize(home).ok());

@@ -1,14 +1,14 @@
-//! What a login is held to, as its key says.
+//! The restrictions of a login, as its key specifies.
 
 use std::path::PathBuf;
 
-/// What a login is held to.
+/// The restrictions of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// The directory that it may use, with all that is beneath.
+    /// The directory that it may use, with everything beneath.
     pub path: PathBuf,
-    /// Whether nothing may be written.
+    /// True if nothing may be written.
     pub read_only: bool,
-    /// Whether the agent may connect to other machines.
+    /// True if the agent may connect to other hosts.
     pub may_connect: bool,
 }

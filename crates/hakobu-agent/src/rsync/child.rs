@@ -1,4 +1,4 @@
-//! One rsync from its start to its end.
+//! Runs one rsync process from start to end.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -15,51 +15,50 @@ use super::output::Lines;
 use super::traffic::Traffic;
 use crate::ssh::LOGGED_IN;
 
-/// How often it is seen whether the run is to stop.
+/// The interval at which a stop is checked for.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long the end of one that has closed its outputs is not waited for.
+/// The interval of checks for the end of a process that has closed its outputs.
 const SOON: Duration = Duration::from_millis(2);
-/// How long an rsync that was told to end may take for it.
+/// The time for an rsync to end after SIGTERM.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// How long its output is waited for once it has ended: something that it started may hold it open.
+/// The time to wait for output once it has ended: a process that it started may hold the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Said where there is no rsync.
+/// The error if rsync is not installed.
 const MISSING: &str = "rsync is not installed on this machine, or not on PATH; install the package rsync, version 3.0 \
                        or newer (apt install rsync, dnf install rsync)";
 
-/// What is left of an rsync that has ended.
+/// The result of an rsync that has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub status: ExitStatus,
-    /// Its lines on standard error.
+    /// The lines on its standard error.
     pub complaints: Vec<Vec<u8>>,
 }
 
-/// What is heard of one that runs.
+/// An event of a running rsync.
 #[derive(Debug)]
 pub(super) enum Heard<'a> {
     /// A line of its standard output.
     Line(&'a [u8]),
-    /// So many bytes it has moved.
+    /// The number of bytes that it has moved.
     Traffic(u64),
     /// Its ssh has logged in.
     LoggedIn,
 }
 
-/// What an rsync is started with, besides its arguments.
+/// The input of an rsync besides its arguments.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     /// Its standard input.
     pub input: Option<Vec<u8>>,
-    /// Whether its traffic is to be counted, and is what it sends.
+    /// Set if its traffic is to be counted; true if it sends, false if it receives.
     pub counts: Option<bool>,
 }
 
-/// Starts an rsync, and hands what is heard of it to `each`. Ends it when `stop` says so; it ends as well when this
-/// process is killed.
+/// Runs an rsync, and passes its events to `each`. Ends it when `stop` returns true, or when this process is killed.
 ///
 /// # Errors
-/// `NotFound` where there is no rsync; `Cancelled` after a stop.
+/// `NotFound` if rsync is not installed; `Cancelled` after a stop.
 pub(super) fn run(
     mut command: Command,
     given: Given,
@@ -68,7 +67,7 @@ pub(super) fn run(
 ) -> Result<Ended> {
     command.stdin(if given.input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Left alone it would go on, and overwrite what a later run has brought.
+    // Otherwise it would continue, and overwrite what a later run has copied.
     ends_with_this_thread(&mut command);
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "starting rsync", MISSING),
@@ -77,7 +76,7 @@ pub(super) fn run(
     let stdin = child.stdin.take();
     std::thread::scope(|scope| {
         if let (Some(mut stdin), Some(input)) = (stdin, given.input) {
-            // An rsync that has ended reads no more, and says itself why.
+            // An rsync that has ended reads no more, and reports the reason itself.
             scope.spawn(move || drop(stdin.write_all(&input)));
         }
         let traffic = given.counts.map(|sends| Traffic::of(child.id(), sends));
@@ -94,13 +93,13 @@ struct Running<'a> {
     child: Child,
     stop: &'a dyn Fn() -> bool,
     traffic: Option<Traffic>,
-    /// When it was told to end.
+    /// The time at which it was sent SIGTERM.
     told_at: Option<Instant>,
     ended: Option<(ExitStatus, Instant)>,
 }
 
 impl Running<'_> {
-    /// Listens until it has ended.
+    /// Reads its output until it has ended.
     fn listen(&mut self, each: &mut dyn FnMut(Heard<'_>)) -> Result<Ended> {
         let mut stdout = self.child.stdout.take();
         let mut stderr = self.child.stderr.take();
@@ -141,7 +140,7 @@ impl Running<'_> {
         }
     }
 
-    /// Sees whether it has ended, and whether it has to.
+    /// Checks if it has ended, and ends it if necessary.
     fn look(&mut self) -> Result<()> {
         if self.ended.is_none() {
             let status = self.child.try_wait().map_err(|error| Error::io("waiting for rsync", &error))?;
@@ -152,7 +151,7 @@ impl Running<'_> {
         }
         match self.told_at {
             None if (self.stop)() => {
-                // So it tells the other side, and keeps what is there of a large file.
+                // With SIGTERM it notifies the other side, and keeps the part of a large file that it has received.
                 let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
                 self.told_at = Some(Instant::now());
             }
@@ -178,7 +177,7 @@ fn keep(complaints: &mut Vec<Vec<u8>>, line: &[u8]) {
     }
 }
 
-/// Waits until there is something to read, for a short time.
+/// Waits briefly until there is something to read.
 fn wait(stdout: Option<&impl AsFd>, stderr: Option<&impl AsFd>) {
     let mut ready = Vec::with_capacity(2);
     ready.extend(stdout.map(|stdout| PollFd::new(stdout, PollFlags::IN)));
@@ -186,7 +185,7 @@ fn wait(stdout: Option<&impl AsFd>, stderr: Option<&impl AsFd>) {
     let _ = poll(&mut ready, Some(&LOOK));
 }
 
-/// Reads what is there. False once the pipe is closed.
+/// Reads the available data. Returns false once the pipe is closed.
 fn take<R: Read + AsFd>(
     pipe: &mut Option<R>,
     buffer: &mut [u8],

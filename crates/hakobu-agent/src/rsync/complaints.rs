@@ -1,4 +1,4 @@
-//! What rsync's exit code and its words on standard error mean.
+//! Interprets rsync's exit code and its messages on standard error.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -9,47 +9,47 @@ use hakobu_core::path::lossy;
 use super::output::unescaped;
 use crate::restrict::is_for_hakobu_alone;
 
-/// The step that errors without a place of their own belong to.
+/// The operation of errors that belong to no particular entry.
 pub(super) const RUNNING: &str = "talking to";
-/// The step of a failure of which rsync does not say whose it is.
+/// The operation of a failure for which rsync does not name the side.
 const COPYING: &str = "copying";
-/// Said of a module that cannot be looked at.
+/// The error for a module that cannot be listed.
 const WRITE_ONLY: &str = "the module can only be written to, and neither listed nor read";
-/// Said where the key of the login starts a restricted agent, whatever is asked for.
+/// The error if the key of the login starts a restricted agent, whatever the command.
 const RESTRICTED: &str = "the key that logs in there is restricted to hakobu (hakobu agent --restrict in \
                           authorized_keys), and starts no rsync; leave --transport rsync out, or use another key";
-/// So many lines of standard error are kept of one rsync.
+/// The most lines of standard error that are kept of one rsync.
 pub(super) const LINES_MAX: usize = 10_000;
 
-/// Behind the name of a file whose checksum was wrong twice.
+/// The text after the name of a file whose checksum was wrong twice.
 const UNVERIFIED: &[u8] = b" failed verification -- update ";
 
-/// Behind the name of a file that is there, with another mode; the exit code is 0 then.
+/// The text after the name of a file that was written with another mode; the exit code is 0 then.
 const MODE_NOT_SET: &[u8] = b"; mode not set";
-/// What ssh says where a server lets no more sessions into one login (`MaxSessions`).
+/// The message of ssh if a server refuses another session in one login (`MaxSessions`).
 const NO_SESSION: &str = "mux_client_request_session: session request failed";
 
-/// How one rsync ended.
+/// The result of one rsync.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// As it should.
+    /// It succeeded.
     Done,
-    /// Some entries failed: the path as rsync named it, and why.
+    /// Some entries failed: the path as rsync named it, and the error.
     Partly(Vec<(Vec<u8>, Error)>),
-    /// It, or the far side, does not take this option.
+    /// It, or the remote side, does not accept this option.
     OptionRefused(String),
-    /// The daemon takes no more connections at present, or the server no more sessions.
+    /// The daemon accepts no more connections at present, or the server no more sessions.
     Full(Option<u32>),
-    /// The daemon does not know the user or the password.
+    /// The daemon rejects the user or the password.
     AuthFailed(Error),
     /// The connection was lost, or the process was killed.
     Lost(Error),
-    /// Nothing of this kind can work.
+    /// An error that further attempts cannot avoid.
     Fatal(Error),
 }
 
 impl Verdict {
-    /// The same with the far end in what is said of all of it.
+    /// Adds the remote endpoint to errors that concern the whole run.
     pub fn at(self, far: &[u8]) -> Self {
         match self {
             Self::AuthFailed(error) => Self::AuthFailed(error.at(far)),
@@ -60,7 +60,7 @@ impl Verdict {
     }
 }
 
-/// Judges the end of an rsync by its status and its lines of standard error.
+/// Interprets the end of an rsync by its status and its lines of standard error.
 pub(super) fn verdict(status: ExitStatus, lines: &[Vec<u8>]) -> Verdict {
     let texts: Vec<String> = lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
     let Some(code) = status.code() else {
@@ -68,13 +68,13 @@ pub(super) fn verdict(status: ExitStatus, lines: &[Vec<u8>]) -> Verdict {
         return lost(format!("rsync was ended by signal {signal}"));
     };
     if code == 0 {
-        // Some versions say only so that a mode could not be set.
+        // Some versions report only in this way that a mode could not be set.
         let not_set = |line: &&Vec<u8>| line.ends_with(MODE_NOT_SET);
         let failed: Vec<_> = lines.iter().filter(not_set).filter_map(|line| failure(line)).collect();
         return if failed.is_empty() { Verdict::Done } else { Verdict::Partly(failed) };
     }
     let words = last_words(&texts, code);
-    // These lines hold names, which may say anything.
+    // These lines contain names, and thus any text.
     if let 23..=25 = code {
         return Verdict::Partly(failures_of_some(lines, words));
     }
@@ -118,8 +118,8 @@ fn no_rsync_there() -> Verdict {
     Verdict::Fatal(Error::new(ErrorKind::NotFound, RUNNING, words))
 }
 
-/// What failed where rsync says that something did: never nothing. A line that is not understood is a failure without
-/// a path.
+/// Returns the failures if rsync reports that there were some, at least one. A line that is not understood is a failure
+/// without a path.
 fn failures_of_some(lines: &[Vec<u8>], words: String) -> Vec<(Vec<u8>, Error)> {
     let of_line = |line: &Vec<u8>| {
         let is_error = line.starts_with(b"rsync: ") || line.starts_with(b"ERROR: ");
@@ -134,12 +134,12 @@ fn failures_of_some(lines: &[Vec<u8>], words: String) -> Vec<(Vec<u8>, Error)> {
     failures
 }
 
-/// What lines say of single entries.
+/// Returns the failures of single entries in these lines.
 pub(super) fn failures(lines: &[Vec<u8>]) -> Vec<(Vec<u8>, Error)> {
     lines.iter().filter_map(|line| failure(line)).collect()
 }
 
-/// Whether the far side has said that the place it was asked for is not there.
+/// Returns true if the remote side reported that the requested path does not exist.
 pub(super) fn is_absence(lines: &[Vec<u8>]) -> bool {
     let says_so = |text: &str| {
         text.starts_with("rsync: [sender] change_dir ") || text.starts_with("rsync: [sender] link_stat ")
@@ -151,7 +151,7 @@ fn lost(words: String) -> Verdict {
     Verdict::Lost(Error::new(ErrorKind::ConnectionLost, RUNNING, words))
 }
 
-/// What a daemon says about itself.
+/// Interprets a daemon's message about itself.
 fn of_the_daemon(text: &str) -> Option<Verdict> {
     let fatal = |kind, words: &str| Some(Verdict::Fatal(Error::new(kind, RUNNING, words)));
     if let Some(said) = text.strip_prefix("@ERROR: ") {
@@ -185,7 +185,7 @@ fn of_the_daemon(text: &str) -> Option<Verdict> {
     }
 }
 
-/// The long name of an option that was not taken: `--hard-links`.
+/// Returns the long name of an option that was refused: `--hard-links`.
 fn refused_option(text: &str) -> Option<String> {
     let text = text.strip_prefix("rsync: ")?;
     if let Some((_, option)) =
@@ -206,12 +206,12 @@ fn refused_option(text: &str) -> Option<String> {
     }
 }
 
-/// What may stand between rsync's name and its words: nothing, or who says it.
+/// Returns true for the text that may be between rsync's name and its message: nothing, or its role.
 fn is_role(text: &str) -> bool {
     text.is_empty() || (text.starts_with('[') && text.ends_with("] "))
 }
 
-/// rsync's own last words, without those that only say that there were others.
+/// Returns rsync's last messages of substance, without those that only report that there were others.
 fn last_words(texts: &[String], code: i32) -> String {
     let is_summary = |text: &str| text.starts_with("rsync error: ") || text.starts_with("rsync warning: ");
     let only_says_that = |text: &&String| {
@@ -230,19 +230,19 @@ fn last_words(texts: &[String], code: i32) -> String {
     }
 }
 
-/// Whether a device or quota was full, which ends everything.
+/// Returns the error if a device or quota was full, which ends the run.
 fn no_space(texts: &[String]) -> Option<Error> {
     texts.iter().find_map(|text| os_error(text)).filter(|error| error.kind == ErrorKind::NoSpace)
 }
 
-/// The system's error at the end of a line: `: Permission denied (13)`.
+/// Parses the system's error at the end of a line: `: Permission denied (13)`.
 fn os_error(text: &str) -> Option<Error> {
     let (before, number) = text.trim_end().strip_suffix(')')?.rsplit_once(" (")?;
     let number: i32 = number.parse().ok()?;
     before.contains(": ").then(|| Error::io(RUNNING, &std::io::Error::from_raw_os_error(number)))
 }
 
-/// A line that only says that the other side has gone.
+/// Returns true for a line that only reports that the other side has gone.
 fn is_of_the_connection(text: &str) -> bool {
     text.strip_prefix("rsync: ").is_some_and(|said| {
         let said = said.split_once("] ").filter(|_| said.starts_with('[')).map_or(said, |(_, said)| said);
@@ -250,10 +250,10 @@ fn is_of_the_connection(text: &str) -> bool {
     })
 }
 
-/// A line about one entry: the path that it names, and what it says about it.
+/// Parses a line about one entry. Returns the path that it names, and the error.
 fn failure(line: &[u8]) -> Option<(Vec<u8>, Error)> {
     let text = String::from_utf8_lossy(line);
-    // rsync itself tries again what it warns of.
+    // rsync itself retries what it warns about.
     let is_of_all =
         ["rsync error: ", "rsync warning: ", "WARNING: "].iter().any(|head| text.starts_with(head));
     if is_of_all || is_of_the_connection(&text) {
@@ -307,7 +307,7 @@ fn failure(line: &[u8]) -> Option<(Vec<u8>, Error)> {
     Some((path, Error { during: step.into(), ..Error::new(kind, "", detail) }))
 }
 
-/// The path in front of an attribute's name: `path","user.x`, or `path" (in module),"user.x`.
+/// Returns the path before an attribute's name: `path","user.x`, or `path" (in module),"user.x`.
 fn before_attribute(quoted: &[u8]) -> &[u8] {
     let last = |of: &[u8], part: &[u8]| of.windows(part.len()).rposition(|found| found == part);
     let Some(end) = last(quoted, b",\"") else { return quoted };
@@ -329,7 +329,7 @@ mod tests {
     fn what_a_daemon_refuses_is_told_apart() {
         let full = judged(5, &["@ERROR: max connections (2) reached -- try again later", "rsync error: x"]);
         assert!(matches!(full, Verdict::Full(Some(2))));
-        // As rsync 3.5.0 says it in a module with chroot.
+        // The message of rsync 3.5.0 for a module with chroot.
         let not_set = "do_chmod: no symlink-safe chmod for \".np.5xYz1A\"; mode not set";
         let Verdict::Partly(failures) = judged(0, &[not_set]) else { panic!() };
         assert_eq!((&failures[0].0[..], &*failures[0].1.during), (&b".np.5xYz1A"[..], "setting the mode"));
@@ -399,7 +399,7 @@ mod tests {
         }
         let denied = read("rsync: cannot do it to a\"b: Permission denied (13)");
         assert_eq!(denied, (String::new(), ErrorKind::PermissionDenied));
-        // A warning is no failure, but the code says that there was one.
+        // A warning is not a failure, but the exit code reports one.
         let warned = "WARNING: a failed verification -- update discarded (will try again).";
         assert_eq!(read(warned), (String::new(), ErrorKind::Io));
         let Verdict::Partly(both) = judged(23, &["file has vanished: \"/a\"", "rsync: of another kind"])

@@ -1,4 +1,4 @@
-//! The course of a copy by rsync: look, list, bring over, agree on what goes, and put right what could not be split.
+//! Runs a copy by rsync: examine both endpoints, scan, copy, agree on deletions, and apply what could not be split.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -28,11 +28,11 @@ use hakobu_core::outcome::{Surroundings, Transfer};
 use hakobu_core::request::{Deletion, Durable};
 use hakobu_core::prompts::Prompts;
 
-/// Said before anything moves.
+/// The notice before anything is copied.
 const WHAT_IT_LACKS: &str = "rsync moves the data: its own checksums check it, no digest is taken, and the far side does \
                              not say when it is on stable storage";
 
-/// A run whose ends are known.
+/// A run with known endpoints.
 pub(super) struct Course<'a> {
     pub way: &'a Way<'a>,
     pub ends: &'a Ends,
@@ -40,7 +40,7 @@ pub(super) struct Course<'a> {
     filter: Option<Filter>,
     pub pool: Pool,
     found: Mutex<Found>,
-    /// Whether the directory that all goes into was made just now, so that nothing is in it.
+    /// True if the target directory was just created, so that it is empty.
     is_fresh: AtomicBool,
 }
 
@@ -51,10 +51,10 @@ impl<'a> Course<'a> {
         Ok(Self { way, ends, record, filter, pool, found, is_fresh })
     }
 
-    /// Runs it to its end.
+    /// Runs the copy to its end.
     ///
     /// # Errors
-    /// What ended it early; failures of single entries are in the record.
+    /// The error that ended it early; failures of single entries are in the record.
     pub fn run(&self, transfer: &mut Transfer, surroundings: &mut Surroundings<'_>) -> Result<u16> {
         if let Some((from, to)) = &self.ends.single {
             let order = Order { from: from.clone(), to: to.clone(), names: None };
@@ -83,7 +83,7 @@ impl<'a> Course<'a> {
             Some(deletion) if first.is_none() => self.remove(&deletion, &blocked, transfer, surroundings),
             _ => Ok(()),
         };
-        // Directories get their times even where nothing may be removed.
+        // Directories get their times even if nothing may be removed.
         if !self.way.request.dry_run {
             self.finish(surroundings.prompts)?;
             let owners = self.found().owners.clone();
@@ -93,7 +93,7 @@ impl<'a> Course<'a> {
         removed.map(|()| lanes)
     }
 
-    /// Makes the directory that all goes into, which also shows which options both sides take.
+    /// Creates the target directory, which also reveals the options that both sides accept.
     fn begin(&self, prompts: &mut dyn Prompts) -> Result<()> {
         let is_fresh = self.top(prompts, false)?.is_some_and(|top| top.is_new);
         self.is_fresh.store(is_fresh, Relaxed);
@@ -110,7 +110,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// The top directory alone: at first that it is there, at last its attributes.
+    /// Copies the top directory alone: first to create it, last for its attributes.
     fn top(&self, prompts: &mut dyn Prompts, last: bool) -> Result<Option<Item>> {
         let mut top = None;
         let mut each = |said| {
@@ -126,7 +126,8 @@ impl<'a> Course<'a> {
             false => self.ends.order(self.way),
         };
         let failures = self.way.run_patiently(Purpose::Top { last, named }, &order, prompts, &mut each)?;
-        // Without its top there is nothing to do; its attributes are one failure among others.
+        // Without its top directory the run cannot continue; a failure to set its attributes is one failure among
+        // others.
         match failures.into_iter().next() {
             Some((path, error)) if !last => Err(error.at(path)),
             Some(failure) => {
@@ -161,7 +162,7 @@ impl<'a> Course<'a> {
         scanned
     }
 
-    /// Brings over all files, by several connections, while the source is scanned, unless that has been done.
+    /// Copies all files over several connections while the source is scanned, unless that has been done.
     fn bring_over(&self, prompts: Option<&mut dyn Prompts>) -> Result<u16> {
         let lanes = Lanes::new(self.way, self.ends, &self.pool, self.record);
         let (_, most) = Lanes::counts(self.way);
@@ -198,7 +199,8 @@ impl<'a> Course<'a> {
         Ok(lanes.most_at_once().max(1))
     }
 
-    /// Finds what only the target has, and removes it once that is agreed. A plan needs to know which files are `blocked`.
+    /// Finds the extra entries of the target, and removes them once that is agreed to. A plan needs the `blocked`
+    /// files.
     fn remove(
         &self,
         deletion: &Deletion,
@@ -212,7 +214,7 @@ impl<'a> Course<'a> {
             Found { known, left_out, ..Found::default() }
         };
         let mut extras = Extras::find(self.way, self.ends, &found, self.filter.as_ref(), surroundings)?;
-        // A plan has made nothing.
+        // A plan has created nothing.
         if !self.way.request.dry_run {
             extras.discount(self.record.entries_made());
         }
@@ -242,7 +244,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Brings over what directories were in the way of. They are empty by now, or stay.
+    /// Copies the entries that directories were in the way of. The directories are empty by now, or remain.
     fn replace(&self, paths: &[EntryPath], prompts: &mut dyn Prompts) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
@@ -254,7 +256,7 @@ impl<'a> Course<'a> {
             if let Some((change, size_bytes)) = changes.get(path) {
                 self.record.change(*change);
                 self.record.count(|counters| {
-                    // Of the directory itself rsync says nothing.
+                    // rsync does not report the removal of the directory itself.
                     counters.entries_deleted += 1;
                     counters.target_written_bytes += size_bytes;
                     counters.source_read_bytes += size_bytes;
@@ -264,13 +266,13 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Directories' attributes, links and nodes.
+    /// Copies directories' attributes, symbolic links and nodes.
     fn finish(&self, prompts: &mut dyn Prompts) -> Result<()> {
         let (later, firsts) = {
             let mut found = self.found();
             (std::mem::take(&mut found.later), std::mem::take(&mut found.firsts))
         };
-        // What was put in the place of a directory is done.
+        // Entries that replaced a directory are already done.
         let later: Vec<_> = later.into_iter().filter(|path| !self.record.has_failed(path)).collect();
         let mut all: Vec<_> = later.clone();
         if self.found().has_links {
@@ -287,7 +289,7 @@ impl<'a> Course<'a> {
         self.stable()
     }
 
-    /// Counts an entry that is not a file of the lanes.
+    /// Counts an entry that is not a file copied by the lanes.
     pub(super) fn finished(&self, path: &EntryPath, change: Option<Change>) {
         if self.record.has_failed(path) {
             return;
@@ -299,7 +301,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Runs one rsync over these names, and gives what it did and what failed.
+    /// Runs one rsync for these names. Returns what it did and what failed.
     #[allow(clippy::type_complexity)]
     pub(super) fn changes(
         &self,
@@ -326,7 +328,7 @@ impl<'a> Course<'a> {
         Ok((changes, failures))
     }
 
-    /// One file or link, which may get another name.
+    /// Copies one file or link, which may get another name.
     fn single(&self, order: &Order, surroundings: &mut Surroundings<'_>) -> Result<()> {
         let Order { from, to, .. } = order;
         let before = self.way.outward.then(|| version(Path::new(from))).flatten();
@@ -378,7 +380,7 @@ impl<'a> Course<'a> {
         self.stable()
     }
 
-    /// What was written here is brought to stable storage.
+    /// Syncs data written on this host to stable storage.
     fn stable(&self) -> Result<()> {
         if self.way.outward || self.way.request.dry_run || self.way.request.durable == Durable::None {
             return Ok(());
@@ -399,7 +401,7 @@ impl<'a> Course<'a> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what was lost with options that were refused, as far as it can be seen.
+    /// Adds the losses due to refused options, as far as they can be detected.
     pub fn add_losses(&self, losses: &mut Vec<Loss>) {
         let lost = self.found().lost.clone();
         losses.extend(lost.into_iter().map(|(what, (count, example))| Loss {
@@ -411,7 +413,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Whether less is allocated than the size needs.
+/// Returns true if less space is allocated than the size requires.
 fn may_have_holes(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.blocks() * 512 < found.size())
 }

@@ -1,22 +1,22 @@
-//! What is said of connections that are lost: once in a while, and not for each lane and each try.
+//! Limits the messages about lost connections: one at intervals, and not for each lane and each attempt.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
-/// How often the same reason is told, and how many reasons are told apart.
+/// The interval between messages with the same reason, and the most reasons that are distinguished.
 const TOLD_EACH: Duration = Duration::from_secs(10);
 const REASONS_MAX: usize = 8;
 
-/// What was told of connections that were lost. Each lane meets the same trouble, and again at each try.
+/// The messages about lost connections. Each lane meets the same problem, and again at each attempt.
 #[derive(Debug, Default)]
 pub(super) struct Cuts {
-    /// By reason: when it was last told, and how often it came up since.
+    /// For each reason, the time of the last message and the number of losses since.
     reasons: HashMap<String, (Instant, u32)>,
 }
 
 impl Cuts {
-    /// A connection was lost for this reason: what is to be said of it, unless that was said a moment ago.
+    /// Records a lost connection. Returns the message, unless the last one was recent.
     pub fn news(&mut self, now: Instant, reason: &str) -> Option<String> {
         let more = match self.count(now, reason)? {
             0 => String::new(),
@@ -25,9 +25,9 @@ impl Cuts {
         Some(format!("connection lost{more} ({reason}); its files are done again"))
     }
 
-    /// How often it came up without a word since it was last told, if it is to be told now.
+    /// Records a loss. Returns the number of losses since the last message if another is due.
     fn count(&mut self, now: Instant, reason: &str) -> Option<u32> {
-        // Of many reasons the rest are as one.
+        // Beyond the limit, all other reasons count as one.
         let is_new = !self.reasons.contains_key(reason);
         let key = if is_new && self.reasons.len() + 1 >= REASONS_MAX { "" } else { reason };
         match self.reasons.entry(key.to_owned()) {
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(at(0, "reset"), Some(0));
         assert_eq!((at(0, "reset"), at(1, "reset"), at(1, "timeout")), (None, None, Some(0)));
         assert_eq!((at(9, "timeout"), at(10, "reset"), at(11, "reset")), (None, Some(2), None));
-        // Reasons that always differ are told no faster.
+        // Reasons that always differ do not cause more messages.
         let told = (0..1000).filter(|number| at(12, &number.to_string()).is_some()).count();
         assert!(told <= REASONS_MAX, "{told}");
     }

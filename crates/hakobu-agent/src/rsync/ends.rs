@@ -1,5 +1,5 @@
-//! Where the copy goes from and to: both ends are looked at, and what lands where is decided by the rule that holds
-//! for every way.
+//! Determines the source and the target of the copy: both are examined, and the common landing rules decide the target
+//! path.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,29 +21,29 @@ use super::way::{Order, Way};
 use crate::look;
 use hakobu_core::prompts::Prompts;
 
-/// Both ends of a run.
+/// Both endpoints of a run.
 #[derive(Debug)]
 pub(super) struct Ends {
-    /// The directory of this machine that names are below of.
+    /// The local directory that names are relative to.
     pub local: Vec<u8>,
-    /// The same on the far side.
+    /// The remote directory that names are relative to.
     pub far: Vec<u8>,
-    /// What all names begin with: the tree's own name, or nothing where its contents are copied.
+    /// The prefix of all names: the tree's own name, or nothing if its contents are copied.
     pub prefix: EntryPath,
-    /// For what is no tree: what is given to rsync, from and to.
+    /// For an entry that is not a tree: rsync's source and target arguments.
     pub single: Option<(OsString, OsString)>,
-    /// Whether the source itself has a set-ID bit, if it is far.
+    /// True if a remote source is itself a file with a set-ID bit.
     pub has_set_id: bool,
-    /// The source and the place where it lands, for people.
+    /// The source and the path where it lands, for people.
     pub source_name: Vec<u8>,
     pub target_name: Vec<u8>,
 }
 
 impl Ends {
-    /// Looks at both ends.
+    /// Examines both endpoints.
     ///
     /// # Errors
-    /// What is not there or cannot be entered; what the rule of landing refuses.
+    /// A path does not exist or cannot be accessed, or the landing rules refuse it.
     pub fn find(way: &Way<'_>, prompts: &mut dyn Prompts) -> Result<Self> {
         let [source] = &way.request.sources[..] else {
             return Err(Error::new(ErrorKind::Usage, "looking at the locations", "there is one source"));
@@ -54,12 +54,12 @@ impl Ends {
         }
     }
 
-    /// What rsync is given for the directory here.
+    /// Returns rsync's argument for the local directory.
     fn local_argument(&self) -> OsString {
         OsString::from_vec(as_directory(&self.local))
     }
 
-    /// The order for all, where names are not wanted.
+    /// Returns the order for the whole tree, without names.
     pub fn order(&self, way: &Way<'_>) -> Order {
         let (local, far) = (self.local_argument(), way.remote.argument(&self.far));
         match way.outward {
@@ -68,7 +68,7 @@ impl Ends {
         }
     }
 
-    /// The order for some names below the two directories.
+    /// Returns the order for some names below the two directories.
     pub fn order_of<'a>(&self, way: &Way<'_>, paths: impl Iterator<Item = &'a EntryPath>) -> Order {
         let order = self.order(way);
         if way.outward || way.remote.is_over_ssh() {
@@ -82,7 +82,7 @@ impl Ends {
         Order { from: way.remote.argument(&as_directory(module)), names: Some(names(&lead, paths)), ..order }
     }
 
-    /// The order for some names from another directory of this machine, to the same target.
+    /// Returns the order for some names from another local directory to the same target.
     pub fn order_from<'a>(
         &self,
         way: &Way<'_>,
@@ -92,24 +92,24 @@ impl Ends {
         Order { from, names: Some(names(b"./", paths)), ..self.order(way) }
     }
 
-    /// The tree here.
+    /// Returns the path of the local tree.
     pub fn local_tree(&self) -> Vec<u8> {
         joined(&self.local, self.prefix.as_bytes())
     }
 
-    /// The tree on the far side.
+    /// Returns the path of the remote tree.
     pub fn far_tree(&self) -> Vec<u8> {
         as_directory(&joined(&self.far, self.prefix.as_bytes()))
     }
 
-    /// Takes down what rsync said of single entries.
+    /// Records rsync's failures of single entries.
     pub fn failures(&self, record: &Record<'_>, failures: Vec<(Vec<u8>, Error)>) {
         for (path, error) in failures {
             record.failure(self.below(&path), error);
         }
     }
 
-    /// The path of an entry that rsync named in full, below the directory that all names are below of.
+    /// Returns the path of an entry that rsync named in full, relative to the directory of all names.
     fn below(&self, named: &[u8]) -> Vec<u8> {
         let in_module = self.far.splitn(2, |byte| *byte == b'/').nth(1).unwrap_or_default();
         let tops = [&self.local[..], &self.far[..], in_module];
@@ -123,8 +123,8 @@ impl Ends {
     }
 }
 
-/// Names as `--files-from --from0` takes them. With `./` in front none is taken for a comment, and what stands before
-/// `/./` is no part of the name.
+/// Returns names in the format of `--files-from --from0`. With a leading `./` none is read as a comment, and the part
+/// before `/./` does not belong to the name.
 fn names<'a>(lead: &[u8], paths: impl Iterator<Item = &'a EntryPath>) -> Vec<u8> {
     let mut names = Vec::new();
     for path in paths {
@@ -135,7 +135,7 @@ fn names<'a>(lead: &[u8], paths: impl Iterator<Item = &'a EntryPath>) -> Vec<u8>
     names
 }
 
-/// rsync writes `dir/.name.XXXXXX`, and names that where it cannot.
+/// Removes the suffix of a draft: rsync writes `dir/.name.XXXXXX`, and names that in an error.
 fn without_suffix_of_a_draft(path: Vec<u8>) -> Vec<u8> {
     let begin = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let name = &path[begin..];
@@ -151,7 +151,7 @@ fn without_suffix_of_a_draft(path: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// From here to the far end.
+/// Finds the endpoints of a copy from this host to the remote one.
 fn outward(way: &Way<'_>, source: &Location, prompts: &mut dyn Prompts) -> Result<Ends> {
     let ask = SourceAsk { path: source.path().to_vec(), contents: source.means_contents() };
     let look = look::source(&ask)?;
@@ -182,7 +182,7 @@ fn outward(way: &Way<'_>, source: &Location, prompts: &mut dyn Prompts) -> Resul
     Ok(ends)
 }
 
-/// From the far end to here.
+/// Finds the endpoints of a copy from the remote host to this one.
 fn inward(way: &Way<'_>, source: &Location, prompts: &mut dyn Prompts) -> Result<Ends> {
     let contents = source.means_contents();
     let item = far_look(way, source.path(), contents, prompts)?.ok_or_else(|| {
@@ -225,7 +225,7 @@ fn inward(way: &Way<'_>, source: &Location, prompts: &mut dyn Prompts) -> Result
     Ok(ends)
 }
 
-/// Where a single entry goes: as rsync is told, and in full.
+/// Returns the target path of a single entry: as rsync's argument, and in full.
 fn place_of_one(landing: &Landing, target: &[u8], name: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let into = landing.root == LandingRoot::Target || landing.create_target_directory.is_some();
     match into {
@@ -242,12 +242,12 @@ fn check_kind(source: &Location, kind: Kind) -> Result<()> {
     Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(source.as_typed()))
 }
 
-/// A path of this machine.
+/// Returns a local path.
 pub(super) fn here(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// What is at a far path; `inside` looks through links, at a directory only.
+/// Returns the entry at a remote path; `inside` follows symbolic links, for directories only.
 pub(super) fn far_look(
     way: &Way<'_>,
     path: &[u8],
@@ -272,18 +272,18 @@ pub(super) fn far_look(
     }
 }
 
-/// What is at the far target.
+/// Returns the kind of the remote target.
 fn far_target(way: &Way<'_>, target: &Location, prompts: &mut dyn Prompts) -> Result<TargetFound> {
     let is_module = way.remote.is_module();
     let as_directory = is_module || target.names_a_directory();
     let bare = target.path().strip_suffix(b"/").filter(|bare| !bare.is_empty()).unwrap_or(target.path());
     let found = match is_module {
-        // It has no name of its own.
+        // A module has no entry of its own.
         true => far_look(way, target.path(), true, prompts),
         false => far_look(way, bare, false, prompts),
     };
     let item = match found {
-        // What cannot be listed may still be written to.
+        // A directory that cannot be listed may still be writable.
         Err(error) if error.kind == ErrorKind::WriteOnly && as_directory => {
             return Ok(TargetFound::Directory);
         }
@@ -294,12 +294,12 @@ fn far_target(way: &Way<'_>, target: &Location, prompts: &mut dyn Prompts) -> Re
         }
         found => found?,
     };
-    // Whether the directory that holds it is there, rsync says when it makes it.
+    // If the parent directory does not exist, rsync reports that when it creates the target.
     let Some(item) = item else { return Ok(TargetFound::Absent { parent_exists: true }) };
     Ok(match item.kind {
         Kind::Directory => TargetFound::Directory,
         Kind::File => TargetFound::File,
-        // A link to a directory is that directory.
+        // A symbolic link to a directory counts as that directory.
         Kind::Symlink => match far_look(way, bare, true, prompts)? {
             Some(_) => TargetFound::Directory,
             None => TargetFound::Symlink,

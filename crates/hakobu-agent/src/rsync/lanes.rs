@@ -1,4 +1,4 @@
-//! The lanes: each runs one rsync after the other, with a batch of the files that wait.
+//! The lanes: each runs one rsync after another, with a batch of the waiting files.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -24,43 +24,43 @@ use super::versions::{self, Version};
 use super::way::Way;
 use hakobu_core::request::Lanes as Asked;
 
-/// How many connections there are at first, at least and at most, and in the end at most. The longer it takes to begin
-/// with one, the farther away the other side is, and the less one of them carries: one for each so many milliseconds.
+/// The number of connections: the least and the most at first, and the limit later. The longer a connection takes to
+/// start, the longer is the round trip and the less it carries: there is one for each [`A_LANE_FOR_EACH`] of that time.
 const LANES_AT_FIRST: (usize, usize) = (8, 24);
 const LANES_MOST: usize = 32;
 const A_LANE_FOR_EACH: Duration = Duration::from_millis(10);
-/// The same where each is a login, of which sshd takes some at a time only.
+/// The numbers if each connection is a login, of which sshd accepts only a few at a time.
 const LANES_OVER_SSH: (usize, usize) = (4, 8);
-/// How often everything is looked at.
+/// The interval of all checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// The pause before a batch that was cut off is done again.
+/// The pause before an interrupted batch is repeated.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How often in a row a daemon may say that it is full before a lane believes it.
+/// The number of consecutive refusals after which a lane accepts that a daemon is full.
 const FULL_MAX: u32 = 3;
-/// The rate of a connection is known after this: for the size of batches, and for what people are told.
+/// The time after which the rate of a connection is known: for the size of batches, and for messages.
 const RATE_KNOWN_AFTER: Duration = Duration::from_secs(1);
 const RATE_TOLD_AFTER: Duration = Duration::from_secs(3);
-/// What a look counts less at each later one, so that the rate is that of some ten seconds.
+/// The factor by which each sample loses weight at the next one, so that the rate covers about ten seconds.
 const FADES: f64 = 0.99;
 
-/// What the lanes of one run share.
+/// The state that the lanes of one run share.
 pub(super) struct Lanes<'a> {
     pub way: &'a Way<'a>,
     pub ends: &'a Ends,
     pub pool: &'a Pool,
     pub record: &'a Record<'a>,
-    /// How many may work.
+    /// The number of lanes that may work.
     wanted: AtomicUsize,
-    /// Those that have not given up.
+    /// The lanes that have not given up.
     alive: Mutex<BTreeSet<usize>>,
     working: AtomicUsize,
     connected: AtomicUsize,
     most_at_once: AtomicUsize,
-    /// The far side has said that it takes no more.
+    /// True once the remote side has refused more connections.
     is_full: AtomicBool,
-    /// The bytes of the batch that each is at, and the file if it is one only.
+    /// For each lane, the bytes of its current batch, and the path if it is a single file.
     at: Mutex<HashMap<usize, (u64, Option<EntryPath>)>>,
-    /// The bytes that have passed, by the kernel's count.
+    /// The bytes that the kernel has counted.
     traffic: AtomicU64,
     rate: Mutex<f64>,
     cuts: Mutex<Cuts>,
@@ -87,7 +87,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// How many lanes there are at first, and at most.
+    /// Returns the number of lanes at first, and at most.
     pub fn counts(way: &Way<'_>) -> (usize, usize) {
         if let Some(lanes) = limited_lanes(way.request) {
             return (lanes, lanes);
@@ -99,7 +99,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Says how many lanes there are at first, and why.
+    /// Reports the number of lanes at first, and the reason.
     fn tell_counts(&self) {
         let (first, most) = Self::counts(self.way);
         let setup = format_duration(self.way.setup());
@@ -124,12 +124,12 @@ impl<'a> Lanes<'a> {
         self.way.decided(&choice, reason);
     }
 
-    /// The most that worked at once.
+    /// Returns the most lanes that were connected at once.
     pub fn most_at_once(&self) -> u16 {
         u16::try_from(self.most_at_once.load(Relaxed)).unwrap_or(u16::MAX)
     }
 
-    /// The life of lane number `index`.
+    /// Runs lane number `index` until it ends.
     pub fn work(&self, index: usize) {
         if let Err(error) = self.try_work(index) {
             self.record.stop(error);
@@ -164,12 +164,12 @@ impl<'a> Lanes<'a> {
         Ok(())
     }
 
-    /// How many may work.
+    /// Returns the number of lanes that may work.
     fn wanted(&self) -> usize {
         self.wanted.load(Relaxed).min(self.way.lanes_max())
     }
 
-    /// What is known of the lanes now.
+    /// Returns the current state of the lanes.
     fn share(&self) -> Share {
         let left = |(index, (bytes, _)): (&usize, &(u64, _))| bytes.saturating_sub(self.moved_by(*index));
         Share {
@@ -180,14 +180,14 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// What a lane has moved of its batch.
+    /// Returns the bytes that a lane has moved of its batch.
     fn moved_by(&self, index: usize) -> u64 {
         self.record.lanes.get(index).map_or(0, |lane| lane.load(Relaxed))
     }
 
-    /// Waits until so many are wanted. False when there is nothing left to do.
+    /// Waits until this lane may work. Returns false if there is nothing left to do.
     fn waits_for_its_turn(&self, index: usize) -> Result<bool> {
-        // Not by its number: those before it may have given up.
+        // The index alone is not enough: lanes before it may have given up.
         while living_before(&lock(&self.alive), index) >= self.wanted() {
             if self.pool.is_finished() || self.record.is_stopped() {
                 return Ok(false);
@@ -197,7 +197,7 @@ impl<'a> Lanes<'a> {
         Ok(!self.record.is_stopped())
     }
 
-    /// Brings over one batch.
+    /// Copies one batch.
     fn batch(&self, index: usize, mut batch: Batch) -> Result<Turn> {
         let before = self.versions(&batch);
         let order = self.ends.order_of(self.way, batch.paths());
@@ -215,8 +215,8 @@ impl<'a> Lanes<'a> {
             }
             match said {
                 Said::Item(item) => {
-                    // An rsync without figures of progress says at least which files are done: those before this one,
-                    // which it names when it begins with it.
+                    // An rsync without progress figures still reveals which files are done: those before the one that
+                    // it names, because it names a file when it begins with it.
                     self.moved(index, &mut batch, listed);
                     listed += if item.has_content { item.size_bytes } else { 0 };
                     self.note(&mut batch, item);
@@ -273,7 +273,7 @@ impl<'a> Lanes<'a> {
         turn
     }
 
-    /// What files of this machine are before or after they are sent.
+    /// Returns the versions of local files before or after they are sent.
     fn versions(&self, batch: &Batch) -> HashMap<EntryPath, Version> {
         match self.way.outward {
             true => versions::of(&self.ends.local, batch.paths()),
@@ -281,8 +281,8 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// So many bytes of a batch are moved. What an earlier attempt had moved as well is no progress, or one that always
-    /// ends at the same place would be repeated for ever.
+    /// Records that `bytes` of a batch are moved. Bytes that an earlier attempt had moved too are no progress;
+    /// otherwise an attempt that always ends at the same place would be repeated forever.
     fn moved(&self, index: usize, batch: &mut Batch, bytes: u64) {
         self.record.moved_at_least(index, bytes);
         if batch.is_further(bytes) {
@@ -290,17 +290,17 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Takes note of what was done with an entry.
+    /// Records what was done with an entry.
     fn note(&self, batch: &mut Batch, item: Item) {
         let change = change_of(&item);
         if item.kind == Kind::Directory {
-            // Its attributes are seen to in the end.
+            // Its attributes are set at the end.
             if item.is_new {
                 self.record.made(item.path);
             }
             return;
         }
-        // What an earlier attempt brought over is found equal, or gets its attributes.
+        // A file that an earlier attempt copied is reported as unchanged, or gets its attributes.
         if let Entry::Vacant(vacant) = batch.changes.entry(item.path) {
             vacant.insert(change);
             self.record.went_forward();
@@ -312,7 +312,7 @@ impl<'a> Lanes<'a> {
         self.record.failure(path, Error::new(ErrorKind::Unsupported, "making the node", words));
     }
 
-    /// A connection was lost: what was not complete is done again, unless nothing has gone forward for too long.
+    /// Handles a lost connection: the incomplete files are copied again, unless there was no progress for too long.
     fn lost(&self, error: &Error) -> Result<()> {
         if self.record.stalled_for() + PAUSE > self.way.request.retry_for {
             return Err(error.clone());
@@ -324,7 +324,7 @@ impl<'a> Lanes<'a> {
         self.way.pause(PAUSE)
     }
 
-    /// The daemon is full: as many go on as it has let in.
+    /// Reduces the lanes to the number that a full daemon has accepted.
     fn give_up(&self, max: Option<u32>) {
         let connected = self.most_at_once.load(Relaxed);
         let go_on = going_on(connected, max);
@@ -344,7 +344,7 @@ impl<'a> Lanes<'a> {
         self.way.observer.event(Event::Notice { words });
     }
 
-    /// Tells the figures, and decides how many lanes there are, until all is done.
+    /// Reports progress, and adjusts the number of lanes, until the run is over.
     pub fn watch(&self, is_over: &AtomicBool) {
         let (first, most) = Self::counts(self.way);
         let mut pace = Pace::new(first, most, self.way.setup());
@@ -354,8 +354,7 @@ impl<'a> Lanes<'a> {
         while !is_over.load(Relaxed) {
             std::thread::sleep(LOOK);
             let figures = self.record.snapshot();
-            // Where the kernel does not count, or counts another program that has started rsync, what rsync tells has
-            // to do.
+            // If the kernel does not count, or counts another program that has started rsync, use rsync's own figures.
             let moved = self.traffic.load(Relaxed).max(figures.target_written_bytes);
             self.way.observer.event(Event::Progress(Box::new(figures)));
             let working = self.working.load(Relaxed);
@@ -377,7 +376,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Says when a single file holds up everything.
+    /// Reports when a single file delays the whole run.
     fn tell_what_cannot_be_split(&self, rate: f64, working: usize) -> bool {
         if !self.pool.scan_done() {
             return false;
@@ -404,7 +403,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// How fast one lane is, with what it costs to begin.
+/// The rate of one lane, including the cost of starting.
 #[derive(Debug, Default)]
 struct Rate {
     bytes: f64,
@@ -413,7 +412,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// So much had moved at this time, when so many worked.
+    /// Adds a sample: the bytes moved by this time, and the number of working lanes.
     fn look(&mut self, time: Duration, moved_bytes: u64, working: usize) {
         let (then, bytes) = self.before;
         self.bytes = self.bytes * FADES + moved_bytes.saturating_sub(bytes) as f64;
@@ -422,31 +421,31 @@ impl Rate {
         self.before = (time, moved_bytes);
     }
 
-    /// Bytes a second of one lane.
+    /// Returns the rate of one lane in bytes per second.
     fn of_one(&self) -> f64 {
         if self.lane_seconds > 0.0 { self.bytes / self.lane_seconds } else { 0.0 }
     }
 }
 
-/// How many connections to a daemon are worth a try, where it takes so long to begin with one.
+/// Returns the number of connections to a daemon to try at first, given the time one takes to start.
 fn lanes_at_first(setup: Duration) -> usize {
     let (least, most) = LANES_AT_FIRST;
     ((setup.as_millis() / A_LANE_FOR_EACH.as_millis()) as usize).clamp(least, most)
 }
 
-/// How many lanes go on once the far side is full. Those that it refuses work as well, as far as they can tell, so only
-/// those count that were connected at one time; and others may have connections of the daemon's.
+/// Returns the number of lanes that continue once the remote side is full. Refused lanes also appear to work, so only
+/// those count that were connected at one time. Others may also use connections of the daemon.
 fn going_on(connected: usize, max: Option<u32>) -> usize {
     let max = max.and_then(|max| usize::try_from(max).ok()).unwrap_or(usize::MAX);
     connected.min(max).max(1)
 }
 
-/// How many lanes go before this one.
+/// Returns the number of living lanes before this one.
 fn living_before(alive: &BTreeSet<usize>, index: usize) -> usize {
     alive.range(..index).count()
 }
 
-/// Counts a lane from its rsync's first word on; before, the daemon may refuse it.
+/// Counts a lane from its rsync's first output on; until then, the daemon may refuse it.
 struct Connected<'a>(&'a AtomicUsize);
 
 impl<'a> Connected<'a> {
@@ -463,14 +462,14 @@ impl Drop for Connected<'_> {
     }
 }
 
-/// How a batch ended.
+/// The result of a batch.
 enum Turn {
     Done,
     Lost(Error),
     Full(Option<u32>),
 }
 
-/// What was done with an entry.
+/// Returns what was done with an entry.
 pub(super) fn change_of(item: &Item) -> Change {
     match (item.is_new, item.has_content || item.is_link) {
         (true, _) => Change::Created,
@@ -496,9 +495,9 @@ mod tests {
     #[test]
     fn those_go_on_that_the_daemon_has_let_in() {
         assert_eq!(going_on(2, Some(2)), 2);
-        // One was let in a moment after another had ended.
+        // One was accepted a moment after another had ended.
         assert_eq!(going_on(3, Some(2)), 2);
-        // The others are not ours.
+        // The other connections are not ours.
         assert_eq!(going_on(1, Some(8)), 1);
         assert_eq!(going_on(3, None), 3);
         assert_eq!((going_on(0, Some(2)), going_on(0, Some(0))), (1, 1));
@@ -508,7 +507,7 @@ mod tests {
     fn the_rate_of_one_is_that_of_those_that_work() {
         let mut rate = Rate::default();
         assert!(rate.of_one() < 1.0);
-        // Two lanes for a second, then four, of 1000 bytes a second each.
+        // Two lanes for a second, then four, of 1000 bytes per second each.
         (1..=10).for_each(|tick| rate.look(Duration::from_millis(tick * 100), tick * 200, 2));
         (1..=10).for_each(|tick| rate.look(Duration::from_millis(1000 + tick * 100), 2000 + tick * 400, 4));
         assert!((990.0..1010.0).contains(&rate.of_one()), "{}", rate.of_one());

@@ -1,4 +1,4 @@
-//! Listings: of a far tree by rsync, of one directory of this machine by hakobu's own lane.
+//! Listings: of a remote tree by rsync, of one local directory by hakobu's own lane.
 
 use std::ffi::OsString;
 
@@ -14,13 +14,13 @@ use super::remote::as_directory;
 use super::way::{Order, Way};
 use hakobu_core::prompts::Prompts;
 
-/// Where nothing is and nobody can make something: the target of an rsync that only looks.
+/// A path that does not exist and cannot be created: the target of an rsync that only lists.
 pub(super) const NOWHERE: &str = "/proc/self/none/";
 
-/// Lists a far tree, entry by entry; the tree itself comes as the root. What could not be listed is given with its path.
+/// Lists a remote tree, entry by entry; the tree itself is the root. Returns what could not be listed, with its path.
 ///
 /// # Errors
-/// As [`Way::run_patiently`], and where it is not known which part of the tree is missing.
+/// The errors of [`Way::run_patiently`], or it is unknown which part of the tree is missing.
 pub(super) fn list_far(
     way: &Way<'_>,
     tree: &[u8],
@@ -44,13 +44,13 @@ pub(super) fn list_far(
     }
 }
 
-/// An entry is there of which nothing is known.
+/// Returns the error for an entry whose line cannot be parsed.
 pub(super) fn cannot_be_read(line: &[u8]) -> Error {
     let words = format!("a line of rsync's list cannot be read: {}", lossy(line));
     Error::new(ErrorKind::Protocol, "listing the tree", words)
 }
 
-/// Lists one directory of this machine.
+/// Lists one local directory.
 pub(super) fn list(
     lane: &mut impl SourceLane,
     directory: &EntryPath,
@@ -70,7 +70,7 @@ pub(super) fn list(
     }
 }
 
-/// A path below a tree, named from the directory that all is copied from.
+/// Returns the path of an entry of the tree, relative to the directory that is copied from.
 pub(super) fn below_of(prefix: &EntryPath, below: &EntryPath) -> Result<EntryPath> {
     match (prefix.is_root(), below.is_root()) {
         (true, _) => Ok(below.clone()),
@@ -79,7 +79,7 @@ pub(super) fn below_of(prefix: &EntryPath, below: &EntryPath) -> Result<EntryPat
     }
 }
 
-/// A path without the tree that it is in.
+/// Returns a path relative to the tree that it is in.
 pub(super) fn without(path: &EntryPath, tree: &EntryPath) -> Result<EntryPath> {
     if tree.is_root() {
         return Ok(path.clone());

@@ -1,8 +1,9 @@
-//! How the ssh of each rsync gets in, so that the user is asked at most once.
+//! Chooses how the ssh of each rsync logs in, so that the user is asked at most once.
 //!
-//! One login is there for the whole run, and what is done once (looking, listing, the last pass) goes through it. Lanes
-//! have connections of their own, because each then has a window and an encrypting process of its own, unless the one login
-//! was seen to ask somebody, or the first of their own shows that it would. Otherwise they go through the one login as well.
+//! One login exists for the whole run, and single operations (examining, listing, the last pass) go through it. Lanes
+//! have separate connections, because each then has its own window and encrypting process, unless the one login was
+//! seen to ask somebody, or the first separate connection shows that it would. Otherwise they go through the one login
+//! too.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -20,11 +21,11 @@ use hakobu_core::request::CopyRequest;
 use crate::ssh::with_nobody_to_ask;
 use crate::ssh::{Asks, Master, SshError};
 
-/// How many sessions at once are asked of one login: sshd lets ten in (`MaxSessions`), unless it is told otherwise.
+/// The most sessions at once in one login: sshd accepts ten (`MaxSessions`) by default.
 pub(super) const SESSIONS_MAX: usize = 8;
-/// So many connections of their own that are refused in a row are enough.
+/// The number of consecutive refusals after which separate connections are given up.
 const REFUSALS_MAX: u32 = 3;
-/// How often it is looked whether the first connection of its own is in.
+/// The interval at which the first separate connection is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The logins of a run.
@@ -39,7 +40,7 @@ struct State {
     own: Own,
 }
 
-/// The login that is there for the whole run.
+/// The login that exists for the whole run.
 #[derive(Debug, Default)]
 enum First {
     #[default]
@@ -49,21 +50,21 @@ enum First {
     There(Box<Master>),
 }
 
-/// Whether connections of their own get in without a question.
+/// The state of separate connections: they must log in without a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Own {
     #[default]
     Untried,
-    /// One is trying.
+    /// One is being tried.
     Trying,
-    /// They do; so many were refused in a row since.
+    /// They work; since then, this many in a row were refused.
     Work {
         refusals: u32,
     },
     Refused,
 }
 
-/// How one rsync gets in.
+/// The login that one rsync uses.
 #[derive(Debug)]
 pub(super) struct Door {
     /// The value of rsync's `-e`.
@@ -73,40 +74,40 @@ pub(super) struct Door {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// As the user's ssh does it.
+    /// With the user's ssh command as it is.
     Plain,
-    /// Through the login that is there.
+    /// Through the existing login.
     First,
-    /// By a login of its own.
+    /// With a separate login.
     Own,
 }
 
-/// What became of an rsync, as far as it matters here.
+/// The result of an rsync, as far as the login is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It has logged in by itself, whatever came after.
+    /// It logged in by itself, whatever came after.
     LoggedIn,
-    /// The connection ended without that.
+    /// The connection ended before that.
     Lost,
     /// It ended for another reason.
     Other,
 }
 
-/// What is to be done after it.
+/// The next step after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     GoOn,
-    /// The same once more, which takes another way.
+    /// Repeat it, by another kind of login.
     Again,
-    /// The same, and from now on all go through the one login.
+    /// Repeat it, and from now on use the one login for all.
     AgainThroughOne,
 }
 
 impl Login {
-    /// The way in for one rsync, of a lane or not. Waits while another lane shows whether connections of their own work.
+    /// Returns the login for one rsync, of a lane or not. Waits while another lane tries if separate connections work.
     ///
     /// # Errors
-    /// When the login fails, and after a stop.
+    /// The login fails, or a stop is requested.
     pub fn enter(
         &self,
         request: &CopyRequest,
@@ -126,10 +127,10 @@ impl Login {
                 state.first = First::Unknown;
             }
             if let First::Unknown = state.first {
-                // The lock is held meanwhile: one login for all.
+                // The lock is held meanwhile: there is one login for all.
                 let again = was_reached || request.unattended;
                 state.first = log_in(request, remote.host(), again, stop)?;
-                // A server punishes logins that fail, and bars who has too many of them.
+                // A server penalizes failed logins, and bars a client with too many of them.
                 if matches!(&state.first, First::There(master) if master.has_asked()) {
                     state.own = Own::Refused;
                 }
@@ -156,7 +157,7 @@ impl Login {
         }
     }
 
-    /// An rsync that got in by `door` has ended, or has logged in.
+    /// Records that an rsync that used `door` has ended, or has logged in.
     pub fn learn(&self, door: &Door, outcome: Outcome) -> Next {
         if door.way != Way::Own {
             return Next::GoOn;
@@ -178,7 +179,7 @@ impl Login {
         next
     }
 
-    /// How many lanes may work at once.
+    /// Returns the most lanes that may work at once.
     pub fn lanes_max(&self) -> usize {
         if self.lock().own == Own::Refused { SESSIONS_MAX } else { usize::MAX }
     }
@@ -189,17 +190,18 @@ impl Login {
 }
 
 impl Door {
-    /// Hands it to rsync.
+    /// Adds the login to rsync's arguments.
     pub fn prepare(&self, command: &mut Command) {
         command.arg("-e").arg(&self.shell);
         if self.way != Way::Plain {
-            // An ssh that goes through another's connection ends with the terminal, even where that signal is ignored.
+            // An ssh that uses another's connection ends with the terminal, even if that signal is ignored.
             with_nobody_to_ask(command);
         }
     }
 }
 
-/// Logs in. A failure is worth another try `again` and again where it worked before, or nobody waits for it.
+/// Logs in. With `again`, a failure counts as a lost connection, because the login worked before or nobody waits for
+/// it.
 fn log_in(request: &CopyRequest, host: &SshHost, again: bool, stop: &AtomicBool) -> Result<First> {
     let settings = login::Login::of(request, host).settings();
     match Master::log_in(settings, Asks::User, stop) {
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(login.learn(&door(Way::First), Outcome::Lost), Next::GoOn);
         assert_eq!(login.learn(&door(Way::Own), Outcome::Lost), Next::AgainThroughOne);
         assert_eq!(login.lanes_max(), SESSIONS_MAX);
-        // Others were under way.
+        // Others were in progress.
         assert_eq!(login.learn(&door(Way::Own), Outcome::Lost), Next::Again);
         assert_eq!(login.learn(&door(Way::Own), Outcome::LoggedIn), Next::GoOn);
         assert_eq!(login.lanes_max(), SESSIONS_MAX);

@@ -1,4 +1,4 @@
-//! What the far rsync did not keep, found out by looking.
+//! Metadata that the remote rsync did not keep, determined by checking the result.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use super::ends::{Ends, far_look, here};
 use super::way::Way;
 use hakobu_core::prompts::Prompts;
 
-/// Adds owners, if whoever writes at the target may not set them: then everything there belongs to the same user.
+/// Adds the loss of owners if the writer at the target may not set them: then everything there belongs to one user.
 pub(super) fn add_owner(
     (way, ends): (&Way<'_>, &Ends),
     owners: &HashMap<(u32, u32), u64>,
@@ -26,7 +26,7 @@ pub(super) fn add_owner(
     let all: u64 = owners.values().sum();
     let own: u64 = owners.iter().filter(|((user, _), _)| *user == writer).map(|(_, count)| *count).sum();
     if source != writer {
-        // The top itself is one of them.
+        // The top directory is one of them.
         let (count, example) = (all.saturating_sub(own) + 1, ends.prefix.as_bytes());
         let example = if example.is_empty() { b".".to_vec() } else { example.to_vec() };
         losses.push(Loss { what: LossKind::Owner, count, at_target: true, example });

@@ -1,9 +1,9 @@
-//! The mover that leaves the data to rsync: N connections at once to an unchanged daemon, or over ssh, each an installed
-//! `rsync` that is given a batch of names.
+//! The transport that leaves the data to rsync: several connections at once to an unchanged daemon, or over ssh, each
+//! an installed `rsync` that gets a batch of names.
 //!
-//! What rsync cannot see from within one batch is put right at the end by one more rsync over all of it: directories'
-//! times and modes, links and nodes, further names of files. What only the target has is found by listing it, and
-//! removed by name once it is agreed to.
+//! A final rsync over all entries applies what rsync cannot handle within one batch: directories' times and modes,
+//! symbolic links and nodes, further hard links of files. Extra entries of the target are found by listing it, and
+//! removed by name once that is agreed to.
 
 mod child;
 mod complaints;
@@ -48,7 +48,7 @@ use crate::lock::JobLock;
 use hakobu_core::outcome::{Surroundings, Transfer};
 use hakobu_core::request::{CopyRequest, Transport};
 
-/// Whether rsync is to move the data: an end is a module of a daemon, or the user asks for it.
+/// Returns true if rsync is to move the data: an endpoint is a module of a daemon, or the user requests it.
 pub(crate) fn concerns(request: &CopyRequest) -> bool {
     let mut ends = request.sources.iter().chain([&request.target]);
     let mut paired = request.pairs.iter().flat_map(|pair| [&pair.0, &pair.1]);
@@ -57,7 +57,7 @@ pub(crate) fn concerns(request: &CopyRequest) -> bool {
         || paired.any(|end| end.rsync_host().is_some())
 }
 
-/// Copies. Everything that went wrong is in the result.
+/// Copies. All errors are in the result.
 pub(crate) fn run(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
     let mut transfer = Transfer { transport: Route::Rsync, ..Transfer::default() };
     let ran = try_run(request, surroundings, &mut transfer);
@@ -102,7 +102,7 @@ fn try_run(
     finish(&way, record, transfer, ran)
 }
 
-/// Puts together what is said in the end.
+/// Assembles the final result.
 fn finish(way: &Way<'_>, mut record: Record<'_>, transfer: &mut Transfer, ran: Result<u16>) -> Result<()> {
     let (lanes, error) = match ran {
         Ok(lanes) => (lanes, None),
@@ -125,7 +125,7 @@ fn finish(way: &Way<'_>, mut record: Record<'_>, transfer: &mut Transfer, ran: R
     error.map_or(Ok(()), Err)
 }
 
-/// The same for the same ends.
+/// Returns the identity of the job. It depends only on the endpoints.
 fn identity(ends: &Ends) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new_derive_key("hakobu rsync job identity 1");
     for name in [&ends.source_name, &ends.target_name] {

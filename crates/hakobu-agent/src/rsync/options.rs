@@ -1,5 +1,5 @@
-//! The options that rsync is run with. What a version does not know, or a daemon refuses, is left out from then on
-//! where the copy can do without it, and what that loses is kept for the report.
+//! The options of rsync. If a version does not know an option, or a daemon refuses it, it is omitted from then on if
+//! the copy can do without it, and the resulting loss is kept for the report.
 
 use hakobu_core::extended::Classes;
 use hakobu_core::losses::LossKind;
@@ -8,37 +8,36 @@ use hakobu_core::pace::Rate;
 use super::output::FORMAT;
 use hakobu_core::request::{CopyRequest, Lanes};
 
-/// Where a file that was cut off waits, beside its place; rsync removes the directory itself.
+/// The directory for an interrupted file, next to its target; rsync removes the directory itself.
 pub(super) const PARTIAL_DIRECTORY: &str = ".rsync-partial";
-/// So many connections share a limit of the rate.
+/// The number of connections that share a rate limit.
 const LIMITED_LANES: usize = 4;
-/// Seconds without a byte after which rsync gives up.
+/// The timeout of rsync in seconds without a byte.
 const SILENCE: &str = "--timeout=120";
 
-/// What an rsync is started for.
+/// The purpose of an rsync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// See what one place is: a directory itself where `inside` is set, else whatever has the name.
+    /// Examine one path: a directory itself if `inside` is set, otherwise whatever has the name.
     Look { inside: bool },
     /// List a tree.
     List,
-    /// Make the directory that all is copied into, or, at the end, set its attributes. `named` where it has its name
-    /// from the source.
+    /// Create the target directory, or, at the end, set its attributes. `named` if it gets its name from the source.
     Top { last: bool, named: bool },
-    /// Bring over some files, of which some have or may have `holes`.
+    /// Copy some files, of which some have or may have `holes`.
     Batch { holes: bool },
-    /// Directories' attributes, links and nodes, once all files are there.
+    /// Copy directories' attributes, symbolic links and nodes, once all files are copied.
     Finish,
-    /// Bring over one entry, which may get another name, and may have `holes`.
+    /// Copy one entry, which may get another name, and may have `holes`.
     Single { holes: bool },
-    /// Bring over what directories were in the way of.
+    /// Copy the entries that directories were in the way of.
     Replace,
     /// Remove what was agreed to.
     Remove,
 }
 
 impl Purpose {
-    /// Whether nothing is written.
+    /// Returns true if nothing is written.
     pub fn only_reads(self) -> bool {
         matches!(self, Self::Look { .. } | Self::List)
     }
@@ -48,9 +47,9 @@ impl Purpose {
 #[derive(Clone, Debug)]
 struct Choice {
     argument: String,
-    /// What is lost without it.
+    /// The loss without it, if any.
     loss: Option<LossKind>,
-    /// Whether nothing can be done without it.
+    /// True if the copy is impossible without it.
     needed: bool,
     used: fn(Purpose) -> bool,
 }
@@ -63,14 +62,14 @@ pub(super) struct Options {
     dry_run: bool,
 }
 
-/// What became of an option that was refused.
+/// The result of omitting an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dropped {
-    /// It is left out from now on; this is lost.
+    /// It is omitted from now on, with this loss.
     Now(Option<LossKind>),
-    /// It was left out before.
+    /// It was omitted before.
     Before,
-    /// Nothing can be done without it.
+    /// The copy is impossible without it.
     Needed,
 }
 
@@ -86,7 +85,7 @@ const CONTENT: fn(Purpose) -> bool = |purpose| {
             | Purpose::Top { .. }
     )
 };
-/// Looking for holes costs the receiver a fifth of its work and more.
+/// Detecting holes costs the receiver a fifth of its work and more.
 const HOLES: fn(Purpose) -> bool = |purpose| {
     CONTENT(purpose) && !matches!(purpose, Purpose::Batch { holes: false } | Purpose::Single { holes: false })
 };
@@ -95,8 +94,8 @@ const EARLY: fn(Purpose) -> bool =
     |purpose| matches!(purpose, Purpose::Batch { .. } | Purpose::Top { last: false, .. });
 
 impl Options {
-    /// The options for this request. `outward` says that the source is here, `filters_attributes` that the installed
-    /// rsync has rules about the names of extended attributes.
+    /// Returns the options for this request. `outward`: the source is on this host. `filters_attributes`: the installed
+    /// rsync supports rules about the names of extended attributes.
     pub fn new(
         request: &CopyRequest,
         outward: bool,
@@ -122,7 +121,7 @@ impl Options {
         self.needed("--dirs", |purpose| {
             matches!(purpose, Purpose::Look { .. } | Purpose::Top { named: false, .. })
         });
-        // That nothing is there is an answer, and no error.
+        // A missing path is an answer, not an error.
         self.able("--ignore-missing-args", |purpose| purpose == Purpose::Look { inside: false });
         self.needed("--recursive", |purpose| purpose == Purpose::List);
         self.needed("--exclude=/*", |purpose| {
@@ -144,11 +143,11 @@ impl Options {
         self.needed("--files-from=-", lists);
         self.needed("--from0", lists);
         self.needed("--delete-missing-args", |purpose| purpose == Purpose::Remove);
-        // A directory that leads to something, and is not at the source either, stays.
+        // A directory that leads to an entry to remove, and does not exist at the source either, stays.
         self.needed("--no-implied-dirs", |purpose| purpose == Purpose::Remove);
     }
 
-    /// What is kept of entries.
+    /// Adds the options for metadata.
     fn kept(&mut self, request: &CopyRequest, outward: bool, filters_attributes: bool) {
         self.needed("--links", ALWAYS);
         self.needed("--perms", ALWAYS);
@@ -161,7 +160,7 @@ impl Options {
                 self.able("--numeric-ids", WRITING);
             }
         }
-        // rsync says what such an entry is only when it is asked to copy it.
+        // rsync reports the kind of such an entry only if it is asked to copy it.
         self.able("--specials", ALWAYS);
         match outward || request.allow.devices {
             true => self.able("--devices", ALWAYS),
@@ -175,7 +174,7 @@ impl Options {
         }
         if preserve.extended.contains(Classes::USER) {
             self.losing("--xattrs", CONTENT, LossKind::Xattr);
-            // Capabilities are rights as set-ID bits are, and what is trusted is for root here to say.
+            // Capabilities are privileges like set-ID bits, and trusted attributes are for this host's root to decide.
             match outward || request.allow.set_id {
                 true => {}
                 false if filters_attributes => self.needed("--filter=-x! user.*", CONTENT),
@@ -193,11 +192,11 @@ impl Options {
         }
     }
 
-    /// How content is moved.
+    /// Adds the options for content.
     fn moving(&mut self, request: &CopyRequest, _outward: bool) {
         self.losing("--sparse", HOLES, LossKind::Holes);
         self.able("--omit-dir-times", EARLY);
-        // A directory that may not be written to would keep the other connections out until all is there.
+        // A directory without write permission would block the other connections until everything is copied.
         self.needed("--chmod=Du+rwx", EARLY);
         self.able(&format!("--partial-dir={PARTIAL_DIRECTORY}"), CONTENT);
         self.able("--info=progress2", |purpose| {
@@ -207,7 +206,7 @@ impl Options {
             self.able("--whole-file", CONTENT);
         }
         if let Some(Rate::BytesPerSecond(bytes)) = request.limits.rate.constant() {
-            // Each has its share, whether or not the others use theirs.
+            // Each connection has its share, even if the others do not use theirs.
             let share = bytes / limited_lanes(request).unwrap_or(1) as u64;
             self.needed(&format!("--bwlimit={}", (share / 1024).max(1)), CONTENT);
         }
@@ -226,17 +225,17 @@ impl Options {
         self.choices.push(Choice { argument, loss: Some(loss), needed: false, used });
     }
 
-    /// The arguments for this purpose.
+    /// Returns the arguments for this purpose.
     pub fn arguments(&self, purpose: Purpose) -> impl Iterator<Item = &str> {
         let dry = (self.dry_run && WRITING(purpose)).then_some("--dry-run");
         let used = self.choices.iter().filter(move |choice| (choice.used)(purpose));
         used.map(|choice| &*choice.argument).chain(dry)
     }
 
-    /// Leaves out the option of this long name.
+    /// Omits the option with this long name.
     pub fn leave_out(&mut self, name: &str) -> Dropped {
         let is_it = |choice: &Choice| choice.argument.split('=').next() == Some(name);
-        // A daemon that refuses `--delete` means all its kinds; `--archive` is not used here.
+        // A daemon that refuses `--delete` means all its variants; `--archive` is not used here.
         match self.choices.iter().position(is_it) {
             Some(at) if self.choices[at].needed => Dropped::Needed,
             Some(at) => {
@@ -250,20 +249,20 @@ impl Options {
         }
     }
 
-    /// What is lost because options were left out.
+    /// Returns the losses due to omitted options.
     pub fn losses(&self) -> Vec<LossKind> {
         let mut losses: Vec<_> = self.left_out.iter().filter_map(|choice| choice.loss).collect();
         losses.dedup();
         losses
     }
 
-    /// Whether hard links are kept.
+    /// Returns true if hard links are kept.
     pub fn keeps_hard_links(&self) -> bool {
         self.choices.iter().any(|choice| choice.argument == "--hard-links")
     }
 }
 
-/// How many connections share a limit of the rate, if there is one. Their number does not change then.
+/// Returns the number of connections that share a rate limit, if there is one. Their number does not change then.
 pub(super) fn limited_lanes(request: &CopyRequest) -> Option<usize> {
     match request.lanes {
         _ if !request.limits.rate.is_some() => None,
@@ -288,7 +287,7 @@ mod tests {
             assert_eq!(looks(Purpose::Batch { holes }), holes);
             assert_eq!(looks(Purpose::Single { holes }), holes);
         }
-        // So it is known from the start whether it is refused.
+        // A refusal is thus known from the start.
         assert!(looks(Purpose::Top { last: false, named: true }) && looks(Purpose::Finish));
     }
 
@@ -319,7 +318,7 @@ mod tests {
         let rule = "--filter=-x! user.*";
         assert!(has(&request, false, true, rule) && has(&request, false, true, "--xattrs"));
         assert!(!has(&request, true, true, rule) && has(&request, true, true, "--xattrs"));
-        // Where it cannot be told apart, none comes.
+        // Without such rules, none is copied.
         assert!(!has(&request, false, false, rule) && !has(&request, false, false, "--xattrs"));
         request.allow.set_id = true;
         assert!(!has(&request, false, true, rule) && has(&request, false, true, "--xattrs"));

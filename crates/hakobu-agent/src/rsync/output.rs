@@ -1,71 +1,71 @@
-//! What rsync says on its standard output: one line for each entry, and its figures of progress.
+//! Parses rsync's standard output: one line for each entry, and its progress figures.
 //!
-//! A name may hold anything, and rsync shows what is not printable as `\#ooo`, so a line is a line.
+//! A name may contain any byte, and rsync shows unprintable ones as `\#ooo`, so a line is never split.
 
 use hakobu_core::entry::{Kind, Time};
 use hakobu_core::path::EntryPath;
 
-/// How rsync is asked to name entries; the name comes last, since it may hold blanks.
+/// The format in which rsync reports entries. The name comes last, since it may contain blanks.
 pub(super) const FORMAT: &str = "--out-format=%i %l %M %B %U %G %n";
-/// The longest line that is read: a path of which each byte is escaped, and what stands before it.
+/// The longest line that is read: a path of which each byte is escaped, and the fields before it.
 const LINE_BYTES_MAX: usize = 32 * 1024;
 
-/// One thing that rsync said.
+/// One report of rsync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// Something was, or would be, done for an entry.
     Item(Item),
     /// An entry was removed.
     Deleted(EntryPath),
-    /// So many bytes of this run are done.
+    /// The number of bytes of this run that are done.
     Bytes(u64),
-    /// So many bytes have passed to or from the other side, by the kernel's count.
+    /// The number of bytes sent to or received from the other side, as the kernel counts them.
     Traffic(u64),
-    /// The receiver may not make this entry, and has left it out.
+    /// The receiver may not create this entry, and has omitted it.
     Skipped(Vec<u8>),
-    /// A directory was to go, and stays, since it holds something.
+    /// A directory to be removed remains, because it is not empty.
     NotEmpty(Vec<u8>),
-    /// A line about an entry that cannot be read; it is shown as it came.
+    /// A line about an entry that cannot be parsed, unchanged.
     Unread(Vec<u8>),
 }
 
 /// An entry as rsync describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
-    /// Below the root of the transfer.
+    /// The path below the root of the transfer.
     pub path: EntryPath,
     pub kind: Kind,
-    /// Whether the target lacked it.
+    /// True if the target lacked it.
     pub is_new: bool,
-    /// Whether content was sent.
+    /// True if content was sent.
     pub has_content: bool,
-    /// Whether it is a further name of a file that came before.
+    /// True if it is a further name of an earlier file.
     pub is_link: bool,
     pub size_bytes: u64,
     pub mtime: Time,
-    /// `rwxr-xr-x`, with the set-ID bits as `s` or `S`.
+    /// The permissions, as `rwxr-xr-x`, with the set-ID bits as `s` or `S`.
     pub permissions: String,
     pub owner: (u32, u32),
 }
 
 impl Item {
-    /// Whether it carries a set-user-ID or set-group-ID bit.
+    /// Returns true if it has a set-user-ID or set-group-ID bit.
     pub fn has_set_id(&self) -> bool {
         let bit = |at: usize| matches!(self.permissions.as_bytes().get(at), Some(b's' | b'S'));
         self.kind == Kind::File && (bit(2) || bit(5))
     }
 }
 
-/// Takes bytes as they come, and gives what was said.
+/// Splits a stream of bytes into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     open: Vec<u8>,
-    /// The line is longer than any that is of use, up to its end.
+    /// True if the current line is too long to be of use, until its end.
     too_long: bool,
 }
 
 impl Lines {
-    /// Takes more bytes.
+    /// Adds more bytes.
     pub fn take(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) {
         for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let (text, ends) = match part.split_last() {
@@ -89,13 +89,13 @@ impl Lines {
         }
     }
 
-    /// What is left at the end.
+    /// Passes the last line, if it is unfinished.
     pub fn end(mut self, each: &mut dyn FnMut(&[u8])) {
         self.take(b"\n", each);
     }
 }
 
-/// What a line of standard output says, if it is of any use.
+/// Parses a line of standard output, if it is relevant.
 pub(super) fn parse(line: &[u8]) -> Option<Said> {
     if let Some(quoted) = line.strip_prefix(b"skipping non-regular file \"") {
         return Some(Said::Skipped(unescaped(quoted.strip_suffix(b"\"").unwrap_or(quoted))));
@@ -109,7 +109,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Said> {
     entry(line).or_else(|| begins_like_an_item(line).then(|| Said::Unread(line.to_vec())))
 }
 
-/// Whether a line can only be about an entry: `>f+++++++++ `.
+/// Returns true if a line can only be about an entry: `>f+++++++++ `.
 fn begins_like_an_item(line: &[u8]) -> bool {
     let [update, kind, rest @ ..] = line else { return false };
     let flags = rest.iter().position(|byte| *byte == b' ');
@@ -121,7 +121,7 @@ fn begins_like_an_item(line: &[u8]) -> bool {
         })
 }
 
-/// What is said of one entry.
+/// Parses a line about one entry.
 fn entry(line: &[u8]) -> Option<Said> {
     let mut rest = line;
     let is_deletion = line.starts_with(b"*deleting");
@@ -142,7 +142,7 @@ fn entry(line: &[u8]) -> Option<Said> {
         b'f' => Kind::File,
         b'd' => Kind::Directory,
         b'L' => Kind::Symlink,
-        // Which device it is, rsync does not say; none of these has content.
+        // rsync does not report which device it is; none of these has content.
         b'D' => Kind::CharDevice,
         b'S' => Kind::Fifo,
         _ => return None,
@@ -157,14 +157,14 @@ fn entry(line: &[u8]) -> Option<Said> {
         has_content: matches!(update, b'<' | b'>'),
         is_link: *update == b'h',
         size_bytes: size.parse().ok()?,
-        // Times far from ours are cut off or filled up by rsync; an entry is one all the same.
+        // rsync truncates or pads extreme times; the line describes an entry anyway.
         mtime: Time { seconds: seconds(time).unwrap_or(0), nanoseconds: 0 },
         permissions,
         owner,
     }))
 }
 
-/// The bytes in front of a line of progress: `     32,768  12%  1.2MB/s ...`.
+/// Parses the bytes at the beginning of a progress line: `     32,768  12%  1.2MB/s ...`.
 fn progress(line: &[u8]) -> Option<u64> {
     let line = text(line)?;
     let mut words = line.split_ascii_whitespace();
@@ -183,12 +183,12 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// A user or group. rsync says `DEFAULT` where it knows none.
+/// Parses a user or group. rsync prints `DEFAULT` for an unknown one.
 fn number(bytes: &[u8]) -> u32 {
     text(bytes).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The path of an entry; `./` is the root itself. None for one that could leave the root.
+/// Parses the path of an entry; `./` is the root itself. Returns `None` for one that could leave the root.
 fn path(shown: &[u8]) -> Option<EntryPath> {
     let path = unescaped(shown);
     let path = path.strip_suffix(b"/").unwrap_or(&path);
@@ -196,7 +196,7 @@ fn path(shown: &[u8]) -> Option<EntryPath> {
     EntryPath::new(if path == b"." { b"" } else { path }).ok()
 }
 
-/// Bytes that rsync shows as `\#ooo` put back.
+/// Decodes bytes that rsync shows as `\#ooo`.
 pub(super) fn unescaped(shown: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(shown.len());
     let mut rest = shown;
@@ -215,7 +215,7 @@ pub(super) fn unescaped(shown: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `2026/11/22-13:04:49`, in UTC, as seconds since 1970.
+/// Parses `2026/11/22-13:04:49`, in UTC, to seconds since 1970.
 fn seconds(time: &str) -> Option<i64> {
     let mut numbers = time.split(['/', '-', ':']).map(str::parse::<i64>);
     let mut next = || numbers.next()?.ok();
@@ -224,7 +224,7 @@ fn seconds(time: &str) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(0..=9999).contains(&year) {
         return None;
     }
-    // Days by the rule of the Gregorian calendar, with years that begin in March.
+    // Days in the Gregorian calendar, with years that begin in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let era = year.div_euclid(400);
     let of_era = year.rem_euclid(400);

@@ -1,37 +1,38 @@
-//! How many connections are worth having: a few at first, more while they make it faster.
+//! Chooses the number of connections: a few at first, more while they increase the rate.
 
 use std::time::Duration;
 
-/// How long a new number of connections takes to show its worth, and how long that is then looked at. Where it takes
-/// long to begin with one, twice as long as that.
+/// The time for a new number of connections to take effect, and the time for which the rate is then measured. The first
+/// is at least twice the start-up time of a connection.
 const SETTLE: Duration = Duration::from_millis(400);
 const MEASURE: Duration = Duration::from_millis(700);
-/// More connections have to bring at least this share of what they would bring if each were as fast as those before.
+/// The least share of their ideal gain that more connections must achieve. The gain is ideal if each is as fast as
+/// those before.
 const WORTH: f64 = 0.2;
 
-/// What is known of the speed.
+/// The measurements so far.
 #[derive(Debug)]
 pub(super) struct Pace {
     most: usize,
     lanes: usize,
     setup: Duration,
     settled: bool,
-    /// When the measurement of this number began, and what had moved by then.
+    /// The time at which the measurement of this number began, and the bytes moved by then.
     since: Option<(Duration, u64)>,
     changed_at: Duration,
-    /// With how many lanes, how fast it was before.
+    /// The previous number of lanes and their rate.
     before: Option<(usize, f64)>,
 }
 
 impl Pace {
-    /// Begins with `lanes`, and adds up to `most`. `setup` is what it takes to begin with one.
+    /// Begins with `lanes`, and adds up to `most`. `setup` is the start-up time of a connection.
     pub fn new(lanes: usize, most: usize, setup: Duration) -> Self {
         let settled = lanes >= most;
         Self { most, lanes, setup, settled, since: None, changed_at: Duration::ZERO, before: None }
     }
 
-    /// The number of connections at this time since the start, when so many bytes have moved. `can_grow` is false where
-    /// there is nothing for more of them to do, and where the far side takes no more.
+    /// Returns a new number of connections and the reason, if it changes. `now` is the time since the start. `can_grow`
+    /// is false if more connections would have nothing to do, or the remote side accepts no more.
     pub fn update(&mut self, now: Duration, moved_bytes: u64, can_grow: bool) -> Option<(usize, String)> {
         if self.settled || !can_grow {
             self.since = None;
@@ -65,8 +66,8 @@ impl Pace {
     }
 }
 
-/// How long a file that cannot be split takes by itself, and the rest on the other connections, if the first is the
-/// longer one by far. All are in bytes and bytes per second.
+/// Returns the time that a file that cannot be split takes by itself, and the time of the rest on the other
+/// connections, if the first is much longer. All are in bytes and bytes per second.
 pub(super) fn cannot_end_before(
     file_left: u64,
     rest_left: u64,
@@ -86,7 +87,7 @@ pub(super) fn cannot_end_before(
 mod tests {
     use super::*;
 
-    /// The number of lanes in the end, where each moves so much up to a limit of all.
+    /// Returns the final number of lanes if each moves `of_each` bytes per second, up to `of_all` in total.
     fn reached(of_each: f64, of_all: f64) -> usize {
         let mut pace = Pace::new(4, 16, Duration::from_millis(300));
         let (mut lanes, mut moved) = (4, 0.0);
@@ -102,7 +103,7 @@ mod tests {
     #[test]
     fn connections_are_added_while_they_help() {
         assert_eq!(reached(5e6, f64::INFINITY), 16);
-        // Four fill the way.
+        // Four use the full bandwidth.
         assert_eq!(reached(5e6, 20e6), 4);
         assert_eq!(reached(5e6, 32e6), 8);
         // A quarter more is still worth twice as many.

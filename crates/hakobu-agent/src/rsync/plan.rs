@@ -1,4 +1,4 @@
-//! What a run would do, without doing it.
+//! Determines what a run would do, without doing it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,8 @@ use super::pool::{Batch, Change, Share, Sizes, Waiting};
 use hakobu_core::outcome::Surroundings;
 
 impl Course<'_> {
-    /// A plan: everything is asked of one rsync that changes nothing. Gives the files that something is in the way of.
+    /// Plans the run: one rsync that changes nothing reports everything. Returns the files that something is in the way
+    /// of.
     pub(super) fn plan(&self, surroundings: &mut Surroundings<'_>) -> Result<Sizes> {
         let mut files = Vec::new();
         while let Some(batch) = self.pool.take(&|| Share { lanes: 1, ..Share::default() }) {
@@ -71,7 +72,7 @@ impl Course<'_> {
         Ok(blocked)
     }
 
-    /// Refuses a plan for whose files this machine has no room, as far as their sizes say.
+    /// Refuses a plan if this host has too little space for its files, judged by their sizes.
     fn foresee_room<'f>(&self, files: impl Iterator<Item = &'f Waiting>) -> Result<()> {
         let local = |path: &EntryPath| {
             Path::new(OsStr::from_bytes(&self.ends.local)).join(OsStr::from_bytes(path.as_bytes()))
@@ -94,7 +95,7 @@ impl Course<'_> {
         Err(Error::new(ErrorKind::NoSpace, "planning", words).at(&self.ends.target_name))
     }
 
-    /// Plans what would be brought over once directories are out of its way.
+    /// Plans the copies of entries that directories are in the way of.
     pub(super) fn plan_replacements(&self, paths: &[EntryPath], blocked: &Sizes) {
         self.record.forgive(paths);
         for path in paths.iter().filter(|path| !self.record.has_failed(path)) {

@@ -1,7 +1,8 @@
-//! The files that wait, largest first, and how many of them one rsync gets.
+//! The waiting files, largest first, and the size of the batches for each rsync.
 //!
-//! An rsync costs a connection and a dozen round trips besides its bytes, so small files go in batches worth many times
-//! that. Once all is known, a batch is most of what its connection can do until all of them end together.
+//! An rsync costs a connection and a dozen round trips besides its bytes, so small files are batched to be worth many
+//! times that. Once all files are known, a batch is most of what its connection can do until all connections end
+//! together.
 
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,31 +14,31 @@ use hakobu_core::path::EntryPath;
 /// Files with their sizes in bytes.
 pub(super) type Sizes = HashMap<EntryPath, u64>;
 
-/// The least that is worth a connection, while the scan may bring more.
+/// The least number of bytes worth a connection while the scan may add more.
 const BATCH_BYTES_MIN: u64 = 8 << 20;
-/// The same when all is known.
+/// The least number once all files are known.
 const LAST_BATCH_BYTES_MIN: u64 = 1 << 20;
-/// More than this is lost too much of when a connection breaks.
+/// The most bytes of a batch: with more, too much is lost when a connection breaks.
 const BATCH_BYTES_MAX: u64 = 512 << 20;
 /// The most names of one batch.
 const BATCH_FILES_MAX: usize = 8192;
-/// How long a batch should take while the scan goes on, and how many times as long as what it costs to begin one.
+/// The duration of a batch during the scan, and its least multiple of a batch's start-up cost.
 const BATCH_TIME: Duration = Duration::from_secs(8);
 const BATCH_SETUPS: u32 = 20;
-/// The least, in the end.
+/// The least multiple once all files are known.
 const LAST_BATCH_SETUPS: u32 = 3;
-/// What of its share a connection gets at once, in parts of a hundred. It may turn out to be slower than the others.
+/// The percentage of its share that a connection gets at once. It may turn out to be slower than the others.
 const OF_SHARE_PERCENT: u64 = 70;
-/// For so long the scan may find what is largest before any file goes.
+/// The time for the scan to find the largest files before any file is sent.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// What a file costs besides its bytes.
+/// The cost of a file besides its bytes.
 const FILE_COST_BYTES: u64 = 8 << 10;
-/// So many files may wait before the scan has to.
+/// The most files that may wait before the scan has to.
 const WAITING_MAX: usize = if cfg!(test) { 1000 } else { 2_000_000 };
-/// How often a waiting lane looks around.
+/// The interval at which a waiting lane checks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A file that is to be brought over. They are ordered by size.
+/// A file to be copied. The order is by size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Waiting {
     pub size_bytes: u64,
@@ -45,7 +46,7 @@ pub(super) struct Waiting {
     pub may_have_holes: bool,
 }
 
-/// What rsync did with a file.
+/// The change that rsync made to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Created,
@@ -53,16 +54,16 @@ pub(super) enum Change {
     Attributes,
 }
 
-/// What is known of the lanes when one of them gets a batch.
+/// The state of the lanes when one of them gets a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Share {
-    /// How many there are to be.
+    /// The number of lanes there should be.
     pub lanes: usize,
-    /// What each moves in a second, as far as is known.
+    /// The rate of each, as far as it is known.
     pub bytes_per_second: u64,
-    /// What it costs to begin a batch, and to end it.
+    /// The cost of beginning and ending a batch.
     pub setup: Duration,
-    /// What the others have left of theirs.
+    /// The bytes that the other lanes have left.
     pub left_bytes: Vec<u64>,
 }
 
@@ -72,7 +73,7 @@ impl Share {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// What one lane has to do if all end together, with so much that waits. Lanes that have more left than that do
+    /// Returns the bytes for one lane if all are to end together, given the waiting bytes. Lanes that have more left do
     /// not take part.
     fn level_bytes(&self, waiting_bytes: u64) -> u64 {
         let mut left = self.left_bytes.clone();
@@ -89,7 +90,7 @@ impl Share {
         sum / lanes
     }
 
-    /// The bytes of the next batch.
+    /// Returns the bytes of the next batch.
     fn budget_bytes(&self, waiting_bytes: u64, scan_done: bool) -> u64 {
         let usual = self.bytes_in(BATCH_TIME.max(self.setup * BATCH_SETUPS));
         let usual = usual.clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
@@ -98,7 +99,7 @@ impl Share {
         }
         let least = self.bytes_in(self.setup * LAST_BATCH_SETUPS).max(LAST_BATCH_BYTES_MIN);
         let share = self.level_bytes(waiting_bytes);
-        // What is left over must be worth another one.
+        // The rest must be worth another batch.
         let most = (share / 100 * OF_SHARE_PERCENT).max(least.min(share));
         usual.min(most.max(LAST_BATCH_BYTES_MIN))
     }
@@ -108,28 +109,28 @@ impl Share {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
     pub files: Vec<Waiting>,
-    /// What was done with them, in earlier attempts as well.
+    /// The changes made to them, including by earlier attempts.
     pub changes: HashMap<EntryPath, Change>,
     /// The most bytes of it that an attempt has moved.
     pub moved_bytes: u64,
-    /// Whether the connection of an attempt was lost, which may have done more than it told.
+    /// True if an attempt lost its connection, so it may have done more than it reported.
     pub was_lost: bool,
 }
 
 impl Batch {
-    /// The bytes of all files.
+    /// Returns the bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.size_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Whether an attempt that has moved so many bytes is further than all before it.
+    /// Returns true if an attempt that has moved this many bytes is further than all before it.
     pub fn is_further(&mut self, moved_bytes: u64) -> bool {
         let is_further = moved_bytes > self.moved_bytes;
         self.moved_bytes = self.moved_bytes.max(moved_bytes);
         is_further
     }
 
-    /// The paths of all files.
+    /// Returns the paths of all files.
     pub fn paths(&self) -> impl Iterator<Item = &EntryPath> {
         self.files.iter().map(|file| &file.path)
     }
@@ -139,17 +140,17 @@ impl Batch {
 struct State {
     heap: BinaryHeap<Waiting>,
     returned: VecDeque<Batch>,
-    /// The bytes, and what the files cost besides, of the heap.
+    /// The bytes of the files in the heap, plus their extra cost.
     cost_bytes: u64,
     scan_done: bool,
-    /// Since when there are lanes that take any.
+    /// The time since which lanes take files.
     lanes_since: Option<Instant>,
     stopped: bool,
-    /// Batches that lanes work on.
+    /// The number of batches that lanes work on.
     taken: usize,
 }
 
-/// Files from the scan to the lanes.
+/// The queue of files between the scan and the lanes.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     state: Mutex<State>,
@@ -161,12 +162,12 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lanes begin to take files.
+    /// Records that lanes begin to take files.
     pub fn begin(&self) {
         self.state().lanes_since = Some(Instant::now());
     }
 
-    /// Adds a file, once there is room, or where there is nobody yet who would make some.
+    /// Adds a file. Waits for room, unless no lane takes files yet.
     pub fn put(&self, file: Waiting, cancel: &AtomicBool) {
         let mut state = self.state();
         while state.lanes_since.is_some()
@@ -183,36 +184,36 @@ impl Pool {
         }
     }
 
-    /// No more files will come.
+    /// Records that no more files will be added.
     pub fn end_of_scan(&self) {
         self.state().scan_done = true;
         self.changed.notify_all();
     }
 
-    /// Nobody gets any more.
+    /// Stops handing out batches.
     pub fn stop(&self) {
         self.state().stopped = true;
         self.changed.notify_all();
     }
 
-    /// Whether all is done, or nothing more is to be.
+    /// Returns true if everything is done, or the pool is stopped.
     pub fn is_finished(&self) -> bool {
         let state = self.state();
         state.stopped || state.is_empty()
     }
 
-    /// Whether all files are known.
+    /// Returns true if all files are known.
     pub fn scan_done(&self) -> bool {
         self.state().scan_done
     }
 
-    /// The bytes that wait.
+    /// Returns the bytes that wait.
     pub fn waiting_bytes(&self) -> u64 {
         let state = self.state();
         state.returned.iter().map(Batch::bytes).fold(state.cost_bytes, u64::saturating_add)
     }
 
-    /// The next batch, by what is known of the lanes at that moment. None when there will be no more.
+    /// Returns the next batch, sized by the state of the lanes at that moment. `None` if there will be no more.
     pub fn take(&self, share: &dyn Fn() -> Share) -> Option<Batch> {
         let mut state = self.state();
         loop {
@@ -229,7 +230,7 @@ impl Pool {
         }
     }
 
-    /// A batch is done with. What is given back is done again.
+    /// Records that a batch has ended. A batch given back is repeated.
     pub fn done(&self, again: Option<Batch>) {
         let mut state = self.state();
         state.taken = state.taken.saturating_sub(1);
@@ -275,14 +276,14 @@ fn cost(file: &Waiting) -> u64 {
 mod tests {
     use super::*;
 
-    /// Nobody has asked to stop.
+    /// A stop flag that is never set.
     static RUNS: AtomicBool = AtomicBool::new(false);
 
     fn file(size_bytes: u64, name: &str) -> Waiting {
         Waiting { size_bytes, path: EntryPath::new(name).unwrap(), may_have_holes: false }
     }
 
-    /// Lanes of which nothing more is known.
+    /// Returns lanes of which only the number is known.
     fn lanes(lanes: usize) -> impl Fn() -> Share {
         move || Share { lanes, ..Share::default() }
     }
@@ -298,14 +299,14 @@ mod tests {
         assert_eq!(first.files, [file(1 << 30, "large")]);
         pool.end_of_scan();
         let next = pool.take(&lanes(4)).unwrap();
-        // All four lanes get something of what is left.
+        // All four lanes get a part of the rest.
         assert!(next.files.len() > 1 && next.files.len() < 25, "{}", next.files.len());
     }
 
     #[test]
     fn a_scan_that_soon_ends_is_waited_for() {
         let pool = Pool::default();
-        // As if no time went by: this machine may be slow.
+        // Stop the clock: this host may be slow.
         pool.state().lanes_since = Some(Instant::now() + Duration::from_secs(3600));
         pool.put(file(BATCH_BYTES_MIN, "found first"), &RUNS);
         assert!(pool.state().draw(&lanes(4)).is_none());
@@ -321,13 +322,13 @@ mod tests {
         };
         assert_eq!(level(4, &[], 400), 100);
         assert_eq!(level(4, &[50, 100, 50], 200), 100);
-        // One that is at something huge is left alone.
+        // A lane with a huge file is left out.
         assert_eq!(level(4, &[1_000_000, 0, 0], 300), 100);
-        // More work than are wanted, which happens when their number has gone down.
+        // More lanes work than are wanted, which happens when their number was reduced.
         assert_eq!(level(1, &[10, 10], 10), 10);
     }
 
-    /// The batches of `lanes`, each as fast as the others, and when the last one ends.
+    /// Simulates `lanes` of the same speed. Returns the number of batches, and the time at which the last one ends.
     fn simulated(pool: &Pool, lanes: usize, rate: u64, setup: Duration) -> (usize, f64) {
         let mut free_at = vec![0.0_f64; lanes];
         let mut batches = 0;
@@ -394,7 +395,7 @@ mod tests {
         assert!(batch.is_further(7) && !batch.is_further(7));
         pool.done(Some(batch));
         let mut again = pool.take(&lanes(1)).unwrap();
-        // What was moved once before is no progress.
+        // Bytes that were moved before are no progress.
         assert!(!again.is_further(7) && again.is_further(8));
         assert!(again.paths().eq(&names));
         let mut files = again.files.len();

@@ -1,4 +1,4 @@
-//! What is known of a run so far: figures, failures, and what each lane is at.
+//! The record of a run: counters, failures, and the progress of each lane.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,14 +13,14 @@ use hakobu_core::path::EntryPath;
 
 use super::pool::{Batch, Change};
 
-/// The record of a run under way.
+/// The record of a run in progress.
 pub(super) struct Record<'a> {
     observer: &'a dyn Observer,
-    /// Whether what is in the way may be removed later.
+    /// True if conflicting entries may be removed later.
     removes: bool,
     began: Instant,
     sums: Mutex<Sums>,
-    /// What the rsync of each lane says it has moved of its batch.
+    /// For each lane, the bytes of its batch that its rsync reports as moved.
     pub lanes: Vec<AtomicU64>,
     fatal: OnceLock<Error>,
     stopped: AtomicBool,
@@ -31,13 +31,13 @@ pub(super) struct Record<'a> {
 struct Sums {
     counters: Snapshot,
     failures: BTreeMap<Vec<u8>, Failure>,
-    /// What something is in the way of, where that may be removed yet.
+    /// Conflicts of entries whose obstacles may still be removed.
     waiting: BTreeMap<Vec<u8>, Error>,
-    /// Directories that were made on the way to files.
+    /// Directories that were created on the path to files.
     made: HashSet<EntryPath>,
-    /// Entries that a connection which was lost may have made without a word.
+    /// Entries that a lost connection may have created without reporting it.
     perhaps_made: HashSet<EntryPath>,
-    /// When something last went forward.
+    /// The time of the last progress.
     moved_at: Option<Instant>,
     directories_with_drafts: u64,
 }
@@ -47,8 +47,8 @@ impl Sums {
         self.failures.contains_key(path.as_bytes()) || self.waiting.contains_key(path.as_bytes())
     }
 
-    /// Takes note of what the lost attempts at a batch may have made: files of which a later one told nothing else, and all
-    /// directories on the way.
+    /// Records the entries that lost attempts at a batch may have created: files about which a later attempt reported
+    /// nothing else, and all directories above.
     fn perhaps_make(&mut self, batch: &Batch) {
         for path in batch.paths() {
             if !matches!(batch.changes.get(path), Some(Change::Created | Change::Updated)) {
@@ -64,7 +64,7 @@ impl Sums {
 }
 
 impl<'a> Record<'a> {
-    /// A record of so many lanes. `removes` says that conflicts may be solved in the end.
+    /// Creates a record for `lanes` lanes. `removes`: conflicts may be resolved at the end.
     pub fn new(observer: &'a dyn Observer, lanes: usize, removes: bool) -> Self {
         Self {
             observer,
@@ -82,12 +82,12 @@ impl<'a> Record<'a> {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the figures.
+    /// Changes the counters.
     pub fn count(&self, change: impl FnOnce(&mut Snapshot)) {
         change(&mut self.sums().counters);
     }
 
-    /// A directory of the source holds so many drafts, which are left out.
+    /// Records that a directory of the source contains drafts, which are skipped.
     pub fn drafts(&self, directory: &EntryPath, drafts: u64) {
         if drafts == 0 {
             return;
@@ -104,7 +104,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A directory of the source has the name in which rsync keeps what was cut off, and is left out, as by rsync itself.
+    /// Records that a directory of the source has the name of rsync's directory for interrupted files. It is skipped,
+    /// as by rsync itself.
     pub fn partial(&self, directory: &EntryPath) {
         self.count(|counters| {
             counters.entries_scanned += 1;
@@ -114,19 +115,19 @@ impl<'a> Record<'a> {
         self.observer.event(Event::Notice { words });
     }
 
-    /// The scan has seen everything.
+    /// Records that the scan is complete.
     pub fn end_of_scan(&self) {
         self.scan_ended.get_or_init(|| self.began.elapsed());
         self.sums().counters.scan_done = true;
     }
 
-    /// One entry failed; a second reason for the same one is left out.
+    /// Records the failure of one entry; a second reason for the same entry is ignored.
     pub fn failure(&self, path: Vec<u8>, error: Error) {
         let may_wait = self.removes && error.kind == ErrorKind::Conflict;
         self.failed(path, error, may_wait);
     }
 
-    /// A part of the source could not be seen, whatever the reason, so nothing may be removed.
+    /// Records that a part of the source could not be read for any reason, so nothing may be removed.
     pub fn failure_of_scan(&self, path: Vec<u8>, error: Error) {
         self.failed(path, error, false);
     }
@@ -151,18 +152,18 @@ impl<'a> Record<'a> {
         self.observer.event(Event::Failure(failure));
     }
 
-    /// Whether this entry has failed.
+    /// Returns true if this entry has failed.
     pub fn has_failed(&self, path: &EntryPath) -> bool {
         self.sums().has_failed(path)
     }
 
-    /// Something that was not a file of a batch was brought over or changed.
+    /// Counts an entry that was copied or changed outside of a batch.
     pub fn change(&self, change: Change) {
         let mut sums = self.sums();
         *counter(&mut sums.counters, change) += 1;
     }
 
-    /// All that could be done of a batch is.
+    /// Records a batch that is complete, apart from failures.
     pub fn batch(&self, lane: usize, batch: &Batch) {
         let mut sums = self.sums();
         if batch.was_lost {
@@ -195,43 +196,43 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A lane begins its batch anew.
+    /// Resets a lane that repeats its batch.
     pub fn begin(&self, lane: usize) {
         if let Some(lane) = self.lanes.get(lane) {
             lane.store(0, Relaxed);
         }
     }
 
-    /// A lane has moved at least so much of its batch.
+    /// Records that a lane has moved at least this many bytes of its batch.
     pub fn moved_at_least(&self, lane: usize, bytes: u64) {
         if let Some(lane) = self.lanes.get(lane) {
             lane.fetch_max(bytes, Relaxed);
         }
     }
 
-    /// Something went forward that had not before.
+    /// Records progress.
     pub fn went_forward(&self) {
         self.sums().moved_at = Some(Instant::now());
     }
 
-    /// A directory was made on the way to a file.
+    /// Records that a directory was created on the path to a file.
     pub fn made(&self, path: EntryPath) {
         self.sums().made.insert(path);
     }
 
-    /// Whether a directory was made on the way to a file.
+    /// Returns true if a directory was created on the path to a file.
     pub fn was_made(&self, path: &EntryPath) -> bool {
         self.sums().made.contains(path)
     }
 
-    /// Returns how many entries the lanes may have made at the target.
+    /// Returns the number of entries that the lanes may have created at the target.
     pub fn entries_made(&self) -> u64 {
         let sums = self.sums();
         let unsaid = sums.made.union(&sums.perhaps_made).count();
         sums.counters.entries_created.saturating_add(unsaid as u64)
     }
 
-    /// How long nothing has gone forward.
+    /// Returns the time without progress.
     pub fn stalled_for(&self) -> Duration {
         self.sums().moved_at.unwrap_or(self.began).elapsed()
     }
@@ -242,40 +243,40 @@ impl<'a> Record<'a> {
         self.stopped.store(true, Relaxed);
     }
 
-    /// Whether the run has been ended.
+    /// Returns true if the run has been ended.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
 
-    /// What ended the run, if something did.
+    /// Returns the error that ended the run, if any.
     pub fn error(&self) -> Option<Error> {
         self.fatal.get().cloned()
     }
 
-    /// How many entries have failed.
+    /// Returns the number of entries that have failed.
     pub fn failures_count(&self) -> u64 {
         self.sums().counters.entries_failed
     }
 
-    /// These entries are tried again; what was in their way may be gone.
+    /// Removes the conflicts of these entries, which are tried again.
     pub fn forgive(&self, paths: &[EntryPath]) {
         let mut sums = self.sums();
         paths.iter().for_each(|path| drop(sums.waiting.remove(path.as_bytes())));
     }
 
-    /// Nothing more is removed: what something is in the way of has failed.
+    /// Turns the remaining conflicts into failures, because nothing more is removed.
     pub fn conflicts_stay(&mut self) {
         self.removes = false;
         let waiting = std::mem::take(&mut self.sums().waiting);
         waiting.into_iter().for_each(|(path, error)| self.failure(path, error));
     }
 
-    /// The time since it began.
+    /// Returns the time since the run began.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The figures at this moment.
+    /// Returns the counters at this moment.
     pub fn snapshot(&self) -> Snapshot {
         let mut now = self.sums().counters.clone();
         now.target_written_bytes += self.lanes.iter().map(|lane| lane.load(Relaxed)).sum::<u64>();
@@ -283,7 +284,7 @@ impl<'a> Record<'a> {
         now
     }
 
-    /// What there is to say in the end.
+    /// Returns the final summary.
     pub fn into_summary(self, lanes: u16) -> Summary {
         let transfer_ns = nanoseconds(self.began.elapsed());
         let scan_ns = self.scan_ended.get().copied().map_or(transfer_ns, nanoseconds);

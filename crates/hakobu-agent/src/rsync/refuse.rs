@@ -1,4 +1,4 @@
-//! What rsync cannot do, refused in words before anything runs.
+//! Refuses what rsync cannot do before anything runs.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,13 +10,13 @@ use hakobu_core::losses::LossKind;
 
 use hakobu_core::request::{CipherChoice, CopyRequest, Transport, Verify};
 
-/// What rsync does not want to see in the mode of a password file.
+/// The permission bits that rsync refuses in the mode of a password file.
 const OF_OTHERS: u32 = 0o006;
 
-/// Refuses what this way has not.
+/// Refuses requests that this transport does not support.
 ///
 /// # Errors
-/// What keeps the password file from being read; `Usage`, or `Requirement` for what `--require` asks for and rsync cannot promise.
+/// The password file cannot be read; `Usage`, or `Requirement` if rsync cannot guarantee what `--require` asks for.
 pub(crate) fn check(request: &CopyRequest) -> Result<()> {
     let verb = match request.mode {
         Mode::Compare => "hakobu verify reads both sides itself, and rsync moves data only",
@@ -49,11 +49,12 @@ pub(crate) fn check(request: &CopyRequest) -> Result<()> {
     Ok(())
 }
 
-/// rsync looks at the file only once the daemon asks, and its words then sound as if a file that is copied were missing.
+/// Checks the password file now: rsync reads it only when the daemon asks, and its message then sounds as if a file to
+/// be copied were missing.
 fn password_file(file: &Path) -> Result<()> {
     let look = || {
         let found = std::fs::metadata(file)?;
-        // A pipe is for rsync to read.
+        // A pipe is left for rsync to read.
         if found.is_file() {
             std::fs::File::open(file)?;
         }
@@ -75,7 +76,7 @@ fn password_file(file: &Path) -> Result<()> {
     Err(error.at(file.as_os_str().as_encoded_bytes()))
 }
 
-/// One end is here and the other is not, and there is one of each.
+/// Requires one local and one remote endpoint.
 fn places(request: &CopyRequest) -> Result<()> {
     if !request.pairs.is_empty() {
         return Err(usage("--pairs is not possible where rsync moves the data".to_owned()));
@@ -118,7 +119,7 @@ fn ends(request: &CopyRequest) -> impl Iterator<Item = &Location> {
     request.sources.iter().chain([&request.target])
 }
 
-/// An option that was typed and means nothing to rsync.
+/// Returns a given option that rsync does not support.
 fn option(request: &CopyRequest) -> Option<&'static str> {
     let typed = [
         (matches!(request.verify, Verify::Wire | Verify::Medium), "--verify"),

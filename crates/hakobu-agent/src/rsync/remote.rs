@@ -1,4 +1,4 @@
-//! The end that is not on this machine, as rsync is told of it.
+//! The remote endpoint, as rsync's arguments name it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,24 +7,24 @@ use std::path::Path;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::location::{Location, Place, SshHost};
 
-/// Bytes that a far rsync would take for a pattern.
+/// The bytes that a remote rsync would interpret as a pattern.
 const WILD: &[u8] = b"*?[\\";
 
-/// A far end.
+/// A remote endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
     host: SshHost,
-    /// Over ssh, and not to a daemon.
+    /// True if the endpoint is reached over ssh, and not a daemon.
     over_ssh: bool,
-    /// `module/path`, or a path on the machine.
+    /// The path: `module/path`, or a path on the host.
     pub path: Vec<u8>,
 }
 
 impl Remote {
-    /// The far end of a location.
+    /// Returns the remote endpoint of a location.
     ///
     /// # Errors
-    /// `Usage` for one that is not far, or whose path a far rsync would take for a pattern.
+    /// `Usage` if the location is not remote, or a remote rsync would interpret its path as a pattern.
     pub fn of(location: &Location) -> Result<Self> {
         let (host, path, over_ssh) = match location.place() {
             Place::Rsync { host, path } => (host, path, false),
@@ -44,22 +44,22 @@ impl Remote {
         Ok(Self { host: host.clone(), over_ssh, path: path.clone() })
     }
 
-    /// The machine.
+    /// Returns the host.
     pub fn host(&self) -> &SshHost {
         &self.host
     }
 
-    /// Whether ssh is logged in with.
+    /// Returns true if ssh is used.
     pub fn is_over_ssh(&self) -> bool {
         self.over_ssh
     }
 
-    /// Whether the path is a module itself.
+    /// Returns true if the path is a module itself.
     pub fn is_module(&self) -> bool {
         !self.over_ssh && !self.path.trim_suffix_slashes().contains(&b'/')
     }
 
-    /// What rsync is given for a path there.
+    /// Returns rsync's argument for a path there.
     pub fn argument(&self, path: &[u8]) -> OsString {
         let host = match self.host.host.contains(':') {
             true => format!("[{}]", self.host.host),
@@ -78,7 +78,7 @@ impl Remote {
         OsString::from_vec(argument)
     }
 
-    /// The name of a path there for people.
+    /// Returns the name of a path there, for people.
     pub fn name_of(&self, path: &[u8]) -> Vec<u8> {
         let argument = self.argument(path).into_vec();
         if path.ends_with(b"/") && path.len() > 1 {
@@ -88,24 +88,24 @@ impl Remote {
         }
     }
 
-    /// The far end itself, for people.
+    /// Returns the name of the endpoint, for people.
     pub fn name(&self) -> Vec<u8> {
         self.name_of(&self.path)
     }
 
-    /// The user there, if one was named.
+    /// Returns the user there, if one was given.
     pub fn user(&self) -> Option<&str> {
         self.host.user.as_deref()
     }
 
-    /// What asks for a password, for people.
+    /// Returns the description of what asks for a password, for people.
     pub fn asks(&self) -> String {
         let module = self.path.split(|byte| *byte == b'/').next().unwrap_or_default();
         let user = self.host.user.as_ref().map(|user| format!("{user} in ")).unwrap_or_default();
         format!("{user}module {} of {}", String::from_utf8_lossy(module), self.host.host)
     }
 
-    /// The value of rsync's `-e` for the user's ssh as it is. `alone` says that nobody can be asked.
+    /// Returns the value of rsync's `-e` for the user's ssh command. `alone`: nobody can be asked.
     pub fn plain_shell(&self, ssh: &[OsString], alone: bool) -> OsString {
         let mut words = ssh.to_vec();
         let is_ssh = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("ssh"));
@@ -115,7 +115,7 @@ impl Remote {
         self.shell(words)
     }
 
-    /// The value of rsync's `-e` for these words.
+    /// Returns the value of rsync's `-e` for these words.
     pub fn shell(&self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> OsString {
         let mut words: Vec<Vec<u8>> =
             words.into_iter().map(|word| quoted(word.as_ref().as_bytes())).collect();
@@ -124,7 +124,7 @@ impl Remote {
     }
 }
 
-/// A word as rsync splits the value of `-e`: in quotes, with those in it doubled.
+/// Quotes a word for rsync's `-e`: in quotes, with those in it doubled.
 fn quoted(word: &[u8]) -> Vec<u8> {
     if !word.is_empty() && !word.iter().any(|byte| b" '\"".contains(byte)) {
         return word.to_vec();
@@ -137,7 +137,7 @@ fn quoted(word: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// A path with a name below it.
+/// Returns a path with a name below it.
 pub(super) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
     match (directory, name) {
         (directory, b"") => directory.to_vec(),
@@ -147,7 +147,7 @@ pub(super) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The same as the directory that it is: with a slash at the end.
+/// Returns a path with a slash at the end, so that it names a directory.
 pub(super) fn as_directory(path: &[u8]) -> Vec<u8> {
     if path.ends_with(b"/") { path.to_vec() } else { [path, b"/"].concat() }
 }

@@ -1,7 +1,8 @@
-//! What only the target has: found by listing it, agreed to, and removed by name.
+//! The extra entries of the target: found by listing it, agreed to, and removed by name.
 //!
-//! rsync removes exactly the names it is given (`--delete-missing-args`), so what a filter leaves out, and what came
-//! after the list was made, stays. Directories go last, the deepest first, and only empty ones.
+//! rsync removes exactly the names that it is given (`--delete-missing-args`), so entries that a filter excludes, or
+//! that were created after the listing, stay. Directories are removed last, the deepest first, and only if they are
+//! empty.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -29,27 +30,27 @@ use super::way::Way;
 use hakobu_core::outcome::{Surroundings, Transfer};
 use hakobu_core::request::Deletion;
 
-/// What only the target has.
+/// The extra entries of the target.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     going: Going,
-    /// What is in directories that are in the way.
+    /// The content of directories that are in the way.
     going_first: Going,
-    /// How many entries that is.
+    /// The number of these entries.
     count: u64,
-    /// How many entries the target has.
+    /// The number of entries of the target.
     total: u64,
     examples: Vec<EntryPath>,
-    /// Directories where the source has something else.
+    /// Directories at paths where the source has something else.
     pub in_the_way: Vec<EntryPath>,
 }
 
-/// Names that go.
+/// Names to be removed.
 #[derive(Debug, Default)]
 struct Going {
-    /// All but directories.
+    /// Everything except directories.
     others: Vec<EntryPath>,
-    /// By how many directories they are below the top, the deepest first.
+    /// Directories by their depth, the deepest first.
     directories: BTreeMap<Reverse<usize>, Vec<EntryPath>>,
 }
 
@@ -62,22 +63,22 @@ impl Going {
         }
     }
 
-    /// What one rsync is given, one after the other.
+    /// Returns the lists for one rsync each, in order.
     fn lists(&self) -> impl Iterator<Item = &Vec<EntryPath>> {
         std::iter::once(&self.others).chain(self.directories.values()).filter(|paths| !paths.is_empty())
     }
 }
 
-/// The target's entries, while they are looked through. A directory comes before what is in it.
+/// The entries of the target while they are sorted. A directory comes before its content.
 struct Sorting<'a> {
     known: &'a HashMap<EntryPath, bool>,
     left_out: &'a HashSet<EntryPath>,
     filter: Option<&'a Filter>,
     prefix: &'a EntryPath,
-    /// And whether each is a directory.
+    /// The extra entries, with true for directories.
     extras: BTreeMap<EntryPath, bool>,
     in_the_way: BTreeSet<EntryPath>,
-    /// Directories that are in the way, and hold something that a rule protects.
+    /// Directories that are in the way, and contain something that a rule protects.
     blocked: HashSet<EntryPath>,
     /// Directories that a rule protects.
     kept: HashSet<EntryPath>,
@@ -85,7 +86,7 @@ struct Sorting<'a> {
 }
 
 impl Sorting<'_> {
-    /// One entry of the target, below its top.
+    /// Sorts one entry of the target, relative to its top directory.
     fn entry(&mut self, below: &EntryPath, kind: Kind) -> Result<()> {
         let is_directory = kind == Kind::Directory;
         let (parent, name) = below.split_last().unwrap_or_default();
@@ -117,7 +118,7 @@ impl Sorting<'_> {
         Ok(())
     }
 
-    /// The directories that hold something protected stay.
+    /// Keeps the directories above a protected entry.
     fn keep_above(&mut self, path: &EntryPath) {
         let mut above = path.split_last().map(|(parent, _)| parent);
         while let Some(directory) = above {
@@ -146,7 +147,7 @@ impl Sorting<'_> {
     }
 }
 
-/// Whether a directory above a path is such a one.
+/// Returns true if a directory above the path matches.
 fn has_above(path: &EntryPath, is_such: impl Fn(&EntryPath) -> bool) -> bool {
     let mut above = path.split_last().map(|(parent, _)| parent);
     while let Some(directory) = above {
@@ -159,10 +160,10 @@ fn has_above(path: &EntryPath, is_such: impl Fn(&EntryPath) -> bool) -> bool {
 }
 
 impl Extras {
-    /// Lists the target and finds what the source lacks.
+    /// Lists the target and finds the entries that the source lacks.
     ///
     /// # Errors
-    /// Where the target cannot be listed.
+    /// The target cannot be listed.
     pub fn find(
         way: &Way<'_>,
         ends: &Ends,
@@ -204,18 +205,18 @@ impl Extras {
         Ok(sorting.finish())
     }
 
-    /// Leaves out of the target's entries what this run has made, at most so many: what may go is judged by those that were
-    /// there when it began.
+    /// Subtracts up to `made` entries that this run has created from the target's entries: the deletion limit refers to
+    /// the number of entries before the run.
     pub fn discount(&mut self, made: u64) {
         self.total = self.total.saturating_sub(made).max(self.count);
     }
 
-    /// Whether there is anything.
+    /// Returns true if there are no extra entries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Puts the figures into a summary.
+    /// Copies the counts into a summary.
     pub fn tell(&self, summary: &mut Summary) {
         summary.counters.entries_only_in_target = self.count;
         summary.counters.entries_in_target = self.total;
@@ -223,7 +224,7 @@ impl Extras {
         summary.only_in_target.clone_from(&self.examples);
     }
 
-    /// The lines of a plan.
+    /// Reports the planned deletions.
     pub fn plan(&self, observer: &dyn Observer) {
         let listed = [&self.going_first, &self.going].into_iter().flat_map(Going::lists).flatten();
         for path in self.in_the_way.iter().chain(listed) {
@@ -232,10 +233,10 @@ impl Extras {
         }
     }
 
-    /// Whether it may go, by the limits and by the user.
+    /// Checks the deletion limits and asks the user.
     ///
     /// # Errors
-    /// `Refused`, in the words of every other way.
+    /// `Refused`, with the same messages as other transports.
     pub fn agree(
         &self,
         ends: &Ends,
@@ -248,10 +249,10 @@ impl Extras {
         hakobu_core::consent::agree(&asked, deletion, dry_run, surroundings)
     }
 
-    /// Removes it, and what is in directories that are in the way.
+    /// Removes the extra entries, and the content of directories that are in the way.
     ///
     /// # Errors
-    /// As [`Way::run_patiently`].
+    /// The errors of [`Way::run_patiently`].
     pub fn remove(
         &self,
         way: &Way<'_>,
@@ -260,7 +261,8 @@ impl Extras {
         surroundings: &mut Surroundings<'_>,
     ) -> Result<()> {
         let mut removed = HashSet::new();
-        // Below what is no directory at the source no name is missing for rsync, so it gets a source that has nothing.
+        // Below a path that is not a directory at the source, rsync does not treat names as missing, so it gets an
+        // empty source.
         let nothing = match self.going_first.lists().next() {
             Some(_) => Some(Nothing::make()?),
             None => None,
@@ -283,7 +285,7 @@ impl Extras {
             let words = "something has come into the directory since it was agreed to remove it";
             let conflict = |path| (path, Error::new(ErrorKind::Conflict, "removing", words));
             failures.extend(stay.into_iter().map(conflict));
-            // That these are not at the source is why they go.
+            // They are removed because they are missing at the source.
             failures.retain(|(_, error)| error.kind != ErrorKind::SourceVanished);
             ends.failures(record, failures);
         }
@@ -291,7 +293,7 @@ impl Extras {
     }
 }
 
-/// An empty directory, for as long as this is.
+/// A temporary empty directory, removed when dropped.
 struct Nothing {
     path: PathBuf,
 }
@@ -313,7 +315,7 @@ impl Drop for Nothing {
     }
 }
 
-/// Lists a target on this machine; there may be none yet.
+/// Lists a local target, which need not exist yet.
 fn here(tree: &[u8], sorting: &mut Sorting<'_>) -> Result<()> {
     let path = PathBuf::from(OsStr::from_bytes(tree));
     if !path.is_dir() {
@@ -394,7 +396,7 @@ mod tests {
         let found = sorted(&[("a", false)], &["*.log", "logs/"], &target);
         assert_eq!(found.going.others, [path("half/go"), path("old/x"), path("old/y")]);
         assert_eq!(found.going.directories.into_values().flatten().collect::<Vec<_>>(), [path("old")]);
-        // old, old/x, old/y and half/go; protected directories' content is not looked at.
+        // old, old/x, old/y and half/go; protected directories' content is not examined.
         assert_eq!((found.count, found.total), (4, 8));
     }
 
@@ -403,7 +405,7 @@ mod tests {
         use Kind::{Directory, File};
         let target = [("a", Directory), ("a/x", File)];
         let found = sorted(&[("a", false)], &[], &target);
-        // What is in it goes first.
+        // Its content is removed first.
         assert_eq!(
             (found.in_the_way, found.going_first.others, found.count),
             (vec![path("a")], vec![path("a/x")], 2)

@@ -1,4 +1,4 @@
-//! What there is at the source: a local tree is listed by hakobu's own lane, a far one by rsync.
+//! Scans the source: a local tree is listed by hakobu's own lane, a remote one by rsync.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
@@ -25,41 +25,41 @@ use super::standing::{Judgement, Standing};
 use super::way::Way;
 use hakobu_core::prompts::Prompts;
 
-/// What the end of a run has to know of the source.
+/// The results of a scan that the end of a run needs.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Directories, symbolic links and nodes, and further names of files.
     pub later: Vec<EntryPath>,
     /// Files that may have further names among those.
     pub firsts: Vec<EntryPath>,
-    /// All that takes part, and whether it is a directory; only where the target may lose what is not in it.
+    /// All entries that take part, with true for directories. Only filled if extra entries may be deleted.
     pub known: HashMap<EntryPath, bool>,
-    /// What a filter leaves out at the source: what the target has of these names stays, with all that is below.
+    /// Entries that a filter excludes at the source: the target's entries with these names stay, with everything below.
     pub left_out: HashSet<EntryPath>,
-    /// Whether some files have several names.
+    /// True if some files have several names.
     pub has_links: bool,
-    /// What is not kept, of how many entries, and one of them.
+    /// For each kind of loss, the number of entries and one of them.
     pub lost: HashMap<LossKind, (u64, EntryPath)>,
-    /// How many entries belong to whom.
+    /// The number of entries of each owner.
     pub owners: HashMap<(u32, u32), u64>,
 }
 
-/// A scan under way.
+/// A scan in progress.
 pub(super) struct Scan<'a> {
     pub way: &'a Way<'a>,
     pub record: &'a Record<'a>,
     pub pool: &'a Pool,
     pub filter: Option<&'a Filter>,
-    /// What stands before each path: the name of the tree, or nothing.
+    /// The prefix of each path: the name of the tree, or nothing.
     pub prefix: &'a EntryPath,
-    /// Whether all names are to be kept.
+    /// True if all names are to be kept.
     pub keeps_names: bool,
     pub found: &'a Mutex<Found>,
     pub standing: &'a Standing,
 }
 
 impl Scan<'_> {
-    /// One entry that takes part. `twin` says that another name of the file has been seen.
+    /// Adds one entry that takes part. `twin`: another name of the file has been seen.
     fn entry(&self, below: &EntryPath, metadata: &Metadata, twin: bool) -> Result<()> {
         let path = below_of(self.prefix, below)?;
         self.record.count(|counters| {
@@ -93,7 +93,7 @@ impl Scan<'_> {
                 found.has_links = true;
                 found.later.push(path.clone());
             }
-            // Of a far source it is not known which files have further names.
+            // For a remote source it is unknown which files have further names.
             Kind::File if self.way.keeps_hard_links() && (metadata.links > 1 || !self.way.outward) => {
                 found.firsts.push(path.clone());
             }
@@ -102,7 +102,7 @@ impl Scan<'_> {
         }
         drop(found);
         if metadata.kind == Kind::File && !twin {
-            // Of a far file nobody says.
+            // Holes of a remote file are unknown.
             let may_have_holes = metadata.sparse || !self.way.outward;
             let file = Waiting { size_bytes: metadata.size_bytes, path, may_have_holes };
             self.pool.put(file, self.way.cancel);
@@ -110,7 +110,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// An entry takes no part; what the target has of its name stays.
+    /// Records an entry that is excluded; the target's entry with its name stays.
     fn left_out(&self, below: &EntryPath) -> Result<()> {
         if self.keeps_names {
             self.found().left_out.insert(below_of(self.prefix, below)?);
@@ -126,10 +126,10 @@ impl Scan<'_> {
         self.record.is_stopped() || self.way.cancel.load(Relaxed)
     }
 
-    /// Lists a tree of this machine: `tree` below `root`.
+    /// Lists a local tree: `tree` below `root`.
     ///
     /// # Errors
-    /// Where the root cannot be opened.
+    /// The root cannot be opened.
     pub fn local(&self, root: &[u8], tree: &EntryPath) -> Result<()> {
         let root = SourceRoot { path: PathBuf::from(OsStr::from_bytes(root)) };
         let source = LocalSource::open(&[root])?;
@@ -186,14 +186,14 @@ impl Scan<'_> {
         }
     }
 
-    /// Says which of the paths that a list named the source lacks, once all of it has been seen.
+    /// Records the listed paths that the source lacks, once all of it has been scanned.
     fn miss_listed(&self) {
         for path in self.filter.iter().flat_map(|filter| filter.missing()) {
             self.record.failure_of_scan(path.to_vec(), error_of_missing());
         }
     }
 
-    /// Counts what an entry loses because of options that were refused.
+    /// Counts the losses of an entry due to refused options.
     fn lose(&self, lost: &[LossKind], below: &EntryPath, metadata: &Metadata) {
         let linked = metadata.kind == Kind::File && metadata.links > 1;
         for (kind, loses) in [(LossKind::HardLinks, linked), (LossKind::Holes, metadata.sparse)] {
@@ -203,7 +203,7 @@ impl Scan<'_> {
         }
     }
 
-    /// The same of extended attributes, for which the directory is listed once more.
+    /// Counts the losses of extended attributes, for which the directory is listed once more.
     fn lose_extended(
         &self,
         lane: &mut impl SourceLane,
@@ -229,13 +229,13 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Lists a far tree.
+    /// Lists a remote tree.
     ///
     /// # Errors
-    /// As [`Way::run_patiently`].
+    /// The errors of [`Way::run_patiently`].
     pub fn far(&self, tree: &[u8], prompts: &mut dyn Prompts) -> Result<()> {
         let mut left_out: HashSet<EntryPath> = HashSet::new();
-        // After a connection that was lost the list begins anew.
+        // After a lost connection the list starts from the beginning.
         let mut seen: HashSet<EntryPath> = HashSet::new();
         let mut wrong = None;
         let mut each = |item: Item| -> Result<()> {
@@ -248,7 +248,7 @@ impl Scan<'_> {
             if is_partial(name, item.kind) {
                 self.record.partial(&item.path);
             }
-            // Nothing but the name can be known of what is far.
+            // Of a remote entry only the name can be checked.
             let is_draft = is_draft_name(name) && matches!(item.kind, Kind::File | Kind::Symlink);
             if is_draft {
                 self.record.drafts(&parent, 1);
@@ -293,7 +293,7 @@ fn metadata_of(item: &Item) -> Metadata {
     }
 }
 
-/// Whether it is where rsync keeps what was cut off. It takes no part, as rsync has it as well.
+/// Returns true for rsync's directory of interrupted files. It is skipped, as by rsync itself.
 fn is_partial(name: &[u8], kind: Kind) -> bool {
     kind == Kind::Directory && name == PARTIAL_DIRECTORY.as_bytes()
 }

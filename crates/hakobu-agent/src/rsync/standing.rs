@@ -1,5 +1,5 @@
-//! What stands at the target, so that a copy puts no directory in the place of a file, and no file in that of a
-//! directory: rsync would do both without a word, the second where the directory is empty.
+//! The kinds of the target's entries, so that a copy puts no directory in the place of a file, and no file in that of a
+//! directory. rsync would do both silently, the second if the directory is empty.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,31 +15,31 @@ use super::remote::joined;
 use super::way::Way;
 use hakobu_core::prompts::Prompts;
 
-/// The kinds of what the target has.
+/// The kinds of the target's entries.
 pub(super) struct Standing {
     names: Names,
-    /// Directories of the source whose content needs no look.
+    /// Directories of the source whose content needs no check.
     settled: Mutex<HashMap<EntryPath, Settled>>,
 }
 
 enum Names {
-    /// Nobody asks.
+    /// No check is needed.
     Unasked,
-    /// Below this directory of this machine.
+    /// Below this local directory.
     Here(Vec<u8>),
-    /// As they were listed; links are left out.
+    /// A listing, without symbolic links.
     Listed(HashMap<EntryPath, Kind>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Settled {
-    /// It takes the place of a link, so nothing is below it yet.
+    /// It replaces a symbolic link, so nothing is below it yet.
     New,
     /// Something is in its way.
     Held,
 }
 
-/// What is to be done with an entry.
+/// The decision about an entry.
 #[derive(Debug)]
 pub(super) enum Judgement {
     Goes,
@@ -50,12 +50,12 @@ pub(super) enum Judgement {
 }
 
 impl Standing {
-    /// That of a target in which nothing is.
+    /// Returns the state of an empty target.
     pub fn nothing() -> Self {
         Self { names: Names::Unasked, settled: Mutex::default() }
     }
 
-    /// Looks at the target of a copy. What a synchronisation replaces it has agreed on otherwise.
+    /// Examines the target of a copy. A sync does not need it: replacements are agreed on with the deletions.
     ///
     /// # Errors
     /// `Cancelled`.
@@ -68,7 +68,7 @@ impl Standing {
         Ok(Self { names, settled: Mutex::default() })
     }
 
-    /// Whether an entry of the source, which comes after the directory that it is in, may go to its place.
+    /// Decides if an entry of the source may be copied to its place. Its directory must have been judged before.
     pub fn judge(&self, path: &EntryPath, kind: Kind) -> Judgement {
         let is_directory = kind == Kind::Directory;
         let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +117,7 @@ fn conflict(words: &str) -> Error {
     Error::new(ErrorKind::Conflict, "making way", words)
 }
 
-/// Lists a far target. One that cannot be listed may still be written to.
+/// Lists a remote target. One that cannot be listed may still be writable.
 fn listed(way: &Way<'_>, ends: &Ends, prompts: &mut dyn Prompts) -> Result<Names> {
     let mut kinds = HashMap::new();
     let listed = list_far(way, &ends.far_tree(), prompts, &mut |item| {
@@ -162,7 +162,7 @@ mod tests {
             for (name, kind) in [("file/d", Directory), ("file/d/x", File)] {
                 assert!(matches!(standing.judge(&path(name), kind), Judgement::Held), "{name}");
             }
-            // A directory takes the place of a link, and nothing is below it then.
+            // A directory replaces a symbolic link, and nothing is below it then.
             assert!(goes("link", Directory) && goes("link/d", File) && goes("new", Directory));
         }
     }

@@ -1,17 +1,17 @@
-//! How much an rsync has moved by now, as the kernel counts it. rsync itself tells of a large file once a second only,
-//! which is too coarse to judge within a second or two what more connections are worth.
+//! Counts the bytes that an rsync has moved, by the kernel's counters. rsync itself reports progress on a large file
+//! only once per second, which is too coarse to judge more connections within a second or two.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How often it is looked at.
+/// The interval between readings.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The count of one rsync.
+/// The counter of one rsync.
 #[derive(Debug)]
 pub(super) struct Traffic {
     pid: u32,
-    /// Whether it sends; else a child of it receives.
+    /// True if it sends; otherwise a child of it receives.
     sends: bool,
     looked_at: Option<Instant>,
     bytes: u64,
@@ -22,7 +22,7 @@ impl Traffic {
         Self { pid, sends, looked_at: None, bytes: 0 }
     }
 
-    /// The bytes so far, where there are more than when it was last asked; not more often than makes sense.
+    /// Returns the bytes so far if they have increased since the last call. Rate-limited.
     pub fn news(&mut self) -> Option<u64> {
         if self.looked_at.is_some_and(|at| at.elapsed() < LOOK) {
             return None;
@@ -30,7 +30,7 @@ impl Traffic {
         self.looked_at = Some(Instant::now());
         let bytes = match self.sends {
             true => count(self.pid, "wchar: "),
-            // The other one of them, if it is ssh, has the same to read.
+            // The other child, if it is ssh, reads the same data.
             false => children(self.pid).into_iter().filter_map(|child| count(child, "rchar: ")).max(),
         }?;
         (bytes > self.bytes).then(|| {
@@ -40,7 +40,7 @@ impl Traffic {
     }
 }
 
-/// What the kernel has counted for a process. None where it has ended, or the kernel does not count.
+/// Returns the kernel's counter for a process. `None` if it has ended, or the kernel does not count.
 fn count(pid: u32, name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name))?.parse().ok()
@@ -57,7 +57,8 @@ mod tests {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
-    /// What a shell has moved when its line says that it is ready; it goes on until its input, also 3, ends.
+    /// Returns the bytes that a shell has moved when it prints that it is ready. It continues until its input, also
+    /// open as 3, ends.
     fn moved(line: &str, sends: bool) -> u64 {
         let mut child = Command::new("sh")
             .args(["-c", &format!("exec 3<&0; {line}")])

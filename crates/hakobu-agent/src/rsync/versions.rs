@@ -1,4 +1,4 @@
-//! Whether files of this machine stayed what they were while rsync read them.
+//! Detects local files that changed while rsync read them.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use hakobu_core::path::EntryPath;
 
-/// What tells one version of a file from another: size, times of the last changes, inode.
+/// The attributes that distinguish versions of a file: size, times of the last changes, inode.
 pub(super) type Version = (u64, i64, i64, i64, i64, u64);
 
-/// The versions of files below a directory. One that cannot be looked at has none.
+/// Returns the versions of files below a directory. A file that cannot be examined has none.
 pub(super) fn of<'a>(root: &[u8], paths: impl Iterator<Item = &'a EntryPath>) -> HashMap<EntryPath, Version> {
     let root = Path::new(OsStr::from_bytes(root));
     let look = |path: &EntryPath| {
@@ -23,7 +23,7 @@ pub(super) fn of<'a>(root: &[u8], paths: impl Iterator<Item = &'a EntryPath>) ->
     paths.filter_map(look).collect()
 }
 
-/// Those that are not what they were. What has vanished, rsync tells.
+/// Returns the files that have changed. rsync itself reports those that have vanished.
 pub(super) fn changed<'a>(
     before: &'a HashMap<EntryPath, Version>,
     after: &'a HashMap<EntryPath, Version>,

@@ -1,4 +1,4 @@
-//! The way to the far end: the installed rsync, the options that both sides take, and the secret.
+//! Runs rsync against the remote endpoint: the installed program, the options that both sides accept, and the password.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -23,50 +23,50 @@ use hakobu_core::prompts::{Prompts, Secret};
 
 /// The program.
 const RSYNC: &str = "rsync";
-/// The oldest that works: `--protect-args` and `--files-from` together.
+/// The oldest version that works: `--protect-args` and `--files-from` together.
 const OLDEST: (u32, u32) = (3, 0);
-/// More options than there are cannot be refused one after the other.
+/// More options than there are cannot be refused one after another.
 const REFUSALS_MAX: usize = 40;
-/// For so long a daemon that is full is asked again without a word.
+/// The time for which a full daemon is retried silently.
 const FULL_FOR: Duration = Duration::from_secs(2);
-/// The password that the user was asked for.
+/// The description of a password that the user typed.
 const TYPED: &str = "the password that was typed";
-/// How often a password is asked for.
+/// The number of times that a password is asked for.
 const PASSWORDS_MAX: u32 = 3;
 
-/// Two places and the list of what is copied, for one rsync.
+/// The source, the target and the list of names for one rsync.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
     pub from: OsString,
     pub to: OsString,
-    /// The names for `--files-from`, each with a NUL behind it.
+    /// The names for `--files-from`, each terminated by a NUL.
     pub names: Option<Vec<u8>>,
 }
 
-/// The way to one far end.
+/// The access to one remote endpoint.
 pub(super) struct Way<'a> {
     pub request: &'a CopyRequest,
     pub observer: &'a dyn Observer,
     pub cancel: &'a AtomicBool,
     pub remote: Remote,
-    /// Whether the source is here.
+    /// True if the source is on this host.
     pub outward: bool,
     pub version: Version,
     options: Mutex<Options>,
     secret: Mutex<Option<Secret>>,
-    /// How ssh gets in.
+    /// The logins of ssh.
     login: Login,
-    /// Whether it was reached at least once.
+    /// True if the endpoint was reached at least once.
     reached: AtomicBool,
-    /// What an rsync took that had next to nothing to do.
+    /// The duration of an rsync that had next to nothing to do.
     setup_ns: AtomicU64,
 }
 
-/// What the installed rsync says it is.
+/// The version of the installed rsync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version {
     pub number: (u32, u32, u32),
-    /// The newest protocol that it speaks.
+    /// The newest protocol that it supports.
     pub protocol: u32,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Way<'a> {
     /// Finds the installed rsync.
     ///
     /// # Errors
-    /// `NotFound` without one; `Unsupported` for one that is too old, or another program of that name.
+    /// `NotFound` if there is none; `Unsupported` if it is too old, or another program with that name.
     pub fn find(
         request: &'a CopyRequest,
         remote: Remote,
@@ -83,7 +83,7 @@ impl<'a> Way<'a> {
         cancel: &'a AtomicBool,
     ) -> Result<Self> {
         let version = installed(cancel)?;
-        // From 3.2.4 on it protects the names that it hands to a far shell by itself.
+        // From 3.2.4 on, it protects the names that it passes to a remote shell by default.
         let protect = remote.is_over_ssh() && version.number < (3, 2, 4);
         let options = Mutex::new(Options::new(request, outward, protect, version.number >= (3, 1, 0)));
         let (secret, reached, setup_ns) = (Mutex::default(), AtomicBool::new(false), AtomicU64::new(0));
@@ -103,7 +103,7 @@ impl<'a> Way<'a> {
         })
     }
 
-    /// Says why rsync moves the data, and what of it is not as usual.
+    /// Reports why rsync moves the data, and what differs from other transports.
     pub fn tell(&self) {
         let asked = self.request.transport == Transport::Rsync;
         let why = match self.remote.is_over_ssh() || asked {
@@ -123,27 +123,27 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Tells a decision, for `--why`.
+    /// Reports a decision, for `--why`.
     pub fn decided(&self, choice: &str, reason: String) {
         self.observer.event(Event::Decision { choice: choice.to_owned(), reason });
     }
 
-    /// Whether an rsync has reached the far end.
+    /// Returns true if an rsync has reached the remote endpoint.
     pub fn is_reached(&self) -> bool {
         self.reached.load(Relaxed)
     }
 
-    /// What it costs to begin and to end an rsync, besides what it moves.
+    /// Returns the time to start and end an rsync, besides the transfer.
     pub fn setup(&self) -> Duration {
         Duration::from_nanos(self.setup_ns.load(Relaxed))
     }
 
-    /// What was lost because options were refused.
+    /// Returns the losses due to refused options.
     pub fn losses(&self) -> Vec<LossKind> {
         self.options().losses()
     }
 
-    /// Whether names of one file stay that.
+    /// Returns true if hard links are kept.
     pub fn keeps_hard_links(&self) -> bool {
         self.options().keeps_hard_links()
     }
@@ -152,10 +152,10 @@ impl<'a> Way<'a> {
         self.options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one rsync, and again without an option that is refused and can be done without.
+    /// Runs one rsync, and repeats it without an option that is refused and not essential.
     ///
     /// # Errors
-    /// What has nothing to do with the far end: no rsync, a stop; or `--require` cannot be met.
+    /// Errors unrelated to the remote endpoint: no rsync, a stop; or `--require` cannot be met.
     pub fn run(&self, purpose: Purpose, order: &Order, each: &mut dyn FnMut(Said)) -> Result<Verdict> {
         for _ in 0..REFUSALS_MAX {
             let door = match self.door(purpose) {
@@ -212,7 +212,7 @@ impl<'a> Way<'a> {
         Err(Error::new(ErrorKind::Unsupported, "agreeing on options", "rsync refuses one after the other"))
     }
 
-    /// How the ssh of an rsync gets in, where there is one.
+    /// Returns the login for the ssh of an rsync, if it uses one.
     fn door(&self, purpose: Purpose) -> Result<Option<Door>> {
         if !self.remote.is_over_ssh() {
             return Ok(None);
@@ -221,7 +221,7 @@ impl<'a> Way<'a> {
         self.login.enter(self.request, &self.remote, is_lane, self.is_reached(), self.cancel).map(Some)
     }
 
-    /// An rsync has logged in, or ended; `words` say why.
+    /// Records that an rsync has logged in, or ended; `words` state the reason.
     fn learn(&self, door: Option<&Door>, outcome: Outcome, words: &str) -> Next {
         let next = door.map_or(Next::GoOn, |door| self.login.learn(door, outcome));
         if next == Next::AgainThroughOne {
@@ -232,16 +232,16 @@ impl<'a> Way<'a> {
         next
     }
 
-    /// How many lanes may work at once.
+    /// Returns the most lanes that may work at once.
     pub fn lanes_max(&self) -> usize {
         self.login.lanes_max()
     }
 
     fn command(&self, purpose: Purpose, order: &Order, door: Option<&Door>) -> Command {
         let mut command = Command::new(RSYNC);
-        // Names are bytes, times are of no zone, and words are those that are looked for.
+        // Names are bytes, times are in UTC, and messages are in the expected language.
         command.env("LC_ALL", "C").env("TZ", "UTC");
-        // What else would change how names are sent, or where drafts are.
+        // These variables would change how names are sent, or where drafts are.
         for name in ["RSYNC_PARTIAL_DIR", "RSYNC_OLD_ARGS", "RSYNC_PROTECT_ARGS", "RSYNC_ICONV"] {
             command.env_remove(name);
         }
@@ -249,10 +249,10 @@ impl<'a> Way<'a> {
         if let Some(door) = door {
             door.prepare(&mut command);
         } else if self.outward || purpose != Purpose::Remove || !Path::new(&order.from).is_absolute() {
-            // Else nothing but this machine takes part, where rsync does not take this one.
+            // For a local-only run, rsync does not accept this option.
             command.arg("--contimeout=30");
-            // Both sides begin with a handful of short messages, each of which would wait for the one before to be
-            // acknowledged, which takes its time on purpose.
+            // Both sides begin with several short messages, each of which would otherwise wait for the delayed
+            // acknowledgement of the one before.
             command.arg("--sockopts=TCP_NODELAY");
             self.identify(&mut command);
         }
@@ -260,7 +260,7 @@ impl<'a> Way<'a> {
         command
     }
 
-    /// Hands over the password, where nobody else can read it.
+    /// Passes the password so that nobody else can read it.
     fn identify(&self, command: &mut Command) {
         let secret = self.secret.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*secret, &self.request.password_file) {
@@ -273,7 +273,7 @@ impl<'a> Way<'a> {
                 argument.push(file);
                 command.arg(argument);
             }
-            // With an empty one rsync does not ask by itself, each connection for its own.
+            // With an empty password, rsync does not ask by itself on each connection.
             (None, None) if std::env::var_os("RSYNC_PASSWORD").is_none() => {
                 command.env("RSYNC_PASSWORD", "");
             }
@@ -281,7 +281,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Leaves out an option that was refused.
+    /// Omits an option that was refused.
     fn do_without(&self, name: &str) -> Result<()> {
         let shown = lossy(name.as_bytes());
         let dropped = self.options().leave_out(name);
@@ -312,11 +312,11 @@ impl<'a> Way<'a> {
         Ok(())
     }
 
-    /// As [`Way::run`] for what is done once: asks for a password where one is wanted, and tries again after a
-    /// connection that was lost or refused, for as long as the request says. Gives what failed entry by entry.
+    /// Runs like [`Way::run`], for single operations: asks for a password if one is required, and retries after a lost
+    /// or refused connection for as long as the request allows. Returns the failures of single entries.
     ///
     /// # Errors
-    /// As [`Way::run`], and what the far end says against all of it.
+    /// The errors of [`Way::run`], and errors of the remote side that concern the whole operation.
     pub fn run_patiently(
         &self,
         purpose: Purpose,
@@ -344,7 +344,7 @@ impl<'a> Way<'a> {
                 Verdict::Fatal(error) => return Err(error),
                 Verdict::Lost(error) if !self.is_reached() && !self.request.unattended => return Err(error),
                 Verdict::Lost(error) => error,
-                // The connection before may still count.
+                // The previous connection may still count.
                 Verdict::Full(_) if began.elapsed() < FULL_FOR => {
                     self.pause(Duration::from_millis(100))?;
                     continue;
@@ -364,7 +364,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// The far side has no room.
+    /// Returns the error of a full remote side.
     pub fn full(&self, max: Option<u32>) -> Error {
         let max = max.map(|max| format!(" ({max})")).unwrap_or_default();
         let words = match self.remote.is_over_ssh() {
@@ -374,7 +374,7 @@ impl<'a> Way<'a> {
         Error::new(ErrorKind::ConnectionLost, "connecting to", words).at(self.remote.name())
     }
 
-    /// Waits, unless the run is to stop.
+    /// Waits, unless a stop is requested.
     ///
     /// # Errors
     /// `Cancelled`.
@@ -403,7 +403,7 @@ impl<'a> Way<'a> {
         Ok(())
     }
 
-    /// The password that the daemon was given, by where it came from, if it was given one.
+    /// Describes the origin of the password that the daemon was given, if any.
     fn given_password(&self) -> Option<String> {
         let typed = self.secret.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         let set = std::env::var_os("RSYNC_PASSWORD").is_some_and(|set| !set.is_empty());
@@ -415,14 +415,14 @@ impl<'a> Way<'a> {
     }
 }
 
-/// What to do where the daemon did not let this user in with this password, which is named by where it came from.
+/// Returns the advice after the daemon rejected this user with this password, which is described by its origin.
 fn refused_words(user: Option<&str>, password: Option<&str>) -> String {
     match (user, password) {
         (Some(user), Some(password)) => format!(
             "it refuses the user {user} with {password}; see `auth users` and the `secrets file` of the \
              module in rsyncd.conf there (the file has a line {user}:PASSWORD, and only its owner may read it)"
         ),
-        // rsync takes the name of whoever runs it.
+        // rsync uses the name of the user who runs it.
         (None, Some(password)) => format!(
             "it refuses {password} for the user who runs hakobu; name the module's user: \
              rsync://USER@host/module"
@@ -434,10 +434,10 @@ fn refused_words(user: Option<&str>, password: Option<&str>) -> String {
     }
 }
 
-/// When an rsync that is repeated last said something that none before it had.
+/// Tracks the progress of a repeated rsync: the last time that it reported more than all attempts before.
 struct News {
     at: Instant,
-    /// Bytes and entries of this attempt, and the most of one.
+    /// The bytes and entries of this attempt, and the most of any attempt.
     now: (u64, u64),
     most: (u64, u64),
 }
@@ -465,11 +465,11 @@ impl News {
     }
 }
 
-/// What the end of an rsync means.
+/// Interprets the end of an rsync.
 fn judged(purpose: Purpose, ended: &Ended, has_spoken: bool) -> Verdict {
     match verdict(ended.status, &ended.complaints) {
-        // Of a place that is not there some versions say so, and then stumble over the other side's farewell. Without a
-        // line that names it, it would be taken for a place that is empty.
+        // If a path does not exist, some versions report that and then fail at the end of the connection. Without a
+        // line that names it, the path would seem to be empty.
         Verdict::Lost(_)
             if purpose.only_reads()
                 && !has_spoken
@@ -506,7 +506,7 @@ fn installed(cancel: &AtomicBool) -> Result<Version> {
     })
 }
 
-/// `rsync  version 3.2.7  protocol version 31`
+/// Parses `rsync  version 3.2.7  protocol version 31`.
 fn read_version(line: &str) -> Option<Version> {
     let mut words = line.split_ascii_whitespace();
     if words.next()? != Path::new(RSYNC).to_str()? || words.next()? != "version" {

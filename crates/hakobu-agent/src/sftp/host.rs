@@ -1,4 +1,4 @@
-//! A machine that has an SFTP server and no agent as a host.
+//! A host with an SFTP server and no agent.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::side::SftpSide;
 use crate::host::Host;
 use hakobu_core::request::Transport;
 
-/// What to do where an SFTP server is not enough.
+/// The remedy if an SFTP server is not sufficient.
 pub(crate) const WAY_OUT: &str =
     "leave it out, or make an agent possible (--transport agent says what it lacks)";
 
@@ -30,7 +30,7 @@ impl Host for SftpSide {
         [self.host.as_bytes(), b":", path].concat()
     }
 
-    /// Nothing is known of it but whose account it is.
+    /// Returns the little that is known of the host: whether the account is root's.
     fn machine(&self) -> Machine {
         Machine {
             processors: 1,

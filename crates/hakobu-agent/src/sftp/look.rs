@@ -1,4 +1,4 @@
-//! Looking at the places that the user named, as an SFTP server shows them.
+//! Examines the paths that the user named, through an SFTP server.
 
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -9,15 +9,15 @@ use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
 use super::side::SftpSide;
 use crate::look;
 
-/// What takes content and keeps nothing. Whether the server has it is asked when something is written to it, and never where
-/// only digests are taken.
+/// The path that discards content. Whether the server has it is only checked when something is written to it, and never
+/// if only digests are taken.
 const NOWHERE: &[u8] = b"/dev/null";
 
 impl SftpSide {
-    /// Looks at one source.
+    /// Examines one source.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied` and the like, with the path as typed.
+    /// `NotFound`, `PermissionDenied` or another I/O error, with the path as typed.
     pub fn look_at_source(&self, ask: &SourceAsk) -> Result<SourceLook> {
         let during = "looking at the source";
         let missing = || Error::new(ErrorKind::NotFound, during, "no such file or directory").at(&ask.path);
@@ -52,10 +52,10 @@ impl SftpSide {
         })
     }
 
-    /// Looks at a target, which need not exist.
+    /// Examines a target, which need not exist.
     ///
     /// # Errors
-    /// `PermissionDenied` and the like, with the path as typed.
+    /// `PermissionDenied` or another I/O error, with the path as typed.
     pub fn look_at_target(&self, typed: &[u8]) -> Result<TargetLook> {
         let look = |found, resolved: Vec<u8>, parent: Vec<u8>, name: Vec<u8>| TargetLook {
             found,
@@ -71,7 +71,8 @@ impl SftpSide {
             let found = TargetFound::CharacterDevice { null: true };
             return Ok(look(found, NOWHERE.to_vec(), b"/dev".to_vec(), b"null".to_vec()));
         }
-        // With a slash behind it, the server would follow a link, which may lead to a disk that is not mounted now.
+        // With a slash at the end, the server would follow a symbolic link, which may lead to a disk that is not
+        // mounted now.
         let bare = match trim(typed) {
             b"" => typed,
             bare => bare,
@@ -111,17 +112,17 @@ impl SftpSide {
         Ok(look(found, resolved, parent, name))
     }
 
-    /// Who a place below a directory is.
+    /// Returns the identities of a path below a directory.
     pub fn look_at_place(&self, root: &[u8], place: &EntryPath) -> Ancestry {
         let whole = below(root, place);
-        // Whether it exists matters for a copy onto itself, which needs both ends on this server.
+        // Existence matters only for a copy onto itself, for which both ends are on this server.
         let exists = self.look.describe(&whole, false).is_ok_and(|found| found.is_some());
         self.ancestry(&whole, exists)
     }
 
-    /// The identities of a path and of all directories above it. Version 3 has no inodes: paths without links stand for
-    /// themselves, on this server. Where it turns out to be on this very machine, and shows all of it, they are those that
-    /// the system has.
+    /// Returns the identities of a path and of all directories above it. SFTP version 3 has no inodes, so paths without
+    /// symbolic links identify entries on this server. If the server turns out to be this host and shows the same
+    /// files, the system's identities are used.
     fn ancestry(&self, whole: &[u8], exists: bool) -> Ancestry {
         if self.boot_id.as_deref().is_some_and(|id| id == look::boot_id())
             && let Ok(mut here) = look::places(whole, &[EntryPath::root()])
@@ -150,7 +151,7 @@ impl SftpSide {
         }
     }
 
-    /// The directory that holds a typed path, links resolved, and the last name in it.
+    /// Returns the directory that contains a typed path, with symbolic links resolved, and the last name in it.
     fn resolved_parent(&self, typed: &[u8]) -> Result<(Vec<u8>, EntryPath)> {
         let trimmed = trim(typed);
         let name = trimmed.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
@@ -166,13 +167,13 @@ impl SftpSide {
     }
 }
 
-/// A path without the slashes at its end.
+/// Returns a path without trailing slashes.
 fn trim(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     &path[..end]
 }
 
-/// The directory that holds a whole path, as a path.
+/// Returns the path of the directory that contains an absolute path.
 fn above(path: &[u8]) -> Option<&[u8]> {
     let path = trim(path);
     let slash = path.iter().rposition(|&byte| byte == b'/')?;

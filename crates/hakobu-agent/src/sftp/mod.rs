@@ -1,5 +1,5 @@
-//! A machine that has an SFTP server and no agent: looking at places there, and opening it as an end of a copy. The
-//! engine stays here.
+//! A host with an SFTP server and no agent: examines paths there, and opens it as an endpoint of a copy. The engine
+//! runs on this host.
 
 mod host;
 mod look;

@@ -1,4 +1,4 @@
-//! A machine that has an SFTP server and no agent, opened as an end of a copy.
+//! A host with an SFTP server and no agent, opened as an endpoint of a copy.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,28 +17,28 @@ use crate::machine;
 use crate::ssh::SshError;
 use crate::ssh::sessions::{Pipe, Session, Sessions};
 
-/// What was done when no connection came about.
+/// The operation in errors if no connection can be opened.
 pub(crate) const OPENING: &str = "opening sftp on";
 
-/// A machine with an SFTP server.
+/// A host with an SFTP server.
 pub struct SftpSide {
     /// The host as the user named it.
     pub host: String,
-    /// Why there is no agent, where one was tried.
+    /// The reason why there is no agent, if one was tried.
     pub why: Option<String>,
     pub(super) access: Access,
     pub(super) look: SftpLook,
     round_trip: Duration,
     sessions: Arc<Sessions>,
-    /// What its machine is known by, if it says so.
+    /// The host's boot ID, if it can be read.
     pub(super) boot_id: Option<String>,
 }
 
 impl SftpSide {
-    /// Logs in and greets the server. `why`: what kept an agent from being used, if one was tried.
+    /// Logs in and starts SFTP. `why`: the reason why no agent is used, if one was tried.
     ///
     /// # Errors
-    /// When the login fails, or there is no SFTP server.
+    /// The login fails, or there is no SFTP server.
     pub fn start(login: &Login<'_>, why: Option<String>, cancel: Arc<AtomicBool>) -> Result<Self> {
         let host = login.host.destination();
         let fail = |error: &SshError| {
@@ -66,22 +66,22 @@ impl SftpSide {
         Ok(Self { host, why, access, look, round_trip, sessions, boot_id })
     }
 
-    /// How long a question takes.
+    /// Returns the round-trip time of a request.
     pub fn round_trip(&self) -> Duration {
         self.round_trip
     }
 
-    /// Says that many lanes are to come.
+    /// Prepares for many lanes.
     pub fn foresee_many(&self) {
         self.sessions.foresee_many();
     }
 
-    /// Whether the account is root's.
+    /// Returns true if the account is root's.
     pub fn is_root(&self) -> bool {
         self.access.is_root
     }
 
-    /// What any place there can do at best.
+    /// Returns the most capabilities that any directory there can have.
     pub fn capabilities(&self) -> Capabilities {
         self.look.abilities().capabilities(self.is_root())
     }
@@ -114,7 +114,7 @@ fn channel(pipe: Pipe) -> Result<Channel> {
     Ok(Channel { to_server: to_server.into(), from_server: socket.into(), process: Box::new(ssh) })
 }
 
-/// What came in the place of a server's greeting.
+/// Converts the error of a server that did not start SFTP.
 fn no_server(error: Error, host: &str) -> Error {
     let words = match error.kind {
         ErrorKind::Cancelled => return error,

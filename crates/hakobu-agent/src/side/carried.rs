@@ -1,4 +1,4 @@
-//! Connections that something else has made: an ssh process.
+//! Data connections over sockets that ssh processes carry.
 
 use std::sync::Arc;
 
@@ -13,11 +13,10 @@ use crate::connection::{ConnectionError, Fingerprint};
 use crate::gather::{Arriving, Peer};
 
 impl Side {
-    /// Holds a target as [`Side::serve`] does, for whoever is at the other end of this socket, and of those that are
-    /// brought later.
+    /// Serves a target as [`Side::serve`] does, over this socket and those that are passed to the returned function.
     ///
     /// # Errors
-    /// When the target cannot be opened, or another run of the job holds it.
+    /// The target cannot be opened, or another run of the job has it locked.
     pub(crate) fn serve_carried(
         &mut self,
         request: &ServeRequest,
@@ -33,11 +32,12 @@ impl Side {
         Ok((capabilities, move |socket| brought.clone().start(socket)))
     }
 
-    /// Makes the engine's first connection as [`Side::connect`] does, over this socket. Others are made over those that
-    /// are brought, also while the job runs. Gives what says whether there is work for one more, and what takes it.
+    /// Makes the engine's first connection as [`Side::connect`] does, over this socket. Further connections use sockets
+    /// added later, also while the job runs. Returns two functions: the first returns true if one more connection is
+    /// wanted, the second takes its socket.
     ///
     /// # Errors
-    /// When it does not come about, or when the peer is not who it should be.
+    /// The connection fails, or the peer is not the expected one.
     pub(crate) fn connect_carried(
         &mut self,
         request: &ConnectRequest,
@@ -55,14 +55,14 @@ impl Side {
         self.arriving = Some(arriving);
         let bring = move |socket| {
             let (peer, promise) = (peer.clone(), promise.clone());
-            // One that does not come about is one lane less.
+            // If a connection fails, there is one lane less.
             std::thread::spawn(move || peer.shake_hands(socket).map(|made| promise.pool().add(made)));
         };
         Ok((move || pool.was_wanted(), bring))
     }
 }
 
-/// Whether nobody was there, rather than somebody who is not who it should be.
+/// Returns true if the connection failed without any sign of a wrong peer.
 fn is_of_the_way(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::Cut | ConnectionError::HandshakeTimeout | ConnectionError::Io(_))
 }

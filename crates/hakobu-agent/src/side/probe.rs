@@ -1,4 +1,4 @@
-//! What a side measures of itself, for a probe.
+//! The measurements that a host makes of itself, for a probe.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -15,10 +15,10 @@ use crate::machine as here;
 use crate::probe::{flood, machine};
 
 impl Side {
-    /// Measures what is asked for. It ends early when a stop is asked for.
+    /// Performs the requested measurement. It ends early if a stop is requested.
     ///
     /// # Errors
-    /// When a place cannot be looked at, or there are no connections to measure.
+    /// A path cannot be examined, or there are no connections to measure.
     pub(crate) fn probe(&mut self, ask: &ProbeAsk) -> Result<ProbeAnswer> {
         let cancel = &self.stop.cancel;
         match ask {
@@ -45,10 +45,10 @@ impl Side {
 }
 
 impl Side {
-    /// Measures what the connections made before carry all together, with no more content than is said.
+    /// Measures the bandwidth of the existing connections together, with at most `content_bytes` of content.
     ///
     /// # Errors
-    /// When there are none, or it is stopped.
+    /// There are no connections, or it is stopped.
     pub(crate) fn capacity(&mut self, content_bytes: u64) -> Result<Option<u64>> {
         let arriving = self.arriving.take().ok_or_else(unconnected)?;
         let rate = flood::capacity(&arriving, content_bytes, &self.stop.cancel);
@@ -61,7 +61,7 @@ fn unconnected() -> Error {
     Error::new(ErrorKind::Usage, "measuring the way", "there are no data connections")
 }
 
-/// The device that was agreed on, for nobody else: neither another disk that has its name by now, nor one that is in use.
+/// Opens the confirmed device exclusively: neither another disk that has its name by now, nor one that is in use.
 fn device(ask: &WriteAsk) -> Result<File> {
     let at = |error: Error| error.at(&ask.path);
     let path = here::path(&ask.path);

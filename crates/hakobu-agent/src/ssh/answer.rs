@@ -1,4 +1,4 @@
-//! What the far side says before the agent speaks.
+//! Parses the remote side's output before the agent's messages.
 
 use std::io::{self, Read};
 use std::process::ChildStdout;
@@ -10,50 +10,50 @@ use rustix::io::Errno;
 
 use super::script::MARK;
 
-/// The most that a login shell, a banner or the script may print before the agent's preamble.
+/// The most bytes that a login shell, a banner or the script may print before the agent's preamble.
 pub(super) const MAX_BANNER_BYTES: usize = 64 * 1024;
-/// The longest piece of far text that is repeated in an error, in characters.
+/// The longest remote text quoted in an error, in characters.
 const MAX_QUOTED_CHARS: usize = 500;
 
-/// One thing heard.
+/// One item of the remote side's output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// The preamble; the next byte is the agent's own.
     Agent,
-    /// There is no program; one is wanted.
+    /// There is no program; one is requested.
     Need(FarSystem),
-    /// sudo wants a password.
+    /// sudo requires a password.
     Password,
     /// The script gave up.
     Fail {
         /// Its word for the reason.
         reason: String,
-        /// What belongs to it, printable.
+        /// Further details, printable.
         detail: String,
     },
     /// The output ended.
     End,
     /// The time is up.
     Late,
-    /// Too much of other things.
+    /// Too much other output.
     Babble,
 }
 
-/// What `need` tells.
+/// The content of a `need` line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FarSystem {
-    /// A path was asked for and nothing is there.
+    /// A path was requested but does not exist.
     pub path_missing: bool,
-    /// `uname -s`.
+    /// The output of `uname -s`.
     pub system: String,
-    /// `uname -m`.
+    /// The output of `uname -m`.
     pub machine: String,
-    /// `uname -r`.
+    /// The output of `uname -r`.
     pub release: String,
 }
 
-/// Reads the far side's output up to the preamble and not a byte further: one byte at a time, which costs nothing
-/// that counts for some dozen bytes and leaves the pipe to the agent's messages as it is.
+/// Reads the remote side's output up to the preamble and not a byte further. It reads one byte at a time, which is
+/// cheap for so few bytes and leaves the agent's messages in the pipe.
 pub(super) struct Answers<R = ChildStdout> {
     input: R,
     left_bytes: usize,
@@ -66,7 +66,7 @@ impl<R: Read + std::os::fd::AsFd> Answers<R> {
         Self { input, left_bytes: MAX_BANNER_BYTES, line: Vec::new(), first_line: String::new() }
     }
 
-    /// The next thing within `limit`. Banner text is skipped.
+    /// Returns the next item within `limit`. Banner text is skipped.
     pub(super) fn next(&mut self, limit: Duration) -> io::Result<Heard> {
         let deadline = Instant::now() + limit;
         loop {
@@ -95,17 +95,17 @@ impl<R: Read + std::os::fd::AsFd> Answers<R> {
         }
     }
 
-    /// The first line of what was no answer; empty when there was none.
+    /// Returns the first line that was not an answer; empty if there was none.
     pub(super) fn first_line(&self) -> &str {
         &self.first_line
     }
 
-    /// The stream, at the byte after the last thing heard.
+    /// Returns the stream, at the byte after the last item.
     pub(super) fn into_input(self) -> R {
         self.input
     }
 
-    /// Looks for a mark in the line that is complete now. It may follow text that had no newline at its end.
+    /// Looks for a mark in the complete line. It may follow text without a newline at its end.
     fn end_of_line(&mut self) -> Option<Heard> {
         let mark = self.line.windows(MARK.len()).rposition(|part| part == MARK);
         let heard = mark.and_then(|at| parse(&self.line[at + MARK.len()..]));
@@ -125,15 +125,15 @@ impl<R: Read + std::os::fd::AsFd> Answers<R> {
     }
 }
 
-/// Waits until there is something to read, the end included. `false` when the deadline passes.
+/// Waits until there is something to read, or the end. Returns `false` if the deadline passes.
 fn readable(input: &impl std::os::fd::AsFd, deadline: Instant) -> io::Result<bool> {
     wait_for(input, PollFlags::IN, deadline)
 }
 
-/// Waits until `stream` is ready for `what`, or has failed or ended. `false` when the deadline passes first.
+/// Waits until `stream` is ready for `what`, or has failed or ended. Returns `false` if the deadline passes first.
 ///
 /// # Errors
-/// Those of the system; and that the user has asked to stop.
+/// An error of the system, or the user has asked to stop.
 pub(super) fn wait_for(
     stream: &impl std::os::fd::AsFd,
     what: PollFlags,
@@ -156,7 +156,7 @@ pub(super) fn wait_for(
     }
 }
 
-/// A marked line without its mark. `None` when it is none of ours.
+/// Parses a marked line without its mark. Returns `None` if it is not the script's.
 fn parse(line: &[u8]) -> Option<Heard> {
     let text = printable(line);
     let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
@@ -181,7 +181,7 @@ fn parse(line: &[u8]) -> Option<Heard> {
     }
 }
 
-/// Far text for an error message: without control characters, trimmed at the end and cut.
+/// Makes remote text suitable for an error message: without control characters, trimmed at the end and shortened.
 pub(super) fn printable(text: &[u8]) -> String {
     let start = text.get(..4 * MAX_QUOTED_CHARS).unwrap_or(text);
     let lossy = String::from_utf8_lossy(start);

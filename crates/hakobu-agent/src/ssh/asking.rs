@@ -1,5 +1,5 @@
-//! Whether ssh asks somebody while it logs in, seen from outside: it says so itself only where words of the user's would be
-//! lost among its own.
+//! Detects from outside whether ssh asks somebody while it logs in: ssh itself reports it only in a mode in which the
+//! user's messages would be lost among its own.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How often it is looked. Nobody answers faster, but programs do: what is not seen costs a login that is refused.
+/// The polling interval. Nobody answers faster, but programs do: a missed question costs a refused login.
 const LOOK_EVERY: Duration = Duration::from_millis(3);
 /// More processes than any chain of jump hosts has.
 const PROCESSES_MAX: usize = 100;
-/// What names the program that asks, and how it is called otherwise.
+/// The variable that names the askpass program, and the program's usual name.
 const NAMED: &[u8] = b"SSH_ASKPASS=";
 const USUAL: &str = "ssh-askpass";
-/// What ssh opens to ask a question.
+/// The file that ssh opens to ask a question.
 const TERMINAL: &str = "/dev/tty";
 
-/// Watches an ssh. Dropping it ends that.
+/// Watches an ssh process until it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
     asks: Arc<AtomicBool>,
@@ -27,7 +27,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Looks at a process and those below it, until the login is done.
+    /// Watches a process and its descendants until the login is done.
     pub(super) fn watch(process: u32) -> Self {
         let watch = Self::default();
         let (asks, ended) = (watch.asks.clone(), watch.ended.clone());
@@ -43,7 +43,7 @@ impl Asking {
         watch
     }
 
-    /// The login is done. Whether somebody was asked for it, as far as that was seen.
+    /// Ends the watch after the login. Returns true if somebody was seen to be asked.
     pub(super) fn settle(&self) -> bool {
         self.ended.store(true, Relaxed);
         self.asks.load(Relaxed)
@@ -60,7 +60,7 @@ fn is_there(process: u32) -> bool {
     Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// Whether the process, or one that descends from it, has a terminal open, or is the program that asks.
+/// Returns true if the process or a descendant has a terminal open, or is the askpass program.
 fn anybody_asks(process: u32) -> bool {
     let mut processes = vec![process];
     let mut at = 0;
@@ -79,7 +79,8 @@ fn has_terminal(process: u32) -> bool {
     open.into_iter().any(|file| fs::read_link(file.path()).is_ok_and(|to| to == Path::new(TERMINAL)))
 }
 
-/// Whether it is the program that asks, by itself or as a script. Its environment names it, unless it is the usual one.
+/// Returns true if it is the askpass program, as a binary or as a script. Its environment names it, unless it is the
+/// usual one.
 fn is_program(process: u32) -> bool {
     let read = |what: &str| fs::read(format!("/proc/{process}/{what}")).unwrap_or_default();
     let environment = read("environ");
@@ -133,7 +134,7 @@ mod tests {
         assert!(!watch.settle());
     }
 
-    /// Ends it with what it has started.
+    /// Ends the process and those that it has started.
     fn end(child: &mut Child) {
         let below = children(child.id());
         for process in below.iter().flat_map(|child| [children(*child), vec![*child]].concat()) {
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_terminal_is_seen() {
-        // A terminal of its own, which `script` makes.
+        // A terminal of its own, which `script` creates.
         let mut child = Command::new("script")
             .args(["-qec", "exec sleep 600 </dev/tty", "/dev/null"])
             .stdin(std::process::Stdio::null())

@@ -1,4 +1,4 @@
-//! The ssh process, and its end.
+//! The ssh process, and how it is ended.
 
 use std::io;
 use std::net::Shutdown;
@@ -13,20 +13,21 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::spoken::Shown;
 
-/// How long ssh may take to end once its input is closed, before it is told to, and then once more before it is killed.
+/// The time for ssh to end once its input is closed, and again after SIGTERM before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same once the user has asked to stop.
+/// The time instead once the user has asked to stop.
 const PATIENCE_AT_A_STOP: Duration = Duration::from_millis(300);
-/// How often its end is looked for.
+/// The interval at which its end is checked for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The running ssh. Dropping it ends it: close its standard input first, if that is a pipe, then it mostly ends by itself.
+/// The running ssh. Dropping it ends it. If its standard input is a pipe, close it first, so that ssh usually ends by
+/// itself.
 #[derive(Debug)]
 pub struct SshChild {
     child: Child,
     /// The other end of its standard input and output, if they are a socket.
     socket: Option<UnixStream>,
-    /// Whether its words were shown, where they are.
+    /// The state of its output, if that is shown to the user.
     shown: Option<Shown>,
 }
 
@@ -35,32 +36,32 @@ impl SshChild {
         Self { child, socket: None, shown: None }
     }
 
-    /// One whose standard input and output are the other end of this socket.
+    /// Returns the process whose standard input and output are the other end of this socket.
     pub(super) fn at(child: Child, socket: UnixStream) -> Self {
         Self { child, socket: Some(socket), shown: None }
     }
 
-    /// The same, of whose words it is known whether they were shown.
+    /// Adds the state of its shown output.
     pub(super) fn heard(mut self, shown: Shown) -> Self {
         self.shown = Some(shown);
         self
     }
 
-    /// Its process id.
+    /// Returns its process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for its end for at most `limit`; `None` when it still runs then.
+    /// Waits for its end for at most `limit`. Returns `None` if it still runs.
     ///
     /// # Errors
-    /// The system's, when the process cannot be waited for.
+    /// The process cannot be waited for.
     pub fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait()? {
-                // What it said last comes before what is said of its end.
+                // Its last output must be shown before a message about its end.
                 if let Some(shown) = self.shown.take() {
                     shown.wait();
                 }
@@ -73,11 +74,11 @@ impl SshChild {
         }
     }
 
-    /// Ends it: waits a little, then sends SIGTERM (ssh then takes its proxy commands along), then SIGKILL. A pipe to it
-    /// must be closed before, or the waiting is in vain; a socket is shut down here, for all who have it.
+    /// Ends it: waits a little, then sends SIGTERM (ssh then ends its proxy commands too), then SIGKILL. A pipe to it
+    /// must be closed before, or the wait is in vain; a socket is shut down here, for all who hold it.
     ///
     /// # Errors
-    /// The system's, when the process cannot be waited for.
+    /// The process cannot be waited for.
     pub fn end(&mut self) -> io::Result<ExitStatus> {
         if let Some(socket) = &self.socket {
             let _ = socket.shutdown(Shutdown::Both);
@@ -88,16 +89,16 @@ impl SshChild {
         self.kill()
     }
 
-    /// Tells it to end; does not wait for that.
+    /// Sends SIGTERM without waiting for the end.
     pub(crate) fn tell_to_end(&mut self) {
         let ended = !matches!(self.child.try_wait(), Ok(None));
-        // It was not waited for yet, so the id is still its own.
+        // It has not been waited for, so the process ID is still its own.
         if let (false, Some(pid)) = (ended, i32::try_from(self.id()).ok().and_then(Pid::from_raw)) {
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
-    /// As [`end`](Self::end), without the first wait.
+    /// Ends it like [`end`](Self::end), without the first wait.
     pub(super) fn kill(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);
@@ -121,7 +122,7 @@ fn patience() -> Duration {
     if stopping::is_asked() { PATIENCE_AT_A_STOP } else { PATIENCE }
 }
 
-/// "exit code 3" or "signal 9".
+/// Returns "exit code 3" or "signal 9".
 pub(super) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),

@@ -1,4 +1,4 @@
-//! The ssh command line on the near side.
+//! Builds ssh command lines.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,10 +8,11 @@ use super::error::SshError;
 use super::script;
 use super::settings::SshSettings;
 
-/// What ssh is made to say here once it has logged in.
+/// The line that ssh is made to print on this host once it has logged in.
 pub(crate) const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
-/// Given to OpenSSH besides the user's own settings. Only what would stand in the way of a plain pipe: a remote
-/// command of the user's, forwarded ports that are already taken. Nothing about host keys or authentication.
+/// Options for OpenSSH besides the user's own settings. They only remove what would interfere with a plain pipe: a
+/// remote command of the user's, forwarded ports that are already in use. They do not affect host keys or
+/// authentication.
 pub(super) const PLAIN_PIPE: [&str; 8] = [
     "-o",
     "RemoteCommand=none",
@@ -19,33 +20,32 @@ pub(super) const PLAIN_PIPE: [&str; 8] = [
     "ClearAllForwardings=yes",
     "-o",
     "ForwardX11=no",
-    // No host gets the use of the user's keys from us.
+    // No host gets access to the user's keys through hakobu.
     "-o",
     "ForwardAgent=no",
 ];
 
-/// Makes ssh fail where it would ask, and makes it log in itself rather than through a connection that is open
-/// already.
+/// Options that make ssh fail instead of asking, and log in itself instead of using an open connection.
 const NOBODY_THERE: [&str; 4] = ["-o", "BatchMode=yes", "-o", "ControlPath=none"];
 
-/// What runs in a session.
+/// A command or service that runs in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Session<'a> {
     /// A subsystem of the server: `ssh -s HOST sftp`.
     Subsystem(&'a str),
-    /// A connection from the far machine to a port that it reaches: `ssh -W address:port HOST`. Only OpenSSH has it.
+    /// A connection from the remote host to a port that it can reach: `ssh -W address:port HOST`. Only OpenSSH supports
+    /// it.
     Forward {
-        /// As the far machine knows it.
+        /// The address as the remote host knows it.
         address: &'a str,
         /// The port.
         port: u16,
     },
-    /// A command for the far login shell.
+    /// A command for the remote login shell.
     Command(&'a str),
 }
 
-/// Builds the command that only logs in, with more options of this kind: `IdentityAgent=none`. `None` where it is not
-/// OpenSSH.
+/// Builds the command that only logs in, with more options such as `IdentityAgent=none`. `None` if it is not OpenSSH.
 pub(super) fn trial(settings: &SshSettings, options: &[&str]) -> Result<Option<Command>, SshError> {
     if program(settings)? == Program::Other {
         return Ok(None);
@@ -56,21 +56,21 @@ pub(super) fn trial(settings: &SshSettings, options: &[&str]) -> Result<Option<C
     Ok(Some(command))
 }
 
-/// Programs that run ssh where this process is: with its files and its processes.
+/// Programs that run ssh on this host, with access to its files and processes.
 const WRAPPERS: [&str; 4] = ["env", "ip", "nice", "sshpass"];
 
-/// Where the ssh runs that a command names.
+/// The kind of ssh program that a command names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// OpenSSH, here.
+    /// OpenSSH on this host.
     Here,
-    /// OpenSSH, in a place that need not have our files and processes.
+    /// OpenSSH in an environment that may not share this host's files and processes.
     Elsewhere,
     /// Another program.
     Other,
 }
 
-/// What the user's ssh command is.
+/// Returns the kind of the user's ssh command.
 pub(super) fn program(settings: &SshSettings) -> Result<Program, SshError> {
     let words = split(&settings.ssh_command)?;
     let first = words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
@@ -82,13 +82,13 @@ pub(super) fn program(settings: &SshSettings) -> Result<Program, SshError> {
     })
 }
 
-/// Builds a command of ssh that opens no session: `-G`, or `-O` and `check`. Only for OpenSSH.
+/// Builds an ssh command that opens no session: `-G`, or `-O` and `check`. Only for OpenSSH.
 pub(super) fn question(settings: &SshSettings, ours: &[&str]) -> Result<Command, SshError> {
     let ours: Vec<String> = ours.iter().map(|&word| word.to_owned()).collect();
     log_in(settings, &with_options(settings, &ours)?)
 }
 
-/// Builds the command by which ssh says what it does where nobody has configured anything. Only for OpenSSH.
+/// Builds the command that prints ssh's configuration without any configuration files. Only for OpenSSH.
 pub(super) fn question_of_nobody(settings: &SshSettings) -> Result<Command, SshError> {
     let words = split(&settings.ssh_command)?;
     let own = words.iter().position(|word| is_ssh(word)).map_or(words.len(), |program| program + 1);
@@ -97,7 +97,7 @@ pub(super) fn question_of_nobody(settings: &SshSettings) -> Result<Command, SshE
     Ok(command)
 }
 
-/// Builds the command of one session, with more words for OpenSSH before the user's own.
+/// Builds the command of one session, with more arguments for OpenSSH before the user's own.
 pub(super) fn session(
     settings: &SshSettings,
     session: Session<'_>,
@@ -119,16 +119,18 @@ pub(super) fn session(
     Ok(command)
 }
 
-/// The words of the user's command with `ours` right behind the program: ssh takes the first value that it is given.
+/// Returns the user's command with the arguments `ours` right after the program: ssh takes the first value that it is
+/// given.
 pub(super) fn with_options(settings: &SshSettings, ours: &[String]) -> Result<Vec<String>, SshError> {
     let mut words = split(&settings.ssh_command)?;
-    // Other programs have `-s` as well, and do not know the rest. Which word they are is not known.
+    // Other programs also have `-s`, but not the other options. Their position in the command is unknown.
     let at = words.iter().position(|word| is_ssh(word)).map_or(words.len(), |program| program + 1);
     words.splice(at..at, ours.iter().cloned());
     Ok(words)
 }
 
-/// Builds the command that starts an agent, its standard input and output as pipes. `ours` are more words for OpenSSH.
+/// Builds the command that starts an agent, with pipes as its standard input and output. `ours` are more arguments for
+/// OpenSSH.
 pub(super) fn build(settings: &SshSettings, ours: &[String]) -> Result<Command, SshError> {
     if let Some(path) = &settings.agent_path
         && (path.is_empty() || path.contains(&0))
@@ -142,7 +144,7 @@ pub(super) fn build(settings: &SshSettings, ours: &[String]) -> Result<Command, 
     Ok(command)
 }
 
-/// The command of these words up to the host; what runs there is to follow.
+/// Builds the command of these words up to the host; the remote command is to follow.
 fn log_in(settings: &SshSettings, words: &[String]) -> Result<Command, SshError> {
     check("host", &settings.host)?;
     if let Some(user) = &settings.user {
@@ -170,13 +172,13 @@ fn log_in(settings: &SshSettings, words: &[String]) -> Result<Command, SshError>
     Ok(command)
 }
 
-/// Is this a program called ssh? It may be run by itself or through a wrapper (`ip netns exec x ssh`, `sshpass ssh`).
-/// Others (dbclient, plink) get no options they may not know.
+/// Returns true if this is a program named ssh. It may be run directly or through a wrapper (`ip netns exec x ssh`,
+/// `sshpass ssh`). Others (dbclient, plink) get no options that they may not know.
 fn is_ssh(word: &str) -> bool {
     word.rsplit('/').next() == Some("ssh")
 }
 
-/// Refuses what ssh would take for an option, and what is no name.
+/// Refuses names that ssh would parse as options, and invalid names.
 fn check(what: &'static str, name: &[u8]) -> Result<(), SshError> {
     let why = if name.is_empty() {
         "it is empty"
@@ -225,22 +227,23 @@ fn split(text: &str) -> Result<Vec<String>, SshError> {
     Ok(words)
 }
 
-/// Words for an ssh with a connection of its own, for which nobody is asked, and that says [`LOGGED_IN`]; `login` are those
-/// of every ssh that logs in.
+/// Returns arguments for an ssh with its own connection that asks nobody and prints [`LOGGED_IN`]; `login` are the
+/// arguments of every ssh that logs in.
 pub(super) fn words_of_its_own(login: &[String]) -> Vec<String> {
-    // The login shell that runs this may be csh, which reads `>&2` in its own way.
+    // The login shell that runs this may be csh, which parses `>&2` differently.
     let say = format!("LocalCommand=sh -c 'echo {LOGGED_IN} >&2'");
     let options = ["BatchMode=yes", "ControlPath=none", "PermitLocalCommand=yes", &say];
     [words(&options), login.to_vec()].concat()
 }
 
-/// Leaves ssh nobody to ask: a jump host's ssh does not know of BatchMode. It ends with the thread that starts it.
+/// Prevents ssh from asking anybody: a jump host's ssh does not know of BatchMode. It ends with the thread that starts
+/// it.
 pub(crate) fn with_nobody_to_ask(command: &mut Command) {
     hakobu_sys::process::without_terminal(command);
     command.env("SSH_ASKPASS_REQUIRE", "never").env_remove("SSH_ASKPASS").env_remove("DISPLAY");
 }
 
-/// Options as words.
+/// Returns the options as arguments.
 pub(super) fn words(options: &[&str]) -> Vec<String> {
     options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]).collect()
 }

@@ -1,18 +1,19 @@
-//! Why no agent could be started.
+//! The errors of starting an agent.
 
 use std::io;
 use std::time::Duration;
 
-/// Why no agent could be started on the far side. Every text says what to do, where there is something to do.
+/// The reason why no agent could be started on the remote host. Every message states what to do, if anything can be
+/// done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SshError {
     /// A host, user name, path or ssh command that cannot be used.
     #[error("{what} {text:?} cannot be used: {why}")]
     Unusable {
-        /// What it is: "host", "user", "agent path", "ssh command".
+        /// The kind of value: "host", "user", "agent path", "ssh command".
         what: &'static str,
-        /// As it was typed, made printable.
+        /// The value as typed, made printable.
         text: String,
         /// The reason.
         why: &'static str,
@@ -31,12 +32,12 @@ pub enum SshError {
         /// The system's reason.
         error: io::Error,
     },
-    /// ssh ended with 255, which is how it says that it failed itself.
+    /// ssh ended with 255, its code for its own failures.
     #[error("ssh could not log in to {host} (its own words are above); `{command}` has to work first")]
     Login {
-        /// The far side.
+        /// The remote host.
         host: String,
-        /// What the user can type to try it.
+        /// The command with which the user can try it.
         command: String,
     },
     /// Something else than an agent answered.
@@ -49,14 +50,14 @@ pub enum SshError {
         }
     )]
     NotAnAgent {
-        /// The far side.
+        /// The remote host.
         host: String,
-        /// The first line that came, printable and cut to 200 characters; empty when nothing came.
+        /// The first line received, printable and limited to 500 characters; empty if nothing was received.
         first_line: String,
-        /// What `--agent` named, made printable.
+        /// The value of `--agent`, made printable.
         agent: Option<String>,
     },
-    /// It ended before it spoke.
+    /// The agent ended before its preamble.
     #[error(
         "the hakobu agent on {host} ended before it spoke ({ending}); its own words, if any, are above; \
          {}",
@@ -66,22 +67,22 @@ pub enum SshError {
         }
     )]
     Ended {
-        /// The far side.
+        /// The remote host.
         host: String,
         /// "exit code 3", "signal 9".
         ending: String,
-        /// What `--agent` named, made printable.
+        /// The value of `--agent`, made printable.
         agent: Option<String>,
     },
-    /// Nothing moved for the time limit.
+    /// Nothing happened for the time limit.
     #[error("no answer from {host} within {limit:?}; see whether `ssh {host}` works")]
     TimedOut {
-        /// The far side.
+        /// The remote host.
         host: String,
         /// The limit.
         limit: Duration,
     },
-    /// Not on the far PATH and there is nothing to upload.
+    /// Not on the remote PATH, and there is nothing to upload.
     #[error(
         "{}, and this build cannot upload itself, because it is not static; {}, \
          or put a static build beside this program as {wanted}",
@@ -92,71 +93,71 @@ pub enum SshError {
         installing(.host, .agent)
     )]
     NothingToUpload {
-        /// The far side.
+        /// The remote host.
         host: String,
-        /// The file name that would be found.
+        /// The name of the file that would be uploaded.
         wanted: String,
-        /// What `--agent` named, made printable.
+        /// The value of `--agent`, made printable.
         agent: Option<String>,
     },
-    /// The far machine is of another kind than every program that could be uploaded.
+    /// The remote host has another architecture than every program that could be uploaded.
     #[error(
         "another architecture: {host} is {far}, this program is {near}; {}",
         installing(.host, .agent)
     )]
     Architecture {
-        /// The far side.
+        /// The remote host.
         host: String,
-        /// The far architecture, as `uname -m` there says.
+        /// The remote architecture, as in `uname -m`.
         far: String,
-        /// Those that could be uploaded.
+        /// The architectures that could be uploaded.
         near: String,
-        /// What `--agent` named, made printable.
+        /// The value of `--agent`, made printable.
         agent: Option<String>,
     },
-    /// The far system is not Linux.
+    /// The remote system is not Linux.
     #[error("{host} runs {system}; the agent needs Linux")]
     System {
-        /// The far side.
+        /// The remote host.
         host: String,
-        /// As `uname -s` there says.
+        /// The system, as in `uname -s`.
         system: String,
     },
-    /// The far kernel is older than [`OLDEST_KERNEL`](super::OLDEST_KERNEL).
+    /// The remote kernel is older than [`OLDEST_KERNEL`](super::OLDEST_KERNEL).
     #[error("{host} runs Linux {release}; the agent needs {}.{} or later", .oldest.0, .oldest.1)]
     Kernel {
-        /// The far side.
+        /// The remote host.
         host: String,
-        /// As `uname -r` there says.
+        /// The release, as in `uname -r`.
         release: String,
-        /// What is needed.
+        /// The oldest supported version.
         oldest: (u32, u32),
     },
-    /// No directory over there takes the program and lets it run.
+    /// No directory on the remote host accepts the program and allows execution.
     #[error(
         "{host} has no directory that has room for the program and allows execution (tried:{tried}); {}",
         installing(.host, .agent)
     )]
     NoPlace {
-        /// The far side.
+        /// The remote host.
         host: String,
         /// The directories, each with its reason.
         tried: String,
-        /// What `--agent` named, made printable.
+        /// The value of `--agent`, made printable.
         agent: Option<String>,
     },
-    /// The far directory filled up during the upload.
+    /// The remote directory filled up during the upload.
     #[error("no room for the program in {place} on {host}; free some, or install hakobu there")]
     NoRoom {
-        /// The far side.
+        /// The remote host.
         host: String,
         /// The directory.
         place: String,
     },
-    /// What arrived is not what was sent.
+    /// The program received differs from the one sent.
     #[error("the program arrived damaged on {host} (its digest is another one); start again")]
     Damaged {
-        /// The far side.
+        /// The remote host.
         host: String,
     },
     /// The program to upload cannot be read.
@@ -172,43 +173,43 @@ pub enum SshError {
         "the agent path {path:?} on {host} is there, but cannot be run; name a program with --agent PATH"
     )]
     NotExecutable {
-        /// The far side.
+        /// The remote host.
         host: String,
-        /// As it was typed, made printable.
+        /// The path as typed, made printable.
         path: String,
     },
-    /// No sudo over there.
+    /// The remote host has no sudo.
     #[error("{host} has no sudo on its PATH; log in as root instead, or leave --sudo out")]
     NoSudo {
-        /// The far side.
+        /// The remote host.
         host: String,
     },
-    /// sudo wants a password and nobody gave one.
+    /// sudo requires a password and none was given.
     #[error(
         "sudo on {host} wants a password, and none was given; run hakobu on a terminal, or allow it without one"
     )]
     NoPassword {
-        /// The far side.
+        /// The remote host.
         host: String,
     },
     /// The password was wrong each time sudo asked.
     #[error("sudo on {host} did not accept the password; it is that of the user over there")]
     WrongPassword {
-        /// The far side.
+        /// The remote host.
         host: String,
     },
     /// sudo refused for a reason of its own.
     #[error("sudo on {host} did not start the agent (its own words are above)")]
     Sudo {
-        /// The far side.
+        /// The remote host.
         host: String,
     },
-    /// A session besides the first did not come about. Nobody was asked anything for it.
+    /// A session besides the first could not be opened. Nobody was asked anything for it.
     #[error("no further ssh session to {host}: {words}")]
     Further {
-        /// The far side.
+        /// The remote host.
         host: String,
-        /// ssh's last words, printable.
+        /// ssh's last output, printable.
         words: String,
     },
     /// The pipes to ssh failed.
@@ -217,7 +218,7 @@ pub enum SshError {
 }
 
 impl SshError {
-    /// Whether the login worked, and no agent can run there: other ways may be open.
+    /// Returns true if the login worked but no agent can run there. Other transports may still work.
     #[must_use]
     pub fn is_agentless(&self) -> bool {
         matches!(
@@ -234,12 +235,12 @@ impl SshError {
     }
 }
 
-/// What came, or that nothing came.
+/// Describes the output, or its absence.
 fn spoken(line: &str) -> String {
     if line.is_empty() { "it said nothing".to_owned() } else { format!("it says {line:?}") }
 }
 
-/// The advice where no program could be found or sent. Who gave `--agent` is not told to give it.
+/// Returns the advice if no program could be found or uploaded. A user who gave `--agent` is not told to give it.
 fn installing(host: &str, agent: &Option<String>) -> String {
     match agent {
         Some(path) => format!("install hakobu on {host}, or correct --agent: nothing is at {path:?}"),

@@ -1,4 +1,4 @@
-//! Directories for sockets of logins, which killed processes have left: each is locked by the process that made it.
+//! Removes socket directories of logins that killed processes have left. Each is locked by the process that made it.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -7,25 +7,25 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-/// How the names of these directories begin.
+/// The prefix of the names of these directories.
 pub(super) const PREFIX: &str = "hakobu-ssh-";
-/// How they began in 0.1.0, which did not lock them: one of a run that is under way looks like one that was left.
+/// Their prefix in 0.1.0, which did not lock them: one in use looks like one that was left.
 const PREFIX_UNLOCKED: &str = "hakobu-ssh.";
-/// So many entries of a place are looked at.
+/// The most entries of a directory that are examined.
 const LOOKED_AT_MAX: usize = 20_000;
-/// What was made so lately may not be locked yet.
+/// The age below which a directory may not be locked yet.
 const YOUNG: Duration = Duration::from_secs(1);
-/// No login is expected to last longer than this.
+/// The age from which a directory of 0.1.0 is removed. No login is expected to last that long.
 const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Says that a directory is in use, for as long as the file is open and this process lives.
+/// Marks a directory as in use, for as long as the file is open and this process lives.
 pub(super) fn lock(directory: &Path) -> Option<File> {
     let file = open(directory)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(file)
 }
 
-/// Removes those of this user in a place that nobody holds.
+/// Removes this user's directories in `place` that are not locked.
 pub(super) fn remove(place: &Path) {
     let Ok(entries) = std::fs::read_dir(place) else { return };
     for path in entries.take(LOOKED_AT_MAX).flatten().map(|entry| entry.path()) {
@@ -42,7 +42,7 @@ pub(super) fn remove(place: &Path) {
     }
 }
 
-/// How old a directory has to be to be removed; `None` for what is no such directory.
+/// Returns the age that a directory must have to be removed, or `None` if it is not such a directory.
 fn age_least(path: &Path) -> Option<Duration> {
     let name = path.file_name()?.as_encoded_bytes();
     match () {
@@ -52,7 +52,7 @@ fn age_least(path: &Path) -> Option<Duration> {
     }
 }
 
-/// Removes sockets. Anything else is nobody's business here, and keeps its directory.
+/// Removes sockets. Any other file remains, and with it the directory.
 fn empty(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
@@ -102,7 +102,7 @@ mod tests {
                 && theirs.join("file").exists()
         );
         drop(held);
-        // A process that another test starts at this moment has the lock as well, until it becomes another program.
+        // A process that another test starts at this moment also has the lock, until it executes another program.
         let deadline = Instant::now() + Duration::from_secs(10);
         while alive.exists() && Instant::now() < deadline {
             remove(place.path());

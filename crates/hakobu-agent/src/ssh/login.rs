@@ -10,35 +10,35 @@ use hakobu_core::request::{CopyRequest, HostLogin};
 use super::settings::SshSettings;
 use super::upload::find_uploads;
 
-/// How long making a connection again may take, which has worked before. Whoever does without asks for it less and less
-/// often, and so does not see for a minute that a line is there again.
+/// The maximum time for connecting again after a login has worked before. Without it, connection attempts become ever
+/// rarer, and it may take a minute to notice that the link is back.
 const CONNECT_AGAIN: Duration = Duration::from_secs(15);
 
-/// How to get to a machine.
+/// The method to log in to a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Login<'a> {
-    /// The machine.
+    /// The host.
     pub host: &'a SshHost,
-    /// The ssh program and its arguments, at least the program.
+    /// The ssh program and its arguments. Never empty.
     pub ssh: &'a [OsString],
-    /// The program on the far side, if it is not to be found or uploaded.
+    /// The path of the agent on the host, unless it is to be searched for or uploaded.
     pub agent: Option<&'a Path>,
-    /// Whether the agent runs under sudo.
+    /// True if the agent runs under sudo.
     pub sudo: bool,
-    /// Whether the agent gives way to other processes.
+    /// True if the agent gives precedence to other processes.
     pub nice: bool,
-    /// How long it may take where it has worked before; as long as usual without.
+    /// The maximum time of a login that has worked before; `None` for the usual one.
     pub time_limit: Option<Duration>,
 }
 
 impl<'a> Login<'a> {
-    /// The way that a copy's options name.
+    /// Returns the login that a copy's options specify.
     pub fn of(request: &'a CopyRequest, host: &'a SshHost) -> Self {
         let (ssh, agent, sudo) = (&request.ssh, request.agent.as_deref(), request.sudo);
         Self { host, ssh, agent, sudo, nice: request.nice, time_limit: None }.or_own(&request.logins)
     }
 
-    /// The one of these that is for its machine, if any is.
+    /// Replaces the settings by those of the login for this host, if there is one among `logins`.
     pub fn or_own(self, logins: &'a [HostLogin]) -> Self {
         match logins.iter().find(|login| login.host == self.host.host) {
             Some(own) => Self { ssh: &own.ssh, agent: own.agent.as_deref(), sudo: own.sudo, ..self },
@@ -62,7 +62,7 @@ impl<'a> Login<'a> {
     }
 }
 
-/// One word for a command line that is split as a shell splits it. People see it as well.
+/// Quotes one word for a command line that is split as a shell splits it. Users see the result as well.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:@%+,".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {

@@ -1,7 +1,7 @@
-//! Logins besides the first, on a long way: each takes some 18 round trips, asks nobody, and then lets a few sessions in
-//! within 2.
+//! Logins besides the first, for a long round trip: each takes about 18 round trips, asks nobody, and then accepts a
+//! few sessions within 2.
 //!
-//! They are made on threads of their own, so they may begin before the sessions are wanted.
+//! They are made on separate threads, so they may begin before the sessions are needed.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,20 +13,21 @@ use super::master::{Asks, Master};
 use super::said::Said;
 use super::settings::SshSettings;
 
-/// How long a login that asks nothing may take.
+/// The time limit of a login that asks nobody.
 pub(super) const LOGIN_LIMIT: Duration = Duration::from_secs(30);
-/// So many sessions go through one login. OpenSSH has 2 MiB under way in each, and Linux lets a connection have little
+/// The number of sessions in one login. OpenSSH keeps 2 MiB in transit in each, and Linux allows a connection little
 /// more than that (measured: 20 MB/s by one at 100 ms, 28 MB/s by four).
 const SESSIONS_MAX: usize = 2;
-/// So many sessions are foreseen: with those through the first login they are enough for ten lanes.
+/// The number of sessions prepared for a long run: with those through the first login they are enough for ten lanes.
 const FORESEEN: usize = 8;
-/// The same where somebody waits although one has been made: the run may have no use for more.
+/// The number of sessions prepared if one is still waited for after the first login: the run may not need more.
 const FORESEEN_BY_WAITING: usize = 6;
-/// So many are made at a time: a server lets only so many in that have not logged in yet.
+/// The number of logins made at a time: a server accepts only a limited number of connections that have not logged in
+/// yet.
 const AT_ONCE_MAX: usize = 2;
-/// How long it is waited until logins that are broken off have ended.
+/// The time to wait until cancelled logins have ended.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How often who waits looks whether the waiting is to stop.
+/// The interval at which a waiting caller checks for a stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The further logins of one run.
@@ -42,11 +43,11 @@ pub(super) struct Logins {
 struct State {
     there: Vec<Login>,
     under_way: usize,
-    /// Who waits for a session.
+    /// The number of callers that wait for a session.
     waiting: usize,
-    /// So many sessions will be wanted.
+    /// The number of sessions that will be needed.
     foreseen: usize,
-    /// Why no more are made.
+    /// The reason why no more logins are made.
     refused: Option<String>,
 }
 
@@ -54,13 +55,13 @@ struct State {
 struct Login {
     master: Master,
     sessions: usize,
-    /// What those say that are there.
+    /// The output of the sessions in it.
     said: Vec<Said>,
 }
 
 impl Login {
     fn has_room(&mut self) -> bool {
-        // A server that lets too few in is not asked again.
+        // If the server refuses a session, no more are requested in this login.
         self.sessions < SESSIONS_MAX
             && self.said.iter().all(|said| said.last_line().is_empty())
             && self.master.is_alive()
@@ -68,7 +69,7 @@ impl Login {
 }
 
 impl State {
-    /// Whether one more is to be made now.
+    /// Returns true if one more login should be made now.
     fn lacks_one(&self) -> bool {
         let coming = self.under_way * SESSIONS_MAX;
         let foreseen = self.there.len() * SESSIONS_MAX + coming < self.foreseen;
@@ -88,17 +89,17 @@ impl Logins {
         })
     }
 
-    /// Begins with as many as a long run will want.
+    /// Begins with as many as a long run needs.
     pub(super) fn foresee(self: &Arc<Self>) {
         let mut state = self.lock();
         state.foreseen = FORESEEN;
         self.make(&mut state);
     }
 
-    /// Waits until one has room for a session. Gives its number, and the words for ssh.
+    /// Waits until a login has room for a session. Returns its number, and the arguments for ssh.
     ///
     /// # Errors
-    /// [`SshError::Further`] when they are refused, or a `stop` was asked for.
+    /// [`SshError::Further`] if logins are refused, or `stop` is set.
     pub(super) fn enter(self: &Arc<Self>, stop: &AtomicBool) -> Result<(usize, Vec<String>), SshError> {
         let mut state = self.lock();
         state.waiting += 1;
@@ -123,14 +124,14 @@ impl Logins {
         entered
     }
 
-    /// The session that went in there says so.
+    /// Registers the output of the session that was opened in the login.
     pub(super) fn listen(&self, number: usize, said: Said) {
         if let Some(login) = self.lock().there.get_mut(number) {
             login.said.push(said);
         }
     }
 
-    /// Makes no more, breaks off those under way, and waits a little until they have cleared away what they had made.
+    /// Makes no more logins, cancels those in progress, and waits briefly until they have removed their files.
     pub(super) fn end(&self) {
         self.ended.store(true, Relaxed);
         let state = self.lock();
@@ -156,7 +157,7 @@ impl Logins {
         state.under_way -= 1;
         match made {
             Ok(Some(master)) if !self.ended.load(Relaxed) => {
-                // Who waits after one login has been made has much to do.
+                // A caller that still waits after a login was made probably has much to do.
                 if state.waiting > 0 {
                     state.foreseen = state.foreseen.max(FORESEEN_BY_WAITING);
                 }

@@ -1,5 +1,5 @@
-//! A login that opens no session of its own: others go through it, ssh processes of ours and of programs that start ssh
-//! themselves, as rsync does.
+//! A login that opens no session of its own and is shared: by hakobu's ssh processes, and by programs that start ssh
+//! themselves, such as rsync.
 
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
@@ -20,23 +20,23 @@ use super::settings::SshSettings;
 use super::shared::{self, Found, Shared, Sharing};
 use super::spoken::Spoken;
 
-/// How often it is looked whether the login is done.
+/// The interval at which the login is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Who may be asked for a password or for what else ssh wants to know.
+/// The person who may be asked for a password or other input that ssh needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// The user, on the terminal or as the environment says. What ssh says is shown.
+    /// The user, on the terminal or as the environment specifies. ssh's output is shown.
     User,
-    /// Nobody. What ssh says is kept for the error.
+    /// Nobody. ssh's output is kept for the error.
     Nobody,
 }
 
-/// A login that others use. The user is asked, if anybody, once for all of them; dropping it ends them.
+/// A login that others share. The user is asked at most once for all of them. Dropping it ends them.
 #[derive(Debug)]
 pub struct Master {
     settings: SshSettings,
-    /// Words for an ssh that logs in.
+    /// Arguments for an ssh that logs in.
     login: Vec<String>,
     has_asked: bool,
     shared: Shared,
@@ -44,13 +44,12 @@ pub struct Master {
 }
 
 impl Master {
-    /// Logs in. `None` where logins are not ours to share: another program than OpenSSH, or
-    /// a configuration that shares them already.
+    /// Logs in. Returns `None` if hakobu cannot share logins: with another program than OpenSSH, or a configuration
+    /// that shares them already.
     ///
     /// # Errors
-    /// [`SshError::Login`] when ssh did not get in, or [`SshError::Further`] where nobody is asked;
-    /// [`SshError::TimedOut`] after the time limit or when a `stop` is asked for; a host, user or ssh command that cannot be
-    /// used.
+    /// [`SshError::Login`] if ssh could not log in, or [`SshError::Further`] if nobody is asked; [`SshError::TimedOut`]
+    /// after the time limit or if `stop` is set; or the host, user or ssh command cannot be used.
     pub fn log_in(settings: SshSettings, asks: Asks, stop: &AtomicBool) -> Result<Option<Self>, SshError> {
         let Found { sharing, login } = shared::find(&settings)?;
         if sharing != Sharing::Ours {
@@ -88,11 +87,11 @@ impl Master {
         }
     }
 
-    /// Waits until others can use it.
+    /// Waits until others can use the login.
     fn wait(&mut self, stop: &AtomicBool) -> Result<(), SshError> {
         let deadline = Instant::now() + self.settings.time_limit;
         loop {
-            // ssh makes the socket once it has logged in.
+            // ssh creates the socket once it has logged in.
             self.shared.hold();
             if self.shared.is_held() {
                 return Ok(());
@@ -107,35 +106,38 @@ impl Master {
         }
     }
 
-    /// Words for one of our own ssh processes that goes through the login; where it is not let through it logs in itself.
+    /// Returns the arguments for an ssh process of ours that uses the login. If the server refuses the session, it logs
+    /// in itself.
     pub(super) fn words(&self) -> Vec<String> {
         self.shared.for_further()
     }
 
-    /// Whether somebody was seen to be asked for it: another login would be refused, or ask as well.
+    /// Returns true if somebody was seen to be asked for it: another login would be refused, or ask as well.
     #[must_use]
     pub fn has_asked(&self) -> bool {
         self.has_asked
     }
 
-    /// Whether the connection is still there.
+    /// Returns true if the connection still exists.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.ssh.wait(Duration::ZERO), Ok(None))
     }
 
-    /// The ssh command for who goes through the login. It asks nobody, and does not log in where it is not let through.
+    /// Returns the ssh command for programs that use the login. It asks nobody, and does not log in if the session is
+    /// refused.
     ///
     /// # Errors
-    /// An ssh command that cannot be used.
+    /// The ssh command cannot be used.
     pub fn through(&self) -> Result<Vec<String>, SshError> {
         let words = self.shared.for_no_login(&self.settings);
         self.with_plain_pipe(words)
     }
 
-    /// The ssh command for who logs in without asking anybody. [`LOGGED_IN`](super::LOGGED_IN) is its first line on standard error then.
+    /// Returns the ssh command for programs that log in without asking anybody. Its first line on standard error is
+    /// then [`LOGGED_IN`](super::LOGGED_IN).
     ///
     /// # Errors
-    /// As [`through`](Self::through).
+    /// The errors of [`through`](Self::through).
     pub fn beside(&self) -> Result<Vec<String>, SshError> {
         self.with_plain_pipe(words_of_its_own(&self.login))
     }
@@ -152,8 +154,8 @@ impl Drop for Master {
     }
 }
 
-/// Starts it from a thread that lives as long as it does, so that it does not outlive this process, however that ends: it
-/// has no input by whose end it would notice.
+/// Starts the process from a thread that lives as long as it does, so that it does not outlive this process in any
+/// case: it has no input whose end it would notice.
 fn spawn(mut command: Command, said: Said, is_silent: Arc<AtomicBool>) -> Result<SshChild, SshError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new().name("ssh words".to_owned()).spawn(move || match command.spawn() {
@@ -163,7 +165,7 @@ fn spawn(mut command: Command, said: Said, is_silent: Arc<AtomicBool>) -> Result
             let mut spoken = Spoken::on_stderr();
             each_piece(stderr, |words| {
                 said.add(words);
-                // Later it tells of sessions, whose own ssh says the same.
+                // Later it reports on sessions, whose own ssh prints the same.
                 if !is_silent.load(Relaxed) {
                     spoken.add(words);
                 }
@@ -213,7 +215,7 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&ran.stderr).trim(), LOGGED_IN);
         assert_eq!(logins(), 2);
         drop(master);
-        // It is told to end, and may let somebody through before it has.
+        // It was told to end, and may still accept a session before it does.
         let deadline = Instant::now() + Duration::from_secs(60);
         while run(&through, &server).status.success() {
             assert!(Instant::now() < deadline, "the login outlives who had it");

@@ -1,12 +1,12 @@
-//! An agent on a far host, started by the user's own `ssh`.
+//! An agent on a remote host, started by the user's own `ssh`.
 //!
-//! One connection does everything. It runs one line ([`script`]) that becomes the agent if hakobu is there, and else
-//! asks for the program, checks it and runs it. What is uploaded has no name on the far side from before its first
-//! byte arrives: the file is opened, removed, filled through the descriptor and run from it. So nothing is left
-//! behind, however and whenever it ends.
+//! One connection does everything. It runs one command line ([`script`]) that becomes the agent if hakobu is installed
+//! there, and otherwise asks for the program, checks it and runs it. The uploaded file has no name on the remote host
+//! from before its first byte arrives: it is opened, removed, filled through the descriptor and run from it. So nothing
+//! is left behind, however and whenever it ends.
 //!
-//! The agent begins with [`hakobu_proto::control::PREAMBLE`]; what a login shell prints before it is skipped. From there on standard input
-//! and output are the agent's.
+//! The agent begins with [`PREAMBLE`]; anything that a login shell prints before it is skipped. After it, standard
+//! input and output belong to the agent.
 
 mod answer;
 mod asking;

@@ -1,18 +1,18 @@
-//! Why a server, or ssh itself, refuses a session, as far as ssh's words say so. It has no exit codes for that.
+//! The reason why a server, or ssh itself, refuses a session, taken from ssh's messages. ssh has no exit codes for it.
 
 /// A reason that decides what is tried next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The server makes no connections for this login, however it is asked.
+    /// The server does not allow connections for this login, whatever the request.
     Prohibited,
     /// It accepts no key, and nobody is asked for a password.
     Login,
-    /// Its host key is not known, or is not the one that is known.
+    /// Its host key is unknown, or differs from the known one.
     HostKey,
 }
 
 impl Refusal {
-    /// Reads words of OpenSSH. `None` where they say something else.
+    /// Recognizes messages of OpenSSH. Returns `None` for any other message.
     #[must_use]
     pub fn of(words: &str) -> Option<Self> {
         [

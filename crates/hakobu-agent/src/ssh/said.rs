@@ -1,4 +1,4 @@
-//! What an ssh process says on its standard error.
+//! The standard error output of an ssh process, kept for error messages.
 
 use std::io::{ErrorKind, Read};
 use std::process::ChildStderr;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::answer::printable;
 
-/// So much of what ssh says is kept.
+/// The number of bytes of ssh's output that are kept.
 pub(super) const SAID_BYTES_MAX: usize = 4096;
-/// How long the words of an ssh that has ended may take to arrive.
+/// The time to wait for the last output of an ssh that has ended.
 const LAST_WORDS_LIMIT: Duration = Duration::from_millis(300);
 
-/// What an ssh process has said, the last words of it. Nothing of a first session, whose words reach the user.
+/// The last output of an ssh process. Empty for a first session, whose output is shown to the user.
 #[derive(Debug, Clone, Default)]
 pub struct Said(Arc<Mutex<Words>>);
 
@@ -23,26 +23,26 @@ struct Words {
 }
 
 impl Said {
-    /// The last line so far that says why something failed, else the last at all; printable, and empty when there is
-    /// none.
+    /// Returns the last line so far that states a cause, or else the last line; printable, and empty if there is none.
     #[must_use]
     pub fn last_line(&self) -> String {
         let said = self.lock();
         let mut lines =
             said.bytes.split(|&byte| byte == b'\n').map(printable).rev().filter(|line| !line.is_empty());
         let last = lines.next().unwrap_or_default();
-        // The line after it only says that something did.
+        // The line after it only reports that something failed.
         let why = lines.find(|line| line.starts_with("channel ") && line.contains("open failed"));
         why.unwrap_or(last)
     }
 
-    /// Whether nothing more will be said. A connection may be seen to end before the words that tell why are read.
+    /// Returns true if there will be no more output. A connection may be seen to end before the output that explains it
+    /// is read.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.lock().are_all
     }
 
-    /// Why an ssh that has ended did so.
+    /// Returns the reason why an ssh that has ended failed.
     pub(super) fn last_words(&self) -> String {
         let deadline = Instant::now() + LAST_WORDS_LIMIT;
         while !self.is_all() && Instant::now() < deadline {
@@ -70,7 +70,7 @@ impl Said {
     }
 }
 
-/// Hands on what ssh says, as it comes, to its end.
+/// Passes ssh's output to `each` as it arrives, until its end.
 pub(super) fn each_piece(stderr: Option<ChildStderr>, mut each: impl FnMut(&[u8])) {
     let Some(mut stderr) = stderr else { return };
     let mut piece = [0; 1024];

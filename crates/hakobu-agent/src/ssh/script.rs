@@ -1,14 +1,14 @@
-//! The one line that ssh runs on the far side.
+//! The command line that ssh runs on the remote host.
 //!
-//! The login shell may be sh, bash, zsh, csh, tcsh or fish, so it is given nothing but `sh -c '…' words`, and inside
-//! the quotes there is nothing that any of them reads: no quote, no `!` (history in csh), no newline, no doubled
-//! backslash (fish). The line is a command and not something fed to a shell's standard input, so that a forced
-//! command in `authorized_keys` (`command="hakobu agent"`) meets a clean input and works as well.
+//! The login shell may be sh, bash, zsh, csh, tcsh or fish, so it receives only `sh -c '…' words`, and inside the
+//! quotes there is nothing that any of them interprets: no quote, no `!` (history in csh), no newline, no doubled
+//! backslash (fish). It is a command and not input for a shell, so that a forced command in `authorized_keys`
+//! (`command="hakobu agent"`) gets a clean standard input and works as well.
 
-/// What the far side's own lines begin with. No banner prints a NUL followed by this.
+/// The prefix of the script's own lines. No banner prints a NUL followed by this.
 pub(super) const MARK: &[u8] = b"\0hakobu:";
 
-/// The script with its comments. Lines are joined by a blank, so each ends where a blank may follow.
+/// The script with its comments. Its lines are joined by blanks, so each ends where a blank may follow.
 const SOURCE: &str = r##"
 # Tools must speak plain English and bytes.
 LC_ALL=C; export LC_ALL; sudo=$1; nice=$3; low=;
@@ -81,11 +81,11 @@ fi;
 go "$me/8";
 "##;
 
-/// The command line for the far side.
+/// Returns the command line for the remote host.
 ///
-/// `sudo`: the agent runs under sudo · `upload`: no program over there is looked for, one is always asked for ·
-/// `nice`: the agent gives way to all other processes · `agent_path`: where to look instead of on PATH; `~/` is the far
-/// home.
+/// `sudo`: the agent runs under sudo · `upload`: no installed program is searched for, one is always requested ·
+/// `nice`: the agent runs with the lowest priority · `agent_path`: the path to use instead of searching PATH; `~/` is
+/// the remote home directory.
 pub(super) fn command_line((sudo, upload, nice): (bool, bool, bool), agent_path: Option<&[u8]>) -> String {
     let [sudo, upload, nice] = [sudo, upload, nice].map(u8::from);
     let mut line = format!("sh -c '{}' hakobu {sudo} {upload} {nice}", assembled());
@@ -97,14 +97,14 @@ pub(super) fn command_line((sudo, upload, nice): (bool, bool, bool), agent_path:
     line
 }
 
-/// The script as one line.
+/// Returns the script as one line.
 fn assembled() -> String {
     let lines = SOURCE.lines().map(str::trim);
     let code: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     code.join(" ")
 }
 
-/// Bytes as printf's `%b` takes them, with nothing left that a shell could read.
+/// Encodes bytes for printf's `%b`, without anything that a shell could interpret.
 fn encoded(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     for &byte in path {

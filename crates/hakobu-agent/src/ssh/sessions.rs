@@ -1,16 +1,17 @@
 //! Several ssh sessions for one login.
 //!
-//! The user answers questions at most once, for the first. A further session has a connection of its own where that
-//! asks nothing, because it then has its own TCP stream, window and encrypting process; else, and where the first was seen
-//! to ask, it goes through the connection of the first, which is started so that it can. Where the user's configuration shares connections
-//! already, all sessions are left to it.
+//! The user answers questions at most once, for the first session. A further session has its own connection if that
+//! requires no question, because it then has its own TCP stream, window and encrypting process. Otherwise, and if the
+//! first was seen to ask, it goes through the connection of the first, which is started so that it can be shared. If
+//! the user's configuration shares connections already, all sessions are left to it.
 //!
-//! A login takes some 18 round trips, a session of a login that is there takes 2. On a long way the first few further
-//! sessions therefore go through the first login, each with a window of its own, and [further logins](super::logins) follow,
-//! each for a few more.
+//! A login takes about 18 round trips, a session in an existing login takes 2. With a long round trip, the first few
+//! further sessions therefore go through the first login, each with its own window, and [further logins](super::logins)
+//! follow, each for a few more.
 //!
-//! A server lets only so many connections in that have not logged in yet (`MaxStartups`), and newer ones punish whoever
-//! opens too many. So connections are opened one after another, but on a long way two at a time.
+//! A server accepts only a limited number of connections that have not logged in yet (`MaxStartups`), and newer ones
+//! penalize clients that open too many. Connections are therefore opened one after another; with a long round trip, two
+//! at a time.
 
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -39,24 +40,24 @@ use super::start::{Started, start_with};
 pub use super::command::Session;
 pub use super::said::Said;
 
-/// How often it is looked whether the waiting is to stop.
+/// The interval at which a stop is checked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A round trip from which on the first login is used to save time.
+/// The round trip from which on the first login is used to save time.
 pub(crate) const LONG_WAY: Duration = Duration::from_millis(20);
-/// So many sessions go through the first login then. OpenSSH has 2 MiB under way in each, and Linux lets a connection
-/// have little more than that (measured: 20 MB/s by one at 100 ms, 28 MB/s by four).
+/// The number of sessions that then go through the first login. OpenSSH keeps 2 MiB in transit in each, and Linux
+/// allows a connection little more than that (measured: 20 MB/s by one at 100 ms, 28 MB/s by four).
 const QUICK_MAX: usize = 2;
-/// How long a server that refused a connection is left alone.
+/// The pause after a server refused a connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A session, as a socket for both directions: it costs ssh less than two pipes, and nothing stands between.
+/// A session, as a socket for both directions: it costs ssh less than two pipes, and nothing is in between.
 #[derive(Debug)]
 pub struct Pipe {
-    /// To the far side and from it.
+    /// The stream to and from the remote side.
     pub socket: UnixStream,
-    /// The ssh process; ended when dropped.
+    /// The ssh process. It is ended when dropped.
     pub ssh: SshChild,
-    /// What ssh says on its standard error.
+    /// The standard error output of ssh.
     pub said: Said,
 }
 
@@ -65,29 +66,29 @@ pub struct Pipe {
 pub struct Sessions {
     settings: SshSettings,
     sharing: Sharing,
-    /// Words for an ssh that logs in.
+    /// Arguments for an ssh that logs in.
     login: Vec<String>,
-    /// Whether the far machine is so far away that logins take long.
+    /// True if the remote host is so far away that logins take long.
     far_away: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The way through the first login, if it is ours.
+    /// The first login, if hakobu can share it.
     shared: Option<Shared>,
-    /// Whether a connection of its own asks nothing; not known before it was tried.
+    /// True if a separate connection requires no question; `None` before it was tried.
     own: Option<bool>,
-    /// What the sessions say that went through the first login to save time.
+    /// The output of the sessions that went through the first login to save time.
     quick: Vec<Said>,
-    /// Sees whether the first login asks somebody.
+    /// The watch for questions during the first login.
     asking: Option<Asking>,
-    /// Further logins, on a long way.
+    /// Further logins, with a long round trip.
     logins: Option<Arc<Logins>>,
 }
 
 impl State {
-    /// The way of a session that is to save time, while those before it have nothing to complain of.
+    /// Returns the first login for a session that is to save time, unless earlier ones have reported errors.
     fn quick_way(&self) -> Option<&Shared> {
         let well = self.quick.len() < QUICK_MAX && self.quick.iter().all(|said| said.last_line().is_empty());
         self.shared.as_ref().filter(|_| well && self.own.is_none())
@@ -110,22 +111,22 @@ impl Sessions {
     /// Finds out how sessions can share a login. Opens none.
     ///
     /// # Errors
-    /// A host, user or ssh command that cannot be used.
+    /// The host, user or ssh command cannot be used.
     pub fn new(settings: SshSettings) -> Result<Self, SshError> {
         let Found { sharing, login } = shared::find(&settings)?;
         Ok(Self { settings, sharing, login, far_away: AtomicBool::new(false), state: Mutex::default() })
     }
 
-    /// Opens the first session. ssh may ask the user for a password, on the terminal; its words reach the user.
-    /// Returns before it has logged in: what the far side sends first tells.
+    /// Opens the first session. ssh may ask the user for a password on the terminal; its output is shown to the user.
+    /// Returns before it has logged in: the first data from the remote side shows that it has.
     ///
     /// # Errors
-    /// When ssh cannot be run.
+    /// ssh cannot be run.
     pub fn first(&self, session: Session<'_>) -> Result<Pipe, SshError> {
         let mut command = command::session(&self.settings, session, &self.for_the_first())?;
         let ear = spoken::prepare(&mut command);
         let spawned = spawn(&mut command);
-        // Here its end of a terminal would stay open.
+        // The command would keep its end of a terminal open.
         drop(command);
         let (mut pipe, stderr) = spawned?;
         pipe.ssh = pipe.ssh.heard(spoken::listen(ear, stderr)?);
@@ -136,7 +137,7 @@ impl Sessions {
     /// Starts an agent, as [`start`](super::start) does, as the first session.
     ///
     /// # Errors
-    /// As [`start`](super::start).
+    /// The errors of [`start`](super::start).
     pub fn start(&self, prompts: &mut dyn Prompts) -> Result<Started, SshError> {
         let words = self.for_the_first();
         let started = start_with(&self.settings, &words, prompts, |process| self.watch(process))?;
@@ -144,14 +145,14 @@ impl Sessions {
         Ok(started)
     }
 
-    /// To be called once the first session has answered: from then on nothing of it is on disk any more. The first
-    /// call of [`further`](Self::further) does it as well.
+    /// Must be called once the first session has answered: from then on nothing of it is on disk. The first call of
+    /// [`further`](Self::further) does it too.
     pub fn settle(&self) {
         let mut state = self.lock();
         let asks = state.asking.as_ref().is_some_and(Asking::settle);
         let Some(shared) = &mut state.shared else { return };
         shared.hold();
-        // A server punishes logins that fail, and bars who has too many of them.
+        // A server penalizes failed logins, and bars a client with too many of them.
         if asks {
             state.own = Some(false);
         }
@@ -161,12 +162,12 @@ impl Sessions {
         self.lock().asking = Some(Asking::watch(process));
     }
 
-    /// Says how long a question to the far machine takes.
+    /// Records the round trip of a request to the remote host.
     pub fn round_trip_is(&self, round_trip: Duration) {
         self.far_away.store(round_trip >= LONG_WAY, Relaxed);
     }
 
-    /// Says that a long run is to come, which will want many sessions: on a long way, logins begin at once.
+    /// Prepares for a long run that will need many sessions: with a long round trip, logins begin at once.
     pub fn foresee_many(&self) {
         let mut state = self.lock();
         if self.far_away.load(Relaxed) && state.own.is_none() && state.shared.is_some() {
@@ -174,25 +175,26 @@ impl Sessions {
         }
     }
 
-    /// Whether commands are better than forwarded ports: on a long way, where OpenSSH has half as much under way for a port
-    /// (measured: 10 and 20 MB/s at 100 ms), unless the agent is another user's, whose program cannot be run again.
+    /// Returns true if commands are better than forwarded ports. That is the case with a long round trip, since OpenSSH
+    /// keeps half as much in transit for a port (measured: 10 and 20 MB/s at 100 ms), unless the agent runs as another
+    /// user, whose program cannot be run again.
     #[must_use]
     pub fn prefer_commands(&self) -> bool {
         self.far_away.load(Relaxed) && !self.settings.sudo
     }
 
-    /// Uses the first login no more to save time. Whether that is a change.
+    /// Stops using the first login to save time. Returns true if that is a change.
     pub fn leave_the_first(&self) -> bool {
         let used = !self.lock().quick.is_empty();
         used && self.far_away.swap(false, Relaxed)
     }
 
-    /// Opens one more session, asking nobody, unless a `stop` is asked for first. It ends at the latest with the thread
-    /// that opened it: an ssh whose standard output is gone may wait for ever. It may still fail when the far side should
-    /// answer: its output ends then, and [`Pipe::said`] tells why.
+    /// Opens one more session, asking nobody, unless `stop` is set first. It ends at the latest with the thread that
+    /// opened it: an ssh whose standard output is gone may wait forever. It may still fail later, when the remote side
+    /// should answer: its output then ends, and [`Pipe::said`] contains the reason.
     ///
     /// # Errors
-    /// [`SshError::Further`] when the login fails; else as [`first`](Self::first).
+    /// [`SshError::Further`] if the login fails; otherwise the errors of [`first`](Self::first).
     pub fn further(&self, session: Session<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
         let program = command::program(&self.settings)?;
         if let (Program::Other, Session::Forward { .. }) = (program, session) {
@@ -201,9 +203,9 @@ impl Sessions {
             return Err(SshError::Unusable { what: "ssh command", text, why });
         }
         self.settle();
-        // The lock is held while one logs in: never two at a time.
+        // The lock is held during a login, so there are never two at a time.
         let mut state = self.lock();
-        // It may have been asked for while others logged in.
+        // A stop may have been requested while others logged in.
         if stop.load(Relaxed) {
             let words = "stopped".to_owned();
             return Err(SshError::Further { host: printable(&self.settings.host), words });
@@ -247,7 +249,7 @@ impl Sessions {
         if let Some(error) = refused.take_if(|_| stop.load(Relaxed)) {
             return Err(error);
         }
-        // After one refusal no more are provoked where there is another way.
+        // After one refusal, no more are provoked if there is an alternative.
         if let Some(shared) = &state.shared {
             let words = shared.for_no_login(&self.settings);
             state.own = Some(false);
@@ -266,20 +268,20 @@ impl Sessions {
         }
     }
 
-    /// From now on further sessions go through the first login. Whether that is a change.
+    /// Sends further sessions through the first login. Returns true if that is a change.
     ///
-    /// A name may stand for several machines: a connection of its own then leads to another one than the first.
+    /// A name may stand for several hosts: a separate connection could then reach another one than the first.
     pub fn share(&self) -> bool {
         let mut state = self.lock();
         state.shared.is_some() && state.own.replace(false) != Some(false)
     }
 
-    /// Takes back a [`share`](Self::share) that did not help.
+    /// Reverts a [`share`](Self::share) that did not help.
     pub fn share_no_more(&self) {
         self.lock().own = None;
     }
 
-    /// The words for the first ssh. Each time it is another login.
+    /// Returns the arguments for the first ssh. Each call begins another login.
     fn for_the_first(&self) -> Vec<String> {
         let mut state = self.lock();
         *state = State::default();
@@ -292,7 +294,7 @@ impl Sessions {
         words
     }
 
-    /// A connection of its own. Returns once it has logged in.
+    /// Opens a separate connection. Returns once it has logged in.
     fn own(&self, session: Session<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
         let (mut opened, logged_in) = self.watched(session, &words_of_its_own(&self.login))?;
         let deadline = Instant::now() + LOGIN_LIMIT.min(self.settings.time_limit);
@@ -311,12 +313,12 @@ impl Sessions {
         Err(self.failed(&opened.said))
     }
 
-    /// A session by whatever connection ssh finds with these options.
+    /// Opens a session over the connection that ssh finds with these options.
     fn quiet(&self, session: Session<'_>, options: &[String]) -> Result<Pipe, SshError> {
         self.watched(session, options).map(|(opened, _)| opened)
     }
 
-    /// Starts an ssh that has nobody to ask, and keeps its words.
+    /// Starts an ssh that asks nobody, and keeps its output.
     fn watched(&self, session: Session<'_>, options: &[String]) -> Result<(Pipe, Receiver<()>), SshError> {
         let mut command = command::session(&self.settings, session, options)?;
         command.stderr(Stdio::piped());
@@ -328,7 +330,7 @@ impl Sessions {
         let listening = move || {
             listen(stderr, &said, &sender);
             said.end();
-            // An ssh that went through another's connection may have left its own end open there.
+            // An ssh that used another's connection may have left its end open there.
             let _ = near.shutdown(Shutdown::Both);
         };
         if let Err(error) = watch.spawn(listening) {
@@ -359,7 +361,7 @@ fn spawn(command: &mut Command) -> Result<(Pipe, Option<ChildStderr>), SshError>
     let near = socket.try_clone()?;
     command.stdin(OwnedFd::from(far.try_clone()?)).stdout(OwnedFd::from(far));
     let spawned = command.spawn();
-    // Here its ends would stay open.
+    // The command would keep its ends of the socket open.
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = spawned.map_err(|error| SshError::Spawn {
         command: command.get_program().to_string_lossy().into_owned(),
@@ -370,7 +372,7 @@ fn spawn(command: &mut Command) -> Result<(Pipe, Option<ChildStderr>), SshError>
     Ok((Pipe { socket, ssh, said: Said::default() }, stderr))
 }
 
-/// Keeps what ssh says, to its end; says when it has logged in.
+/// Keeps ssh's output until its end, and reports when it has logged in.
 fn listen(stderr: Option<ChildStderr>, said: &Said, logged_in: &SyncSender<()>) {
     let mut line = Vec::new();
     each_piece(stderr, |piece| {

@@ -1,40 +1,41 @@
-//! How an agent is started on a far host.
+//! The settings for starting an agent on a remote host.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::answer::printable;
 
-/// How to start an agent.
+/// The settings for starting an agent.
 #[derive(Debug, Clone)]
 pub struct SshSettings {
     /// The ssh command, split into words as a shell splits them.
     pub ssh_command: String,
     /// The host, or its alias in the user's ssh configuration.
     pub host: Vec<u8>,
-    /// The user; ssh's own choice without.
+    /// The user; ssh's own choice if absent.
     pub user: Option<Vec<u8>>,
-    /// The port; ssh's own choice without.
+    /// The port; ssh's own choice if absent.
     pub port: Option<u16>,
-    /// The program on the far side, `~/` being the far home, instead of `hakobu` on PATH.
+    /// The path of the program on the remote host, with `~/` for the remote home directory, instead of `hakobu` on
+    /// PATH.
     pub agent_path: Option<Vec<u8>>,
     /// Run the agent under sudo.
     pub sudo: bool,
-    /// Let the agent give way to all other processes over there.
+    /// Run the agent with the lowest priority.
     pub nice: bool,
-    /// Upload even where a program is found, as when that one speaks no common version.
+    /// Upload even if a program is found, for example if that one supports no common version.
     pub always_upload: bool,
-    /// Static programs to upload, for one machine or for several; see [`find_uploads`](super::find_uploads).
+    /// Static programs to upload, for one or several architectures; see [`find_uploads`](super::find_uploads).
     pub uploads: Vec<PathBuf>,
-    /// How long nothing may happen. It covers the time in which ssh may be asking the user for a password.
+    /// The longest time without any progress. It includes the time in which ssh may be asking the user for a password.
     pub time_limit: Duration,
-    /// How long a connection may take until the server has said who it is; ssh's own choice without, and where the user's
-    /// configuration says something.
+    /// The time limit for a connection until the server has identified itself; ssh's own choice if absent, and the
+    /// user's configuration takes precedence.
     pub connect_limit: Option<Duration>,
 }
 
 impl SshSettings {
-    /// The command by which the user can try the login, made printable.
+    /// Returns the command with which the user can try the login, made printable.
     pub(super) fn typed(&self) -> String {
         let mut words = vec![self.ssh_command.clone()];
         words.extend(self.port.map(|port| format!("-p {port}")));
@@ -43,7 +44,7 @@ impl SshSettings {
         words.join(" ")
     }
 
-    /// Plain `ssh` to `host`: nothing to upload, 120 s.
+    /// Returns settings for plain `ssh` to `host`: nothing to upload, a time limit of 120 s.
     #[must_use]
     pub fn new(host: Vec<u8>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! One login for several sessions: the socket by which further ssh processes reach the one that has logged in.
+//! One login for several sessions: the socket through which further ssh processes reach the one that has logged in.
 
 use hakobu_sys::processor::has_aes;
 use std::collections::hash_map::RandomState;
@@ -21,41 +21,43 @@ use super::error::SshError;
 use super::left;
 use super::settings::SshSettings;
 
-/// A line that was cut says nothing by itself. ssh asks the far side then, which answers however busy it is with data.
+/// Keep-alive options, because a broken connection is otherwise not noticed. The server answers them however busy it is
+/// with data.
 const ALIVE: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax=3"];
-/// What OpenSSH calls AES-GCM.
+/// The names of AES-GCM in OpenSSH.
 const FAST_CIPHERS: [&str; 2] = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com"];
-/// How long ssh may take to say how it is configured.
+/// The time limit for ssh to print its configuration.
 const QUESTION_LIMIT: Duration = Duration::from_secs(10);
-/// More than any configuration is when it is printed.
+/// More bytes than any printed configuration has.
 const CONFIGURATION_BYTES_MAX: usize = 1 << 20;
-/// How long ssh may take from giving its socket a second name to taking the first away.
+/// The most time between ssh giving its socket a second name and removing the first.
 const RENAMING: Duration = Duration::from_millis(500);
-/// The longest path of a socket is 107 bytes. ssh first makes it under a longer name: a dot and 16 letters.
+/// The longest path of the socket, in bytes. The system allows 107, and ssh first creates it under a longer name, with
+/// a dot and 16 letters.
 const SOCKET_PATH_BYTES_MAX: usize = 107 - 17;
-/// How often a directory is made anew that somebody removed at once.
+/// The number of attempts to create a directory if it is removed at once.
 const TRIES: u32 = 3;
 
-/// How the sessions of one login come about.
+/// The mode of sharing one login among several sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sharing {
     /// The user's own configuration shares connections.
     Theirs,
-    /// The first login is one that others can use.
+    /// The first login can be shared by others.
     Ours,
     /// Every session logs in by itself.
     None,
 }
 
-/// What the user's configuration says, as far as it matters here.
+/// The relevant part of the user's configuration.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) sharing: Sharing,
-    /// Words for each ssh that logs in, besides the user's.
+    /// Arguments for each ssh that logs in, besides the user's.
     pub(super) login: Vec<String>,
 }
 
-/// Finds out what the user's configuration says.
+/// Reads the user's configuration.
 pub(super) fn find(settings: &SshSettings) -> Result<Found, SshError> {
     let none = Found { sharing: Sharing::None, login: Vec::new() };
     if command::program(settings)? != Program::Here {
@@ -75,7 +77,7 @@ pub(super) fn find(settings: &SshSettings) -> Result<Found, SshError> {
     login.extend(ciphers(settings, value("ciphers").as_deref())?);
     let sharing = match value("controlpath").is_none_or(|path| path == "none") {
         true => Sharing::Ours,
-        // A path alone makes nothing shared, but whoever opened a connection there by hand meant it to be.
+        // A path alone does not share anything, but a connection opened there by hand was meant to be shared.
         false => {
             let by_hand = matches!(value("controlmaster").as_deref(), None | Some("no" | "false"));
             match by_hand && ask(command::question(settings, &["-O", "check"])?)?.is_none() {
@@ -87,8 +89,9 @@ pub(super) fn find(settings: &SshSettings) -> Result<Found, SshError> {
     Ok(Found { sharing, login })
 }
 
-/// Words by which ssh takes a cipher first that this processor has instructions for, unless the user, or whoever set up
-/// this machine, has said anything of ciphers. OpenSSH's own choice has another one first, which takes twice the time.
+/// Returns arguments that make ssh prefer a cipher for which this processor has instructions, unless the user or the
+/// administrator of this host has configured ciphers. OpenSSH's default preference is another cipher, which takes twice
+/// the time.
 fn ciphers(settings: &SshSettings, configured: Option<&str>) -> Result<Vec<String>, SshError> {
     let Some(preferred) = configured.and_then(preferred).filter(|_| has_aes()) else {
         return Ok(Vec::new());
@@ -98,7 +101,7 @@ fn ciphers(settings: &SshSettings, configured: Option<&str>) -> Result<Vec<Strin
     Ok(if is_untouched { words(&[&format!("Ciphers={preferred}")]) } else { Vec::new() })
 }
 
-/// The same ciphers with AES-GCM first; `None` where that is so or cannot be.
+/// Returns these ciphers with AES-GCM first, or `None` if that changes nothing.
 fn preferred(ciphers: &str) -> Option<String> {
     let is_fast = |name: &&str| FAST_CIPHERS.contains(name);
     let (fast, others): (Vec<&str>, Vec<&str>) = ciphers.split(',').partition(is_fast);
@@ -106,16 +109,16 @@ fn preferred(ciphers: &str) -> Option<String> {
     (all != ciphers).then_some(all)
 }
 
-/// One line of a configuration as ssh prints it.
+/// Returns one value of a configuration as ssh prints it.
 fn value(configuration: &str, name: &str) -> Option<String> {
     let mut lines = configuration.lines();
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_owned)
 }
 
-/// What ssh prints; `None` when it fails.
+/// Returns the output of ssh, or `None` if it fails.
 fn ask(mut command: Command) -> Result<Option<String>, SshError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    // The login that follows says what is wrong with the command.
+    // The login that follows reports the error of the command.
     let Ok(mut child) = command.spawn() else { return Ok(None) };
     let output = child.stdout.take();
     let mut ssh = SshChild::new(child);
@@ -140,24 +143,24 @@ fn ask(mut command: Command) -> Result<Option<String>, SshError> {
     Ok(worked.then(|| String::from_utf8_lossy(&said).into_owned()))
 }
 
-/// The socket of a login that others can use. It has a name only until the login is done: then this process holds it
-/// open, and nothing is left behind however it ends.
+/// The socket of a login that others can use. It has a name only until the login is complete: then this process holds
+/// it open, and nothing is left behind however the process ends.
 #[derive(Debug)]
 pub(super) struct Shared {
     directory: PathBuf,
-    /// Says that this process lives: what a killed one has left is removed by the next.
+    /// The mark that this process lives: the next process removes what a killed one has left.
     lock: Option<File>,
     held: Option<OwnedFd>,
 }
 
 impl Shared {
-    /// Makes a private directory for the socket. `None` where there is no place for one.
+    /// Creates a private directory for the socket. Returns `None` if none can be created.
     pub(super) fn create() -> Option<Self> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let places = runtime.into_iter().chain([std::env::temp_dir(), PathBuf::from("/tmp")]);
         places.filter(|place| place.is_absolute()).find_map(|place| {
             left::remove(&place);
-            // Another run that cleans up may have been quicker than the lock.
+            // Another run that cleans up may have been faster than the lock.
             (0..TRIES).find_map(|_| Self::create_in(&place))
         })
     }
@@ -166,13 +169,14 @@ impl Shared {
         let name = format!("{}{:016x}", left::PREFIX, RandomState::new().hash_one(std::process::id()));
         let mut shared = Self { directory: place.join(name), lock: None, held: None };
         is_plain(&shared.path()).then_some(())?;
-        // Fails where something has that name.
+        // This fails if the name exists.
         DirBuilder::new().mode(0o700).create(&shared.directory).ok()?;
         shared.lock = Some(left::lock(&shared.directory)?);
         shared.takes_sockets().then_some(shared)
     }
 
-    /// ssh ends where it cannot make its socket, so it is tried before.
+    /// Returns true if sockets can be created in the directory. It is tried first because ssh ends if it cannot create
+    /// its socket.
     fn takes_sockets(&self) -> bool {
         let (first, second) = (self.directory.join("1"), self.directory.join("2"));
         let made = UnixListener::bind(&first).is_ok() && std::fs::hard_link(&first, &second).is_ok();
@@ -180,19 +184,19 @@ impl Shared {
         made
     }
 
-    /// Where the socket has its name.
+    /// Returns the path of the socket.
     fn path(&self) -> PathBuf {
         self.directory.join("s")
     }
 
-    /// Words for the ssh that logs in.
+    /// Returns the arguments for the ssh that logs in.
     pub(super) fn for_the_first(&self) -> Vec<String> {
-        // With ControlPersist a process would stay behind.
+        // With ControlPersist, a process would remain.
         let path = format!("ControlPath={}", self.path().display());
         words(&["ControlMaster=yes", "ControlPersist=no", &path])
     }
 
-    /// Words for an ssh that uses the login.
+    /// Returns the arguments for an ssh that uses the login.
     pub(super) fn for_further(&self) -> Vec<String> {
         let path = match &self.held {
             Some(socket) => format!("/proc/{}/fd/{}", std::process::id(), socket.as_raw_fd()),
@@ -201,30 +205,30 @@ impl Shared {
         words(&["ControlMaster=no", &format!("ControlPath={path}"), "BatchMode=yes"])
     }
 
-    /// The same for an ssh that is not to log in itself where it is not let through, as OpenSSH does: a server may take
-    /// that for an attack.
+    /// Returns the arguments for an ssh that uses the login and must not log in itself if its session is refused, as
+    /// OpenSSH does: a server may consider that an attack.
     pub(super) fn for_no_login(&self, settings: &SshSettings) -> Vec<String> {
         let mut words = self.for_further();
-        // ssh refuses -J beside it.
+        // ssh refuses -J together with it.
         if !settings.ssh_command.contains("-J") {
             words.extend(self::words(&["ProxyCommand=false"]));
         }
         words
     }
 
-    /// Takes the name away, once the login is done.
+    /// Removes the name, once the login is complete.
     pub(super) fn hold(&mut self) {
         if self.held.is_some() {
             return;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(socket) = openat(CWD, self.path(), flags, Mode::empty()) else { return };
-        // Where this does not work, it would not for ssh either.
+        // If this does not work, it would not work for ssh either.
         let through = format!("/proc/self/fd/{}", socket.as_raw_fd());
         if UnixStream::connect(through).is_ok() {
             self.held = Some(socket);
             self.remove();
-            // ssh makes it under another name, gives it this one, and only then takes the other away.
+            // ssh creates it under another name, links it to this one, and only then removes the other.
             let deadline = Instant::now() + RENAMING;
             while self.directory.exists() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
@@ -233,19 +237,19 @@ impl Shared {
         }
     }
 
-    /// Whether the login is done, and its socket held.
+    /// Returns true if the login is complete and its socket is held.
     pub(super) fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Whether a name is left on disk.
+    /// Returns true if a name is left on disk.
     #[cfg(test)]
     pub(super) fn is_on_disk(&self) -> bool {
         self.directory.exists()
     }
 
     fn remove(&self) {
-        // ssh may have removed its socket, and then the directory is empty.
+        // ssh may have removed its socket already, and then the directory is empty.
         let _ = std::fs::remove_file(self.path());
         let _ = std::fs::remove_dir(&self.directory);
     }
@@ -257,7 +261,7 @@ impl Drop for Shared {
     }
 }
 
-/// Whether ssh takes the path as it is: it expands `%` and `~`, and reads quotes and blanks.
+/// Returns true if ssh takes the path literally: it expands `%` and `~`, and parses quotes and blanks.
 fn is_plain(path: &Path) -> bool {
     let bytes = path.as_os_str().as_encoded_bytes();
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@=".contains(byte);

@@ -1,7 +1,7 @@
-//! What ssh, and the far side through it, says on standard error: it reaches the user through one writer, which lets no
-//! control character pass and has an end.
+//! Shows the standard error output of ssh, and of the remote side through it, to the user. A single writer removes
+//! control characters and limits the amount.
 //!
-//! Questions do not come this way: ssh asks them on the terminal itself.
+//! Questions do not pass through here: ssh asks them on the terminal itself.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,17 +16,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The most bytes of a line that are shown.
 const LINE_BYTES_MAX: usize = 1024;
-/// The most lines that all the far sides of a run may show.
+/// The most lines that all remote hosts of a run may show.
 const LINES_MAX: usize = 500;
-/// A line that has no end yet is shown after so long: it may be a question of a program between here and there.
+/// The time after which an unfinished line is shown: it may be a question of a program in between.
 const PARTIAL_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-/// How long the last words of a process that has ended are waited for. Another process may have its standard error still.
+/// The time to wait for the last output of a process that has ended. Another process may still hold its standard error.
 const LAST_WORDS_LIMIT: Duration = Duration::from_millis(200);
 
-/// How many lines this process has shown.
+/// The number of lines that this process has shown.
 static LINES: AtomicUsize = AtomicUsize::new(0);
 
-/// Shows the words of peers, line by line.
+/// Shows the output of peers, line by line.
 #[derive(Debug)]
 pub(crate) struct Spoken<'a, W> {
     to: W,
@@ -36,7 +36,7 @@ pub(crate) struct Spoken<'a, W> {
 }
 
 impl Spoken<'static, io::Stderr> {
-    /// On standard error, within the limit of this process.
+    /// Writes to standard error, within the limit of this process.
     pub(crate) fn on_stderr() -> Self {
         Self::new(io::stderr(), &LINES)
     }
@@ -47,7 +47,7 @@ impl<'a, W: Write> Spoken<'a, W> {
         Self { to, lines, line: Vec::new(), cut: false }
     }
 
-    /// Takes more of what was said.
+    /// Adds more output.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             match byte {
@@ -58,7 +58,7 @@ impl<'a, W: Write> Spoken<'a, W> {
         }
     }
 
-    /// Shows what has no end yet, if there is anything.
+    /// Shows an unfinished line, if there is one.
     pub(crate) fn end(&mut self) {
         if !self.line.is_empty() {
             self.end_line();
@@ -77,7 +77,7 @@ impl<'a, W: Write> Spoken<'a, W> {
             std::cmp::Ordering::Greater => String::new(),
         };
         if !words.is_empty() {
-            // In one piece, so that no other line comes between.
+            // One write, so that no other line comes between.
             let _ = self.to.write_all(words.as_bytes());
         }
         self.line.clear();
@@ -85,10 +85,10 @@ impl<'a, W: Write> Spoken<'a, W> {
     }
 }
 
-/// A line, printable. Tabs are words' own.
+/// Returns a line, made printable. Tabs are kept.
 fn shown(line: &[u8], cut: bool) -> String {
     let mut line = line;
-    // ssh ends its lines for a terminal that may be in any state.
+    // ssh ends its lines for a terminal in any mode.
     while let [rest @ .., b'\r'] = line {
         line = rest;
     }
@@ -96,12 +96,12 @@ fn shown(line: &[u8], cut: bool) -> String {
     format!("{}{}\n", parts.join("\t"), if cut { " \u{2026}" } else { "" })
 }
 
-/// Whether all that a process has said was shown.
+/// A flag that is set once all output of a process was shown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shown(Arc<AtomicBool>);
 
 impl Shown {
-    /// Waits a little for the last words of a process that has ended.
+    /// Waits briefly for the last output of a process that has ended.
     pub(super) fn wait(&self) {
         let deadline = Instant::now() + LAST_WORDS_LIMIT;
         while !self.0.load(SeqCst) && Instant::now() < deadline {
@@ -110,17 +110,17 @@ impl Shown {
     }
 }
 
-/// The other end of a process's standard error.
+/// The reading end of a process's standard error.
 #[derive(Debug)]
 pub(super) enum Ear {
-    /// Its standard error is a pipe, which the process itself holds.
+    /// The standard error is a pipe, held by the child process handle.
     Pipe,
-    /// It is a terminal of its own.
+    /// The standard error is a separate terminal.
     Terminal(OwnedFd),
 }
 
-/// Gives a command a standard error whose words are shown. It is a terminal where ours is one: OpenSSH tells only then
-/// that a security key has to be touched.
+/// Sets up a command's standard error so that it can be shown. It is a terminal if this process has one: only then
+/// OpenSSH reports that a security key must be touched.
 pub(super) fn prepare(command: &mut Command) -> Ear {
     if io::stderr().is_terminal()
         && let Ok((ours, theirs)) = terminal::pair()
@@ -132,10 +132,10 @@ pub(super) fn prepare(command: &mut Command) -> Ear {
     Ear::Pipe
 }
 
-/// Shows what is said, until its end, on a thread of its own.
+/// Shows the output until its end, on a separate thread.
 ///
 /// # Errors
-/// When no thread can be started.
+/// No thread can be started.
 pub(super) fn listen(ear: Ear, stderr: Option<ChildStderr>) -> io::Result<Shown> {
     let from: OwnedFd = match (ear, stderr) {
         (Ear::Terminal(ours), _) => ours,
@@ -163,7 +163,7 @@ fn show_all(from: &mut (impl Read + AsFd), spoken: &mut Spoken<'_, impl Write>) 
         match from.read(&mut piece) {
             Ok(count @ 1..) => spoken.add(piece.get(..count).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // A terminal of which nobody has the other end any more gives an error.
+            // A terminal whose other end is closed returns an error.
             Ok(_) | Err(_) => return spoken.end(),
         }
     }

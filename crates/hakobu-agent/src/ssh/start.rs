@@ -1,4 +1,5 @@
-//! The start of an agent: one line becomes the agent where hakobu is there, and else asks for the program.
+//! Starts an agent: one command line becomes the agent if hakobu is installed on the remote host, and otherwise asks
+//! for the program.
 
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
@@ -13,54 +14,54 @@ use super::settings::SshSettings;
 use super::upload::{self, Parcel, static_name};
 use super::{command, spoken};
 
-/// The oldest kernel that an uploaded program is sent to: the first with `statx`. What newer ones
-/// have (`openat2`, nameless files on every file system) is used where it is there.
+/// The oldest kernel for which a program is uploaded: the first with `statx`. Newer features (`openat2`, unnamed files
+/// on every file system) are used if available.
 pub const OLDEST_KERNEL: (u32, u32) = (4, 11);
-/// How often sudo's question is passed on.
+/// The number of times that sudo's question is passed on.
 const MAX_PASSWORDS: u32 = 3;
 
-/// Where the agent came from.
+/// The origin of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// `hakobu` on the far PATH.
+    /// `hakobu` on the remote PATH.
     OnPath,
-    /// The path that was asked for.
+    /// The requested path.
     AtPath,
-    /// Sent over.
+    /// Uploaded.
     Uploaded,
 }
 
-/// A running agent. Its parts may be taken out; they are dropped in this order, so that the agent sees the end of its
+/// A running agent. Its parts may be taken out. They are dropped in this order, so that the agent sees the end of its
 /// input and ssh ends by itself.
 #[derive(Debug)]
 pub struct Started {
-    /// To the agent.
+    /// The pipe to the agent.
     pub stdin: ChildStdin,
-    /// From the agent, at the byte after its preamble.
+    /// The pipe from the agent, at the byte after its preamble.
     pub stdout: ChildStdout,
-    /// The ssh process; ended when dropped.
+    /// The ssh process. It is ended when dropped.
     pub ssh: SshChild,
-    /// Where the agent came from.
+    /// The origin of the agent.
     pub way: Way,
-    /// The program that was uploaded, to compare its digest with what the agent says of itself.
+    /// The program that was uploaded, to compare its digest with the one that the agent reports.
     pub uploaded: Option<PathBuf>,
-    /// A path was asked for, but nothing is there; hence the upload. Worth a word to the user.
+    /// True if a path was requested but does not exist, so the program was uploaded. The user should be told.
     pub agent_path_missing: bool,
 }
 
-/// Starts an agent and waits for its preamble. Where there may be further sessions, [`Sessions::start`](super::sessions::Sessions::start) does
-/// it.
+/// Starts an agent and waits for its preamble. If there may be further sessions, use
+/// [`Sessions::start`](super::sessions::Sessions::start) instead.
 ///
-/// ssh's terminal is ours: its questions reach the user. What it says on standard error does as well, made printable. It
-/// stays in our process group, so that it may ask; a Ctrl-C on the terminal reaches it too.
+/// ssh shares this process's terminal, so its questions reach the user. Its standard error output is shown too, made
+/// printable. It stays in this process group, so that it may ask; a Ctrl-C on the terminal reaches it as well.
 ///
 /// # Errors
-/// [`SshError`]; ssh has ended then.
+/// [`SshError`]; ssh has then ended.
 pub fn start(settings: &SshSettings, prompts: &mut dyn Prompts) -> Result<Started, SshError> {
     start_with(settings, &[], prompts, |_| {})
 }
 
-/// As [`start`], with more words for OpenSSH. `started` learns the number of its process.
+/// Starts an agent like [`start`], with more arguments for OpenSSH. `started` receives its process ID.
 pub(super) fn start_with(
     settings: &SshSettings,
     ours: &[String],
@@ -71,7 +72,7 @@ pub(super) fn start_with(
     let ear = spoken::prepare(&mut command);
     let spawned = command.spawn();
     let program = command.get_program().to_string_lossy().into_owned();
-    // Here its end of a terminal would stay open.
+    // The command would keep its end of a terminal open.
     drop(command);
     let mut child = spawned.map_err(|error| SshError::Spawn { command: program, error })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -93,7 +94,7 @@ pub(super) fn start_with(
     starter.run(prompts)
 }
 
-/// A start under way. Fields drop in this order: the input must close before ssh is waited for.
+/// A start in progress. Fields drop in this order: the input must close before ssh is waited for.
 struct Starter<'a> {
     settings: &'a SshSettings,
     host: String,
@@ -111,7 +112,7 @@ impl Starter<'_> {
             match self.answers.next(self.settings.time_limit)? {
                 Heard::Agent => return Ok(self.started()),
                 Heard::Need(far) if self.uploaded.is_none() => self.upload(&far)?,
-                // Only who asked for sudo is asked for its password, whatever the far side says.
+                // The password is only requested if the user asked for sudo, whatever the remote side sends.
                 Heard::Password if self.settings.sudo => self.password(prompts)?,
                 Heard::Fail { reason, detail } => return Err(self.failed(&reason, detail)),
                 Heard::End => return Err(self.ended()),
@@ -137,7 +138,7 @@ impl Starter<'_> {
         }
     }
 
-    /// Sends the program that suits the far side.
+    /// Sends the program that suits the remote host.
     fn upload(&mut self, far: &FarSystem) -> Result<(), SshError> {
         self.path_missing = far.path_missing;
         if far.system != "Linux" {
@@ -161,7 +162,7 @@ impl Starter<'_> {
         })
     }
 
-    /// The program for the far machine. One that is no ELF file (a wrapper script) suits every machine.
+    /// Returns the program for the remote host. One that is not an ELF file (a wrapper script) suits every host.
     fn choose(&self, far: &FarSystem) -> Result<&Path, SshError> {
         let mut machines = Vec::new();
         for path in &self.settings.uploads {
@@ -197,11 +198,11 @@ impl Starter<'_> {
         let Some(secret) = prompts.sudo_password(&host, self.passwords) else {
             return Err(SshError::NoPassword { host });
         };
-        // Two writes: a joined copy of the password would be one more to wipe.
+        // Two writes: a concatenated copy of the password would have to be wiped too.
         for part in [secret.expose(), b"\n"] {
             match upload::send_all(&mut self.stdin, part, self.settings.time_limit) {
                 Ok(()) => {}
-                // It is gone, and its output says why.
+                // The remote side is gone, and its output states the reason.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
                 Err(error) => return Err(SshError::Pipe(error)),
             }
@@ -209,7 +210,7 @@ impl Starter<'_> {
         Ok(())
     }
 
-    /// The script's own reasons.
+    /// Converts the script's failure reasons.
     fn failed(&self, reason: &str, detail: String) -> SshError {
         let host = self.host.clone();
         match reason {
@@ -230,25 +231,26 @@ impl Starter<'_> {
         SshError::NotAnAgent { host: self.host.clone(), first_line, agent: self.agent() }
     }
 
-    /// What `--agent` named. A program that is sent all the same was not looked for there.
+    /// Returns the path given with `--agent`, unless the program is always uploaded.
     fn agent(&self) -> Option<String> {
         self.settings.agent_path.as_deref().filter(|_| !self.settings.always_upload).map(printable)
     }
 
     fn late(&mut self) -> SshError {
-        // It may sit at a question of its own, so there is no end to wait for.
+        // It may be waiting at a question, so do not wait for it to end by itself.
         let _ = self.ssh.kill();
         SshError::TimedOut { host: self.host.clone(), limit: self.settings.time_limit }
     }
 
-    /// The output ended without a preamble. ssh's exit code tells its own failures from those of the far side.
+    /// Returns the error if the output ended without a preamble. ssh's exit code distinguishes its own failures from
+    /// those of the remote side.
     fn ended(&mut self) -> SshError {
         let host = self.host.clone();
         let status = match self.ssh.end() {
             Ok(status) => status,
             Err(error) => return SshError::Pipe(error),
         };
-        // ssh says what it has to say on its standard error: what came here came from a session.
+        // ssh writes its own messages to standard error, so any output here came from a session.
         let spoke = !self.answers.first_line().is_empty();
         // A Ctrl-C at its question ends it by the signal.
         let failed = status.code() == Some(255) || status.signal().is_some();
@@ -266,7 +268,7 @@ impl Starter<'_> {
     }
 }
 
-/// The first two numbers of a kernel release. `None` when it does not begin with two.
+/// Returns the first two numbers of a kernel release, or `None` if it does not begin with two.
 fn kernel(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
     let major = parts.next()?.parse().ok()?;

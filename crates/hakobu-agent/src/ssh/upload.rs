@@ -1,4 +1,4 @@
-//! The program that is sent where there is none.
+//! The program that is uploaded to a host without hakobu.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -14,22 +14,23 @@ use hakobu_core::stopping;
 
 use super::answer::wait_for;
 
-/// Machines by their number in an ELF header, named as `uname -m` names them. All are little-endian.
+/// Architectures by their number in an ELF header, with their names in `uname -m`. All are little-endian.
 const MACHINES: [(u16, &str); 4] = [(62, "x86_64"), (183, "aarch64"), (243, "riscv64"), (21, "ppc64le")];
-/// How much is read and sent at once: what a pipe holds.
+/// The bytes read and sent at once: the capacity of a pipe.
 const PIECE_BYTES: usize = 64 * 1024;
 /// More program headers than any program has.
 const MAX_HEADERS: u16 = 256;
 
-/// The file name of the static build for a machine: `hakobu-static-x86_64`.
+/// Returns the file name of the static build for an architecture: `hakobu-static-x86_64`.
 #[must_use]
 pub fn static_name(machine: &str) -> String {
     format!("hakobu-static-{machine}")
 }
 
-/// The static programs that can be uploaded, for [`SshSettings::uploads`](super::SshSettings::uploads): `exe` itself
-/// (the running program's path) if it is one, then `hakobu-static-MACHINE` beside it, in `../dist`, and in `dist`
-/// beside the build directory. Files of that name that are not static, or for another machine, are left out.
+/// Returns the static programs that can be uploaded, for [`SshSettings::uploads`](super::SshSettings::uploads): `exe`
+/// itself (the running program's path) if it is static, then `hakobu-static-MACHINE` beside it, in `../dist`, and in
+/// `dist` beside the build directory. Files with that name that are not static, or for another architecture, are
+/// omitted.
 #[must_use]
 pub fn find_uploads(exe: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -49,16 +50,16 @@ pub fn find_uploads(exe: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What an ELF header tells.
+/// The relevant fields of an ELF header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Elf {
-    /// As `uname -m` says it, "another" when it is none of the known.
+    /// The architecture as in `uname -m`, or "another" if it is unknown.
     pub machine: &'static str,
-    /// It asks for no loader.
+    /// True if the program needs no loader.
     pub is_static: bool,
 }
 
-/// Reads a file's ELF header. `None` when it has none (a script, say).
+/// Reads a file's ELF header. Returns `None` if it has none, as a script.
 pub(super) fn inspect(path: &Path) -> io::Result<Option<Elf>> {
     let file = File::open(path)?;
     let mut head = [0; 64];
@@ -71,7 +72,7 @@ pub(super) fn inspect(path: &Path) -> io::Result<Option<Elf>> {
     }
     let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
     let mut elf = Elf { machine: "another", is_static: false };
-    // 64-bit, little-endian: what all the known ones are.
+    // All known architectures are 64-bit and little-endian.
     if head[4..6] != [2, 1] {
         return Ok(Some(elf));
     }
@@ -101,7 +102,7 @@ pub(super) struct Parcel {
 }
 
 impl Parcel {
-    /// Opens and hashes it.
+    /// Opens and hashes the program.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let (size_bytes, sha256) = sha256(&mut file)?;
@@ -109,11 +110,11 @@ impl Parcel {
         Ok(Self { file, size_bytes, sha256 })
     }
 
-    /// Sends the line that announces it, and then it. `limit` is for each piece, not for the whole: a slow line may
-    /// take its time, a dead one may not.
+    /// Sends the line that announces the program, and then the program. `limit` applies to each piece, not to the
+    /// whole: a slow link may take its time, a dead one may not.
     ///
-    /// A far side that stopped reading is no error here, for it says on its output why; a passed limit is
-    /// [`ErrorKind::TimedOut`].
+    /// If the remote side stopped reading, that is not an error here, because its output states the reason. An exceeded
+    /// limit is [`ErrorKind::TimedOut`].
     pub(super) fn send(&mut self, to: &mut ChildStdin, limit: Duration) -> io::Result<()> {
         let announcement = format!("{} {}\n", self.size_bytes, self.sha256).into_bytes();
         let mut piece = vec![0; PIECE_BYTES];
@@ -122,7 +123,7 @@ impl Parcel {
         while sent.is_ok() && left > 0 {
             let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
             let piece = &mut piece[..wanted];
-            // Should the file shrink meanwhile, this fails, and the far side never runs half of it.
+            // If the file shrinks meanwhile, this fails, and the remote side never runs an incomplete program.
             self.file.read_exact(piece)?;
             left -= wanted as u64;
             sent = send_all(to, piece, limit);
@@ -134,8 +135,8 @@ impl Parcel {
     }
 }
 
-/// Writes all of `bytes`, waiting at most `limit` each time the pipe is full, and no longer in all than at a rate that no
-/// way is slower than.
+/// Writes all of `bytes`, waiting at most `limit` each time the pipe is full. The total time is limited by `limit` and
+/// a minimum rate.
 pub(super) fn send_all(to: &mut ChildStdin, mut bytes: &[u8], limit: Duration) -> io::Result<()> {
     let flags = fcntl_getfl(&*to)?;
     fcntl_setfl(&*to, flags | OFlags::NONBLOCK)?;
@@ -163,7 +164,8 @@ pub(super) fn send_all(to: &mut ChildStdin, mut bytes: &[u8], limit: Duration) -
     outcome
 }
 
-/// Size and SHA-256 in hexadecimal, as `sha256sum` on the far side prints it. The hash comes with the TLS library.
+/// Returns the size in bytes and the SHA-256 in hexadecimal, as `sha256sum` on the remote host prints it. The TLS
+/// library provides the hash.
 fn sha256(from: &mut impl Read) -> io::Result<(u64, String)> {
     let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
     let suite = suite.tls13().ok_or(ErrorKind::Unsupported)?;
@@ -189,7 +191,7 @@ fn sha256(from: &mut impl Read) -> io::Result<(u64, String)> {
 mod tests {
     use super::*;
 
-    /// A header of a program for `machine`, with a loader or without.
+    /// Returns the header of a program for `machine`, with or without a loader.
     fn program(machine: u16, loader: bool) -> Vec<u8> {
         let mut bytes = vec![0; 64];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");

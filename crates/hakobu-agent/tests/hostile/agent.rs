@@ -1,4 +1,4 @@
-//! Controllers that mean harm: an agent is fed with hostile bytes and with requests out of order.
+//! Malicious controllers: an agent receives invalid bytes and requests out of order.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::thread::JoinHandle;
@@ -45,7 +45,7 @@ impl Controller {
     }
 
     fn raw(&mut self, bytes: &[u8]) {
-        // An agent that has ended already is noticed by what it says.
+        // If the agent has already ended, its output shows that.
         let _ = self.to.as_mut().unwrap().write_all(bytes);
     }
 
@@ -60,7 +60,7 @@ impl Controller {
         self.hear()
     }
 
-    /// The next answer; `None` when the agent has ended.
+    /// Returns the next answer; `None` if the agent has ended.
     fn hear(&mut self) -> Option<Answer> {
         let mut length = [0; 4];
         self.from.read_exact(&mut length).ok()?;
@@ -69,7 +69,7 @@ impl Controller {
         Some(postcard::from_bytes(&message).unwrap())
     }
 
-    /// The agent refuses, and ends with an error.
+    /// Checks that the agent refuses, and ends with an error.
     fn refused(mut self, first: Option<Answer>) {
         let answer = first.or_else(|| self.hear());
         let Some(Answer::Refused(error)) = answer else { panic!("not refused: {answer:?}") };
@@ -78,7 +78,7 @@ impl Controller {
         assert!(self.agent.join().unwrap().is_err());
     }
 
-    /// The agent goes on, and ends in peace when its input does.
+    /// Checks that the agent continues, and ends without error when its input does.
     fn goes_on(mut self) {
         let look = Request::LookAtTarget { path: b"/".to_vec() };
         assert!(matches!(self.ask(&look), Some(Answer::Target(Ok(_)))));

@@ -1,4 +1,4 @@
-//! A target that is served, what lies around it, and a peer that sends whatever it likes.
+//! A served target, its surroundings, and a peer that can send anything.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,12 +27,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
-/// The longest that anything may take before the test has failed.
+/// The time after which a test has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 static JOBS: AtomicU32 = AtomicU32::new(1);
 
-/// A job's identity that no other test has.
+/// Returns a job's identity that no other test uses.
 pub fn job() -> [u8; 16] {
     let mut job = [0; 16];
     job[..4].copy_from_slice(&JOBS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
@@ -40,7 +40,7 @@ pub fn job() -> [u8; 16] {
     job
 }
 
-/// The target `root` with a tree to write to, and beside it a directory that nobody may touch.
+/// The target `root` with a tree to write to, and next to it a directory that must not be touched.
 ///
 /// ```text
 /// outside/secret, outside/inner/file
@@ -53,21 +53,21 @@ pub struct Session {
     port: u16,
     cipher: Cipher,
     before: Tree,
-    /// Ends the peers that a test still holds.
+    /// The interrupters of all peers, to end those that a test still holds.
     peers: RefCell<Vec<Interrupter>>,
 }
 
-/// What a tree holds: for each path the kind with its mode, the owner, and the content.
+/// The content of a tree: for each path the kind with its mode, the owner, and the content.
 pub type Tree = BTreeMap<PathBuf, (u32, u32, u32, Vec<u8>)>;
 
 impl Session {
-    /// A session over TLS that grants `tree` and everything in it, and `name` by itself.
+    /// Creates a session over TLS that grants `tree` and everything in it, and the single path `name`.
     pub fn new() -> Self {
         Self::with(grant(), Cipher::Aes128Gcm, |_, _| {})
     }
 
-    /// A session with a grant and a cipher of its own. `plant` adds to the target before it is
-    /// served, given the target's root and the directory outside.
+    /// Creates a session with the given grant and cipher. `plant` adds to the target before it is served; it gets the
+    /// target's root and the directory outside.
     pub fn with(grant: Grant, cipher: Cipher, plant: impl FnOnce(&Path, &Path)) -> Self {
         let base = tempfile::tempdir().unwrap();
         let (root, outside) = (base.path().join("root"), base.path().join("outside"));
@@ -97,17 +97,17 @@ impl Session {
         Self { base, side, identity, port, cipher, before, peers: RefCell::default() }
     }
 
-    /// A place below the directory that holds everything.
+    /// Returns a path below the directory that contains everything.
     pub fn path(&self, below: &str) -> PathBuf {
         self.base.path().join(below)
     }
 
-    /// A socket to the port, from nobody in particular.
+    /// Returns a socket to the port, without a handshake.
     pub fn stranger(&self) -> TcpStream {
         TcpStream::connect(("127.0.0.1", self.port)).unwrap()
     }
 
-    /// A connection that has said nothing yet.
+    /// Returns a connection that has sent nothing yet.
     pub fn silent_peer(&self) -> Peer {
         let expected = Fingerprint(self.side.fingerprint().unwrap());
         let cipher = connection::Cipher::from(self.cipher);
@@ -117,14 +117,14 @@ impl Session {
         Peer { connection, request: 0 }
     }
 
-    /// A connection that has said hello.
+    /// Returns a connection that has sent HELLO.
     pub fn peer(&self) -> Peer {
         let mut peer = self.silent_peer();
         peer.send(kind::HELLO, 0, &data::Hello { lane: 0 }, &[]);
         peer
     }
 
-    /// Another connection of the session is served as if nothing had happened.
+    /// Checks that another connection of the session is served normally.
     pub fn still_serves(&self) {
         let mut peer = self.peer();
         let content = b"all is well";
@@ -136,20 +136,20 @@ impl Session {
         fs::remove_file(well).unwrap();
     }
 
-    /// Nothing has changed but for `allowed` (below the directory that holds everything), and the
-    /// session goes on.
+    /// Checks that nothing has changed except `allowed` (relative to the directory that contains everything), and that
+    /// the session continues.
     pub fn check(&self, allowed: &[&str]) {
         self.still_serves();
         self.compare(allowed);
     }
 
-    /// As [`Session::check`], then ends the session: no draft may be left behind.
+    /// Checks like [`Session::check`], then ends the session: no draft may be left.
     pub fn end(self, allowed: &[&str]) {
         self.check(allowed);
         self.end_unwritten(allowed);
     }
 
-    /// The same of a session in which nobody can write.
+    /// Ends like [`Session::end`] a session in which nobody can write.
     pub fn end_unwritten(mut self, allowed: &[&str]) {
         self.peers.borrow().iter().for_each(Interrupter::interrupt);
         self.side.end_serving();
@@ -173,7 +173,7 @@ fn is_draft(path: &Path) -> bool {
     path.file_name().is_some_and(|name| is_draft_name(name.as_encoded_bytes()))
 }
 
-/// Everything below a directory but drafts.
+/// Returns everything below a directory except drafts.
 fn look(base: &Path) -> Tree {
     let mut tree = look_at_all(base);
     tree.retain(|path, _| !is_draft(path));
@@ -204,7 +204,7 @@ fn look_at_all(base: &Path) -> Tree {
     tree
 }
 
-/// What a session grants unless a test wants something else.
+/// Returns the default grant of a session.
 pub fn grant() -> Grant {
     let place = |path: &str, tree| GrantedPlace::new(EntryPath::new(path).unwrap(), tree);
     Grant {
@@ -220,13 +220,13 @@ pub fn grant() -> Grant {
     }
 }
 
-/// The running user's, with some time.
+/// Returns attributes of the running user, with a fixed time.
 pub fn attributes(mode: u32) -> Attributes {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     Attributes { mode, uid, gid, mtime: Time { seconds: 1_000_000_000, nanoseconds: 5 } }
 }
 
-/// A pack of one file.
+/// Returns a pack of one file.
 pub fn pack(directory: &str, name: &str, attributes: &Attributes, content: &[u8]) -> Vec<u8> {
     let mut pack = PackBuilder::default();
     pack.directory(&EntryPath::new(directory).unwrap());
@@ -234,7 +234,7 @@ pub fn pack(directory: &str, name: &str, attributes: &Attributes, content: &[u8]
     pack.finish()
 }
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug)]
 pub struct Got {
     pub kind: u8,
@@ -254,29 +254,29 @@ impl Got {
     }
 }
 
-/// One connection of the engine's side, by hand.
+/// One connection of the engine's side, controlled by the test.
 pub struct Peer {
     pub connection: Connection,
     pub request: u32,
 }
 
 impl Peer {
-    /// Sends a frame with a payload's right checksum or digest.
+    /// Sends a frame with the correct checksum or digest of the payload.
     pub fn send(&mut self, kind: u8, flags: u8, meta: &impl Serialize, payload: &[u8]) {
         let mut encoded = Vec::new();
         data::encode(meta, &mut encoded).unwrap();
         self.send_bytes(kind, flags, &encoded, payload);
     }
 
-    /// As [`Peer::send`], with a meta that is any bytes.
+    /// Sends like [`Peer::send`], with any bytes as meta.
     pub fn send_bytes(&mut self, kind: u8, flags: u8, meta: &[u8], payload: &[u8]) {
         let crc = if payload.is_empty() { 0 } else { crc64(payload) };
         let digest = blake3_of(payload);
         self.send_checked(kind, flags, meta, payload, crc, digest);
     }
 
-    /// As [`Peer::send_bytes`], with a checksum and digest that are any bytes. A peer that has hung
-    /// up already is noticed when it is listened to.
+    /// Sends like [`Peer::send_bytes`], with any checksum and digest. If the peer has already closed, that is noticed
+    /// when receiving.
     pub fn send_checked(
         &mut self,
         kind: u8,
@@ -292,7 +292,7 @@ impl Peer {
         let _ = self.connection.flush();
     }
 
-    /// The next frame that is an answer, or how the connection ended.
+    /// Returns the next frame that is an answer, or the end of the connection.
     pub fn receive(&mut self) -> Result<Got, ConnectionError> {
         let frame = loop {
             let frame = self.connection.receive(Wait::For(PATIENCE))?.expect("nothing came, and it goes on");
@@ -306,14 +306,14 @@ impl Peer {
         Ok(Got { kind: frame.kind, request: frame.request, meta, payload })
     }
 
-    /// The answer to the frame that was sent last.
+    /// Returns the answer to the last frame sent.
     pub fn answer(&mut self) -> Got {
         let got = self.receive().expect("an answer");
         assert_eq!(got.request, self.request);
         got
     }
 
-    /// The peer hangs up; before that it may say why, and nothing else.
+    /// Checks that the peer closes the connection. Before that it may only report the reason.
     pub fn is_cut_off(&mut self, why: &str) {
         loop {
             match self.receive() {
@@ -323,7 +323,7 @@ impl Peer {
         }
     }
 
-    /// Sends a frame that breaks the protocol.
+    /// Sends a frame that violates the protocol.
     pub fn breaks(&mut self, why: &str, kind: u8, meta: &[u8], payload: &[u8]) {
         self.send_bytes(kind, data::FLAG_ACKNOWLEDGE, meta, payload);
         self.is_cut_off(why);
@@ -344,7 +344,7 @@ impl Peer {
         self.plain()
     }
 
-    /// Writes a piece, to be acknowledged.
+    /// Writes a piece and waits for its acknowledgement.
     pub fn write(&mut self, draft: u64, offset: u64, bytes: &[u8], size_bytes: u64) -> Result<(), Error> {
         let mut meta = Vec::new();
         data::encode(&data::Write { draft, offset }, &mut meta).unwrap();
@@ -353,7 +353,7 @@ impl Peer {
         self.plain()
     }
 
-    /// Finishes a draft; what could not be kept is no failure.
+    /// Finishes a draft; lost metadata is not a failure.
     pub fn finish(&mut self, draft: u64, attributes: &Attributes) -> Result<(), Error> {
         self.send(kind::FINISH, 0, &data::Finish { draft, attributes: *attributes, digest: None }, &[]);
         let got = self.answer();
@@ -368,13 +368,13 @@ impl Peer {
         self.plain().unwrap();
     }
 
-    /// Stores a pack: what failed of it.
+    /// Stores a pack. Returns the failures.
     pub fn store(&mut self, pack: &[u8]) -> Result<Vec<(u32, Error)>, Error> {
         self.send(kind::STORE, 0, &(), pack);
         self.stored()
     }
 
-    /// Applies changes: what failed of them.
+    /// Applies changes. Returns the failures.
     pub fn apply(&mut self, changes: &[hakobu_core::endpoint::Change]) -> Result<Vec<(u32, Error)>, Error> {
         let mut payload = Vec::new();
         data::encode(&data::Changes(changes.to_vec()), &mut payload).unwrap();
@@ -393,7 +393,7 @@ impl Peer {
 
 fn blake3_of(bytes: &[u8]) -> [u8; 32] {
     match bytes.len() {
-        // As the digest of a whole file of one piece is its value.
+        // The digest of a whole file of one piece is the piece's value.
         length if length as u64 <= hakobu_core::extent::PIECE_BYTES => piece_value(length as u64, 0, bytes),
         _ => *blake3::hash(bytes).as_bytes(),
     }

@@ -1,5 +1,5 @@
-//! Targets that mean harm, seen from the engine: whatever they answer, the run ends, counts rightly
-//! or fails, and touches nothing but its source.
+//! Malicious targets, seen from the engine: whatever they answer, the run ends, counts correctly or fails, and touches
+//! nothing but its source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,7 +19,7 @@ fn able() -> Capabilities {
     Capabilities::posix(true)
 }
 
-/// Answers operations of one kind in its own way, all others rightly.
+/// Replaces the answers to one kind of operation; all others are answered correctly.
 fn instead(
     of: u8,
     answer: impl Fn(&mut Target, u32, &[u8]) -> Does + Clone + Send + 'static,
@@ -149,7 +149,7 @@ fn listed(payload: Vec<u8>) -> Error {
     )
 }
 
-/// The encoding of entries whose names are any bytes, in the order given.
+/// Returns the encoding of entries whose names are any bytes, in the order given.
 fn entries(names: &[&[u8]]) -> Vec<u8> {
     let mut encoded = (names.len() as u32).to_le_bytes().to_vec();
     for name in names {
@@ -262,7 +262,7 @@ fn times_without_end_or_out_of_all_measure() {
         kind::STORE => target.answer(kind::TIMES, 0, 0, &data::Times(times(1)), b"a payload"),
         _ => Does::Right,
     });
-    // One for each operation is heard, whatever it says.
+    // One message is read for each operation, whatever it contains.
     let summary = run(2, able(), move |target, _, frame, _| {
         if frame.kind == kind::STORE {
             target.answer(kind::TIMES, 0, 0, &data::Times(times(u64::MAX)), &[]);
@@ -296,7 +296,7 @@ fn failures_of_nothing_or_of_the_same_twice() {
         for indices in [&[u32::MAX][..], &[1 << 20], &[0, 0], &[1, 0], &[0; 5000]] {
             if operation == kind::APPLY && indices.len() > 1 && indices[0] == indices[1] && indices.len() == 2
             {
-                // Also more than there are changes.
+                // Some exceed the number of changes.
             }
             let failures: Vec<_> = indices.iter().map(|index| (*index, some_error("odd"))).collect();
             fails(
@@ -383,7 +383,7 @@ fn metadata_that_cannot_be() {
             }
             _ => Does::Right,
         });
-        // A directory may go to a directory or take a link's place, and to nothing else.
+        // A directory may replace a directory or a symbolic link, and nothing else.
         let goes = matches!(kind, Kind::Directory | Kind::Symlink);
         let failed = summary.fatal.is_some() || summary.counters.entries_failed > 0;
         assert_eq!(failed, !goes, "{summary:?}");
@@ -402,7 +402,7 @@ fn a_connection_that_is_cut_anywhere() {
     }
 }
 
-/// One lane is cut while another's peer takes nothing any more, in the middle of a large file.
+/// One lane is cut while another's peer stops reading, in the middle of a large file.
 #[test]
 fn a_lane_that_is_held_does_not_hold_the_run() {
     let held = Arc::new(AtomicBool::new(false));

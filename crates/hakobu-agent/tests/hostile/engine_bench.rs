@@ -1,5 +1,4 @@
-//! The engine with a small source, and a target on the other end of the wire that answers whatever
-//! the test wants.
+//! The engine with a small source, and a target on the other end of the connection that answers as the test requires.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -28,22 +27,22 @@ use serde::Serialize;
 
 use crate::bench::PATIENCE;
 
-/// A run must have ended by now, whatever the target does.
+/// The time within which a run must end, whatever the target does.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a hostile target does with one frame.
+/// The reaction of a malicious target to one frame.
 pub enum Does {
-    /// Answers as a target would that has everything asked of it done at once.
+    /// Answers like a target that completes every operation at once.
     Right,
-    /// Has dealt with it.
+    /// Has handled the frame itself.
     Wrong,
-    /// Hangs up.
+    /// Closes the connection.
     HangsUp,
-    /// Does not read any more, and holds the line.
+    /// Stops reading, and keeps the connection open.
     Stops,
 }
 
-/// The serving end of a connection, by hand.
+/// The serving end of a connection, controlled by the test.
 pub struct Target {
     connection: Connection,
 }
@@ -62,7 +61,7 @@ impl Target {
         self.answer_bytes(kind, flags, request, &encoded, payload)
     }
 
-    /// Sends an answer; an engine that has hung up does not matter.
+    /// Sends an answer; it does not matter if the engine has closed the connection.
     pub fn answer_bytes(&mut self, kind: u8, flags: u8, request: u32, meta: &[u8], payload: &[u8]) -> Does {
         let crc = if payload.is_empty() { 0 } else { crc64(payload) };
         let sent = self.connection.send(kind, flags, request, meta, payload, crc, None);
@@ -72,7 +71,7 @@ impl Target {
         }
     }
 
-    /// Payload of a LISTED with one part.
+    /// Returns the payload of a LISTED with one part.
     pub fn part(path: &[u8], tag: u8, entries: &[u8]) -> Vec<u8> {
         [&(path.len() as u16).to_le_bytes()[..], path, &[tag], entries].concat()
     }
@@ -114,15 +113,15 @@ impl Target {
     }
 }
 
-/// A directory as the target describes it, older than any source.
+/// Returns a directory as the target describes it, older than any source.
 pub fn directory() -> Metadata {
     let time = Time { seconds: 1, nanoseconds: 0 };
     Metadata { mode: 0o755, mtime: time, ctime: time, links: 2, ..Metadata::new(Kind::Directory) }
 }
 
-/// Copies a directory (three small files, one of several chunks, a directory with one more file,
-/// and a link that leads out) to `there`, which the target says it has. `target` sees every frame
-/// of every lane first, with the lane's number and how many frames came before on it.
+/// Copies a directory (three small files, one of several chunks, a directory with one more file, and a symbolic link
+/// that leads out) to `there`, which the target claims to have. `does` sees every frame of every lane first, with the
+/// lane's number and the number of frames before it.
 pub fn run(
     lanes: u16,
     capabilities: Capabilities,
@@ -169,7 +168,7 @@ pub fn run(
     summary
 }
 
-/// A run of one lane that has to end with this error.
+/// Runs one lane, which must end with this error.
 pub fn fails(
     kind: ErrorKind,
     does: impl Fn(&mut Target, &Incoming, &[u8]) -> Does + Clone + Send + 'static,
@@ -187,7 +186,7 @@ fn make_source(base: &Path) {
     for name in ["a", "b", "c", "below/d"] {
         fs::write(source.join(name), name).unwrap();
     }
-    // More than all buffers on the way can hold.
+    // More than all buffers in between can hold.
     fs::write(source.join("large"), vec![0x5a; 40 << 20]).unwrap();
     fs::write(base.join("outside"), "nobody's business").unwrap();
     std::os::unix::fs::symlink("../outside", source.join("link")).unwrap();
@@ -229,7 +228,7 @@ fn serve(mut target: Target, does: impl Fn(&mut Target, usize, &Incoming, &[u8])
             Does::Right | Does::Wrong => {}
             Does::HangsUp => return,
             Does::Stops => {
-                // Longer than any run; the test's end ends this thread.
+                // Longer than any run; the end of the test ends this thread.
                 std::thread::sleep(2 * RUN_LIMIT);
                 return;
             }

@@ -53,13 +53,13 @@ fn links_through_links_and_of_directories() {
         fs::create_dir(root.join("tree/dir")).unwrap();
     });
     let mut peer = session.peer();
-    // A directory takes the place of the link on the way, and is empty.
+    // A directory replaces the symbolic link in the path, and is empty.
     for (at, to) in [("tree/new", "tree/door/secret"), ("tree/new", "tree/dir"), ("tree/new", "tree/none")] {
         let failures = peer.apply(&[link(at, to, false)]).unwrap();
         assert_eq!(failures.len(), 1, "{at} to {to}");
     }
     assert_eq!(peer.apply(&[link("tree/other", "tree/old", false)]).unwrap(), []);
-    // Again, and onto itself, it stays as it is.
+    // A repeated link, or a link to itself, changes nothing.
     assert_eq!(peer.apply(&[link("tree/other", "tree/old", true)]).unwrap(), []);
     assert_eq!(peer.apply(&[link("tree/old", "tree/old", true)]).unwrap(), []);
     let inode = |name: &str| fs::metadata(session.path("root/tree").join(name)).unwrap().ino();
@@ -71,7 +71,7 @@ fn extended(name: &str, value: &[u8]) -> Extended {
     Extended::new(Classes::USUAL, &mut [(name.as_bytes().to_vec(), value.to_vec())]).unwrap()
 }
 
-/// A capability in the kernel's second format: all that there is.
+/// A capability in the kernel's second format, with all bits set.
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 255, 255, 255, 255, 0, 0, 0, 0, 255, 1, 0, 0, 0, 0, 0, 0];
 
 #[test]

@@ -21,7 +21,7 @@ fn path(text: &str) -> EntryPath {
     EntryPath::new(text).unwrap()
 }
 
-/// Refused, be it the operation as a whole or its only entry.
+/// Checks that the operation as a whole, or its only entry, is refused.
 fn is_refused(result: Result<Vec<(u32, Error)>, Error>, what: &str) {
     let error = match result {
         Ok(mut failures) => failures.pop().unwrap_or_else(|| panic!("{what}: done")).1,
@@ -111,14 +111,14 @@ fn more_bytes_than_granted() {
     is_refused(peer.store(&pack("tree", "a", &attributes(0o600), &[7; 1001])), "a pack");
     peer.begin(1, "tree/a", 600).unwrap();
     beyond(peer.begin(2, "tree/b", 401));
-    // Sums that come round.
+    // Sums that overflow.
     peer.begin(2, "tree/b", 400).unwrap();
     for draft in 3..7 {
         beyond(peer.begin(draft, "tree/c", i64::MAX as u64));
     }
     beyond(peer.begin(3, "tree/c", 1));
     is_refused(peer.store(&pack("tree", "c", &attributes(0o600), b"x")), "one byte more");
-    // What is given up is given back, once.
+    // An abandoned draft returns its bytes once.
     let mut other = session.peer();
     peer.abandon(1);
     other.abandon(1);
@@ -141,8 +141,8 @@ fn a_draft_holds_no_more_than_it_was_begun_with() {
     session.end(&[]);
 }
 
-/// Lanes that finish and abandon the same draft at the same time must not make the grant count it
-/// as given back while it is there.
+/// If lanes finish and abandon the same draft at the same time, the grant must not count its bytes as returned while
+/// the file exists.
 #[test]
 fn a_draft_ends_once() {
     let session = limited(1000);
@@ -166,7 +166,7 @@ fn a_draft_ends_once() {
         kept += u64::from(session.path("root").join(at).exists());
     }
     assert!(kept * 100 <= 1000, "{kept} files of 100 bytes");
-    // Only as much is left as was not used.
+    // Only the unused bytes are left.
     let mut peer = session.peer();
     assert!(peer.begin(99, "tree/rest", 1000 - kept * 100 + 1).is_err());
     for round in 0..40 {
@@ -194,7 +194,7 @@ fn set_id_bits() {
         Change::Directory { path: path("tree/made"), attributes: wanted, extended: None },
     ];
     assert_eq!(peer.apply(&changes).unwrap(), []);
-    // Bits that no mode has are not passed on.
+    // Bits that are not valid in a mode are dropped.
     assert_eq!(peer.store(&pack("tree", "odd", &Attributes { mode: u32::MAX, ..wanted }, b"x")).unwrap(), []);
     for name in ["packed", "large", "changed", "made"] {
         assert_eq!(stored_mode(&session, name), 0o755, "{name}");
@@ -231,7 +231,7 @@ fn owners() {
     session.end(&["root/tree/packed", "root/tree/large", "root/tree/old"]);
 }
 
-/// An agent speaks to its controller on standard output: no engine gets hold of that.
+/// An agent's standard output belongs to its controller: no engine can write to it.
 #[test]
 fn standard_output_is_not_to_be_had() {
     let session = Session::new();
@@ -245,7 +245,7 @@ fn standard_output_is_not_to_be_had() {
     session.end(&[]);
 }
 
-/// Who may write to `/dev/null` may not put a file in its place. Making a device needs root.
+/// A grant to write to `/dev/null` does not allow replacing it by a file. Creating a device needs root.
 #[test]
 fn a_device_is_not_replaced() {
     if !rustix::process::geteuid().is_root() {
@@ -268,7 +268,7 @@ fn a_device_is_not_replaced() {
     ] {
         assert_eq!(peer.apply(&[change]).unwrap().len(), 1);
     }
-    // What it is granted for works.
+    // The granted operation works.
     peer.send(
         kind::BEGIN,
         0,
@@ -308,14 +308,14 @@ fn with_leave_nothing_but_what_is_in_the_tree_is_removed() {
         remove("", true),
         remove("name", false),
         remove("private", false),
-        // More names than the path has, and a directory that is none.
+        // More names than the path has, and a path that is not a directory.
         Change::Remove { path: path("private"), directory: false, kept_names: u16::MAX },
         remove("tree/old", true),
     ] {
         let failed = peer.apply(std::slice::from_ref(&change));
         assert!(failed.map_or(true, |failures| failures.len() == 1), "{change:?}");
     }
-    // Beyond a link there is nothing of the tree: it is gone already, and stays where it is.
+    // A path beyond a symbolic link counts as missing in the tree, and the file outside is kept.
     assert!(peer.apply(&[remove("tree/out/secret", false)]).unwrap().is_empty());
     session.end(&[]);
 }

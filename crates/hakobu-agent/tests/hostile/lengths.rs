@@ -1,4 +1,4 @@
-//! Lengths beyond their limits. What is announced is never believed.
+//! Lengths beyond their limits: a declared length is never trusted.
 
 use hakobu_core::endpoint::Begin;
 use hakobu_core::pack::PACK_RECORDS_MAX;
@@ -8,8 +8,8 @@ use hakobu_proto::frame::{HEADER_BYTES, META_LIMIT_BYTES, PAYLOAD_LIMIT_BYTES, S
 
 use crate::bench::{Peer, Session, attributes, grant, pack};
 
-/// A header that no sender of ours would make, on a connection without records, so that it arrives
-/// as it is. Its lengths are looked at before its seal.
+/// Sends a header that no sender of ours would make, on a connection without records, so that it arrives unchanged. Its
+/// lengths are checked before its seal.
 fn send_header(peer: &Peer, meta_bytes: u32, payload_bytes: u32, reserved: u16) {
     let mut header = vec![kind::INSPECT, 0];
     header.extend_from_slice(&reserved.to_le_bytes());
@@ -103,7 +103,7 @@ fn too_many_names_and_digests_at_once() {
 #[test]
 fn lists_that_claim_more_than_they_hold() {
     let session = Session::new();
-    // 2^63 elements, none of which is there.
+    // 2^63 elements, none of which exists.
     let claim = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     session.peer().breaks("a list without elements", kind::LIST, &[0, 0, 0], &claim);
     session.peer().breaks("changes that are not there", kind::APPLY, &[], &claim);

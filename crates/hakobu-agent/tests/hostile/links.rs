@@ -1,4 +1,4 @@
-//! Links in the target's tree, planted by others or by the peer itself: none is followed.
+//! Symbolic links in the target's tree, created by others or by the peer itself: none is followed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ use hakobu_proto::listings::Assembler;
 
 use crate::bench::{Session, attributes, grant, pack};
 
-/// In the tree: `door` to the directory outside, `leak` to a file there.
+/// Creates `door`, a link to the directory outside, and `leak`, a link to a file there, in the tree.
 fn plant(root: &Path, outside: &Path) {
     symlink(outside, root.join("tree/door")).unwrap();
     symlink(outside.join("secret"), root.join("tree/leak")).unwrap();
@@ -75,7 +75,7 @@ fn a_link_that_the_peer_made_is_no_way_out_either() {
     let mut both = both.finish();
     both.extend(pack("tree/door", "secret", &attributes(0o600), b"mine"));
     assert_eq!(peer.store(&both).unwrap(), []);
-    // The same from another connection, which knows the directory as it was.
+    // Repeat it from another connection, which knows the directory as it was.
     let mut link = PackBuilder::default();
     link.directory(&path("tree"));
     link.symlink(&Head::new(b"other", attributes(0o777)), &outside);
@@ -90,7 +90,7 @@ fn changes_apply_to_the_link_itself_or_fail() {
     let session = session();
     let mut peer = session.peer();
     let attributes = attributes(0o4777);
-    // The link's own time is set, its mode means nothing.
+    // The link's own time is set; its mode is meaningless.
     assert_eq!(
         peer.apply(&[Change::Attributes { path: path("tree/leak"), attributes, extended: None }]).unwrap(),
         []
@@ -150,7 +150,7 @@ fn descendants_are_not_sought_behind_links() {
     session.end(&[]);
 }
 
-/// A link on the way to the granted place is not the peer's to replace, nor to follow.
+/// A peer may neither replace nor follow a symbolic link in the path of the granted place.
 #[test]
 fn a_link_on_the_way_to_the_granted_place() {
     let places = vec![GrantedPlace::new(path("way/in"), true), grant().places[0].clone()];

@@ -1,7 +1,7 @@
-//! Peers that mean harm. They hold the right key, so they get past the handshake, and then send
-//! frames that our own client never would. Peers with the wrong key, broken records and seals are
-//! tested beside the connection (`src/connection/tests/hostile.rs`), hostile agents on the control
-//! connection beside its reader (`src/far/tests.rs`).
+//! Tests with malicious peers. They hold the right key, so they pass the handshake, and then send frames that our own
+//! client never would. Tests of peers with the wrong key, broken records and seals are next to the connection
+//! (`src/connection/tests/hostile.rs`), those of malicious agents on the control channel next to its reader
+//! (`src/far/tests.rs`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -23,7 +23,7 @@ fn encoded(message: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// A whole and sound frame of each operation: kind, meta, payload.
+/// Returns a complete and valid frame of each operation: kind, meta, payload.
 fn operations() -> Vec<(u8, Vec<u8>, Vec<u8>)> {
     let path = EntryPath::new("tree/file").unwrap();
     let begin = data::Begin { draft: 1, begin: Begin::file(path.clone(), 4) };
@@ -93,7 +93,7 @@ fn drafts_that_are_not_there() {
     peer.begin(7, "tree/file", 4).unwrap();
     peer.write(7, 0, b"mine", 4).unwrap();
     peer.finish(7, &attributes(0o600)).unwrap();
-    // It is finished: neither this connection nor another writes to it or finishes it again.
+    // It is finished: neither this connection nor another can write to it or finish it again.
     for mut peer in [peer, session.peer()] {
         assert_eq!(peer.write(7, 0, b"thin", 4).unwrap_err().kind, ErrorKind::NotFound);
         assert_eq!(peer.finish(7, &attributes(0o777)).unwrap_err().kind, ErrorKind::NotFound);
@@ -111,7 +111,7 @@ fn drafts_that_are_there_already() {
     assert_eq!(peer.begin(8, "tree/file", 4).unwrap_err().kind, ErrorKind::Conflict);
     assert_eq!(peer.begin(7, "tree/other", 4).unwrap_err().kind, ErrorKind::Protocol);
     peer.is_cut_off("a number twice");
-    // The first one is as it was.
+    // The first draft is unaffected.
     let mut peer = session.peer();
     peer.write(7, 0, b"mine", 4).unwrap();
     peer.finish(7, &attributes(0o600)).unwrap();
@@ -129,18 +129,17 @@ fn an_unfinished_draft_is_never_seen() {
     session.end(&[]);
 }
 
-/// Begins a draft of two pieces, sends one that does not fit, and finds that it never gets a name.
+/// Begins a draft of two pieces, sends an invalid one, and checks that the draft never gets its name.
 fn spoils(cipher: Cipher, why: &str, send: impl FnOnce(&mut Peer)) {
     let session = Session::with(grant(), cipher, |_, _| {});
     let mut peer = session.peer();
     let size = 2 * PIECE_BYTES;
     peer.begin(7, "tree/old", size).unwrap();
     send(&mut peer);
-    // Told at once where an answer was asked for; the connection may be over.
+    // The error arrives at once if an answer was requested; the connection may be closed.
     let told = peer.receive().map(|got| got.error().kind);
     assert!(!matches!(told, Ok(ErrorKind::NotFound)), "{why}: {told:?}");
-    // On another connection everything may be sent rightly, but the draft is spoiled, or at least
-    // it is not whole without that.
+    // The rest may be sent correctly on another connection, but the draft is spoiled, or at least incomplete.
     let mut other = session.peer();
     let finished = other.finish(7, &attributes(0o600));
     assert!(finished.is_err(), "{why}");
@@ -212,7 +211,7 @@ fn a_piece_with_the_wrong_digest() {
 fn a_wrong_piece_is_not_made_good_by_a_right_one() {
     spoils(Cipher::Aes128Gcm, "wrong, then right", |peer| {
         let bytes = vec![7; PIECE];
-        // Unasked for, so the answer to the next piece has to tell.
+        // No acknowledgement is requested, so the answer to the next piece must report the error.
         let meta = encoded(&data::Write { draft: 7, offset: 0 });
         peer.send_checked(kind::WRITE, 0, &meta, &bytes, crc64(&bytes) ^ 1, [0; 32]);
         sound_piece(peer, PIECE_BYTES, &bytes);
@@ -247,7 +246,7 @@ fn times_that_cannot_be() {
     let finish = encoded(&data::Finish { draft: 1, attributes: wrong, digest: None });
     peer.breaks("a draft", kind::FINISH, &finish, &[]);
     session.peer().abandon(1);
-    // Times beyond what the file system holds are cut to what it does.
+    // Times outside the range of the file system are clamped.
     let mut far = attributes(0o600);
     for seconds in [i64::MIN, i64::MAX] {
         far.mtime.seconds = seconds;
@@ -262,7 +261,7 @@ fn too_many_drafts() {
     let mut peer = session.peer();
     let begun = (0..5000).take_while(|draft| peer.begin(*draft, &format!("tree/{draft}"), 1).is_ok()).count();
     assert!((100..=4096).contains(&begun), "{begun} drafts");
-    // Whoever holds them, others can be served again once they are given up.
+    // Other connections can begin drafts again once these are abandoned.
     eventually("giving up drafts", || {
         let mut peer = session.peer();
         (0..begun as u64).for_each(|draft| peer.abandon(draft));

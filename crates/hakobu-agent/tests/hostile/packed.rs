@@ -1,4 +1,4 @@
-//! Compressed content that is none, or becomes something else than it was said to.
+//! Invalid compressed content, and content that differs from its declaration.
 
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
@@ -21,7 +21,7 @@ fn zstd(content: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(content, 1).unwrap()
 }
 
-/// A payload by hand: what is told of it need not be true. `value` is what the content is checked by where frames are
+/// Builds a payload whose declaration need not be true. `value` is what the content is checked against if frames are
 /// sealed.
 fn payload(peer: &Peer, told_bytes: usize, value: [u8; 32], packed: &[u8]) -> Vec<u8> {
     let mut payload = (told_bytes as u32).to_le_bytes().to_vec();
@@ -39,14 +39,14 @@ fn send(peer: &mut Peer, kind: u8, flags: u8, meta: &impl Serialize, payload: &[
     peer.send_checked(kind, flags | FLAG_COMPRESSED, &encoded, payload, crc, digest);
 }
 
-/// Sends content that is not the piece of a file, as it should be.
+/// Sends valid content that is not a piece of a file.
 fn send_sound(peer: &mut Peer, kind: u8, meta: &impl Serialize, content: &[u8]) {
     let value = *blake3::hash(content).as_bytes();
     let payload = payload(peer, content.len(), value, &zstd(content));
     send(peer, kind, 0, meta, &payload, crc64(content));
 }
 
-/// Writes a piece of a file of one, of which anything may be wrong.
+/// Writes the only piece of a file, of which anything may be wrong.
 fn write(peer: &mut Peer, draft: u64, told_bytes: usize, packed: &[u8], content: &[u8]) {
     let value = piece_value(content.len() as u64, 0, content);
     let payload = payload(peer, told_bytes, value, packed);
@@ -132,7 +132,7 @@ fn payloads_that_are_none_end_the_connection() {
         let meta = data::Write { draft: 100, offset: 0 };
         send(&mut peer, kind::WRITE, FLAG_ACKNOWLEDGE, &meta, &[1, 2, 3], 0);
         peer.is_cut_off("no head");
-        // The same for packs, which may be longer.
+        // Repeat the checks for packs, which may be longer.
         for (why, told_bytes) in [("a long pack", PACK_BYTES_MAX + 1), ("less comes out", PACK_BYTES_MAX)] {
             let mut peer = session.peer();
             let payload = payload(&peer, told_bytes, [0; 32], &packed);
@@ -173,7 +173,7 @@ fn what_is_no_content_is_never_compressed() {
     session.end(&[]);
 }
 
-/// What becomes as long as it was told, and is something else.
+/// Tests content that has the declared length but differs.
 #[test]
 fn other_content_than_was_sent_fails_the_draft_alone() {
     let (content, other) = (vec![1; 5000], vec![2; 5000]);
@@ -188,7 +188,7 @@ fn other_content_than_was_sent_fails_the_draft_alone() {
     }
 }
 
-/// Where nothing is encrypted, the decompressor sees nothing that the sender has not vouched for.
+/// Without encryption, the decompressor must get only data that the sender has authenticated.
 #[test]
 fn a_sealed_payload_is_checked_before_it_is_unpacked() {
     let session = Session::with(grant(), Cipher::None, |_, _| {});
@@ -201,7 +201,7 @@ fn a_sealed_payload_is_checked_before_it_is_unpacked() {
         let payload = payload(&peer, 5000, piece_value(5000, 0, &content), &packed);
         let flags = FLAG_ACKNOWLEDGE | FLAG_COMPRESSED;
         peer.send_checked(kind::WRITE, flags, &meta, &payload, 0, [7; 32]);
-        // Of the second one the decompressor would have said that it is none, which ends the connection.
+        // The decompressor would have rejected the second one, which ends the connection.
         assert_eq!(peer.answer().error().kind, ErrorKind::Corrupt);
         assert!(peer.finish(draft, &attributes(0o644)).is_err());
     }

@@ -1,4 +1,4 @@
-//! Patches and pieces put together that cannot be: the draft fails, or the connection ends, and the old file stays as it is.
+//! Invalid patches and assembled pieces: the draft fails, or the connection ends, and the old file stays unchanged.
 
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{Begin, DraftKind};
@@ -41,7 +41,7 @@ fn what_cannot_be_fails_the_draft_and_nothing_else() {
     ];
     for (index, (what, patch, bytes)) in cases.into_iter().enumerate() {
         let draft = index as u64 + 1;
-        // A breach ends the connection, once it has been answered.
+        // A violation ends the connection after it has been answered.
         let mut peer = session.peer();
         assert_eq!(begin(&mut peer, draft, DraftKind::Update), kind::BEGUN, "{what}");
         peer.send(kind::PATCH, 0, &Patch { draft, ..patch }, &vec![1; bytes as usize]);
@@ -51,9 +51,9 @@ fn what_cannot_be_fails_the_draft_and_nothing_else() {
         let mut other = session.peer();
         assert!(other.finish(draft, &attributes(0o600)).is_err(), "{what}");
     }
-    // To a draft that is not there nothing happens, as to one of which the beginning failed.
+    // A message for a missing draft is ignored, since the draft's beginning may have failed.
     peer.send(kind::PATCH, 0, &Patch { draft: 99, ..right }, &[1; SIZE_BYTES as usize]);
-    // What was not signed is not there to be kept.
+    // A patch for a range that was never signed is ignored too.
     assert_eq!(begin(&mut peer, 50, DraftKind::Update), kind::BEGUN);
     let value = piece_value(SIZE_BYTES, 0, &[1; SIZE_BYTES as usize]);
     peer.send(kind::PATCH, 0, &Patch { draft: 50, value, ..right }, &[1; SIZE_BYTES as usize]);
@@ -61,7 +61,7 @@ fn what_cannot_be_fails_the_draft_and_nothing_else() {
     session.end(&[]);
 }
 
-/// What was signed with tags is patched by them, without being read again, and no other value is taken.
+/// Signed ranges with tags are patched by them, without being read again, and no other value is accepted.
 #[test]
 fn a_patch_has_to_have_the_tag_that_it_claims() {
     let key = TagKey([9; TAG_KEY_BYTES]);
@@ -133,7 +133,7 @@ fn files_of_a_tree_are_changed_where_they_lie_only_with_leave() {
     let mut peer = session.peer();
     assert_eq!(begin(&mut peer, 1, DraftKind::InPlace), kind::BEGUN);
     peer.abandon(1);
-    // A file that the user named is another thing.
+    // A file outside of the granted tree is not included.
     let named = Begin { kind: DraftKind::InPlace, ..Begin::file(EntryPath::new("private").unwrap(), 4) };
     peer.send(kind::BEGIN, 0, &data::Begin { draft: 2, begin: named }, &[]);
     assert_eq!(peer.answer().error().kind, ErrorKind::BeyondGrant);
@@ -145,7 +145,7 @@ fn assemble(draft: u64, copies: Vec<Copied>, content: &[u8]) -> Assemble {
     Assemble { draft, extent: whole(), copies, value }
 }
 
-/// What is put together is checked as a whole, and may be written when it is wrong.
+/// An assembled file is checked as a whole, and may be written again if it is wrong.
 #[test]
 fn what_is_not_as_the_old_file_has_it_is_written_again() {
     let session = Session::new();
@@ -156,14 +156,14 @@ fn what_is_not_as_the_old_file_has_it_is_written_again() {
     let copies = vec![Copied { at: 7, length: taken as u32, from: 0 }];
     let mut peer = session.peer();
     let complete = |draft| data::Complete { draft, extent: whole(), value: None, kept: true };
-    // Right at once.
+    // Correct at once.
     assert_eq!(begin(&mut peer, 1, DraftKind::Update), kind::BEGUN);
     let literal = vec![1; content.len() - taken];
     peer.send(kind::ASSEMBLE, 0, &assemble(1, copies.clone(), &content), &literal);
     peer.send(kind::COMPLETE, 0, &complete(1), &[]);
     assert_eq!(peer.answer().kind, kind::DONE);
     peer.abandon(1);
-    // Wrong, and written as it is then.
+    // Wrong, and then written correctly.
     assert_eq!(begin(&mut peer, 2, DraftKind::Update), kind::BEGUN);
     let elsewhere = vec![Copied { from: 1 << 40, ..copies[0] }];
     peer.send(kind::ASSEMBLE, 0, &assemble(2, elsewhere, &content), &literal);
@@ -200,7 +200,7 @@ fn pieces_that_cannot_be_put_together_fail_the_draft() {
         assert_eq!(peer.answer().kind, kind::FAILED, "{what}");
         assert!(session.peer().finish(draft, &attributes(0o600)).is_err(), "{what}");
     }
-    // A draft that is made of nothing.
+    // A draft that is not based on an old file.
     let mut peer = session.peer();
     let path = EntryPath::new("tree/new").unwrap();
     let fresh = Begin { kind: DraftKind::File, ..Begin::file(path, SIZE_BYTES) };
@@ -231,7 +231,7 @@ fn sums_that_cannot_be_are_refused() {
         assert_eq!(peer.answer().kind, kind::FAILED, "{what}");
         session.peer().abandon(1);
     }
-    // Beyond the end of the old file there are none.
+    // There are none beyond the end of the old file.
     let mut peer = session.peer();
     assert_eq!(begin(&mut peer, 2, DraftKind::Update), kind::BEGUN);
     peer.send(kind::SUM, 0, &Sum { draft: 2, extent: Extent { offset: 1 << 40, ..range }, ..sound }, &[]);

@@ -1,11 +1,11 @@
-//! Paths and names that would lead out of the target, in every message that carries one.
+//! Paths and names that would lead out of the target, in every message that contains one.
 
 use hakobu_proto::data::{self, kind};
 use serde::Serialize;
 
 use crate::bench::Session;
 
-/// Paths that no entry below a root can have.
+/// Returns paths that no entry below a root can have.
 fn bad_paths() -> Vec<Vec<u8>> {
     let mut paths: Vec<Vec<u8>> = [
         &b".."[..],
@@ -30,7 +30,7 @@ fn bad_paths() -> Vec<Vec<u8>> {
     paths
 }
 
-/// Names that no entry can have. All but the last three are paths, too.
+/// Returns names that no entry can have. All but the last three are also invalid paths.
 fn bad_names() -> Vec<Vec<u8>> {
     let mut names = bad_paths();
     names.extend([&b""[..], b".", b"inner/file"].map(<[u8]>::to_vec));
@@ -40,7 +40,7 @@ fn bad_names() -> Vec<Vec<u8>> {
 /// Mode, user, group, and the seconds and nanoseconds of the time.
 type RawAttributes = (u32, u32, u32, (i64, u32));
 
-/// As `Change`, with a path that is any bytes.
+/// A `Change` whose path is any bytes.
 #[derive(Serialize)]
 enum RawChange<'a> {
     MakeDirectory { path: &'a [u8], mode: u32 },
@@ -108,7 +108,7 @@ fn apply() {
             session.peer().breaks(&why(path), kind::APPLY, &[], &encoded(&vec![good, change]));
         }
     }
-    // Nothing of such a list is carried out, not even what comes before.
+    // No change in such a list is carried out, not even those before the invalid one.
     session.end(&[]);
 }
 
@@ -116,7 +116,7 @@ fn directory_record(path: &[u8]) -> Vec<u8> {
     [&[1][..], &(path.len() as u16).to_le_bytes(), path].concat()
 }
 
-/// A record of a file (2) or link (3).
+/// Returns a record of a file (2) or symbolic link (3).
 fn record(tag: u8, name: &[u8], content: &[u8]) -> Vec<u8> {
     let mut record = vec![tag, 0];
     record.extend_from_slice(&(name.len() as u16).to_le_bytes());
@@ -134,7 +134,7 @@ fn store_into_a_directory() {
         let pack = [good, directory_record(&path), record(2, b"file", b"owned")].concat();
         session.peer().breaks(&why(&path), kind::STORE, &[], &pack);
     }
-    // A pack is looked through before anything of it is written.
+    // A pack is validated before anything of it is written.
     session.end(&[]);
 }
 

@@ -1,4 +1,4 @@
-//! Whoever comes to the port without the key, or says nothing, keeps nobody out.
+//! Tests that clients without the key, or that send nothing, cannot block the port for others.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -28,7 +28,7 @@ fn silent_strangers_neither_pile_up_nor_block() {
     let session = Session::new();
     let mut strangers: Vec<_> = (0..300).map(|_| session.stranger()).collect();
     session.still_serves();
-    // Only so many handshakes go on at a time, whatever each may still say.
+    // The number of concurrent handshakes is limited, whatever each client may still send.
     let allowed = 2 * usize::from(CONNECTIONS_MAX);
     eventually("sending strangers away", || {
         strangers.iter_mut().filter_map(|socket| is_sent_away(socket).then_some(())).count() >= 300 - allowed
@@ -64,7 +64,7 @@ fn a_peer_that_does_not_listen_blocks_no_other() {
         }
     });
     let mut deaf = session.peer();
-    // Far more of an answer than the sockets between can hold.
+    // Far more answers than the sockets in between can hold.
     for _ in 0..100 {
         deaf.send_bytes(kind::LIST, 0, &[0], b"\x01\x04tree");
     }
@@ -91,7 +91,7 @@ fn too_many_connections() {
     session.end(&[]);
 }
 
-/// The engine's side listens, too: strangers who come first do not take the peer's place.
+/// The engine's side can listen too: strangers that connect first do not take the peer's place.
 #[test]
 fn strangers_at_the_engines_port() {
     let mut engine = Side::with_identity(Stop::default()).unwrap();

@@ -1,24 +1,24 @@
-//! Which device it is, and whether two are one.
+//! The identity of a block device, and the test whether two devices are the same.
 //!
-//! A path says little: `/dev/sda` is another disk after the next start, and one disk has many
-//! paths. The [`DeviceIdentity::id`] is what people type and reports keep. It is, in this order:
+//! A path is not an identity: `/dev/sda` may be another disk after a reboot, and one disk has many paths. The
+//! [`DeviceIdentity::id`] is what users type and reports store. It is the first of these that is available:
 //!
-//! - `dm.…` and `md.…` for volumes, by what device mapper and md call them;
-//! - the world-wide name that the firmware has: `naa.5000c500a1b2c3d4`, `eui.0025385b71b0a1c2`;
+//! - `dm.…` and `md.…` for volumes, with the name from device mapper or md;
+//! - the world-wide name from the firmware: `naa.5000c500a1b2c3d4`, `eui.0025385b71b0a1c2`;
 //! - `serial.` with model and serial number: `serial.QEMU_HARDDISK_QM00001`;
-//! - `made.` with 16 digits, made of size, place in the machine and the identity of the partition
-//!   table, for what has neither. It changes with the table.
+//! - `made.` with 16 digits derived from size, place in the machine and the identifier of the partition table. It
+//!   changes with the table.
 //!
-//! A partition has its disk's, `-part` and its number.
+//! A partition has the ID of its disk, followed by `-part` and its number.
 
 use std::fmt;
 
-/// The number by which a running kernel knows a device.
+/// The number of a device in a running kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
-    /// The driver's part.
+    /// The driver's number.
     pub major: u32,
-    /// The device's part.
+    /// The device's number within the driver.
     pub minor: u32,
 }
 
@@ -28,62 +28,62 @@ impl fmt::Display for DeviceNumber {
     }
 }
 
-/// A file behind a device, as the running kernel knows it.
+/// The identity of a file behind a device, in a running kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileNumber {
-    /// The device of its file system.
+    /// The device of the file system.
     pub device: DeviceNumber,
-    /// Its inode there.
+    /// The inode number.
     pub inode: u64,
-    /// Where in the file the device begins.
+    /// The offset in the file at which the device begins.
     pub offset_bytes: u64,
 }
 
-/// Where an ID comes from, the most reliable first.
+/// The origin of an ID, the most reliable first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdKind {
     /// The world-wide name.
     WorldWideName,
-    /// What device mapper or md call a volume.
+    /// The name of a volume in device mapper or md.
     Volume,
     /// Model and serial number.
     Serial,
-    /// Made of size, place and partition table.
+    /// Derived from size, place and partition table.
     #[default]
     Made,
 }
 
-/// Which device it is.
+/// The identity of a block device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceIdentity {
     /// The stable ID, plain ASCII without spaces.
     pub id: String,
-    /// Where it comes from.
+    /// The origin of the ID.
     pub kind: IdKind,
-    /// The ID without the partition table in it, which stays when the device is written. Equal to
-    /// `id` unless that is made.
+    /// The ID without the partition table, which stays the same when the device is written. Equal to `id` unless that
+    /// is derived.
     pub place_id: String,
-    /// The running kernel, without which the numbers say nothing; empty if unknown.
+    /// The boot ID of the running kernel, for which the device numbers are valid; empty if unknown.
     pub boot_id: String,
-    /// Its number.
+    /// The device number.
     pub number: DeviceNumber,
     /// The number of the whole disk, for a partition.
     pub whole: Option<DeviceNumber>,
-    /// The ID of the whole disk, for a partition, else empty.
+    /// The ID of the whole disk for a partition, otherwise empty.
     pub whole_id: String,
-    /// Every device on which this one lies: the disk of a partition, the parts of a volume, what
-    /// is behind a loop device, and so on downwards.
+    /// Every device beneath this one: the disk of a partition, the members of a volume, the device behind a loop
+    /// device, and so on downwards.
     pub below: Vec<DeviceNumber>,
     /// The file behind a loop device.
     pub backing: Option<FileNumber>,
-    /// The path of what is behind a loop device, or empty.
+    /// The path of the file or device behind a loop device, or empty.
     pub backing_path: Vec<u8>,
-    /// Its size in bytes: two that differ in it are not one.
+    /// The size in bytes. Devices of different sizes are never the same.
     pub size_bytes: u64,
 }
 
 impl DeviceIdentity {
-    /// Whether both are parts of one file that overlap.
+    /// Returns true if both are overlapping parts of one file.
     fn shares_file_with(&self, other: &DeviceIdentity) -> bool {
         let (Some(one), Some(two)) = (self.backing, other.backing) else { return false };
         let end = |file: FileNumber, size_bytes: u64| file.offset_bytes.saturating_add(size_bytes.max(1));
@@ -97,24 +97,24 @@ impl DeviceIdentity {
     }
 }
 
-/// How two devices are related.
+/// The relation between two devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// They are one.
+    /// They are the same device.
     Same,
-    /// The first is a partition of the second, or a volume that lies on it.
+    /// The first is a partition of the second, or a volume on it.
     PartOf,
-    /// The second is a partition of the first, or a volume that lies on it.
+    /// The second is a partition of the first, or a volume on it.
     WholeOf,
-    /// They have nothing in common that could be seen.
+    /// They have nothing in common that can be detected.
     Unrelated,
 }
 
-/// How `first` is related to `second`.
+/// Returns the relation of `first` to `second`.
 ///
-/// On one machine numbers decide, and world-wide names, serial numbers and backing files tell
-/// the ways to one device. Between machines only world-wide names count: a disk that two machines
-/// share has the same for both, while serial numbers of virtual disks repeat on every machine.
+/// On one machine, device numbers decide. World-wide names, serial numbers and backing files detect several paths to
+/// one device. Between machines only world-wide names count: a disk that two machines share has the same one on both,
+/// while serial numbers of virtual disks repeat on every machine.
 pub fn relation(first: &DeviceIdentity, second: &DeviceIdentity) -> Relation {
     let here = !first.boot_id.is_empty() && first.boot_id == second.boot_id;
     let by_id = first.kind == second.kind && (here || first.kind == IdKind::WorldWideName);

@@ -1,23 +1,23 @@
-//! Limits of facts about devices.
+//! Limits of the facts about block devices.
 
-/// The most disks of one machine that are told.
+/// The maximum number of disks reported per machine.
 pub const DISKS_MAX: usize = 1024;
-/// The most partitions of one disk that are told.
+/// The maximum number of partitions reported per disk.
 pub const PARTITIONS_MAX: usize = 256;
-/// The most signatures that are told of one device or partition.
+/// The maximum number of signatures reported per device or partition.
 pub const SIGNATURES_MAX: usize = 32;
-/// The most uses of one device that are told.
+/// The maximum number of uses reported per device.
 pub const USES_MAX: usize = 256;
-/// The most remarks on one device.
+/// The maximum number of notes per device.
 pub const NOTES_MAX: usize = 32;
-/// The longest name, label or remark, in bytes.
+/// The maximum length of a name, label or note in bytes.
 pub const TEXT_BYTES_MAX: usize = 512;
-/// The longest ID of a device, in bytes.
+/// The maximum length of a device ID in bytes.
 pub const ID_BYTES_MAX: usize = 128;
-/// The longest path, in bytes.
+/// The maximum length of a path in bytes.
 pub const PATH_BYTES_MAX: usize = 4095;
 
-/// A text cut to [`TEXT_BYTES_MAX`] bytes, at a character's edge.
+/// Truncates a text to [`TEXT_BYTES_MAX`] bytes, at a character boundary.
 pub fn shortened(mut text: String) -> String {
     if text.len() > TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));

@@ -1,21 +1,21 @@
-//! What can be recognised on a device: partition tables, file systems, parts of volumes.
+//! Content that can be recognised on a device: partition tables, file systems, members of volumes.
 
 /// Something recognised on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// What it is.
+    /// The kind of content.
     pub kind: SignatureKind,
-    /// Where its mark is, from the beginning of the device or partition.
+    /// The offset of the signature from the beginning of the device or partition, in bytes.
     pub offset_bytes: u64,
-    /// Its identity, or empty.
+    /// The identifier, or empty.
     pub uuid: String,
-    /// Its name, or that of the volume or pool it belongs to; or empty.
+    /// The name of the content, or of the volume or pool that it belongs to, or empty.
     pub label: Vec<u8>,
 }
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident $name:literal,)*) => {
-        /// The kinds of things that are recognised.
+        /// The kinds of content that are recognised.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum SignatureKind {
             $($(#[$doc])* $kind,)*
@@ -25,7 +25,7 @@ macro_rules! kinds {
             /// All kinds.
             pub const ALL: &'static [SignatureKind] = &[$(Self::$kind,)*];
 
-            /// The name for people and in JSON.
+            /// Returns the name for people and in JSON.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)*
@@ -38,7 +38,7 @@ macro_rules! kinds {
 kinds! {
     /// GUID partition table.
     Gpt "GPT",
-    /// Partition table of the PC, or code to boot from.
+    /// PC partition table, or boot code.
     Mbr "MBR",
     /// ext2.
     Ext2 "ext2",
@@ -72,7 +72,7 @@ kinds! {
     Bcache "bcache",
     /// A Ceph object store.
     Bluestore "Ceph BlueStore",
-    /// A disk of Oracle's ASM.
+    /// A disk of Oracle ASM.
     OracleAsm "Oracle ASM",
     /// A volume of VMware's file system.
     Vmfs "VMFS",
@@ -82,7 +82,7 @@ kinds! {
     Exfat "exFAT",
     /// NTFS.
     Ntfs "NTFS",
-    /// Microsoft's encryption.
+    /// Microsoft's disk encryption.
     Bitlocker "BitLocker",
     /// Microsoft's ReFS.
     Refs "ReFS",
@@ -90,13 +90,13 @@ kinds! {
     HfsPlus "HFS+",
     /// APFS.
     Apfs "APFS",
-    /// A CD's file system.
+    /// The file system of a CD.
     Iso9660 "iso9660",
     /// SquashFS.
     Squashfs "squashfs",
     /// EROFS.
     Erofs "erofs",
-    /// Something that has no mark.
+    /// Data without a known signature.
     Unknown "data of an unknown kind",
 }
 
@@ -107,20 +107,20 @@ pub struct PartitionTable {
     pub kind: TableKind,
     /// The disk's GUID, or the signature of an MBR as eight digits.
     pub uuid: String,
-    /// The unit in which it counts.
+    /// The sector size that the table uses, in bytes.
     pub sector_bytes: u32,
-    /// The second copy of a GPT.
+    /// The backup table of a GPT.
     pub backup: Option<BackupTable>,
-    /// What is wrong with it.
+    /// The faults of the table.
     pub faults: Vec<TableFault>,
 }
 
-/// Where the second copy of a GPT is.
+/// The position of a GPT's backup table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupTable {
-    /// Where the first copy says it is.
+    /// The offset given by the primary table, in bytes.
     pub offset_bytes: u64,
-    /// Whether that is the last sector of the device.
+    /// True if that is the last sector of the device.
     pub at_end: bool,
 }
 
@@ -129,21 +129,21 @@ pub struct BackupTable {
 pub enum TableKind {
     /// GUID partition table.
     Gpt,
-    /// Partition table of the PC.
+    /// PC partition table.
     Mbr,
 }
 
-/// What can be wrong with a partition table.
+/// The faults that a partition table can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFault {
-    /// The first copy is missing or fails its checksum.
+    /// The primary copy is missing or fails its checksum.
     PrimaryDamaged,
-    /// The second copy is missing or fails its checksum.
+    /// The backup copy is missing or fails its checksum.
     BackupDamaged,
-    /// It has more partitions than are told, or claims more than any table has.
+    /// It has more partitions than are reported, or claims more than any table can have.
     TooMany,
-    /// A partition lies outside of the device.
+    /// A partition extends beyond the device.
     BeyondEnd,
-    /// Its chain of extended partitions is broken or leads back into itself.
+    /// The chain of extended partitions is broken or contains a cycle.
     ChainBroken,
 }

@@ -16,7 +16,7 @@ fn numbers_decide_on_one_machine_only() {
     let first = identity("made.1", IdKind::Made, 0, "a");
     assert_eq!(relation(&first, &identity("made.2", IdKind::Made, 0, "a")), Relation::Same);
     assert_eq!(relation(&first, &identity("made.2", IdKind::Made, 0, "b")), Relation::Unrelated);
-    // Two machines of which nothing is known are not one.
+    // Two machines with unknown boot IDs are not the same machine.
     let unknown = identity("made.1", IdKind::Made, 0, "");
     assert_eq!(relation(&unknown, &unknown.clone()), Relation::Unrelated);
 }
@@ -44,7 +44,7 @@ fn a_partition_and_its_disk_are_related_and_two_partitions_are_not() {
     assert_eq!(relation(&partition(1), &disk), Relation::PartOf);
     assert_eq!(relation(&disk, &partition(1)), Relation::WholeOf);
     assert_eq!(relation(&partition(1), &partition(2)), Relation::Unrelated);
-    // The same disk, seen by another machine.
+    // The same disk as seen by another machine.
     let far = DeviceIdentity { boot_id: "b".into(), number: DeviceNumber::default(), ..disk.clone() };
     assert_eq!(relation(&partition(1), &far), Relation::PartOf);
 }

@@ -1,35 +1,35 @@
-//! What uses a device.
+//! Users of a block device.
 
-/// A use of a device, of a partition of it, or of a volume that lies on it.
+/// A use of a device, of a partition of it, or of a volume on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// The kernel's name of what is used: the device itself, its partition, or a volume on it.
+    /// The kernel's name of the used object: the device itself, its partition, or a volume on it.
     pub device: Vec<u8>,
-    /// How.
+    /// The kind of use.
     pub kind: UseKind,
 }
 
-/// The ways to use a device.
+/// The kinds of use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UseKind {
     /// It is mounted.
     Mounted {
-        /// Where.
+        /// The mount point.
         path: Vec<u8>,
-        /// The kind of file system.
+        /// The file system type.
         file_system: String,
-        /// Whether the file system takes no writes, at no place where it is mounted.
+        /// True if the file system is read-only at every mount point.
         read_only: bool,
     },
-    /// It is swap space in use.
+    /// It is active swap space.
     Swap,
-    /// A volume is made of it.
+    /// It is a member of a volume.
     Holder {
-        /// The kernel's name of the volume: `dm-0`, `md127`.
+        /// The kernel's name of the volume, such as `dm-0` or `md127`.
         name: Vec<u8>,
-        /// The name that people gave it, or empty.
+        /// The volume's name, or empty.
         label: Vec<u8>,
-        /// Its kind.
+        /// The kind of volume.
         kind: HolderKind,
     },
     /// It is behind a loop device.
@@ -39,24 +39,23 @@ pub enum UseKind {
     },
     /// It belongs to a ZFS pool.
     Zfs {
-        /// The pool, or empty.
+        /// The name of the pool, or empty.
         pool: Vec<u8>,
-        /// Whether the pool is imported here; unknown otherwise.
+        /// True if the pool is imported here; `None` if unknown.
         imported: Option<bool>,
     },
     /// A process has it open for writing.
     OpenForWriting {
-        /// The process.
+        /// The process ID.
         pid: u32,
-        /// Its command's name.
+        /// The command name.
         command: Vec<u8>,
     },
-    /// The kernel holds it for something that cannot be seen from here, such as a mount in
-    /// another container.
+    /// The kernel has claimed it for something that is not visible here, such as a mount in another container.
     Claimed,
 }
 
-/// Kinds of volumes.
+/// The kinds of volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderKind {
     /// A software RAID.
@@ -67,10 +66,10 @@ pub enum HolderKind {
     Crypt,
     /// One device over several paths.
     Multipath,
-    /// Another volume of device mapper.
+    /// Another kind of device-mapper volume.
     OtherDm,
     /// bcache.
     Bcache,
-    /// Something else.
+    /// Another kind of volume.
     Other,
 }

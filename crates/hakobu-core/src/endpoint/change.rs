@@ -7,61 +7,61 @@ use crate::path::EntryPath;
 /// A change at the target that carries no content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Make sure that a directory is there.
+    /// Ensures that a directory exists.
     MakeDirectory {
-        /// Where.
+        /// The directory.
         path: EntryPath,
-        /// The permissions of a new one.
+        /// The permissions of a new directory.
         mode: u32,
     },
-    /// Make sure that a directory is there, and set its attributes.
+    /// Ensures that a directory exists, and sets its attributes.
     Directory {
-        /// Where.
+        /// The directory.
         path: EntryPath,
-        /// What to set.
+        /// The attributes to set.
         attributes: Attributes,
-        /// The extended attributes to set; without, they are left as they are.
+        /// The extended attributes to set; `None` leaves them unchanged.
         extended: Option<Extended>,
     },
-    /// Set the attributes of a file or a link.
+    /// Sets the attributes of a file or a symbolic link.
     Attributes {
-        /// Where.
+        /// The entry.
         path: EntryPath,
-        /// What to set.
+        /// The attributes to set.
         attributes: Attributes,
-        /// The extended attributes to set; without, they are left as they are.
+        /// The extended attributes to set; `None` leaves them unchanged.
         extended: Option<Extended>,
     },
-    /// Give a file, which is complete, one more name.
+    /// Creates a hard link to a complete file.
     Link {
         /// The new name.
         path: EntryPath,
-        /// A name that it has.
+        /// An existing name of the file.
         to: EntryPath,
-        /// Whether the target has an entry of the new name already, which is replaced.
+        /// True if the target already has an entry of the new name, which is replaced.
         replaces: bool,
     },
-    /// Remove an entry that the source does not have. One that is gone is removed.
+    /// Removes an entry that the source does not have. It is no error if the entry is already gone.
     Remove {
-        /// Which.
+        /// The entry.
         path: EntryPath,
-        /// Whether it is a directory, which has to be empty by now but for drafts that were given up.
+        /// True if it is a directory, which must be empty by now except for abandoned drafts.
         directory: bool,
-        /// How many names of the path lead to the directory that stays. Nothing is removed that is on another file
-        /// system than that.
+        /// The number of leading names of the path that form the directory that is kept. Nothing on another file system
+        /// than that directory is removed.
         kept_names: u16,
     },
-    /// Write the name of an entry in another case, where that is the same name.
+    /// Changes the case of an entry's name at a target where both are the same name.
     Rename {
-        /// The name as it shall be.
+        /// The new name.
         path: EntryPath,
-        /// The name as it is, in the same directory.
+        /// The current name, in the same directory.
         from: EntryPath,
     },
 }
 
 impl Change {
-    /// The extended attributes that are set, if any are.
+    /// Returns the extended attributes to set, if any.
     pub fn extended(&self) -> Option<&Extended> {
         match self {
             Change::Directory { extended, .. } | Change::Attributes { extended, .. } => extended.as_ref(),
@@ -72,7 +72,7 @@ impl Change {
         }
     }
 
-    /// The path that is changed.
+    /// Returns the path that is changed.
     pub fn path(&self) -> &EntryPath {
         match self {
             Change::MakeDirectory { path, .. }

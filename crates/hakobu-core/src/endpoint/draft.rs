@@ -1,4 +1,5 @@
-//! Drafts: files that are being written and not yet visible, and existing places that are written in the same way.
+//! Drafts: files that are being written and not yet visible, and existing places that are written through the same
+//! operations.
 
 use crate::digest::{Digest, Subtree};
 use crate::extent::Extent;
@@ -8,98 +9,95 @@ use crate::tag::TagKey;
 /// The number of a draft within a session, chosen by the engine.
 pub type DraftId = u64;
 
-/// What a draft writes to.
+/// The kind of place that a draft writes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DraftKind {
     /// A new file, which becomes visible when it is finished.
     #[default]
     File,
-    /// An existing character device that swallows what it is given, such as `/dev/null`.
+    /// An existing character device that discards its input, such as `/dev/null`.
     Sink,
     /// An existing block device.
     Device,
-    /// An existing regular file, changed where it lies.
+    /// An existing regular file, changed in place.
     InPlace,
     /// An existing file or block device that is only compared, never written.
     Compare,
-    /// The standard output of the process that opened the target: it takes its bytes in order,
-    /// from one lane.
+    /// The standard output of the process that opened the target. It accepts bytes in order, from one lane.
     Stream,
-    /// A new file that takes over what is equal in the file of its name, and becomes visible in its place when it
-    /// is finished.
+    /// A new file that reuses equal content of the existing file of its name, and replaces that when it is finished.
     Update,
 }
 
 impl DraftKind {
-    /// Whether content is there already, which can be compared and kept.
+    /// Returns true if there is existing content, which can be compared and kept.
     pub fn is_there(self) -> bool {
         matches!(self, Self::Device | Self::InPlace | Self::Compare | Self::Update)
     }
 
-    /// Whether it is a file that nobody sees before it is finished.
+    /// Returns true if it is a file that is not visible before it is finished.
     pub fn is_new_file(self) -> bool {
         matches!(self, Self::File | Self::Update)
     }
 }
 
-/// What to do about an earlier run's journal of the same draft.
+/// The treatment of an earlier run's journal of the same draft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Earlier {
-    /// Go on where it ended; begin anew if it was for another version of the source.
+    /// Resume; start over if it was for another version of the source.
     #[default]
     Continue,
-    /// Go on where it ended; fail with `SourceChanged` if it was for another version.
+    /// Resume; fail with `SourceChanged` if it was for another version.
     Refuse,
-    /// Forget it.
+    /// Discard it.
     Forget,
 }
 
-/// How a draft begins.
+/// The parameters for the beginning of a draft.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Begin {
-    /// Where it will be visible once it is finished, or where it is.
+    /// The path at which it will be visible when it is finished, or at which it exists.
     pub path: EntryPath,
-    /// How many bytes it will have; [`UNKNOWN_BYTES`](crate::extent::UNKNOWN_BYTES) for a stream.
+    /// The final size in bytes; [`UNKNOWN_BYTES`](crate::extent::UNKNOWN_BYTES) for a stream.
     pub size_bytes: u64,
-    /// What it writes to.
+    /// The kind of place that it writes to.
     pub kind: DraftKind,
-    /// What stands for the version of the source. With it the target may keep a journal, so that
-    /// a later run need not begin anew.
+    /// A hash that identifies the version of the source. With it the target may keep a journal, so that a later run can
+    /// resume.
     pub version: Option<Digest>,
-    /// What to do about an earlier run's journal.
+    /// The treatment of an earlier run's journal.
     pub earlier: Earlier,
-    /// The source has holes: no room is taken for all of it beforehand.
+    /// True if the source has holes, so that space is not allocated in advance.
     pub sparse: bool,
-    /// Read everything back from the medium, and check it, before it counts as written.
+    /// True if everything is read back from the medium and checked before it counts as written.
     pub verify_medium: bool,
-    /// The values of what is there, and of what it is made into, are tags under this key; without one they are of BLAKE3.
+    /// The key of the tags that represent existing and new content; `None` if BLAKE3 values do.
     pub tag_key: Option<TagKey>,
 }
 
 impl Begin {
-    /// A new file without a journal.
+    /// Returns the parameters for a new file without a journal.
     pub fn file(path: EntryPath, size_bytes: u64) -> Self {
         Self { path, size_bytes, ..Self::default() }
     }
 }
 
-/// What an earlier run has done of a draft that keeps a journal.
+/// The work that an earlier run has done on a draft with a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Begun {
-    /// Ranges that are complete: whole chunks, in order, none touching another.
+    /// The completed ranges: whole chunks, in order, not adjacent to each other.
     pub done: Vec<Extent>,
-    /// BLAKE3 subtrees of these, as [`crate::digest::Forest`] has them; empty where no digest was
-    /// taken.
+    /// The BLAKE3 subtrees of these ranges, as in [`crate::digest::Forest`]; empty if no digest was computed.
     pub subtrees: Vec<Subtree>,
-    /// The values of some of the chunks, to find out whether the source is still the same.
+    /// The values of some of the chunks, to check whether the source is unchanged.
     pub samples: Vec<(Extent, Digest)>,
 }
 
-/// How the target checks a piece.
+/// The data by which the target checks a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {
-    /// CRC-64 of the bytes, where the target wants it.
+    /// The CRC-64 of the bytes, if the target requires it.
     pub crc: u64,
-    /// The piece's BLAKE3 value ([`crate::digest::piece_value`]), where it was taken.
+    /// The piece's BLAKE3 value ([`crate::digest::piece_value`]), if it was computed.
     pub value: Option<Digest>,
 }

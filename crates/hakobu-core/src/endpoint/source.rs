@@ -1,4 +1,4 @@
-//! Sources: what is asked of a lane that reads, and what it answers.
+//! The operations of a source's lane and their outcomes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::path::EntryPath;
 use crate::piece_buffer::PieceBuffer;
 use crate::tag::TagKey;
 
-/// A lane of a source. Buffers come with the operations, so that what was read can go on without a copy.
+/// A lane of a source. Buffers come with the operations, so that the content can be passed on without a copy.
 pub trait SourceLane: Lane<SourceOp> {}
 
 impl<L: Lane<SourceOp>> SourceLane for L {}
@@ -24,229 +24,229 @@ impl Operation for SourceOp {
     type Outcome = SourceOutcome;
 }
 
-/// A file at the source as the scan saw it. Reading it fails once it is another version.
+/// A file at the source as seen by the scan. Reading it fails if it has become another version.
 #[derive(Debug)]
 pub struct SourceFile {
-    /// Which of the source's roots the path is below.
+    /// The index of the source's root.
     pub root: u16,
-    /// Where it is.
+    /// The path below that root.
     pub path: EntryPath,
-    /// What the scan said.
+    /// The metadata from the scan.
     pub metadata: Metadata,
-    /// Whether ranges that cannot be read are read as zeros and named, instead of failing.
+    /// True if unreadable ranges are read as zeros and reported, instead of failing.
     pub tolerant: bool,
 }
 
-/// Entries of one directory that travel in one pack.
+/// Entries of one directory that are sent in one pack.
 #[derive(Debug)]
 pub struct Picks {
     /// The listing of the source directory.
     pub listing: Arc<Listing>,
-    /// Which entries of it, and whether the target has an entry of that name.
+    /// The selected entries.
     pub entries: Vec<Pick>,
-    /// The name at the target, where it is not the source's. Only for a pack of one entry.
+    /// The name at the target if it differs from that at the source. Only for a pack of one entry.
     pub target_name: Option<Vec<u8>>,
 }
 
-/// One entry of a listing.
+/// A selected entry of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pick {
-    /// Its index in the listing.
+    /// The index in the listing.
     pub index: u32,
-    /// Whether the target has an entry of that name.
+    /// True if the target has an entry of that name.
     pub replaces: bool,
 }
-/// Something that a lane of a source can be asked to do.
+/// An operation of a source's lane.
 #[derive(Debug)]
 pub enum SourceOp {
-    /// Describe one entry, without following a link.
+    /// Describes one entry, without following a symbolic link.
     Inspect {
-        /// Which root.
+        /// The index of the root.
         root: u16,
-        /// Which entry.
+        /// The entry.
         path: EntryPath,
-        /// What is told of it.
+        /// The details to report.
         detail: Detail,
     },
-    /// List directories, complete or with an error each. The far side may add descendants as long
-    /// as all listings together stay below `budget` entries.
+    /// Lists directories, each completely or with an error. The endpoint may add descendants as long as all listings
+    /// together have fewer than `budget` entries.
     List {
-        /// Which root.
+        /// The index of the root.
         root: u16,
-        /// Which directories.
+        /// The directories.
         directories: Vec<EntryPath>,
-        /// How many entries may be added on the way down.
+        /// The number of entries that may be added by descending.
         budget: u32,
-        /// What is told of each entry.
+        /// The details to report of each entry.
         detail: Detail,
     },
-    /// List a directory in portions, for which nothing of it has to be known as a whole: answered with
-    /// [`SourceOutcome::Portion`].
+    /// Lists a directory in pages, without holding all of it in memory. The outcome is [`SourceOutcome::Portion`].
     Portion {
-        /// Which root.
+        /// The index of the root.
         root: u16,
-        /// Which directory.
+        /// The directory.
         directory: EntryPath,
-        /// What the last portion left; none: from the beginning.
+        /// The cursor after the previous page; `None` for the beginning.
         from: Option<Cursor>,
-        /// About how many entries a portion has: it may be some more, where the system gives many at once.
+        /// The approximate number of entries in a page. There may be a few more, if the system returns many at once.
         entries: usize,
-        /// What is told of each entry.
+        /// The details to report of each entry.
         detail: Detail,
     },
-    /// Read small files and links of one directory into a pack. A file that has changed since it was listed goes along as
-    /// it is, if it still has the same names and fits.
+    /// Reads small files and symbolic links of one directory into a pack. A file that has changed since it was listed
+    /// is included in its new state if it still has the same names and fits.
     Fetch {
-        /// Which root.
+        /// The index of the root.
         root: u16,
         /// The directory at the source.
         directory: EntryPath,
         /// The directory at the target, for the pack's directory record.
         target: EntryPath,
-        /// Which entries.
+        /// The entries.
         picks: Arc<Picks>,
-        /// How many of them were dealt with before.
+        /// The number of entries that have been processed before.
         from: u32,
-        /// Which extended attributes go with them.
+        /// The extended attributes to include.
         ask: ExtendedAsk,
-        /// Where the pack goes: [`Lane::pack_buffer`] of the target's lane.
+        /// The buffer for the pack, from [`TargetLane::pack_buffer`](super::TargetLane::pack_buffer).
         buffer: Vec<u8>,
     },
-    /// Read one piece of a file.
+    /// Reads one piece of a file.
     Read {
         /// The file.
         file: Arc<SourceFile>,
-        /// The piece: at most [`PIECE_BYTES`](crate::extent::PIECE_BYTES).
+        /// The piece, at most [`PIECE_BYTES`](crate::extent::PIECE_BYTES) long.
         extent: Extent,
-        /// Where the bytes go.
+        /// The buffer for the bytes.
         buffer: PieceBuffer,
     },
-    /// Tell where the hole ends that a range begins with: answered with [`SourceOutcome::HoleUntil`].
+    /// Finds the end of the hole at the beginning of a range. The outcome is [`SourceOutcome::HoleUntil`].
     FindHole {
         /// The file.
         file: Arc<SourceFile>,
         /// The range.
         extent: Extent,
     },
-    /// Read the next chunk of a stream, for as long as that takes within a moment: answered with [`SourceOutcome::Next`]. Its
-    /// pieces are then there to be read, once, by this lane.
+    /// Reads the next chunk of a stream, but only for a short time. The outcome is [`SourceOutcome::Next`]. The pieces
+    /// of the chunk can then be read once by this lane.
     Next {
         /// The stream.
         file: Arc<SourceFile>,
     },
-    /// Tell the extended attributes of an entry: answered with [`SourceOutcome::Extended`]. Fails if it has some that must
-    /// not be lost and would be.
+    /// Reads the extended attributes of an entry. The outcome is [`SourceOutcome::Extended`]. Fails if attributes would
+    /// be lost that must not be.
     Extended {
-        /// Which root.
+        /// The index of the root.
         root: u16,
         /// The entry.
         path: EntryPath,
-        /// Which of them.
+        /// The attributes to read.
         ask: ExtendedAsk,
     },
-    /// Open a file for [`SourceOp::Clone`].
+    /// Opens a file for [`TargetOp::Clone`](super::TargetOp::Clone).
     Open {
         /// The file.
         file: Arc<SourceFile>,
     },
-    /// Check that a file is still the version that was listed, and tell its extended attributes: answered with
+    /// Checks that a file is still the version that was listed, and reads its extended attributes. The outcome is
     /// [`SourceOutcome::Extended`].
     Confirm {
         /// The file.
         file: Arc<SourceFile>,
-        /// Which of them.
+        /// The attributes to read.
         ask: ExtendedAsk,
     },
-    /// Take the digests of small files, and of the texts of links, in one directory, or with a key their tags: answered
-    /// with [`SourceOutcome::Digests`]. Those of the source have to be the versions that were listed.
+    /// Computes the digests of small files, and of the texts of symbolic links, in one directory, or their tags if
+    /// there is a key. The outcome is [`SourceOutcome::Digests`]. The files must be the versions that were listed.
     DigestPicks {
-        /// Which root.
+        /// The index of the root.
         root: u16,
         /// The directory.
         directory: EntryPath,
-        /// Which entries.
+        /// The entries.
         picks: Arc<Picks>,
-        /// The key of the tags that are taken in the place of digests.
+        /// The key of the tags that replace digests.
         key: Option<TagKey>,
     },
-    /// Tell the names of users and groups: answered with [`SourceOutcome::Names`].
+    /// Looks up the names of users and groups. The outcome is [`SourceOutcome::Names`].
     Names {
-        /// Which.
+        /// The accounts.
         accounts: Vec<Account>,
     },
 }
 
-/// What came of it.
+/// The outcome of an operation of a source's lane.
 #[derive(Debug)]
 pub enum SourceOutcome {
-    /// The entry, or `None` if there is no such entry.
+    /// The entry, or `None` if it does not exist.
     Inspected(Option<Metadata>),
-    /// The listings, first those asked for, in order, then descendants.
+    /// The listings: first the requested ones in order, then descendants.
     Listed(Vec<DirectoryListing>),
-    /// Entries of a directory.
+    /// A page of a directory.
     Portion(Portion),
     /// A pack, and what is missing from it.
     Fetched(Fetched),
-    /// The piece. It is shorter than the extent only if the file has been cut short: an error.
+    /// The piece. It is shorter than the extent only if the file has been truncated, which is an error.
     Read(PieceBuffer),
-    /// The piece lies in a hole of the file. Nothing was read.
+    /// The piece is in a hole of the file. Nothing was read.
     Hole {
         /// The buffer, unused.
         buffer: PieceBuffer,
-        /// Where the hole ends: not before the end of the piece.
+        /// The end of the hole, at or after the end of the piece.
         end: u64,
     },
-    /// Where the hole ends, within the range that was asked about; its beginning if there is data, or nobody can tell.
+    /// The end of the hole, within the requested range; the beginning of the range if there is data, or if holes cannot
+    /// be detected.
     HoleUntil(u64),
-    /// The piece, of which some ranges could not be read and are zeros.
+    /// The piece, some ranges of which could not be read and are zeros.
     ReadPartly {
         /// The bytes.
         buffer: PieceBuffer,
-        /// What could not be read.
+        /// The unreadable ranges.
         unreadable: Vec<Extent>,
     },
-    /// The next chunk of a stream: a short one, even an empty one, where the stream ends. `None`: it is not there yet;
+    /// The next chunk of a stream: a short or empty one at the end of the stream. `None` if it is not available yet;
     /// ask again.
     Next(Option<Extent>),
     /// The file is open.
     Opened(SharedFile),
-    /// Extended attributes: those that were asked for, unless none were, and what is lost.
+    /// The requested extended attributes, unless none were requested, and those that are lost.
     Extended {
-        /// What is kept.
+        /// The attributes to preserve.
         extended: Option<Extended>,
-        /// What is not.
+        /// The attributes that are lost.
         losses: Vec<Loss>,
     },
     /// The name of each account, if it has one.
     Names(Vec<Option<Vec<u8>>>),
-    /// The BLAKE3 of each entry, or why there is none.
+    /// The BLAKE3 or tag of each entry, or an error.
     Digests(Vec<Result<Digest>>),
 }
 
-/// Some entries of a directory.
+/// A page of a directory.
 #[derive(Debug, Default)]
 pub struct Portion {
     /// The entries.
     pub listing: Listing,
-    /// What is left of it, if anything may be.
+    /// The cursor after this page, if there may be more.
     pub rest: Option<Cursor>,
-    /// Complete listings of directories below it, which came along with these entries: of a place that lists all below a directory
-    /// in one go.
+    /// Complete listings of directories below it that arrived together with these entries, from a store that lists
+    /// everything below a directory at once.
     pub below: Vec<DirectoryListing>,
 }
 
-/// A pack that was read.
+/// A pack that was read from the source.
 #[derive(Debug, Default)]
 pub struct Fetched {
-    /// The pack; empty when no entry could be read.
+    /// The pack; empty if no entry could be read.
     pub pack: Vec<u8>,
-    /// How many of the picks have been dealt with, with those before. The rest did not fit: ask again.
+    /// The total number of picks processed so far. The rest did not fit; ask again.
     pub until: u32,
-    /// Indices into the picks of the entries that are in the pack, in order.
+    /// The indices into the picks of the entries in the pack, in order.
     pub packed: Vec<u32>,
-    /// Indices into the picks of the entries that could not be read, and why.
+    /// The indices into the picks of the entries that could not be read, with the errors.
     pub failures: Vec<(u32, Error)>,
-    /// What these entries have that is not copied.
+    /// The properties of these entries that are not copied.
     pub losses: Vec<Loss>,
     /// Bytes of content in the pack.
     pub content_bytes: u64,

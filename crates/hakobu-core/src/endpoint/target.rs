@@ -1,4 +1,4 @@
-//! Targets: what is asked of a lane that writes, and what it answers.
+//! The operations of a target's lane and their outcomes.
 
 use super::change::Change;
 use super::draft::{Begin, Begun, Check, DraftId};
@@ -18,18 +18,19 @@ use crate::path::EntryPath;
 use crate::piece_buffer::PieceBuffer;
 use crate::tag::TagKey;
 
-/// A lane of a target. It owns the buffers that content is read into, since it knows when they are free again.
+/// A lane of a target. It owns the buffers that content is read into, because it knows when they are free again.
 pub trait TargetLane: Lane<TargetOp> {
-    /// Returns an empty buffer of one piece. [`TargetOp::Write`] gives it back.
+    /// Returns an empty buffer of one piece. [`TargetOp::Write`] returns it to the lane.
     fn piece_buffer(&mut self) -> PieceBuffer;
 
-    /// Returns a buffer for a pack, with whatever an earlier pack has left in it. [`TargetOp::Store`] gives it back.
+    /// Returns a buffer for a pack, which may contain data of earlier packs. [`TargetOp::Store`] returns it to the
+    /// lane.
     fn pack_buffer(&mut self) -> Vec<u8>;
 
-    /// Gives back a buffer that was not used up.
+    /// Returns an unused buffer to the lane.
     fn recycle(&mut self, buffer: PieceBuffer);
 
-    /// Returns what is known of the far end of the lane's connection; nothing where there is none.
+    /// Returns the statistics of the lane's connection and its remote end; all zero if there is none.
     fn beyond(&mut self) -> Beyond {
         Beyond::default()
     }
@@ -39,224 +40,225 @@ impl Operation for TargetOp {
     type Outcome = TargetOutcome;
 }
 
-/// Something that a lane of a target can be asked to do.
+/// An operation of a target's lane.
 #[derive(Debug)]
 pub enum TargetOp {
-    /// Describe one entry, without following a link.
+    /// Describes one entry, without following a symbolic link.
     Inspect {
-        /// Which entry.
+        /// The entry.
         path: EntryPath,
-        /// What is told of it.
+        /// The details to report.
         detail: Detail,
     },
-    /// List directories, complete or with an error each. The far side may add descendants as long
-    /// as all listings together stay below `budget` entries.
+    /// Lists directories, each completely or with an error. The endpoint may add descendants as long as all listings
+    /// together have fewer than `budget` entries.
     List {
-        /// Which directories.
+        /// The directories.
         directories: Vec<EntryPath>,
-        /// How many entries may be added on the way down.
+        /// The number of entries that may be added by descending.
         budget: u32,
-        /// What is told of each entry.
+        /// The details to report of each entry.
         detail: Detail,
     },
-    /// List a directory in portions, in the order of [`Listing`](crate::listing::Listing): answered with
-    /// [`TargetOutcome::Portion`]. Asked only where [`Capabilities::lists_in_order`](crate::capabilities::Capabilities::lists_in_order)
-    /// says so.
+    /// Lists a directory in pages, in the order of [`Listing`](crate::listing::Listing). The outcome is
+    /// [`TargetOutcome::Portion`]. Only used if
+    /// [`Capabilities::lists_in_order`](crate::capabilities::Capabilities::lists_in_order) is set.
     Portion {
-        /// Which directory.
+        /// The directory.
         directory: EntryPath,
-        /// What the last portion left; none: from the beginning.
+        /// The cursor after the previous page; `None` for the beginning.
         from: Option<Cursor>,
-        /// The most entries of a portion.
+        /// The maximum number of entries in a page.
         entries: usize,
-        /// What is told of each entry.
+        /// The details to report of each entry.
         detail: Detail,
     },
-    /// Write the files and links of a pack.
+    /// Writes the files and symbolic links of a pack.
     Store {
-        /// The pack, as [`crate::pack::PackBuilder`] made it.
+        /// The pack, as built by [`crate::pack::PackBuilder`].
         pack: Vec<u8>,
     },
-    /// The same.
+    /// Computes the digests of small files, and of the texts of symbolic links, in one directory, or their tags if
+    /// there is a key. The outcome is [`TargetOutcome::Digests`].
     Digest {
         /// The directory.
         directory: EntryPath,
         /// The names in it.
         names: Vec<Vec<u8>>,
-        /// The key of the tags that are taken in the place of digests.
+        /// The key of the tags that replace digests.
         key: Option<TagKey>,
     },
-    /// Tell the numbers that users and groups have here: answered with [`TargetOutcome::Numbers`].
+    /// Looks up the numbers of users and groups on this machine. The outcome is [`TargetOutcome::Numbers`].
     Numbers {
-        /// Their names, each with what it is; the numbers are those of the source.
+        /// The names, each with its account at the source.
         names: Vec<(Account, Vec<u8>)>,
     },
-    /// Begin a draft: answered with [`TargetOutcome::Begun`] when it keeps a journal.
+    /// Begins a draft. The outcome is [`TargetOutcome::Begun`] if it has a journal.
     Begin {
-        /// Its number from now on.
+        /// The number of the draft from now on.
         draft: DraftId,
-        /// What it is.
+        /// The parameters.
         begin: Begin,
     },
-    /// Tell the values of what the target has in this range of a draft: answered with [`TargetOutcome::Signed`] or, for blocks,
-    /// with [`TargetOutcome::BlocksSigned`]. A draft
-    /// that is made of another file has the content of that in the range afterwards.
+    /// Computes the values of the existing content in this range of a draft. The outcome is [`TargetOutcome::Signed`]
+    /// or, for blocks, [`TargetOutcome::BlocksSigned`]. A draft that is based on another file has that file's content
+    /// in the range afterwards.
     Sign {
-        /// The draft, of which there is something already.
+        /// The draft, which must have existing content.
         draft: DraftId,
-        /// The range: at most a chunk; for blocks one piece.
+        /// The range: at most a chunk, or one piece for blocks.
         extent: Extent,
-        /// The values of its blocks instead of those of its pieces.
+        /// True to get the values of blocks instead of those of pieces.
         blocks: bool,
     },
-    /// Tell where the hole ends that this range of what the target has begins with: answered with
-    /// [`TargetOutcome::HoleUntil`]. Nothing of it is read.
+    /// Finds the end of the hole at the beginning of this range of the existing content. The outcome is
+    /// [`TargetOutcome::HoleUntil`]. Nothing is read.
     Hole {
-        /// The draft, of which there is something already.
+        /// The draft, which must have existing content.
         draft: DraftId,
         /// The range.
         extent: Extent,
     },
-    /// Change some blocks of a piece that was signed. Answered only if it fails.
+    /// Changes some blocks of a piece whose values were requested. Completes only on failure.
     Patch {
         /// The draft.
         draft: DraftId,
         /// The piece.
         extent: Extent,
-        /// The blocks: the lowest bit is the first one.
+        /// The blocks as a mask: the lowest bit is the first block.
         changed: u64,
-        /// Their bytes, one after another.
+        /// The bytes of these blocks, one after another.
         buffer: PieceBuffer,
-        /// The BLAKE3 value that the piece then has.
+        /// The BLAKE3 value of the resulting piece.
         value: Digest,
     },
-    /// Tell the sums of the whole blocks in this range of the file that a draft is made of ([`crate::moved`]): answered
-    /// with [`TargetOutcome::Sums`].
+    /// Computes the sums of the whole blocks in this range of the file that a draft is based on ([`crate::moved`]). The
+    /// outcome is [`TargetOutcome::Sums`].
     Sum {
-        /// The draft: an [`DraftKind::Update`].
+        /// The draft, which must be a [`DraftKind::Update`](super::DraftKind::Update).
         draft: DraftId,
-        /// The range of the old file: at most a chunk.
+        /// The range of the old file, at most a chunk.
         extent: Extent,
-        /// How long the blocks are: a power of two, at most a chunk.
+        /// The block size in bytes: a power of two, at most a chunk.
         block_bytes: u64,
     },
-    /// Write pieces that are put together out of the file that a draft is made of, and of bytes. Answered only if it
-    /// cannot be. If the pieces are not what they should be, [`TargetOp::Complete`] fails with
-    /// [`ErrorKind::Corrupt`](crate::error::ErrorKind::Corrupt), and the chunk is to be written.
+    /// Writes pieces that are assembled from the file that a draft is based on and from new bytes. Completes only on
+    /// failure. If the result is wrong, [`TargetOp::Complete`] fails with
+    /// [`ErrorKind::Corrupt`](crate::error::ErrorKind::Corrupt), and the chunk must be written in full.
     Assemble {
         /// The draft.
         draft: DraftId,
-        /// The pieces: at most a chunk.
+        /// The pieces, at most a chunk.
         extent: Extent,
-        /// What is taken from the old file, in order: at most [`COPIES_MAX`](crate::moved::COPIES_MAX).
+        /// The ranges of the old file, in order: at most [`COPIES_MAX`](crate::moved::COPIES_MAX).
         copies: Vec<Copied>,
-        /// The bytes between that, one after another.
+        /// The bytes between those ranges, one after another.
         buffer: PieceBuffer,
-        /// The BLAKE3 of the values that the pieces then have.
+        /// The BLAKE3 of the values of the resulting pieces.
         value: Digest,
     },
-    /// Make a range of a draft read as zeros. Answered as [`TargetOp::Write`] is.
+    /// Makes a range of a draft read as zeros. Completes in the same way as [`TargetOp::Write`].
     Zero {
         /// The draft.
         draft: DraftId,
         /// The range.
         extent: Extent,
-        /// Whether to answer when it succeeds.
+        /// True to complete also on success.
         acknowledge: bool,
     },
-    /// Everything in a range has been written by this lane, made zero, or is to be kept as the
-    /// target has it. Always answered; a journal remembers it.
+    /// Marks a range as complete: this lane has written it or made it zero, or the target's content is kept. Always
+    /// completes; a journal records it.
     Complete {
         /// The draft.
         draft: DraftId,
-        /// The range: one chunk, or several that are zeros.
+        /// The range: one chunk, or several chunks of zeros.
         extent: Extent,
-        /// The BLAKE3 value of the whole chunk, where it was taken.
+        /// The BLAKE3 value of the whole chunk, if it was computed.
         value: Option<Digest>,
-        /// Whether a journal may remember it. If not, a later run does it again.
+        /// True if a journal may record it. If not, a later run does it again.
         kept: bool,
     },
-    /// A draft that was begun with [`UNKNOWN_BYTES`](crate::extent::UNKNOWN_BYTES) has this size. All of it has been
-    /// written by now, or will be by this lane.
+    /// Sets the size of a draft that was begun with [`UNKNOWN_BYTES`](crate::extent::UNKNOWN_BYTES). All of it has been
+    /// written, or will be written by this lane.
     Length {
         /// The draft.
         draft: DraftId,
-        /// Its size.
+        /// The size in bytes.
         size_bytes: u64,
     },
-    /// Write a piece of a draft. A completion comes with `acknowledge` or on failure; it covers all
-    /// earlier writes of this lane to the draft.
+    /// Writes a piece of a draft. Completes with `acknowledge` or on failure; the completion covers all earlier writes
+    /// of this lane to the draft.
     Write {
         /// The draft.
         draft: DraftId,
-        /// Where in the file.
+        /// The offset in the file.
         offset: u64,
         /// The bytes.
         buffer: PieceBuffer,
-        /// How to check them.
+        /// The data by which to check them.
         check: Check,
-        /// Whether to answer when it succeeds.
+        /// True to complete also on success.
         acknowledge: bool,
     },
-    /// Let a draft share the blocks of a whole file instead of writing them: no byte is read.
-    /// Fails with `Unsupported` where the file systems cannot do that; the draft is then as empty
-    /// as before.
+    /// Makes a draft share the blocks of a whole file instead of writing them; no byte is read. Fails with
+    /// `Unsupported` if the file systems cannot do that; the draft is then still empty.
     Clone {
         /// The draft.
         draft: DraftId,
-        /// The file, of the draft's size.
+        /// The file, which has the draft's size.
         from: SharedFile,
     },
-    /// Give a draft its attributes and make it visible.
+    /// Sets the attributes of a draft and makes it visible.
     Finish {
         /// The draft.
         draft: DraftId,
-        /// What to set; nothing on a device.
+        /// The attributes to set; ignored for a device.
         attributes: Attributes,
-        /// The extended attributes to set; without, they are left as they come.
+        /// The extended attributes to set; `None` leaves those that a new file has.
         extended: Option<Extended>,
-        /// The digest of the whole, if it was taken.
+        /// The digest of the whole, if it was computed.
         digest: Option<Digest>,
     },
-    /// Throw a draft away.
+    /// Discards a draft.
     Abandon {
         /// The draft.
         draft: DraftId,
-        /// Leave what a later run can use.
+        /// True to keep what a later run can use.
         keep: bool,
     },
-    /// Make changes in order.
+    /// Applies changes in order.
     Apply {
         /// The changes.
         changes: Vec<Change>,
     },
-    /// Everything has been written.
+    /// Marks the point at which everything has been written.
     Barrier {
-        /// Bring it to stable storage.
+        /// True to bring it to stable storage.
         durable: bool,
-        /// All that the job is about was looked at, and nothing of it failed.
+        /// True if everything that the job covers was examined and nothing failed.
         whole: bool,
     },
 }
 
-/// What came of it.
+/// The outcome of an operation of a target's lane.
 #[derive(Debug)]
 pub enum TargetOutcome {
-    /// The entry, or `None` if there is no such entry.
+    /// The entry, or `None` if it does not exist.
     Inspected(Option<Metadata>),
-    /// The listings, first those asked for, in order, then descendants.
+    /// The listings: first the requested ones in order, then descendants.
     Listed(Vec<DirectoryListing>),
-    /// Entries of a directory.
+    /// A page of a directory.
     Portion(Portion),
-    /// Where the hole ends, within the range that was asked about; its beginning if there is data, or nobody can tell.
+    /// The end of the hole, within the requested range; the beginning of the range if there is data, or if holes cannot
+    /// be detected.
     HoleUntil(u64),
     /// Written, cloned, begun, finished, abandoned, or brought to stable storage.
     Done,
-    /// A draft that keeps a journal has been begun.
+    /// A draft with a journal has been begun.
     Begun(Box<Begun>),
     /// The number of each name, if it has one.
     Numbers(Vec<Option<u32>>),
-    /// The BLAKE3 of each entry, or why there is none.
+    /// The BLAKE3 or tag of each entry, or an error.
     Digests(Vec<Result<Digest>>),
     /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]).
     Signed(Vec<Digest>),
@@ -264,11 +266,11 @@ pub enum TargetOutcome {
     BlocksSigned(Vec<BlockValue>),
     /// The sums of blocks in a range, in order.
     Sums(Vec<u64>),
-    /// Stored, applied or finished, except for these.
+    /// Stored, applied or finished, except for these entries.
     Stored {
-        /// The entries that failed: their index among the pack's entries or the changes.
+        /// The entries that failed: their indices among the pack's entries or the changes.
         failures: Vec<(u32, Error)>,
-        /// What could not be kept.
+        /// The properties that could not be kept.
         losses: Vec<Loss>,
     },
 }

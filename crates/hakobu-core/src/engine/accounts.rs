@@ -1,14 +1,14 @@
-//! Users and groups that are known by their names at both ends: which number each has at the target.
+//! Maps users and groups that both ends know by name to their numbers at the target.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::entry::{Account, Metadata};
 
-/// So many are looked up; those that come after keep their numbers.
+/// The maximum number of accounts that are looked up. Further accounts keep their numbers.
 const ACCOUNTS_MAX: usize = 100_000;
 
-/// What was found out so far: a few, as a rule.
+/// The target's numbers of the accounts looked up so far. Usually there are only a few.
 #[derive(Debug, Default)]
 pub(super) struct Accounts(Mutex<HashMap<Account, u32>>);
 
@@ -17,7 +17,7 @@ impl Accounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which accounts of these entries were not looked up yet.
+    /// Returns the accounts of these entries that have not been looked up yet.
     pub fn unknown<'a>(&self, entries: impl Iterator<Item = &'a Metadata>) -> Vec<Account> {
         let known = self.lock();
         if known.len() >= ACCOUNTS_MAX {
@@ -36,12 +36,12 @@ impl Accounts {
         unknown.into_iter().collect()
     }
 
-    /// Remembers the number that an account has at the target.
+    /// Records the numbers of accounts at the target.
     pub fn learn(&self, found: impl IntoIterator<Item = (Account, u32)>) {
         self.lock().extend(found);
     }
 
-    /// Gives entries of the source the owners that they have at the target. What is not known keeps its number.
+    /// Replaces the owners of source entries with their numbers at the target. Unknown accounts keep theirs.
     pub fn translate<'a>(&self, entries: impl Iterator<Item = &'a mut Metadata>) {
         let known = self.lock();
         for entry in entries {

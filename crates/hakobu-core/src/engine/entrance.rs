@@ -1,15 +1,15 @@
-//! The way in for lanes: the first one opens its ends at once, then two, and each of them lets in two more, since each
-//! may be a login that takes a while. A lane whose turn comes when everything is done opens nothing.
+//! Staggers the opening of lanes. The first lane opens its endpoints at once, then two more may, and each of those
+//! admits two more, because opening a lane may be a slow login. A lane whose turn comes too late opens nothing.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::Result;
 
-/// How long a lane waits before it looks again whether it may go in, or the run has ended.
+/// The interval at which a waiting lane checks again whether it may open or the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Where lanes wait for their turn.
+/// Makes lanes wait for their turn to open.
 #[derive(Debug, Default)]
 pub(super) struct Entrance {
     door: Mutex<Door>,
@@ -18,12 +18,12 @@ pub(super) struct Entrance {
 
 #[derive(Debug, Default)]
 struct Door {
-    /// So many may go in: none before the first one has.
+    /// The number of lanes that may open now; 0 until the first lane has opened.
     free: usize,
 }
 
 impl Entrance {
-    /// Opens what lane `index` works with, when it is its turn and it `may_open`; `None` if the run `is_over` by then.
+    /// Waits for the turn of lane `index` and for `may_open`, then calls `open`. Returns `None` if the run `is_over`.
     pub fn enter<T>(
         &self,
         index: usize,
@@ -42,7 +42,7 @@ impl Entrance {
         opened.map(Some)
     }
 
-    /// Waits for this lane's turn. Whether there is still something to do.
+    /// Waits for this lane's turn. Returns false if the run is over.
     fn wait(&self, is_over: &impl Fn() -> bool, mut may_open: impl FnMut() -> bool) -> bool {
         let mut door = self.lock();
         while !is_over() {

@@ -1,10 +1,10 @@
-//! How many lanes may work: the others rest between two tasks, with their connections open.
+//! Limits how many lanes work. The other lanes rest between two tasks with their connections open.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lanes from a number on rest before it.
+/// A gate at which all lanes from a given index on rest.
 #[derive(Debug)]
 pub(super) struct Gate {
     open: AtomicUsize,
@@ -13,17 +13,17 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// The first `open` lanes may work.
+    /// Returns a gate that lets the first `open` lanes work.
     pub fn new(open: usize) -> Self {
         Self { open: AtomicUsize::new(open), lock: Mutex::default(), wake: Condvar::new() }
     }
 
-    /// Whether lane `index` may work.
+    /// Returns true if lane `index` may work.
     pub fn lets(&self, index: usize) -> bool {
         index < self.open.load(Relaxed)
     }
 
-    /// From now on so many may.
+    /// Sets the number of lanes that may work.
     pub fn set(&self, open: usize) {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.open.store(open, Relaxed);
@@ -31,7 +31,7 @@ impl Gate {
         self.wake.notify_all();
     }
 
-    /// Rests until lane `index` may work, or [`Gate::wake`] was called, or `limit` is over.
+    /// Blocks until lane `index` may work, [`Gate::wake`] is called or `limit` has passed.
     pub fn rest(&self, index: usize, limit: Duration) {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.lets(index) {
@@ -39,7 +39,7 @@ impl Gate {
         }
     }
 
-    /// Has those that rest look whether the run is over.
+    /// Wakes resting lanes so that they check whether the run is over.
     pub fn wake(&self) {
         self.wake.notify_all();
     }

@@ -1,8 +1,8 @@
-//! What is known of inodes that other names lead to, so that a number is not taken for an inode.
+//! Tracks inodes with several names, so that an inode number alone does not identify an inode.
 //!
-//! A file system of another program may give one number to several files, and any gives the number of a file that is gone to
-//! a new one. So the names of one number are taken for names of one inode only where all that the listings say of it is
-//! the same as for its first name.
+//! A FUSE file system may use one number for several files, and any file system reuses the number of a deleted file.
+//! Names with one number are therefore treated as names of one inode only if everything else that the listings report
+//! is the same as for its first name.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -11,21 +11,21 @@ use super::links::GROUPS_MAX;
 use crate::entry::{Inode, Metadata};
 use crate::path::EntryPath;
 
-/// What a name with the number of an inode is.
+/// The relation of a name to the other names with its inode number.
 #[derive(Debug)]
 pub(super) enum Named {
-    /// The first of it, or one that agrees with the first.
+    /// The first name with this number, or one that agrees with the first.
     Agrees,
-    /// One that agrees with this name of root and directory, where another file may do that as well.
+    /// A name that agrees with this first name, on a file system where another file may agree as well.
     Perhaps(Box<FirstName>),
-    /// One of another inode, or nobody knows.
+    /// A name of another inode, or one that cannot be decided.
     Differs,
-    /// The first of its number, though all that is said of it is said of another number as well: names of one file, to which a
-    /// program behind FUSE gives numbers of their own.
+    /// The first name with its number, but another number has the same metadata: probably one file to whose names a
+    /// program behind FUSE gives different numbers.
     Apart,
 }
 
-/// The first name of an inode that was met.
+/// The first name of an inode that was found.
 #[derive(Clone, Debug)]
 pub(super) struct FirstName {
     pub root: u16,
@@ -36,24 +36,24 @@ pub(super) struct FirstName {
 
 #[derive(Debug)]
 struct Known {
-    /// Stands for what the listing said of it.
+    /// A hash of the metadata that the listing reported.
     said: u64,
     first: Option<Box<FirstName>>,
 }
 
-/// The inodes of which names are still to come.
+/// The inodes with names that have not been found yet.
 #[derive(Debug, Default)]
 pub(super) struct Inodes(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     known: HashMap<Inode, Known>,
-    /// What was said where numbers may lie.
+    /// The metadata hashes of inodes whose numbers are not reliable.
     uncertain: HashSet<u64>,
 }
 
 impl Inodes {
-    /// A name with this number was met.
+    /// Records a name with this inode number.
     pub fn meet(
         &self,
         inode: Inode,
@@ -72,7 +72,7 @@ impl Inodes {
                 Box::new(FirstName { root, directory, name, metadata: *metadata })
             });
             known.insert(inode, Known { said, first });
-            // In whole seconds many files have changed at one time.
+            // With times in whole seconds many files share one change time, so equal metadata proves nothing.
             let tells = metadata.uncertain && metadata.ctime.nanoseconds != 0;
             let is_new = !tells || uncertain.len() >= GROUPS_MAX || uncertain.insert(said);
             return if is_new { Named::Agrees } else { Named::Apart };
@@ -86,7 +86,7 @@ impl Inodes {
         }
     }
 
-    /// All names of it were dealt with: the number may come again.
+    /// Forgets an inode after all of its names have been handled: its number may be reused.
     pub fn forget(&self, inode: Inode) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).known.remove(&inode);
     }

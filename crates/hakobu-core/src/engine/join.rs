@@ -1,4 +1,4 @@
-//! Comparing the two sides of one directory: a merge of two sorted listings into tasks.
+//! Compares the two sides of one directory by merging two sorted listings into tasks.
 
 mod extras;
 mod links;
@@ -28,55 +28,54 @@ use crate::pack::{PACK_BYTES_TARGET, PACKED_FILE_BYTES_MAX};
 use crate::path::EntryPath;
 use crate::planner::{Action, decide, same_attributes};
 
-/// What comparing a directory led to.
+/// The results of comparing a directory.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub directories: Vec<DirectoryTask>,
     pub packs: Vec<PackTask>,
     pub files: Vec<Arc<LargeFile>>,
-    /// Attribute changes in this directory with the paths at the source; each is counted as pending
-    /// in its node.
+    /// Attribute changes of entries in this directory, with their paths at the source. Each is pending in its node.
     pub changes: Vec<(EntryPath, Change)>,
-    /// Further names of what the target has at a path; each is counted as pending in its node.
+    /// New hard links to existing paths of the target. Each is counted as pending in its node.
     pub links: Vec<(Follower, EntryPath)>,
-    /// Entries to be removed, but for directories; each is counted as pending in its node.
+    /// Entries to be removed, without directories. Each is counted as pending in its node.
     pub removals: Vec<EntryPath>,
 }
 
-/// Asks the source for the extended attributes of an entry, and takes note of what is lost.
+/// Reads the extended attributes of an entry from the source, and records those that are lost.
 pub(super) type Examine<'a> = dyn FnMut(u16, &EntryPath, ExtendedAsk) -> Result<Option<Extended>> + 'a;
 
-/// Compares one directory.
+/// The comparison of one directory.
 pub(super) struct Join<'a> {
     pub shared: &'a Shared<'a>,
     pub counters: &'a LaneCounters,
     pub node: &'a Arc<Node>,
-    /// Listings of directories below that the target sent along.
+    /// Listings of directories further down that the target sent along.
     pub prefetched: &'a Prefetched,
-    /// Gives numbers to drafts.
+    /// Returns the ID of the next draft.
     pub next_draft: &'a mut dyn FnMut() -> DraftId,
-    /// Looks at an entry's extended attributes; fails if it has some that must not be lost.
+    /// Reads the extended attributes of an entry. Fails if it has some that must not be lost.
     pub examine: &'a mut Examine<'a>,
     pub found: Found,
     losses: Losses,
-    /// The origin whose entries are decided: its number, its root and its path.
+    /// The index of the origin whose entries are being decided; below it its root and its path.
     origin: usize,
     root: u16,
     below: &'a EntryPath,
-    /// The target name of the origin's only entry.
+    /// The name at the target of the origin's only entry.
     target_name: Option<&'a [u8]>,
     picks: Vec<Pick>,
     picked_bytes: u64,
-    /// The same for entries whose content is compared.
+    /// The entries picked for a pack whose content is compared, and their size in bytes.
     compared: Vec<Pick>,
     compared_bytes: u64,
-    /// What becomes of those that differ.
+    /// The action for those that differ.
     compared_as: IfDifferent,
-    /// Which of the target's entries the source has as well; empty where nobody asks.
+    /// True for each of the target's entries that the source has as well. Empty if this is not needed.
     matched: Vec<bool>,
-    /// The node's path for filter rules, in front of a name.
+    /// The node's path for filter rules, as a prefix for a name.
     below_top: Vec<u8>,
-    /// The directory's names, where the target ignores case.
+    /// The names in the directory, if the target ignores case.
     folded: Option<Folded>,
 }
 
@@ -133,7 +132,7 @@ impl<'a> Join<'a> {
         self.found
     }
 
-    /// Compares the entries of one part. How many of the target's entries are among them.
+    /// Compares the entries of one part. Returns how many of the target's entries were matched.
     fn part(&mut self, parts: &[Part], number: usize, target: &Listing) -> u64 {
         let source = &parts[number].listing;
         let (mut at, mut matched) = (0, 0);
@@ -151,7 +150,7 @@ impl<'a> Join<'a> {
                     at - 1
                 })
             };
-            // The same name of another kind sorts elsewhere.
+            // An entry of this name but another kind is sorted elsewhere.
             let beside = beside.or_else(|| match target.is_empty() {
                 true => None,
                 false => target.find(name, !directory),
@@ -175,7 +174,7 @@ impl<'a> Join<'a> {
         }
     }
 
-    /// Decides for one entry of a part.
+    /// Decides the action for one entry of a part.
     fn entry(&mut self, parts: &[Part], number: usize, index: usize, beside: Option<(&Listing, usize)>) {
         let target = beside.map(|(listing, index)| listing.metadata(index));
         let source = &parts[number].listing;
@@ -200,7 +199,7 @@ impl<'a> Join<'a> {
         if let Some(error) =
             beside.and_then(|(listing, there)| self.is_held_by_rule(metadata, listing, there))
         {
-            // It was said when everything else was looked at.
+            // The run before has reported it.
             if !self.removes() {
                 self.fail(source.name(index), error);
             }
@@ -254,18 +253,18 @@ impl<'a> Join<'a> {
                 if let Some((listing, index)) = beside {
                     self.extra(listing, index, Some(metadata.kind));
                 }
-                // What goes first is planned above, and what comes in its place here.
+                // The removal is planned above, and the new entry here.
                 if self.shared.setup.job.dry_run {
                     self.plan_room(metadata, None);
                     self.content(source, index, None);
                 }
             }
-            // Refusals were dealt with above.
+            // Refusals were handled above.
             Action::Conflict => {}
         }
     }
 
-    /// Takes note of a directory: an entry of the first of these parts.
+    /// Adds a task for a directory, an entry of the first of these parts.
     fn directory(&mut self, parts: &[Part], index: usize, target: Option<&Metadata>, action: Action) {
         let source = &parts[0].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
@@ -302,7 +301,7 @@ impl<'a> Join<'a> {
         }
         let differs = target.is_none_or(|target| !target.same_extended(metadata));
         let touched = Touched::new(action != Action::Leave && writes, is_new || differs);
-        // A directory without origins is made, and not looked into.
+        // A directory without origins is created but not scanned.
         let beyond = self.shared.setup.job.one_file_system && metadata.mount_point;
         let origins = if beyond && self.target_name.is_none() { Vec::new() } else { origins };
         let state = if is_new || target.is_none() {
@@ -311,7 +310,7 @@ impl<'a> Join<'a> {
             let listed = |listing| TargetState::Listed(listing, self.prefetched.clone());
             self.prefetched.take(&target_path).map_or(TargetState::Unknown, listed)
         };
-        // Of a directory that comes from several places not all would be known.
+        // For a directory merged from several sources only one listing would be known.
         let known = match (&origins[..], parts.first()) {
             ([origin], Some(part)) => part.below.known(&origin.path),
             _ => None,
@@ -321,7 +320,7 @@ impl<'a> Join<'a> {
         self.found.directories.push(DirectoryTask { node, target: state, known });
     }
 
-    /// Brings over a file or link. `old` is what the target has in its place.
+    /// Adds a task to copy a file or symbolic link. `old`: the target's entry that is replaced.
     fn content(&mut self, source: &Arc<Listing>, index: usize, old: Option<&Metadata>) {
         let replaces = old.is_some();
         let (name, metadata) = (source.name(index), source.metadata(index));
@@ -361,8 +360,8 @@ impl<'a> Join<'a> {
         self.picked_bytes += bytes;
     }
 
-    /// Whether a file travels by itself, and keeps its holes: it is too big for a pack, or was named.
-    /// Of a device that was named the content travels as one of a file.
+    /// Returns true if a file is transferred on its own, which keeps its holes: it is too large for a pack, or the user
+    /// named it. The content of a named device is transferred like that of a file.
     fn is_large(&self, metadata: &Metadata) -> bool {
         let named = self.target_name.is_some();
         match metadata.kind {
@@ -372,26 +371,26 @@ impl<'a> Join<'a> {
         }
     }
 
-    /// Whether it is written into the file that is there, whatever its size is.
+    /// Returns true if the existing file is changed in place, whatever its size.
     fn is_patched(&self, metadata: &Metadata, old: Option<&Metadata>) -> bool {
         self.written_as(metadata, old) == DraftKind::InPlace
     }
 
-    /// What a file is written to.
+    /// Returns the kind of draft that a file is written to.
     fn written_as(&self, metadata: &Metadata, old: Option<&Metadata>) -> DraftKind {
         let both_files = metadata.kind == Kind::File && old.is_some_and(|old| old.kind == Kind::File);
         let kind = match self.shared.setup.job.update.draft_kind() {
             kind if both_files && (metadata.size_bytes > 0 || kind == DraftKind::InPlace) => kind,
             _ => DraftKind::File,
         };
-        // One of its further names may be that of a file of the source, or of a tree, where it gets another content.
+        // Another hard link of the old file may be a file of the source, or a file of the tree that gets other content.
         let systems = &self.shared.setup.job.source_file_systems;
         let shared = old.and_then(|old| old.inode).is_some_and(|it| systems.contains(&it.file_system));
         let further = self.target_name.is_none() && old.is_some_and(|old| old.links > 1);
         if kind == DraftKind::InPlace && (shared || further) { DraftKind::File } else { kind }
     }
 
-    /// Takes note of a file that travels by itself.
+    /// Adds a file that is transferred on its own.
     fn large(
         &mut self,
         name: &[u8],
@@ -423,9 +422,9 @@ impl<'a> Join<'a> {
         self.found.files.last().map(|file| &**file)
     }
 
-    /// Counts the room that a file will take, less that of the one it replaces.
+    /// Adds the space that a file will take, minus that of the file it replaces.
     fn plan_room(&self, source: &Metadata, target: Option<&Metadata>) {
-        // How much there is between the holes of a sparse file is not known before it is read.
+        // The amount of data between the holes of a sparse file is only known after reading it.
         if source.kind != Kind::File || (source.sparse && self.is_large(source)) {
             return;
         }
@@ -466,7 +465,7 @@ impl<'a> Join<'a> {
         }
     }
 
-    /// Ends the pack that is being picked, if any.
+    /// Ends the pack being picked, if any.
     fn close_pack(&mut self, source: &Arc<Listing>) {
         if self.picks.is_empty() {
             return;
@@ -493,7 +492,7 @@ impl<'a> Join<'a> {
     }
 }
 
-/// What is decided where nothing is brought over: what both sides have is looked into, and left.
+/// Returns the action in a run that only removes: directories that both sides have are scanned, and nothing is copied.
 fn only_removing(source: &Metadata, target: Option<&Metadata>, action: Action) -> Action {
     let both = |kind| source.kind == kind && target.is_some_and(|target| target.kind == kind);
     match action {
@@ -504,7 +503,7 @@ fn only_removing(source: &Metadata, target: Option<&Metadata>, action: Action) -
     }
 }
 
-/// What is decided for the content of a device: whatever its time is, it is brought over.
+/// Returns the action for the content of a device, which is copied regardless of times.
 fn as_content(target: Option<&Metadata>) -> Action {
     match target.map(|target| target.kind) {
         None => Action::Create,
@@ -513,7 +512,7 @@ fn as_content(target: Option<&Metadata>) -> Action {
     }
 }
 
-/// An error of the source. The failure names the path there, so the error names none.
+/// Prepares an error of the source. The failure names the path there, so the error does not repeat it.
 pub(super) fn at_source(mut error: Error) -> Error {
     if !error.is_fatal() {
         error.at.clear();
@@ -521,7 +520,7 @@ pub(super) fn at_source(mut error: Error) -> Error {
     error
 }
 
-/// An error of the target, with the place there.
+/// Adds the path at the target to an error of the target.
 pub(super) fn at_target(error: Error, place: &EntryPath) -> Error {
     error.at(if place.is_root() { b"." } else { place.as_bytes() })
 }

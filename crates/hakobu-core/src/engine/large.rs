@@ -1,4 +1,4 @@
-//! A file too big for a pack: its chunks are shared by the lanes through one counter.
+//! A file too large for a pack. Lanes share its chunks through one counter.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,93 +15,93 @@ use crate::extent::{
 };
 use crate::path::EntryPath;
 
-/// Files of at most so many chunks are moved by one lane without waiting for any answer.
+/// The maximum number of chunks of a file that one lane transfers without waiting for any answer.
 pub(super) const SINGLE_LANE_CHUNKS: u64 = 2;
-/// So many blocks of a file are compared before it is decided whether that pays.
+/// The number of compared blocks of a file after which it is judged whether comparing blocks pays.
 const BLOCKS_TRIED: u64 = 16 * BLOCKS_PER_PIECE;
-/// So many pieces of a file, 64 MiB, are compared before it is decided whether that pays.
+/// The number of compared pieces of a file, 64 MiB, after which it is judged whether comparing pays.
 const PIECES_TRIED: u64 = 16 * PIECES_PER_CHUNK;
-/// A value of the counter from which on no chunk is left, far from overflow.
+/// The counter value from which on no chunk is left. It is far from overflow.
 const NO_CHUNK: u64 = u64::MAX / 2;
 
-/// A big file on its way.
+/// A large file that is being copied or compared.
 #[derive(Debug)]
 pub(super) struct LargeFile {
     /// The directory that holds it.
     pub node: Arc<Node>,
     /// The file at the source.
     pub source: Arc<SourceFile>,
-    /// Where it goes.
+    /// The path at the target.
     pub target: EntryPath,
-    /// The draft's number.
+    /// The ID of the draft.
     pub draft: DraftId,
-    /// What is written to.
+    /// The kind of draft to write.
     pub kind: DraftKind,
-    /// Whether the target has an entry of this name.
+    /// True if the target has an entry of this name.
     pub replaces: bool,
-    /// Whether it is what the user named, and not met in a tree.
+    /// True if the user named the file, false if it was found in a tree.
     pub named: bool,
-    /// Whether the target keeps a journal, or compares: each chunk is completed by an operation.
+    /// True if the target keeps a journal or compares; an operation then completes each chunk.
     completes: AtomicBool,
-    /// What an earlier run has done.
+    /// The ranges that an earlier run completed.
     resumed: OnceLock<Vec<Extent>>,
-    /// Of a stream, not known until it ends.
+    /// The size in bytes; [`UNKNOWN_BYTES`] for a stream until it ends.
     size_bytes: AtomicU64,
     next: AtomicU64,
     done: AtomicU64,
-    /// How many lanes take its chunks.
+    /// The number of lanes that take its chunks.
     lanes: AtomicUsize,
-    /// Whether somebody has been told that nothing more is to come.
+    /// True once a caller has been told to finish or abandon the file.
     ended: AtomicBool,
     failed: AtomicBool,
     of_no_use: AtomicBool,
     begun_anew: AtomicBool,
     changed: AtomicBool,
-    /// Of pieces that differ: how many blocks were compared, and how many of them differ.
+    /// For pieces that differ: the number of blocks compared, and of blocks that differ.
     blocks: [AtomicU64; 2],
-    /// Of all pieces that were compared: how many, and how many were equal.
+    /// The number of pieces compared, and of equal pieces.
     pieces: [AtomicU64; 2],
-    /// Whether all of it is sent.
+    /// The decision whether to send the whole file.
     pub whole: Whole,
-    /// Where content of the old file may lie.
+    /// The search for content of the old file at other offsets.
     pub moves: Moves,
-    /// Whole chunks that lie in holes, as far as they were met.
+    /// The total size of the chunks that lie in holes, as far as they were found.
     hole_bytes: AtomicU64,
     forest: Mutex<Option<Forest>>,
-    /// What becomes of one that is only compared at first.
+    /// The action if the content differs, for a file that is only compared at first.
     pub if_different: OnceLock<IfDifferent>,
 }
 
-/// What becomes of a file whose content was compared, and differs.
+/// The action for a file whose content was compared and differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum IfDifferent {
-    /// It is brought over, to this.
+    /// Copy it, writing to this kind of draft.
     Write(DraftKind),
-    /// Its name becomes a further one of this file, which has the content.
+    /// Make it a hard link to this file, which has the content.
     Link(EntryPath),
 }
 
-/// What a big file is.
+/// The properties of a large file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
-    /// What is written to.
+    /// The kind of draft to write.
     pub kind: DraftKind,
-    /// Whether the target has an entry of this name.
+    /// True if the target has an entry of this name.
     pub replaces: bool,
-    /// Whether it is what the user named.
+    /// True if the user named it.
     pub named: bool,
-    /// Whether a digest is taken.
+    /// True if a digest is computed.
     pub digest: bool,
 }
 
-/// What counting some chunks as done led to.
+/// The result of counting chunks as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// There is more to do.
+    /// More chunks are pending.
     More,
-    /// That was the last one: finish the file.
+    /// All chunks are done: finish the file.
     Finish,
-    /// That was the last one of a file that failed: abandon it.
+    /// All chunks of a failed file are done: abandon it.
     Abandon,
 }
 
@@ -145,12 +145,12 @@ impl LargeFile {
         }
     }
 
-    /// Whether what is there is compared by tags: nobody is shown the digest of a file that lies in a tree.
+    /// Returns true if its content is compared by tags. The digest of an unnamed file in a tree is shown to nobody.
     pub fn is_compared_by_tags(&self) -> bool {
         is_compared_by_tags(self.kind, self.named)
     }
 
-    /// Whether only its digest is taken, and the target is not asked at all.
+    /// Returns true if only its digest is computed and the target is not involved.
     pub fn is_only_hashed(&self) -> bool {
         self.kind == DraftKind::Sink && !self.named
     }
@@ -159,7 +159,7 @@ impl LargeFile {
         self.size_bytes.load(Ordering::SeqCst)
     }
 
-    /// Whether it is a stream, of which nobody knew the size when its draft was begun.
+    /// Returns true if it is a stream, whose size was unknown when its draft was begun.
     pub fn is_open_ended(&self) -> bool {
         self.source.metadata.size_bytes == UNKNOWN_BYTES
     }
@@ -168,17 +168,17 @@ impl LargeFile {
         chunk_count(self.size_bytes())
     }
 
-    /// A lane begins to take chunks of it.
+    /// Records that a lane begins to take its chunks.
     pub fn enter(&self) {
         self.lanes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A lane takes no more of them.
+    /// Records that a lane stops taking its chunks.
     pub fn leave(&self) {
         self.lanes.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many lanes take chunks of it.
+    /// Returns the number of lanes that take its chunks.
     pub fn lanes(&self) -> usize {
         self.lanes.load(Ordering::Relaxed)
     }
@@ -187,17 +187,17 @@ impl LargeFile {
         self.next.load(Ordering::Relaxed) < self.chunks()
     }
 
-    /// How many chunks have not been taken.
+    /// Returns the number of chunks that have not been taken.
     pub fn chunks_left(&self) -> u64 {
         self.chunks().saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// How many bytes the chunks have that have not been taken.
+    /// Returns the number of bytes from the next chunk on.
     pub fn bytes_left(&self) -> u64 {
         self.size_bytes().saturating_sub(self.next.load(Ordering::Relaxed).saturating_mul(CHUNK_BYTES))
     }
 
-    /// The next chunk, or `None` when all have been taken.
+    /// Returns the next chunk, or `None` if all have been taken.
     pub fn take_chunk(&self) -> Option<Extent> {
         while self.has_chunks_left() {
             let extent = chunk(self.size_bytes(), self.next.fetch_add(1, Ordering::Relaxed))?;
@@ -208,13 +208,13 @@ impl LargeFile {
         None
     }
 
-    /// A chunk of a stream has been read. Whether it is to be moved: not if the file has failed.
+    /// Counts a chunk of a stream as taken after it was read. Returns false if the file has failed.
     pub fn take_read(&self) -> bool {
         let take = |next: u64| (next < NO_CHUNK).then_some(next + 1);
         self.next.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
     }
 
-    /// The stream has ended.
+    /// Records the end of a stream.
     pub fn ends_at(&self, size_bytes: u64) -> Progress {
         let (order, unknown) = (Ordering::SeqCst, UNKNOWN_BYTES);
         if self.size_bytes.compare_exchange(unknown, size_bytes, order, order).is_err() {
@@ -226,12 +226,12 @@ impl LargeFile {
         self.progress(self.done.load(order))
     }
 
-    /// Takes all chunks at once that lie wholly before `end`, beginning with the next one.
+    /// Takes all chunks that lie completely before `end`, beginning with the next one.
     pub fn take_chunks_until(&self, end: u64) -> Option<Extent> {
         if self.resumed.get().is_some() {
             return None;
         }
-        // The last chunk may be shorter, and is left to whoever takes it.
+        // The last chunk may be shorter; it is left to be taken on its own.
         let last = (end / CHUNK_BYTES).min(self.size_bytes() / CHUNK_BYTES);
         let first = self.next.fetch_max(last, Ordering::Relaxed);
         let offset = first * CHUNK_BYTES;
@@ -244,10 +244,10 @@ impl LargeFile {
         after > 0 && done[after - 1].end() >= chunk.end()
     }
 
-    /// The draft has been begun, and what an earlier run has done of it is known.
+    /// Records the chunks that an earlier run has done, after the draft has been begun.
     ///
     /// # Errors
-    /// `Protocol` when that cannot be.
+    /// `Protocol` if the ranges are impossible.
     pub fn begun(&self, begun: Begun) -> Result<Progress> {
         self.completes.store(true, Ordering::Release);
         let Begun { done, subtrees, .. } = begun;
@@ -269,7 +269,7 @@ impl LargeFile {
             return Ok(Progress::More);
         }
         if let Some(forest) = self.forest.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            // Where they do not fit there will be no digest; the content is checked all the same.
+            // If the subtrees do not fit there is no digest; the content is checked in any case.
             for subtree in subtrees {
                 forest.add_subtree(subtree);
             }
@@ -278,97 +278,96 @@ impl LargeFile {
         Ok(self.count_done(chunks))
     }
 
-    /// Whether the source is a disk, which has no time by which to tell that it changed.
+    /// Returns true if the source is a disk, which has no time that shows changes.
     pub fn is_of_disk(&self) -> bool {
         self.source.metadata.kind == Kind::BlockDevice
     }
 
-    /// Whether the draft was begun by an earlier run.
+    /// Returns true if the draft was begun by an earlier run.
     pub fn is_resumed(&self) -> bool {
         self.resumed.get().is_some()
     }
 
-    /// Whether each chunk has to be completed by an operation.
+    /// Returns true if an operation has to complete each chunk.
     pub fn completes(&self) -> bool {
         self.completes.load(Ordering::Acquire)
     }
 
-    /// Begins it anew. Whether that has been tried before.
+    /// Records that the file is begun again from the start. Returns true if that has happened before.
     pub fn begins_anew(&self) -> bool {
         self.begun_anew.swap(true, Ordering::AcqRel)
     }
 
-    /// What is in place at the target is not the same.
+    /// Records that the target's existing content differs.
     pub fn changes(&self) {
         self.changed.store(true, Ordering::Release);
     }
 
-    /// Whether what was in place at the target was not the same.
+    /// Returns true if the target's existing content differed.
     pub fn has_changed(&self) -> bool {
         self.changed.load(Ordering::Acquire)
     }
 
-    /// So many pieces were compared, and so many of them are equal.
+    /// Adds to the number of pieces compared, and to that of equal pieces.
     pub fn compared(&self, pieces: u64, equal: u64) {
         self.pieces[0].fetch_add(pieces, Ordering::Relaxed);
         self.pieces[1].fetch_add(equal, Ordering::Relaxed);
     }
 
-    /// Whether it may turn out that all of it is sent: only of a new file, and holes are not sent.
+    /// Returns true if sending the whole file is an option: the file is new and not sparse (holes are not sent).
     pub fn may_go_whole(&self) -> bool {
         let may = self.kind == DraftKind::Update && !self.source.metadata.sparse;
         may && self.whole.may_be_tried(self.size_bytes())
     }
 
-    /// So much was compared.
+    /// Returns the number of bytes compared.
     pub fn compared_bytes(&self) -> u64 {
         self.pieces[0].load(Ordering::Relaxed) * PIECE_BYTES
     }
 
-    /// So many blocks of a piece that differs were compared, and so many of them differ.
+    /// Adds to the number of blocks compared in pieces that differ, and to that of blocks that differ.
     pub fn compared_blocks(&self, blocks: u64, differ: u64) {
         self.blocks[0].fetch_add(blocks, Ordering::Relaxed);
         self.blocks[1].fetch_add(differ, Ordering::Relaxed);
     }
 
-    /// Whether it pays to compare the blocks of pieces that differ: not where most of them differ as well. `None`
-    /// where not enough have been compared to know.
+    /// Returns true if it pays to compare the blocks of pieces that differ, false if most of these blocks differ as
+    /// well. Returns `None` if too few have been compared to tell.
     pub fn blocks_pay(&self) -> Option<bool> {
         let [compared, differ] = [0, 1].map(|index: usize| self.blocks[index].load(Ordering::Relaxed));
         (compared >= BLOCKS_TRIED).then_some(differ * 4 <= compared * 3)
     }
 
-    /// Whether it pays to compare: not where next to nothing was found to be equal, be it in pieces or in blocks, or where
-    /// sending is faster. Only
-    /// a new file leaves the choice: what is changed where it lies is compared to its end, so that little is written.
+    /// Returns false if hardly any piece or block was found equal, or if sending the whole file is faster. Only a new
+    /// file leaves the choice: a file changed in place is compared to its end, so that little is written.
     pub fn comparing_pays(&self) -> bool {
         let compared = self.pieces[0].load(Ordering::Relaxed);
         let finds = compared < PIECES_TRIED || self.finds_equal() || self.blocks_pay() != Some(false);
         finds && !self.whole.pays()
     }
 
-    /// Whether more than next to nothing was found to be equal. What is there and written where it lies counts as such.
+    /// Returns true if a relevant share of pieces was found equal. Always true for content that is changed in place.
     pub fn finds_equal(&self) -> bool {
         let [compared, equal] = [0, 1].map(|index: usize| self.pieces[index].load(Ordering::Relaxed));
         self.kind != DraftKind::Update || equal > compared / 16
     }
 
-    /// So many bytes more are a hole. How many have been with them.
+    /// Adds to the number of bytes in holes, and returns the total.
     pub fn hole(&self, length_bytes: u64) -> u64 {
         self.hole_bytes.fetch_add(length_bytes, Ordering::Relaxed) + length_bytes
     }
 
-    /// No digest of the whole can be had.
+    /// Gives up the digest of the whole file.
     pub fn forget_digest(&self) {
         *self.forest.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// `count` chunks have been acknowledged or given up.
+    /// Counts chunks that have been acknowledged or given up.
     pub fn count_done(&self, count: u64) -> Progress {
         self.progress(self.done.fetch_add(count, Ordering::SeqCst) + count)
     }
 
-    /// What comes of it that so many are done. The end of a stream and its last chunk may be told at the same time.
+    /// Returns the progress with `done` chunks. A stream's end and its last chunk may be reported concurrently.
     fn progress(&self, done: u64) -> Progress {
         if done < self.chunks() || self.ended.swap(true, Ordering::AcqRel) {
             return Progress::More;
@@ -376,7 +375,7 @@ impl LargeFile {
         if self.has_failed() { Progress::Abandon } else { Progress::Finish }
     }
 
-    /// Whether not even a later run can use what was brought over.
+    /// Returns true if no later run can use the data written so far.
     pub fn is_of_no_use(&self) -> bool {
         self.of_no_use.load(Ordering::Acquire)
     }
@@ -385,15 +384,15 @@ impl LargeFile {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// The file cannot be copied: no further chunk is handed out. Whether this was the first
-    /// failure, and how many chunks were not handed out; these still have to be counted as done.
-    /// `of_no_use`: not even a later run can use what was brought over.
+    /// Records that the file cannot be copied; no further chunk is handed out. Returns true for the first failure, and
+    /// the number of chunks that were not handed out, which still have to be counted as done. `of_no_use`: no later run
+    /// can use the data written so far.
     pub fn fail(&self, of_no_use: bool) -> (bool, u64) {
         self.of_no_use.fetch_or(of_no_use, Ordering::AcqRel);
         let first = !self.failed.swap(true, Ordering::AcqRel);
         let taken = self.next.swap(NO_CHUNK, Ordering::AcqRel);
         if self.is_open_ended() && taken < NO_CHUNK {
-            // What has not been read is not waited for. If the end is known, it stays.
+            // Only chunks that were read are waited for. A size that is already known is kept.
             let (order, end) = (Ordering::SeqCst, taken * CHUNK_BYTES);
             let _ = self.size_bytes.compare_exchange(UNKNOWN_BYTES, end, order, order);
         }
@@ -401,7 +400,7 @@ impl LargeFile {
         (first, self.chunks() - taken)
     }
 
-    /// Adds the values of consecutive pieces from `offset` on.
+    /// Adds the values of consecutive pieces, beginning at `offset`.
     pub fn add_values(&self, offset: u64, values: &[Digest]) {
         if let Some(forest) = self.forest.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             for (index, value) in (offset / PIECE_BYTES..).zip(values) {
@@ -410,13 +409,13 @@ impl LargeFile {
         }
     }
 
-    /// The digest of the whole, once every piece has been added.
+    /// Returns the digest of the whole file, once every piece has been added.
     pub fn digest(&self) -> Option<Digest> {
         self.forest.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Forest::digest)
     }
 }
 
-/// Where files are compared in place, or brought up to date there, a journal has to tell of digests.
+/// Returns true if content is compared by tags instead of digests. Named files and files changed in place need digests.
 fn is_compared_by_tags(kind: DraftKind, named: bool) -> bool {
     !named && matches!(kind, DraftKind::Compare | DraftKind::Update)
 }
@@ -484,7 +483,7 @@ mod tests {
             vec![(0, half)],
             vec![(0, 0)],
             vec![(half, chunk)],
-            // Ranges that touch would be one.
+            // Adjacent ranges would have been merged into one.
             vec![(0, chunk), (chunk, chunk)],
             vec![(0, 2 * chunk), (chunk, chunk)],
             vec![(4 * chunk, 2 * chunk)],
@@ -548,7 +547,7 @@ mod tests {
                 file.count_done(1)
             };
             assert_eq!((ended, file.size_bytes()), (Progress::Finish, CHUNK_BYTES + 3));
-            // It ends once.
+            // A stream ends only once.
             assert_eq!((file.ends_at(9), file.size_bytes()), (Progress::More, CHUNK_BYTES + 3));
         }
         assert!(!file(1).is_open_ended());
@@ -646,7 +645,7 @@ mod tests {
                 (tags, hashed),
                 "{kind:?} {named}"
             );
-            // Where tags are compared nobody takes a digest.
+            // No digest is computed if tags are compared.
             file.add_values(0, &[[7; 32]]);
             assert_eq!(file.digest().is_none(), tags, "{kind:?} {named}");
         }

@@ -1,8 +1,8 @@
-//! Names of one inode: the first that is met brings the content, the others become further names of it.
+//! Tracks the names of one inode: the first name found transfers the content, the others become hard links to it.
 //!
-//! Names may be met by any lane in any order, so those that come while the content is still on its way wait here. What
-//! is known of an inode is forgotten when all of its names have been met, and no more than [`GROUPS_MAX`] are known
-//! at a time, so memory goes with the inodes of which names are still to come.
+//! Lanes may find names in any order, so names found while the content is still being transferred wait here. An inode
+//! is forgotten when all of its names have been found, and at most [`GROUPS_MAX`] are known at a time. Memory therefore
+//! grows with the number of inodes that still have names to be found.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,72 +14,72 @@ use crate::entry::{Inode, Metadata};
 use crate::path::EntryPath;
 use crate::plant::planted;
 
-/// So many inodes are known at a time, at about 150 bytes each. The names of further ones become files of their own.
+/// The maximum number of inodes known at a time, at about 150 bytes each. Names of others become separate files.
 pub(super) const GROUPS_MAX: usize = 1_000_000;
 
-/// A name of an inode whose content comes by another one.
+/// A name of an inode whose content is transferred under another name.
 #[derive(Clone, Debug)]
 pub(super) struct Follower {
-    /// The directory.
+    /// The directory that holds the name.
     pub node: Arc<Node>,
-    /// Which of its origins has it.
+    /// The index of the directory's origin that has it.
     pub origin: usize,
     /// The name at the source.
     pub name: Vec<u8>,
-    /// What the source's listing says.
+    /// The metadata from the source's listing.
     pub metadata: Metadata,
-    /// Its place at the target.
+    /// The path at the target.
     pub target: EntryPath,
-    /// Whether the target has an entry there already.
+    /// True if the target already has an entry at that path.
     pub replaces: bool,
-    /// That entry's inode, if it is equal but for its content, which is not known yet.
+    /// The inode of that entry, if everything but its content, which is not known yet, is equal.
     pub there: Option<Inode>,
-    /// Set where the content decides what is done, and whether something else is known to differ.
+    /// Set if comparing the content decides the action; true if something else is already known to differ.
     pub compared: Option<bool>,
-    /// What is written to, where it becomes a file of its own.
+    /// The kind of draft to write if it becomes a separate file.
     pub written_as: DraftKind,
-    /// Whether the target has an equal file there, though not of the same inode.
+    /// True if the target has an equal file there that is a different inode.
     pub equal: bool,
 }
 
-/// What is to be done with a name.
+/// The action for a name that was found.
 #[derive(Debug)]
 pub(super) enum Entered {
-    /// It is the first: it brings the content, or has it.
+    /// The first name: it transfers the content, or the target already has it.
     First,
-    /// Its inode is on its way: it waits until that is there.
+    /// The content is being transferred, and this name waits for it.
     Waits,
-    /// The inode is there under this name, as this inode if that is known, and whether this run has put it there.
+    /// The target has the inode under this path, with its inode there if known, and true if this run created it.
     There(EntryPath, Option<Inode>, bool),
-    /// Too many are known already.
+    /// Too many inodes are known already.
     TooMany,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Its content is on its way, or compared with that of an inode of the target.
+    /// The content is being transferred, or compared with that of this inode of the target.
     Moving(Vec<Follower>, Option<Inode>),
-    /// The same as [`Entered::There`].
+    /// Corresponds to [`Entered::There`].
     There(EntryPath, Option<Inode>, bool),
 }
 
 #[derive(Debug)]
 struct Group {
-    /// How many names have not been met.
+    /// The number of names that have not been found yet.
     left: u32,
     state: State,
 }
 
-/// What is known of the inodes with several names.
+/// The inodes with several names found so far.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     groups: Mutex<HashMap<Inode, Group>>,
-    /// What was said of each.
+    /// Their metadata, to tell apart different inodes with one number.
     pub inodes: Inodes,
 }
 
 impl Links {
-    /// What an inode is known by.
+    /// Returns the key of an inode.
     fn key(inode: Inode) -> Inode {
         if planted("links-mixed-up") { Inode { number: inode.number & !7, ..inode } } else { inode }
     }
@@ -88,8 +88,8 @@ impl Links {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name of `inode` was met that is to be brought over, or compared with `there`. [`Links::done`] has to follow if
-    /// it is the first.
+    /// Records a name of `inode` that is to be copied, or compared with `there`. If it is the first, [`Links::done`] or
+    /// [`Links::failed`] must follow.
     pub fn enter(
         &self,
         inode: Inode,
@@ -100,7 +100,7 @@ impl Links {
         self.meet(inode, names, || State::Moving(Vec::new(), there), follower)
     }
 
-    /// A name of `inode` was met that the target has at `path`, as `there`, or with `is_new` will be said to have.
+    /// Records a name of `inode` that the target has at `path` as `there`. `is_new`: it counts as created by this run.
     pub fn enter_there(
         &self,
         inode: Inode,
@@ -145,8 +145,8 @@ impl Links {
         }
     }
 
-    /// The first name of `inode` is at the target now, and those that waited become further names of it. With `kept` it
-    /// was equal, and is the inode that it was, which comes with them.
+    /// Records that the first name of `inode` is at the target, and returns the names that waited. With `kept` the
+    /// target's inode was equal and is unchanged; it is returned too.
     pub fn done(&self, inode: Inode, path: &EntryPath, kept: bool) -> (Vec<Follower>, Option<Inode>) {
         let inode = Self::key(inode);
         let mut groups = self.lock();
@@ -162,8 +162,8 @@ impl Links {
         (followers, there)
     }
 
-    /// The first name of `inode` could not be brought over. The next one that waits brings the content; without one,
-    /// it is as if none had been met.
+    /// Records that copying the first name of `inode` failed. Returns the next waiting name, which then transfers the
+    /// content. If none waits, the inode is forgotten.
     pub fn failed(&self, inode: Inode) -> Option<Follower> {
         let inode = Self::key(inode);
         let mut groups = self.lock();

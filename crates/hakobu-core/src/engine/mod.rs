@@ -1,9 +1,9 @@
-//! The engine: lanes that bring the entries of a source to a target, several at a time.
+//! The engine: copies or compares the entries of a source and a target with several lanes at a time.
 //!
-//! [`run`] starts one thread per lane. Every lane takes tasks from one [`queue::Queue`]: directories
-//! to scan and compare, packs of small files, and big files of which lanes share the chunks. The
-//! scan feeds the queue while the copy runs. Operations that were not acknowledged count as not
-//! done; nothing here ever waits for one particular answer while there is other work.
+//! [`run`] starts one thread per lane. Each lane takes tasks from one [`queue::Queue`]: directories to scan and
+//! compare, packs of small files, and large files whose chunks several lanes share. The scan feeds the queue while the
+//! copy runs. An operation that was not acknowledged counts as not done. No lane waits for one particular answer while
+//! there is other work.
 
 mod accounts;
 mod entrance;
@@ -50,14 +50,14 @@ use crate::filter::Filter;
 use crate::job::{LANES_MAX, Mode, Removal};
 use crate::pacer::{Keeper, Pacer};
 
-/// How often the observer is told the figures.
+/// The interval at which the observer receives the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-/// For so many of these intervals the lanes of a run that was stopped may take to end by themselves.
+/// After a stop, lanes have this many intervals to end by themselves; then the endpoints are interrupted.
 const STOP_INTERVALS: u32 = 10;
 
 /// Runs a job to its end.
 ///
-/// Failures of single entries are in the summary; what ended the run early is its `fatal` error.
+/// The returned summary lists the failures of single entries. An error that ended the run early is its `fatal` error.
 pub fn run(setup: &Setup<'_>) -> Summary {
     let lanes = usize::from(setup.job.lanes.clamp(1, LANES_MAX));
     let lanes_max = usize::from(setup.job.lanes_max.min(LANES_MAX)).max(lanes);
@@ -136,7 +136,8 @@ pub fn run(setup: &Setup<'_>) -> Summary {
     shared.record.into_summary(setup.clock.now_ns())
 }
 
-/// What the target can hold. Where the source tells times in larger steps, these count.
+/// Returns the target's capabilities, limited by the source: the coarser time step of the two counts, and inodes and
+/// modes must be supported by both.
 fn able(setup: &Setup<'_>) -> Capabilities {
     let (source, target) = (setup.source.capabilities(), setup.target.capabilities());
     Capabilities {
@@ -148,7 +149,7 @@ fn able(setup: &Setup<'_>) -> Capabilities {
     }
 }
 
-/// Which extended attributes are kept between these ends, and which are lost.
+/// Returns which extended attributes are kept between these endpoints, and which are lost.
 fn what_to_keep(setup: &Setup<'_>) -> ExtendedAsk {
     match setup.job.removal {
         Removal::Remove => ExtendedAsk::default(),
@@ -160,21 +161,21 @@ fn what_to_keep(setup: &Setup<'_>) -> ExtendedAsk {
     }
 }
 
-/// The extended attributes that are to be kept, as far as the source shows them.
+/// Returns the extended attributes to keep, limited to those the source can show.
 fn seen(setup: &Setup<'_>) -> Classes {
     let seen = setup.source.capabilities().extended;
-    // A source that can tell what it has, and has no access control lists, has none: not even what new entries
-    // inherit from the target's directories.
+    // A source that shows extended attributes but no access control lists has none. ACLs still count as seen, so that
+    // new entries do not keep those inherited from the target's directories.
     let seen = if seen.is_empty() { seen } else { seen | Classes::ACL };
     setup.job.extended & seen
 }
 
-/// Those among them that the target cannot have.
+/// Returns the extended attributes to keep that the target cannot hold.
 fn missed(setup: &Setup<'_>) -> Classes {
     seen(setup).without(setup.target.capabilities().extended)
 }
 
-/// Stops the other lanes when a lane panics: they would wait for ever for what it had taken.
+/// Stops the other lanes when a lane panics. Otherwise they would wait forever for the tasks that it had taken.
 struct PanicGuard<'a>(&'a Shared<'a>);
 
 impl Drop for PanicGuard<'_> {
@@ -185,18 +186,18 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// Says that a lane has ended, however it does.
+/// Reports the end of a lane, even if the lane panics.
 struct EndGuard(mpsc::Sender<()>);
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
-        // Nobody listens once the run is over.
+        // The receiver is gone once the run is over.
         let _ = self.0.send(());
     }
 }
 
-/// Starts lanes, tells the observer the figures, and the lanes to work, to rest and to stop, until all have ended.
-/// `start` starts those up to a number and says how many were started so far.
+/// Starts lanes, sends the figures to the observer, and applies limits, lane counts and stops until all lanes have
+/// ended. `start` starts lanes up to the given number and returns how many have been started so far.
 fn watch(
     shared: &Shared<'_>,
     (lanes, mut start): (usize, impl FnMut(usize) -> usize),
@@ -222,13 +223,13 @@ fn watch(
         shared.keep_limits(&mut keeper);
         if shared.queue.is_stopped() {
             stopped_for += 1;
-            // A peer that neither answers nor takes anything would hold its lane for ever.
+            // A peer that neither answers nor reads would block its lane forever.
             if stopped_for == STOP_INTERVALS {
                 shared.setup.target.interrupt();
                 shared.setup.source.interrupt();
             }
         }
-        // Of a stream nobody knows how much is to come.
+        // The total size of a stream is not known.
         let scan_done = shared.queue.scan_done() && !shared.setup.source.capabilities().stream;
         let mut figures = shared.record.snapshot(scan_done);
         figures.paused_until_s = keeper.paused_until_s();
@@ -240,14 +241,14 @@ fn watch(
     }
 }
 
-/// The life of one lane.
+/// Runs one lane from opening its endpoints to its end.
 fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
     let open = || {
         let source = shared.setup.source.open_source_lane(index)?;
         Ok((source, shared.setup.target.open_target_lane(index)?))
     };
     let is_over = || shared.queue.is_over();
-    // What waits at two looks in a row is not just on its way to a lane that is there.
+    // A lane may be about to take a task that is seen waiting only once; only work seen twice in a row counts.
     let mut waited = false;
     let may_open = || {
         let waits = shared.queue.has_waiting();
@@ -257,7 +258,7 @@ fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
     let (source, target) = match shared.entrance.enter(index, is_over, may_open, open) {
         Ok(Some(ends)) => ends,
         Ok(None) => return Ok(()),
-        // One lane is enough to do the work; fewer than hoped for is no failure.
+        // One lane can do all the work, so a further lane that cannot be opened is not a failure.
         Err(error) if index > 0 && !error.is_fatal() => return Ok(()),
         Err(error) => return Err(error),
     };

@@ -1,5 +1,5 @@
-//! What the lanes share of a file in which content may have moved: chunks put off until all others have been compared,
-//! and the table of the old file's blocks, which they fill together.
+//! Shared state of the lanes for one file in which content may have moved: the chunks deferred until all others have
+//! been compared, and the table of the old file's blocks, which the lanes fill together.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,51 +9,51 @@ use std::time::Duration;
 use crate::extent::{CHUNK_BYTES, Extent, chunk, chunk_count};
 use crate::moved::{Table, block_bytes};
 
-/// Smaller old files are not worth a further round trip.
+/// The minimum size of the old file in bytes. For a smaller one an additional round trip does not pay.
 const OLD_BYTES_MIN: u64 = CHUNK_BYTES;
-/// All of the old file is read for its sums, which does not pay for a smaller share of it.
+/// The table needs all of the old file read, which pays if at least one part in this many of its size is deferred.
 const WORTH_SHARE: u64 = 8;
-/// So much is searched before it is decided whether that pays.
+/// The number of bytes searched before the search is judged.
 const SEARCHED_MIN_BYTES: u64 = 64 << 20;
-/// It does not where less than this share was found.
+/// The search stops if less than one part in this many of the searched bytes was found.
 const FOUND_SHARE: u64 = 16;
-/// So many chunks are put off, 1 TiB; further ones are sent as they are.
+/// The maximum number of deferred chunks, 1 TiB. Further chunks are sent without a search.
 const PUT_OFF_MAX: usize = 1 << 18;
 
-/// A chunk that is put off.
+/// A deferred chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PutOff {
-    /// The chunk.
+    /// The range of the chunk.
     pub extent: Extent,
-    /// A bit for each of its pieces that is left to be done, the lowest for the first.
+    /// One bit per piece that is not done yet; the lowest bit is the first piece.
     pub left: u16,
-    /// How much of it was written.
+    /// The number of bytes already written.
     pub written_bytes: u64,
-    /// Whether it has been compared, and its values are known.
+    /// True if the chunk has been compared and its values are known.
     pub compared: bool,
 }
 
 impl PutOff {
-    /// A chunk of which nothing has been done.
+    /// Returns a chunk of which nothing has been done.
     pub fn untouched(extent: Extent) -> Self {
         Self { extent, left: u16::MAX, written_bytes: 0, compared: false }
     }
 
-    /// Whether the piece with this index is left.
+    /// Returns true if the piece with this index is not done yet.
     pub fn has_left(&self, index: usize) -> bool {
         self.left & 1 << index != 0
     }
 }
 
-/// What is known of moved content in one file.
+/// The state of the search for moved content in one file.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
-    /// The size of the old file, where content of it may be found elsewhere.
+    /// The size of the old file in bytes; set if its content may be found at other offsets.
     old_bytes: OnceLock<u64>,
-    /// How many lanes are comparing.
+    /// The number of lanes that are comparing.
     comparing: AtomicUsize,
     put_off: Mutex<VecDeque<PutOff>>,
-    /// Of chunks that were compared.
+    /// The number of bytes in deferred chunks that were compared.
     put_off_bytes: AtomicU64,
     worth: OnceLock<bool>,
     next_range: AtomicU64,
@@ -66,53 +66,53 @@ pub(super) struct Moves {
 
 #[derive(Debug, Default)]
 struct Filling {
-    /// Sums by the number of their block; 0 where they are not known yet.
+    /// Weak sums by block number; 0 where not known yet.
     sums: Vec<u64>,
     ranges: u64,
     failed: bool,
 }
 
 impl Moves {
-    /// Content of an old file of this size may be found at other places.
+    /// Allows the search in an old file of this size, unless it is too small or too large.
     pub fn allow(&self, old_bytes: u64) {
         if old_bytes >= OLD_BYTES_MIN && block_bytes(old_bytes).is_some() {
             let _once = self.old_bytes.set(old_bytes);
         }
     }
 
-    /// Whether there is an old file in which to look.
+    /// Returns true if there is an old file to search.
     pub fn are_allowed(&self) -> bool {
         self.old_bytes.get().is_some()
     }
 
-    /// A lane begins to compare.
+    /// Records that a lane begins to compare.
     pub fn enter(&self) {
         self.comparing.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A lane has nothing left to compare. Whether it was the last one.
+    /// Records that a lane has nothing left to compare. Returns true if it was the last one.
     pub fn leave(&self) -> bool {
         self.comparing.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Whether a piece that differs may be put off.
+    /// Returns true if a piece that differs may be deferred.
     pub fn may_put_off(&self) -> bool {
         self.are_allowed() && self.worth.get() != Some(&false)
     }
 
-    /// It is not looked for what moved, unless that is being done already.
+    /// Gives up the search, unless it has been decided on already.
     pub fn forgo(&self) {
         let _once = self.worth.set(false);
     }
 
-    /// Puts off a chunk behind the end of the old file, with which there is nothing to compare at its place. It has been
-    /// appended, unless something else has moved. `false`: it is another one, or there are too many already.
+    /// Defers a chunk beyond the end of the old file, where there is nothing to compare it with. It was appended,
+    /// unless other content has moved. Returns false for any other chunk, or if too many are deferred already.
     pub fn put_off_appended(&self, extent: Extent) -> bool {
         let is_behind = self.old_bytes.get().is_some_and(|old| extent.offset >= *old);
         is_behind && self.put_off(PutOff::untouched(extent))
     }
 
-    /// Puts a chunk off. `false`: there are too many already.
+    /// Defers a chunk. Returns false if too many are deferred already.
     pub fn put_off(&self, chunk: PutOff) -> bool {
         let mut put_off = self.lock_put_off();
         if put_off.len() >= PUT_OFF_MAX {
@@ -125,7 +125,7 @@ impl Moves {
         true
     }
 
-    /// The next chunk that was put off: about in the order in which they lie in the file.
+    /// Returns the next deferred chunk, roughly in file order.
     pub fn take(&self) -> Option<PutOff> {
         self.lock_put_off().pop_front()
     }
@@ -134,8 +134,9 @@ impl Moves {
         self.put_off.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is worth reading all of the old file for what was put off and `rest_bytes` more. The first answer
-    /// holds for all lanes. `None`: not yet, but other lanes may still put more off; with `last` there are none.
+    /// Decides whether it pays to read the whole old file for the deferred chunks and `rest_bytes` more. The first
+    /// decision holds for all lanes. Returns `None` if it does not pay yet but other lanes may still defer more; with
+    /// `last` there are no other lanes.
     pub fn are_worth(&self, rest_bytes: u64, last: bool) -> Option<bool> {
         let bytes = self.put_off_bytes.load(Ordering::Acquire).saturating_add(rest_bytes);
         let worth = bytes > 0 && self.old_bytes.get().is_some_and(|old| bytes >= old / WORTH_SHARE);
@@ -145,12 +146,12 @@ impl Moves {
         }
     }
 
-    /// The length of the old file's blocks.
+    /// Returns the block size of the old file in bytes.
     pub fn block_bytes(&self) -> Option<u64> {
         self.old_bytes.get().and_then(|bytes| block_bytes(*bytes))
     }
 
-    /// The next range of the old file of which sums are to be asked for.
+    /// Returns the next range of the old file to request sums for.
     pub fn take_range(&self) -> Option<Extent> {
         let old_bytes = *self.old_bytes.get()?;
         if self.next_range.load(Ordering::Relaxed) >= chunk_count(old_bytes) {
@@ -159,7 +160,7 @@ impl Moves {
         chunk(old_bytes, self.next_range.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Adds the sums of a range, `None` where they could not be had. With the last of them there is a table.
+    /// Adds the sums of a range; `None` if they could not be read. The last range completes the table.
     pub fn add_sums(&self, range: Extent, sums: Option<Vec<u64>>) {
         let Some((old_bytes, block_bytes)) = self.old_bytes.get().zip(self.block_bytes()) else { return };
         let mut filling = self.lock_filling();
@@ -167,7 +168,7 @@ impl Moves {
         let first = (range.offset / block_bytes) as usize;
         let room = filling.sums.get_mut(first..first + (range.length / block_bytes) as usize);
         match (room, sums) {
-            // The old file may have become shorter meanwhile.
+            // The old file may have become shorter in the meantime.
             (Some(room), Some(sums)) if sums.len() <= room.len() => room[..sums.len()].copy_from_slice(&sums),
             _ => filling.failed = true,
         }
@@ -180,7 +181,7 @@ impl Moves {
         }
     }
 
-    /// The table, once all lanes have added what they asked for; `None` before, and after a moment.
+    /// Waits up to `limit` for the table. Returns `None` while lanes still have to add sums they requested.
     pub fn wait_for_table(&self, limit: Duration) -> Option<&Option<Table>> {
         if self.table.get().is_none() {
             let filling = self.lock_filling();
@@ -195,13 +196,13 @@ impl Moves {
         self.filling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So much was searched, and so much of it found.
+    /// Adds to the number of bytes searched and the number of those found.
     pub fn searched(&self, bytes: u64, found_bytes: u64) {
         self.searched_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.found_bytes.fetch_add(found_bytes, Ordering::Relaxed);
     }
 
-    /// Whether it pays to search on.
+    /// Returns true if continuing the search pays.
     pub fn pay(&self) -> bool {
         let searched = self.searched_bytes.load(Ordering::Relaxed);
         let found = self.found_bytes.load(Ordering::Relaxed);
@@ -249,7 +250,7 @@ mod tests {
         little.enter();
         little.enter();
         assert_eq!((little.leave(), little.are_worth(1, false)), (false, None));
-        // As long as others compare it may become more.
+        // While other lanes compare, more may be deferred.
         assert!(little.may_put_off());
         assert_eq!((little.leave(), little.are_worth(1, true)), (true, Some(false)));
         assert!(little.are_worth(u64::MAX, false) == Some(false) && !little.may_put_off());

@@ -1,4 +1,4 @@
-//! Directories that still have something to be done below them.
+//! Directories that still have pending work in or below them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,68 +16,68 @@ use crate::path::EntryPath;
 /// A directory at the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// Which of the source's roots.
+    /// The index of the source's root.
     pub root: u16,
-    /// The directory.
+    /// The path of the directory.
     pub path: EntryPath,
-    /// The only entry of it that is meant, for what the user named by itself.
+    /// The single entry to copy from it, if the user named that entry.
     pub only: Option<Only>,
 }
 
-/// One entry of a directory, and the name it gets.
+/// One entry of a directory, and its name at the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Only {
-    /// Its name at the source.
+    /// The entry's name at the source.
     pub name: Vec<u8>,
-    /// Its name at the target.
+    /// The entry's name at the target.
     pub target_name: Vec<u8>,
 }
 
 impl Origin {
-    /// A whole directory.
+    /// Returns an origin that stands for a whole directory.
     pub fn whole(root: u16, path: EntryPath) -> Self {
         Self { root, path, only: None }
     }
 
-    /// What is meant, for people: the directory or its only entry.
+    /// Returns the path to show to users: that of the directory, or of its only entry.
     pub fn named(&self) -> EntryPath {
         let named = self.only.as_ref().and_then(|only| self.path.join(&only.name).ok());
         named.unwrap_or_else(|| self.path.clone())
     }
 }
 
-/// What is counted of a directory once it is as it should be.
+/// The counter that a directory adds to once it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// The target lacked it.
+    /// The target did not have it.
     Created,
-    /// It took the place of something else.
+    /// It replaced something else.
     Updated,
     /// Its attributes differed.
     AttributesOnly,
-    /// It was equal; something may have been put into it.
+    /// It was equal. Entries may still have been written into it.
     Unchanged,
-    /// It differs, and is only compared.
+    /// It differs, in a run that only compares.
     Different,
-    /// The source lacks it; it is removed, or only counted.
+    /// The source does not have it. It is removed, or only counted.
     OnlyInTarget,
-    /// Nothing: it only leads to what is copied.
+    /// None: it only leads to an entry that the user named.
     Not,
 }
 
-/// What has to be set on a directory in any case.
+/// The attributes of a directory that have to be set in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touched {
-    /// Nothing, unless something is put into it.
+    /// None, unless something is written into it.
     Not,
     /// Its attributes.
     Yes,
-    /// These, and its extended attributes.
+    /// Its attributes and its extended attributes.
     WithExtended,
 }
 
 impl Touched {
-    /// Of a directory that differs or is new, and whether its extended attributes may differ.
+    /// Returns the value for a directory. `touched`: it is new or differs. `extended`: so may its extended attributes.
     pub fn new(touched: bool, extended: bool) -> Self {
         match (touched, extended) {
             (false, _) => Self::Not,
@@ -87,52 +87,52 @@ impl Touched {
     }
 }
 
-/// What becomes of a directory that the source lacks.
+/// The handling of a directory that the source does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Doomed {
-    /// Whether it is removed, or only counted.
+    /// True if it is removed, false if it is only counted.
     pub removed: bool,
-    /// How many names of its path lead to the directory that stays.
+    /// The number of leading names in its path that belong to the directory that stays.
     pub kept_names: u16,
-    /// What the source has in its place, which is no directory.
+    /// The kind of the source's entry at its path, which is not a directory.
     pub in_the_way_of: Option<Kind>,
 }
 
 /// A directory on both sides, kept until everything below it is done.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// The directory at the source. There are several where sources land on one place: they become
-    /// one directory, and of two entries of one name the first origin's counts. There are none of a directory that is
-    /// not looked into, and of one that only the target has.
+    /// The directory at the source. There are several if sources are merged into one directory; of two entries with one
+    /// name, that of the first origin counts. There are none for a directory that is not scanned, or that only the
+    /// target has.
     pub origins: Vec<Origin>,
     /// The directory at the target.
     pub target: EntryPath,
-    /// What it gets in the end; `None` for a place that is not itself copied.
+    /// The attributes to set in the end; `None` for a directory that is not itself copied.
     pub attributes: Option<Attributes>,
-    /// What it counts as in the end.
+    /// The counter that it adds to in the end.
     counted: Counted,
-    /// Whether its extended attributes have to be set.
+    /// True if its extended attributes have to be set.
     pub extended: bool,
-    /// Set of a directory that only the target has.
+    /// Set for a directory that only the target has.
     doomed: Option<Doomed>,
-    /// How many names of the target's path lead to the top that filter rules are relative to.
+    /// The number of leading names in the target path that belong to the top, which filter rules are relative to.
     top_names: u16,
-    /// The directory that holds it, if that is copied as well.
+    /// The parent directory, if that is copied as well.
     pub parent: Option<Arc<Node>>,
-    /// How many things below it are not done, its own scan among them.
+    /// The number of pending tasks in and below it, including its own scan.
     pending: AtomicU64,
-    /// Whether its attributes have to be set: it is new, differs, or something was put into it.
+    /// True if its attributes have to be set: it is new or differs, or something was written into it.
     touched: AtomicBool,
-    /// Whether it is among the failures, of which each is told once.
+    /// True if it is among the failures; each is reported once.
     failed: AtomicBool,
-    /// Whether something in it could not be removed.
+    /// True if something in it could not be removed.
     stuck: AtomicBool,
-    /// Whether something in it is left out by a rule, and so it stays.
+    /// True if a filter rule excludes something in it, so that it stays.
     spared: AtomicBool,
 }
 
 impl Node {
-    /// A directory whose scan is pending.
+    /// Returns a directory whose scan is pending.
     pub fn new(
         (origins, target): (Vec<Origin>, EntryPath),
         (attributes, counted): (Option<Attributes>, Counted),
@@ -142,7 +142,7 @@ impl Node {
         if let Some(parent) = &parent {
             parent.hold(1);
         }
-        // What the user named is the top, whether it is the contents of a directory or an entry of one.
+        // The top is the directory whose contents the user named, or the entry that the user named.
         let top_names = match &parent {
             Some(parent) if !parent.is_above_top() => parent.top_names,
             _ => target.names().count() as u16,
@@ -164,17 +164,17 @@ impl Node {
         })
     }
 
-    /// Whether it only leads to what the user named.
+    /// Returns true if it only leads to an entry that the user named.
     pub fn is_above_top(&self) -> bool {
         !self.origins.is_empty() && self.origins.iter().all(|origin| origin.only.is_some())
     }
 
-    /// Whether it is a directory that the user named.
+    /// Returns true if the user named this directory.
     pub fn is_top(&self) -> bool {
         !self.is_above_top() && self.parent.as_ref().is_none_or(|parent| parent.is_above_top())
     }
 
-    /// Its path below the top that filter rules are relative to, with a slash behind it if it is not the top.
+    /// Returns its path relative to the top, for filter rules. The path ends in a slash unless it is empty.
     pub fn below_top(&self) -> Vec<u8> {
         let mut below = Vec::new();
         for name in self.target.names().skip(usize::from(self.top_names)) {
@@ -184,7 +184,7 @@ impl Node {
         below
     }
 
-    /// A directory that only the target has, in `parent`.
+    /// Returns a directory in `parent` that only the target has.
     pub fn doomed(target: EntryPath, parent: &Arc<Node>, doomed: Doomed) -> Arc<Self> {
         parent.hold(1);
         Arc::new(Self {
@@ -204,27 +204,27 @@ impl Node {
         })
     }
 
-    /// Whether only the target has it.
+    /// Returns true if only the target has it.
     pub fn is_doomed(&self) -> bool {
         self.doomed.is_some()
     }
 
-    /// How many names of a path below it lead to the directory that stays.
+    /// Returns the number of leading names in the path of anything below it that belong to the directory that stays.
     pub fn kept_names(&self) -> u16 {
         self.doomed.map_or_else(|| self.target.names().count() as u16, |doomed| doomed.kept_names)
     }
 
-    /// Something in it could not be removed, so it and what it lies in stay.
+    /// Records that something in it could not be removed, so that it and its parents stay.
     pub fn stick(&self) {
         self.mark(|node| &node.stuck);
     }
 
-    /// Something in it is left out by a rule, so it and what it lies in stay as well.
+    /// Records that a filter rule excludes something in it, so that it and its parents stay.
     pub fn spare(&self) {
         self.mark(|node| &node.spared);
     }
 
-    /// Sets a flag of it and of all that it lies in, as far as only the target has these.
+    /// Sets a flag of this directory and of its parents, up to the first one that the source has as well.
     fn mark(&self, flag: fn(&Node) -> &AtomicBool) {
         let mut node = Some(self);
         while let Some(doomed) = node.filter(|node| node.is_doomed()) {
@@ -233,32 +233,32 @@ impl Node {
         }
     }
 
-    /// Whether something in it could not be removed.
+    /// Returns true if something in it could not be removed.
     pub fn is_stuck(&self) -> bool {
         self.stuck.load(Ordering::Relaxed)
     }
 
-    /// The directory at the source, of several the first.
+    /// Returns the first origin that is a whole directory, or else the first origin.
     pub fn first(&self) -> Option<&Origin> {
         self.origins.iter().find(|origin| origin.only.is_none()).or(self.origins.first())
     }
 
-    /// The path at the source that failures are told of.
+    /// Returns the path that failures are reported with.
     pub fn source(&self) -> &EntryPath {
         self.first().map_or(&self.target, |origin| &origin.path)
     }
 
-    /// Something was put into it.
+    /// Records that something was written into it.
     pub fn touch(&self) {
         self.touched.store(true, Ordering::Relaxed);
     }
 
-    /// It could not be listed, or its attributes could not be set. Whether that is news.
+    /// Records that it could not be listed, or that its attributes could not be set. Returns true the first time.
     pub fn fail(&self) -> bool {
         !self.failed.swap(true, Ordering::Relaxed)
     }
 
-    /// Counts it, unless it is among the failures. To be called once, when all is done.
+    /// Adds it to its counter, unless it is among the failures. Must be called once, after everything in it is done.
     pub fn count(&self, counters: &LaneCounters) {
         let counter = match self.counted {
             Counted::OnlyInTarget if self.spared.load(Ordering::Relaxed) => &counters.entries_skipped,
@@ -275,24 +275,24 @@ impl Node {
         counter.add(1);
     }
 
-    /// `count` more things are pending.
+    /// Adds `count` pending tasks.
     pub fn hold(&self, count: u64) {
         self.pending.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// One thing is done. Whether it was the last.
+    /// Records that a task is done. Returns true if it was the last.
     pub fn release(&self) -> bool {
         self.pending.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Whether it is removed, as far as is known.
+    /// Returns true if it will be removed, as far as is known.
     fn is_removed(&self) -> bool {
         let stays =
             self.failed.load(Ordering::Relaxed) || self.is_stuck() || self.spared.load(Ordering::Relaxed);
         self.doomed.is_some_and(|doomed| doomed.removed) && !stays
     }
 
-    /// Why it cannot make way for what the source has in its place: a rule leaves something alone that is in it.
+    /// Returns the error if the source's entry cannot replace it because a filter rule excludes something in it.
     pub fn held_by_rule(&self) -> Option<Error> {
         let doomed = self.doomed.filter(|doomed| !doomed.removed && self.spared.load(Ordering::Relaxed))?;
         let words = format!(
@@ -303,7 +303,7 @@ impl Node {
         Some(Error::new(ErrorKind::Conflict, "copying", words))
     }
 
-    /// Whether something is to be done to it, or said of it, now that all in it is done.
+    /// Returns true if a change or an error follows, now that everything in it is done.
     pub fn has_end(&self) -> bool {
         match self.doomed {
             Some(_) => self.is_removed() || self.held_by_rule().is_some(),
@@ -311,7 +311,7 @@ impl Node {
         }
     }
 
-    /// What is to be done to it now that all in it is done.
+    /// Returns the change to make to it, now that everything in it is done.
     pub fn change(&self) -> Option<Change> {
         if !self.has_end() {
             return None;
@@ -325,65 +325,65 @@ impl Node {
     }
 }
 
-/// What is known of a directory at the target.
+/// The known state of a directory at the target.
 #[derive(Debug)]
 pub(super) enum TargetState {
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// Nothing of it was there. The source has much in it, of which a portion or more has been read; this is how to go on.
+    /// It did not exist. At least one page of the source's directory has been read; the next one begins at the cursor.
     Rest(Cursor),
-    /// It is there and has to be listed.
+    /// It exists and has to be listed.
     Unknown,
-    /// It is there, both sides list in order, and so much of it is known and not compared.
+    /// It exists, both sides list in order, and these entries have been listed but not compared.
     Sides(Box<Sides>),
-    /// It is there, and this is in it. What came along may be about directories further down.
+    /// It exists, with this listing. Prefetched listings may belong to directories further down.
     Listed(Listing, Prefetched),
 }
 
 impl TargetState {
-    /// Returns whether a part of it has been compared.
+    /// Returns true if a part of it has been compared.
     pub fn is_begun(&self) -> bool {
         matches!(self, Self::Rest(_) | Self::Sides(_))
     }
 }
 
-/// Listings that one end sent along with those it was asked for.
+/// Listings that an endpoint sent along with those it was asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefetched(Arc<Mutex<HashMap<EntryPath, Listing>>>);
 
 impl Prefetched {
-    /// Those that succeeded; the others will be asked for, and give their error then.
+    /// Keeps the listings that succeeded. The others will be requested and report their error then.
     pub fn new(listings: impl Iterator<Item = DirectoryListing>) -> Self {
         let good = listings.filter_map(|listing| Some((listing.path, listing.result.ok()?)));
         Self(Arc::new(Mutex::new(good.collect())))
     }
 
-    /// What is known of a directory, once.
+    /// Takes the listing of a directory at the source. A second call returns `None`.
     pub fn known(&self, path: &EntryPath) -> Option<Known> {
         self.take(path).map(|listing| Known { listing, below: self.clone() })
     }
 
-    /// The listing of a directory, once.
+    /// Takes the listing of a directory. A second call returns `None`.
     pub fn take(&self, path: &EntryPath) -> Option<Listing> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path)
     }
 }
 
-/// What one origin of a directory holds.
+/// The listing of one origin of a directory.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Which of the node's origins.
+    /// The index of the node's origin.
     pub origin: usize,
     /// Its entries.
     pub listing: Arc<Listing>,
-    /// How to go on, where these are the first of many.
+    /// The start of the next page, if these entries are only the first page.
     pub rest: Option<Cursor>,
-    /// What is known of directories below it.
+    /// Listings already received of directories below it.
     pub below: Prefetched,
 }
 
 impl Part {
-    /// All entries of an origin.
+    /// Returns a part with all entries of an origin.
     pub fn whole(origin: usize, listing: Listing) -> Self {
         Self { origin, listing: Arc::new(listing), rest: None, below: Prefetched::default() }
     }
@@ -394,24 +394,24 @@ impl Part {
 pub(super) struct DirectoryTask {
     /// The directory.
     pub node: Arc<Node>,
-    /// What is known of it at the target.
+    /// Its known state at the target.
     pub target: TargetState,
-    /// What is known of its only origin.
+    /// The listing of its only origin, if it was received already.
     pub known: Option<Known>,
 }
 
 impl DirectoryTask {
-    /// Returns one of which nothing is known at the source.
+    /// Returns a task for a directory that has not been listed at the source.
     pub fn new(node: Arc<Node>, target: TargetState) -> Self {
         Self { node, target, known: None }
     }
 }
 
-/// All entries of a directory of the source, as its store gave them along with those of a directory above it.
+/// All entries of a source directory, received along with the listing of a directory above it.
 #[derive(Debug)]
 pub(super) struct Known {
     pub listing: Listing,
-    /// What is known of directories below it.
+    /// Listings already received of directories below it.
     pub below: Prefetched,
 }
 
@@ -496,7 +496,7 @@ mod tests {
         let failed = doomed("d/failed", &stays, true);
         failed.fail();
         assert_eq!((failed.change(), counters(&failed)), (None, vec![("only in target", 1)]));
-        // What the source has as well is never marked.
+        // A directory that the source has as well is never marked.
         assert!(!stays.is_stuck() && counters(&stays) == [("unchanged", 1)]);
         assert!(gone.is_doomed() && !stays.is_doomed());
     }
@@ -524,7 +524,7 @@ mod tests {
         assert!(!node.has_end() && node.change().is_none());
         node.touch();
         assert!(matches!(node.change(), Some(Change::Directory { path, .. }) if path.as_bytes() == b"d"));
-        // A place that is not itself copied gets none.
+        // A directory that is not itself copied gets none.
         let place = (vec![Origin::whole(0, path("d"))], path("d"));
         let above = Node::new(place, (None, Counted::Not), None, Touched::Yes);
         assert!(!above.has_end() && above.change().is_none());
@@ -565,7 +565,7 @@ mod tests {
         assert_eq!([&above, &top, &inner].map(|node| node.is_top()), [false, true, false]);
         assert!(above.is_above_top());
         assert_eq!((top.kept_names(), inner.kept_names()), (2, 3));
-        // One that is not looked into leads nowhere, and one of whole and named ones is itself the top.
+        // A directory that is not scanned is not above the top. With whole and named origins it is itself the top.
         assert!(!node(Vec::new(), "a", Counted::Not, None).is_above_top());
         assert!(!node(vec![only("a"), Origin::whole(1, path("b"))], "a", Counted::Not, None).is_above_top());
     }

@@ -1,42 +1,43 @@
-//! How much a lane takes at a time. On this machine's own file systems large portions cost the least; where each operation waits
-//! for a file server, the waiting has to be shared by all lanes.
+//! Chooses how much work a lane takes at a time. On local file systems large portions cost the least. If each operation
+//! waits for a file server, portions are small so that all lanes share the waiting.
 
 use crate::capabilities::Capabilities;
 use crate::pack::PACK_RECORDS_MAX;
 
-/// How long a lane should have to do with a portion.
+/// The time that one portion should take a lane, in nanoseconds.
 const PORTION_NS: u64 = 100_000_000;
-/// About so many requests a file server gets for a small file that is read, and for a directory that is listed besides those for its entries.
+/// The approximate number of file server requests for a small file that is read, and for a directory that is listed,
+/// not counting those for its entries.
 const REQUESTS_PER_FILE: u64 = 10;
 const REQUESTS_PER_DIRECTORY: u64 = 8;
-/// The least of a pack: what comes with each, an answer and a record of its directory, is little beside so many.
+/// The minimum number of records in a pack, enough to make its own cost (an answer, a directory record) small.
 const PACK_RECORDS_LEAST: u64 = 4;
-/// How many directories are asked for in one operation at the most, and how many entries of others may come along: enough that
-/// depth costs few round trips, and so few that both sides are soon at work.
+/// The maximum number of directories listed in one operation, and of entries of other directories that may be sent
+/// along. Enough that deep trees cost few round trips, and few enough that both sides are soon at work.
 const DIRECTORIES_MAX: u64 = 32;
 const PREFETCHED_MAX: u64 = 2 * 1024;
 
-/// The most that is taken at a time.
+/// The maximum amounts of work taken at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Portions {
-    /// Files and links in a pack.
+    /// The number of files and symbolic links in a pack.
     pub pack_records: u32,
-    /// Directories in one request, all of which one lane lists.
+    /// The number of directories in one request, all of which one lane lists.
     pub directories: usize,
-    /// Entries of directories below, that a target behind a network sends along.
+    /// The number of entries of directories further down that a remote target sends along.
     pub prefetched: u32,
-    /// How long the source's file server takes for an answer, in nanoseconds, where that makes portions smaller.
+    /// The response time of the source's file server in nanoseconds, if it makes portions smaller.
     pub answer_ns: Option<u64>,
 }
 
 impl Portions {
-    /// Those between two ends.
+    /// Returns the limits for these two endpoints.
     pub fn new(source: &Capabilities, target: &Capabilities) -> Self {
         let requests = |answer_ns: u64| PORTION_NS / answer_ns.max(1);
-        // Only the target is asked for what is below directories.
+        // Only the target is asked for listings of directories further down.
         let of_target = target.answer_ns.map_or(u64::MAX, requests);
         let of_slower = source.answer_ns.map_or(u64::MAX, requests).min(of_target);
-        // Entries that are made in one directory of a file server wait for each other, so that lanes had better be in several.
+        // A file server creates entries of one directory one after another, so lanes should use different ones.
         let slow_source = source.answer_ns.filter(|_| target.answer_ns.is_none());
         let of_source = slow_source.map_or(u64::MAX, requests);
         let pack_records =
@@ -50,7 +51,7 @@ impl Portions {
         }
     }
 
-    /// The choice and its reason, where it is worth telling.
+    /// Returns the choice and its reason, if a file server made portions smaller.
     pub fn told(&self) -> Option<(String, String)> {
         let answer_ms = self.answer_ns? as f64 / 1e6;
         let choice = format!("packs: at most {} files", self.pack_records);

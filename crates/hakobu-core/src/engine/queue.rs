@@ -1,8 +1,8 @@
-//! The tasks that wait for a lane, and the count of what is not done yet.
+//! The queue of tasks that wait for a lane, and the count of unfinished work.
 //!
-//! One lock, taken once per directory, pack or big file; the chunks of a big file are taken from
-//! the file's own counter. Directories are taken last in, first out, so the queue's length goes
-//! with the depth of the tree, not with its size, and lanes scan only while few packs wait.
+//! The queue has one lock, taken once per directory, pack or large file. The chunks of a large file are taken from the
+//! file's own counter. Directories are taken last in, first out, so the queue's length grows with the depth of the tree
+//! and not with its size. Lanes scan only while few packs wait.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,52 +13,51 @@ use super::node::{DirectoryTask, Node, TargetState};
 use crate::counters::LaneCounters;
 use crate::endpoint::Picks;
 
-/// Scanning pauses while so many packs wait.
+/// The number of waiting packs at which scanning pauses.
 const PACKS_MAX: usize = 256;
-/// While fewer wait, the next portion of a directory is read. They keep a lane busy for about as long as that takes.
+/// While fewer packs wait, the next page of a directory is read. They keep a lane busy for about as long as that takes.
 const PACKS_FEW: usize = 4;
-/// Scanning pauses while so many big files wait.
+/// The number of waiting large files at which scanning pauses.
 const FILES_MAX: usize = 1024;
-/// So many drafts may be open at a time: each costs the target a descriptor, of which a process
-/// has 1024 by default.
+/// The maximum number of open drafts. Each takes one of the target's file descriptors (1024 by default).
 const DRAFTS_MAX: usize = 512;
 
-/// A pack to be read and stored.
+/// A pack to read and store.
 #[derive(Clone, Debug)]
 pub(super) struct PackTask {
     /// The directory.
     pub node: Arc<Node>,
-    /// Which of its origins has the entries.
+    /// The index of the directory's origin that has the entries.
     pub origin: usize,
-    /// Which of the entries.
+    /// The entries of the pack.
     pub picks: Arc<Picks>,
-    /// Set where they are compared first.
+    /// Set if the content is compared first.
     pub compare: Option<IfDifferent>,
 }
 
-/// Something for a lane to do.
+/// A task for a lane.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// Scan a directory of which the target side is known.
+    /// Scan a directory whose state at the target is known.
     Directory(DirectoryTask),
-    /// Scan directories, and ask the target for its side of them.
+    /// Scan directories, and list them at the target.
     Directories(Vec<DirectoryTask>),
-    /// Move a pack.
+    /// Copy or compare a pack.
     Pack(PackTask),
-    /// Begin a big file.
+    /// Begin a large file.
     Begin(Arc<LargeFile>),
-    /// Move chunks of a big file until none is left.
+    /// Transfer chunks of a large file until none is left.
     Chunks(Arc<LargeFile>),
 }
 
-/// What [`Queue::take`] found.
+/// The result of [`Queue::take`].
 #[derive(Debug)]
 pub(super) enum Taken {
     /// A task.
     Task(Task),
-    /// Nothing now; there may be something later.
+    /// No task now; there may be one later.
     Nothing,
-    /// Everything is done, or the run was stopped.
+    /// All work is done, or the run was stopped.
     Ended,
 }
 
@@ -69,15 +68,15 @@ struct State {
     files: VecDeque<Arc<LargeFile>>,
     active: VecDeque<Arc<LargeFile>>,
     finished: Vec<Arc<Node>>,
-    /// Files that were taken to be begun and are neither finished nor given up.
+    /// The number of files that were begun and are neither finished nor given up.
     drafts: usize,
-    /// Whether lanes write to different files while there are some.
+    /// True if lanes write to different files where possible.
     spreads: bool,
-    /// How many directories are asked for in one request.
+    /// The number of directories listed in one request.
     listed_at_once: usize,
-    /// Tasks that wait or are under way, and directories whose attributes are not set.
+    /// The number of tasks that wait or are in progress, and of directories whose attributes are not set.
     outstanding: u64,
-    /// Directories that wait or are being scanned.
+    /// The number of directories that wait or are being scanned.
     scanning: u64,
     started: bool,
     stopped: bool,
@@ -91,54 +90,55 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// `spreads`: whether lanes take different files while there are some; so many directories are asked for at a time.
+    /// Returns an empty queue. `spreads`: lanes take different files where possible. `listed_at_once`: the maximum
+    /// number of directories in one task.
     pub fn new(spreads: bool, listed_at_once: usize) -> Self {
         let state = State { spreads, listed_at_once, ..State::default() };
         Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is consistent between any two statements, so a lane that panicked left it whole.
+        // Every single statement leaves the state consistent, so it is valid even if a lane panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that the first tasks are there: from now on an empty queue is the end.
+    /// Records that the first tasks have been added. From now on an empty queue is the end of the run.
     pub fn start(&self) {
         self.lock().started = true;
         self.wake.notify_all();
     }
 
-    /// Ends the run for all lanes.
+    /// Stops the run for all lanes.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.wake.notify_all();
     }
 
-    /// Whether the run was ended early.
+    /// Returns true if the run was stopped early.
     pub fn is_stopped(&self) -> bool {
         self.lock().stopped
     }
 
-    /// Whether nothing is left to do.
+    /// Returns true if no work is left or the run was stopped.
     pub fn is_over(&self) -> bool {
         let state = self.lock();
         state.stopped || (state.started && state.outstanding == 0)
     }
 
-    /// Whether there is something that no lane has taken.
+    /// Returns true if there is work that no lane has taken.
     pub fn has_waiting(&self) -> bool {
         let state = self.lock();
         let small = !state.packs.is_empty() || !state.files.is_empty() || !state.directories.is_empty();
         small || state.active.iter().any(|file| file.has_chunks_left())
     }
 
-    /// Whether every directory has been scanned.
+    /// Returns true if every directory has been scanned.
     pub fn scan_done(&self) -> bool {
         let state = self.lock();
         state.started && state.scanning == 0
     }
 
-    /// Adds what a scan found. The directories come in order and are taken in order.
+    /// Adds the results of a scan. Directories are taken in the order in which they are passed.
     pub fn add(&self, directories: Vec<DirectoryTask>, packs: Vec<PackTask>, files: Vec<Arc<LargeFile>>) {
         if directories.is_empty() && packs.is_empty() && files.is_empty() {
             return;
@@ -147,8 +147,9 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    /// Adds what a scan found in a part of a directory that was taken and is not done. What is left of it comes behind the
-    /// directories that were found: so their number does not go with the size of the directory.
+    /// Adds the results of scanning a part of a directory. `rest`, the remainder of that directory, is taken after the
+    /// directories found in it. The number of waiting directories therefore does not grow with the size of the
+    /// directory.
     pub fn add_before(
         &self,
         rest: DirectoryTask,
@@ -163,13 +164,13 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    /// A big file has been begun: lanes may take its chunks.
+    /// Makes the chunks of a large file that has been begun available to lanes.
     pub fn activate(&self, file: Arc<LargeFile>) {
         self.lock().active.push_back(file);
         self.wake.notify_all();
     }
 
-    /// A big file is finished or given up: another one may be begun.
+    /// Records that a large file is finished or given up, so that another one may begin.
     pub fn draft_done(&self) {
         let mut state = self.lock();
         let was_full = state.drafts >= DRAFTS_MAX;
@@ -180,12 +181,12 @@ impl Queue {
         }
     }
 
-    /// Counts work that is under way without having been queued.
+    /// Counts work in progress that was not queued.
     pub fn hold(&self, count: u64) {
         self.lock().outstanding += count;
     }
 
-    /// `count` tasks are done.
+    /// Records that `count` tasks are done.
     pub fn complete(&self, count: u64) {
         let mut state = self.lock();
         state.outstanding -= count;
@@ -195,13 +196,13 @@ impl Queue {
         }
     }
 
-    /// `count` directories have been scanned.
+    /// Records that `count` directories have been scanned.
     pub fn scanned(&self, count: u64) {
         self.lock().scanning -= count;
     }
 
-    /// Something below `node` is done. Directories of which it was the last go to the list of the
-    /// finished, each behind those it holds; of which nothing has to be set, they are counted here.
+    /// Records that a task in or below `node` is done. Directories that become complete are added to the finished ones,
+    /// each after those it contains. A directory without anything to set is counted here instead.
     pub fn release(&self, node: &Arc<Node>, counters: &LaneCounters) {
         let mut node = node;
         while node.release() {
@@ -212,7 +213,7 @@ impl Queue {
                 state.finished.push(node.clone());
                 drop(state);
                 if is_first {
-                    // Lane 0 may be asleep, and it takes all there are.
+                    // Lane 0 may be asleep. It takes all finished directories at once, so only the first one wakes it.
                     self.wake.notify_all();
                 }
             } else {
@@ -225,13 +226,13 @@ impl Queue {
         }
     }
 
-    /// The directories that are finished, in an order in which they may be given their attributes.
+    /// Takes the finished directories, in an order in which their attributes may be set.
     pub fn take_finished(&self) -> Vec<Arc<Node>> {
         std::mem::take(&mut self.lock().finished)
     }
 
-    /// The next task for lane `index`. Lane 0 keeps the scan and the small files going while the
-    /// others prefer big files, so that neither waits for the end of the other.
+    /// Takes the next task for lane `index`. Lane 0 prefers the scan and small files, and the other lanes prefer large
+    /// files, so that neither kind of work waits for the other to end.
     pub fn take(&self, index: usize) -> Taken {
         let mut state = self.lock();
         if state.stopped || (state.started && state.outstanding == 0) {
@@ -295,7 +296,7 @@ impl State {
 
     fn take_small(&mut self) -> Option<Task> {
         let scan = self.packs.len() < PACKS_MAX && self.files.len() < FILES_MAX;
-        // What is left of a directory is read before the others have nothing to do.
+        // The rest of a directory is read early enough that other lanes do not run out of work.
         let rest = self.directories.last().is_some_and(|task| task.target.is_begun());
         if scan && rest && self.packs.len() < PACKS_FEW {
             return self.take_directories();
@@ -381,7 +382,7 @@ mod tests {
         queue.add(vec![task()], Vec::new(), Vec::new());
         queue.start();
         assert!(matches!(queue.take(0), Taken::Task(Task::Directory(_))));
-        // A directory and packs were found in its first portion.
+        // Its first page contained a directory and packs.
         let packs = (0..=PACKS_FEW).map(|_| pack(&node)).collect();
         queue.add(vec![task()], packs, Vec::new());
         let rest = TargetState::Rest(crate::handle::Cursor::new(()));
@@ -413,7 +414,7 @@ mod tests {
         Arc::new(LargeFile::new(node("top", None), source, path, 1, how))
     }
 
-    /// What lane 1 is given: `begin a`, or `a` for its chunks.
+    /// Returns the task for lane 1 as text: `begin a`, or `a` for its chunks.
     fn large(queue: &Queue) -> String {
         match queue.take(1) {
             Taken::Task(Task::Begin(file)) => format!("begin {}", file.target),
@@ -436,7 +437,7 @@ mod tests {
                 queue.activate(b.clone());
             }
             taken.push(large(&queue));
-            // The first lane that had it has gone on.
+            // The first of its lanes has left.
             a.leave();
             taken.push(large(&queue));
             assert_eq!(taken, expected);
@@ -447,7 +448,7 @@ mod tests {
         DirectoryTask::new(node(name, None), target)
     }
 
-    /// What a lane is given, in short.
+    /// Returns the task for a lane as text.
     fn taken(queue: &Queue, lane: usize) -> String {
         match queue.take(lane) {
             Taken::Task(Task::Directory(task)) => format!("directory {}", task.node.target),
@@ -487,7 +488,7 @@ mod tests {
         queue.add_before(directory("a", TargetState::Absent), within.into(), Vec::new(), Vec::new());
         let expected = ["directory a/x", "directory a/y", "directory a", "directory b", "directory c"];
         assert_eq!([(); 5].map(|()| taken(&queue, 0)), expected);
-        // Those of which the target's side is known are not asked for together with others.
+        // A directory whose state at the target is known is not listed in one request with others.
         let tasks = [directory("d", TargetState::Unknown), directory("e", TargetState::Absent)];
         queue.add(tasks.into(), Vec::new(), Vec::new());
         assert_eq!([(); 2].map(|()| taken(&queue, 0)), ["1 directories", "directory e"]);
@@ -509,7 +510,7 @@ mod tests {
         queue.complete(1);
         assert!(queue.is_over() && !queue.is_stopped());
         assert_eq!(taken(&queue, 0), "the end");
-        // Nobody waits for what cannot come.
+        // A wait ends at once when no work can come.
         queue.wait(Duration::from_secs(3600));
     }
 
@@ -577,7 +578,7 @@ mod tests {
         queue.add(vec![directory("d", TargetState::Absent)], packs(PACKS_MAX), Vec::new());
         assert_eq!(taken(&queue, 0), "pack");
         queue.add(Vec::new(), Vec::new(), (0..FILES_MAX).map(|_| file("a")).collect());
-        // With so many large files the first lane takes one of these as well.
+        // With this many large files the first lane takes one of them as well.
         assert_eq!(taken(&queue, 0), "begin a");
         assert_eq!((1..PACKS_MAX).filter(|_| taken(&queue, 0) == "pack").count(), PACKS_MAX - 1);
         assert_eq!(taken(&queue, 0), "directory d");
@@ -598,7 +599,7 @@ mod tests {
         assert_eq!(counters.entries_created.get(), 1);
         queue.complete(1);
         assert!(queue.is_over());
-        // One that has an end is to be waited for.
+        // A directory with attributes to set keeps the run going.
         queue.release(&self::node("e", None), &counters);
         assert!(!queue.is_over() && queue.take_finished().len() == 1);
     }

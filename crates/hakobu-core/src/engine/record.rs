@@ -1,4 +1,4 @@
-//! What a run has to say in the end: counters, failures, losses, and what stopped it.
+//! Collects the results of a run: counters, failures, losses, and the error that stopped it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -14,56 +14,56 @@ use crate::job::LANES_MAX;
 use crate::losses::{Loss, LossKind};
 use crate::path::EntryPath;
 
-/// So many failures are kept for the report; all of them are counted and told to the observer.
+/// The maximum number of failures kept for the report. All failures are counted and sent to the observer.
 pub const FAILURES_KEPT_MAX: usize = 10_000;
 
-/// So many ranges that differ are kept for the report; the bytes of all are counted.
+/// The maximum number of differences kept for the report. The bytes of all ranges that differ are counted.
 pub const DIFFERENCES_KEPT_MAX: usize = 10_000;
 
-/// So many of the entries that only the target has are kept as examples.
+/// The maximum number of entries that only the target has which are kept as examples.
 pub const ONLY_IN_TARGET_KEPT_MAX: usize = 10;
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// The figures.
     pub counters: Snapshot,
     /// The first [`FAILURES_KEPT_MAX`] failures of single entries.
     pub failures: Vec<Failure>,
-    /// How many failures have the source as their cause: it changed or vanished.
+    /// The number of failures caused by the source: an entry changed or vanished.
     pub failures_of_source: u64,
-    /// What ended the run early.
+    /// The error that ended the run early.
     pub fatal: Option<Error>,
-    /// What the copy does not keep.
+    /// The metadata that the copy does not keep.
     pub losses: Vec<Loss>,
     /// The BLAKE3 digest, if a single file was copied and read.
     pub digest: Option<Digest>,
-    /// The digests of what the user named, by the number of their root, where these were several.
+    /// The digests of the files that the user named, each with the index of its root, if there were several.
     pub digests: Vec<(u16, Digest)>,
-    /// The first [`DIFFERENCES_KEPT_MAX`] differences, in order, of a run that compares.
+    /// The first [`DIFFERENCES_KEPT_MAX`] differences found by a run that compares, sorted.
     pub differences: Vec<Difference>,
-    /// How many bytes lie in pieces that differ.
+    /// The total size in bytes of the pieces that differ.
     pub differing_bytes: u64,
-    /// Some of the entries that only the target has, of a run that counts them.
+    /// Examples of entries that only the target has, from a run that counts them.
     pub only_in_target: Vec<EntryPath>,
-    /// How many lanes worked.
+    /// The number of lanes that worked.
     pub lanes: u16,
-    /// With which levels content was compressed.
+    /// The compression levels used.
     pub levels: Levels,
-    /// Nanoseconds from the first task to the end of the scan.
+    /// The time from the first opened lane to the end of the scan, in nanoseconds.
     pub scan_ns: u64,
-    /// Nanoseconds from the first task to the end.
+    /// The time from the first opened lane to the end of the run, in nanoseconds.
     pub transfer_ns: u64,
 }
 
 impl Summary {
-    /// Adds the failures of an earlier part of the same run, which did other work: what it could not do is not done by this
-    /// part. What failed again is counted once.
+    /// Adds the failures of an earlier part of the same run. That part did other work, so this part does not make up
+    /// for its failures. An entry that failed in both is counted once.
     pub fn add_failures(&mut self, earlier: &Summary) {
         let known: HashSet<&[u8]> = self.failures.iter().map(|failure| &failure.path[..]).collect();
         let (again, new): (Vec<_>, Vec<_>) =
             earlier.failures.iter().partition(|failure| known.contains(&failure.path[..]));
-        // Those beyond what is kept of the failures are not known by name.
+        // Failures beyond the kept ones cannot be matched by path.
         let count = earlier.counters.entries_failed.max(earlier.failures.len() as u64);
         let count = count.saturating_sub(again.len() as u64);
         self.counters.entries_failed = self.counters.entries_failed.saturating_add(count);
@@ -76,10 +76,10 @@ impl Summary {
     }
 }
 
-/// The record of a run under way.
+/// The record of a run in progress.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// What a snapshot says of the ends, and nothing counted.
+    /// A snapshot with the properties of the endpoints, and all counters zero.
     ends: Snapshot,
     pub lanes: Vec<LaneCounters>,
     failures: Mutex<Vec<Failure>>,
@@ -137,12 +137,12 @@ impl Record {
         }
     }
 
-    /// A directory of the source holds drafts, which are left out. How many such directories there were before.
+    /// Records that a source directory holds drafts, which are left out. Returns the number of earlier ones.
     pub fn directory_with_drafts(&self) -> u64 {
         self.directories_with_drafts.fetch_add(1, Relaxed)
     }
 
-    /// A hard link could not be made. Returns true for the first.
+    /// Records that a hard link could not be created. Returns true the first time.
     pub fn link_failed(&self) -> bool {
         !self.has_failed_links.swap(true, Relaxed)
     }
@@ -160,47 +160,46 @@ impl Record {
         self.scan_ended_ns.get_or_init(|| now_ns);
     }
 
-    /// A lane has made a choice. Gives it back if it is to be told. Called when there is one, which is seldom.
+    /// Records a lane's choice of compression levels, a rare event. Returns the choice if it is to be reported.
     pub fn compressed(&self, lane: &Compressed, now_ns: u64) -> Option<Choice> {
         let mut known = self.compression.lock().unwrap_or_else(PoisonError::into_inner);
         known.0.merge(lane.levels);
         lane.choice.filter(|choice| known.1.tells(choice, now_ns))
     }
 
-    /// A dry run found that so many bytes more will be needed, some of which may be `shared` with
-    /// the source.
+    /// Adds to the bytes that a dry run expects to need. `shared`: they may be shared with the source.
     pub fn plan(&self, bytes: i64, shared: bool) {
         self.planned_bytes[usize::from(shared)].fetch_add(bytes, Relaxed);
     }
 
-    /// The bytes that will be needed in any case, and those that may be shared.
+    /// Returns the bytes needed in any case, and those that may be shared.
     pub fn planned(&self) -> (i64, i64) {
         let [needed, shared] = &self.planned_bytes;
         (needed.load(Relaxed), shared.load(Relaxed))
     }
 
-    /// A dry run found something to be done, with so many bytes to be brought over.
+    /// Records a change found by a dry run, and the number of bytes to transfer for it.
     pub fn plan_change(&self, bytes: u64) {
         self.plan_bytes.fetch_add(bytes, Relaxed);
         self.plans_changes.store(true, Relaxed);
     }
 
-    /// Whether there is anything to be done.
+    /// Returns true if a dry run found any change.
     pub fn plans_changes(&self) -> bool {
         self.plans_changes.load(Relaxed)
     }
 
-    /// A dry run found an entry that will be one more.
+    /// Records an additional entry found by a dry run.
     pub fn plan_inode(&self) {
         self.planned_inodes.fetch_add(1, Relaxed);
     }
 
-    /// How many entries more there will be.
+    /// Returns the number of additional entries.
     pub fn planned_inodes(&self) -> u64 {
         self.planned_inodes.load(Relaxed)
     }
 
-    /// Keeps the first as examples.
+    /// Keeps the first paths as examples.
     pub fn only_in_target(&self, path: &EntryPath) {
         let mut kept = self.only_in_target.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < ONLY_IN_TARGET_KEPT_MAX {
@@ -219,7 +218,7 @@ impl Record {
         }
     }
 
-    /// Something differs. Pieces of a chunk come in order, so neighbours become one range.
+    /// Records a difference. The pieces of a chunk come in order, so adjacent ones are merged into one range.
     pub fn difference(&self, difference: Difference) {
         let mut differences = self.differences.lock().unwrap_or_else(PoisonError::into_inner);
         if let Different::Range(extent) = difference.what {
@@ -249,7 +248,7 @@ impl Record {
         }
     }
 
-    /// Whether nothing has failed so far.
+    /// Returns true if nothing has failed so far.
     pub fn is_clean(&self) -> bool {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -269,7 +268,7 @@ impl Record {
         }
     }
 
-    /// Nothing might go for so much longer, by a timetable.
+    /// Adds to the time in which a timetable paused the run, in nanoseconds.
     pub fn paused(&self, paused_ns: u64) {
         self.paused_ns.fetch_add(paused_ns, Relaxed);
     }
@@ -307,7 +306,7 @@ impl Record {
     }
 }
 
-/// Ranges in order, those that touch joined.
+/// Sorts differences, and merges ranges that touch.
 fn in_order(mut ranges: Vec<Difference>) -> Vec<Difference> {
     ranges.sort();
     ranges.dedup_by(|next, before| match (&next.what, &mut before.what) {
@@ -383,7 +382,7 @@ mod tests {
         for difference in [range("b", 10, 5), range("a", 20, 10), range("a", 0, 10), range("a", 10, 5)] {
             record.difference(difference);
         }
-        // Of lanes that compare at the same time the end may come before the beginning.
+        // With several lanes comparing, the end of a range may come before its beginning.
         record.difference(range("a", 15, 5));
         record.difference(Difference { path: b"a".to_vec(), what: Different::Mode });
         let summary = record.into_summary(0);

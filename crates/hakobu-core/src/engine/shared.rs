@@ -1,4 +1,4 @@
-//! What the lanes of one run share.
+//! State shared by the lanes of one run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -22,34 +22,34 @@ use crate::pacer::{Keeper, LimitChanges, Pacer};
 use crate::path::EntryPath;
 use crate::tag::Tagger;
 
-/// A clock that only ever goes forward.
+/// A monotonic clock.
 pub trait Clock: Send + Sync {
-    /// Nanoseconds since some fixed moment.
+    /// Returns the nanoseconds since some fixed moment.
     fn now_ns(&self) -> u64;
 
-    /// The time of the thread that asks; zeros where nobody counts it.
+    /// Returns the time used by the calling thread; zeros if it is not measured.
     fn thread_time(&self) -> ThreadTime {
         ThreadTime::default()
     }
 }
 
-/// What a run works with.
+/// The inputs of a run.
 pub struct Setup<'a> {
-    /// Where the data is.
+    /// The endpoint that is read.
     pub source: &'a dyn SourceEndpoint,
-    /// Where it goes.
+    /// The endpoint that is written.
     pub target: &'a dyn TargetEndpoint,
-    /// What to do.
+    /// The work to do.
     pub job: &'a Job,
-    /// Who is told.
+    /// The observer that receives events.
     pub observer: &'a dyn Observer,
-    /// The time.
+    /// The clock.
     pub clock: &'a dyn Clock,
-    /// By which content of both ends is compared: its key is drawn at random for this run, and told to nobody but them.
+    /// The keyed hash that content is compared by. Its key is random for each run and known only to the two ends.
     pub tagger: Tagger,
-    /// Tells what the run is held to from then on.
+    /// Returns limits that were changed during the run.
     pub changes: &'a dyn LimitChanges,
-    /// Set from outside to stop the run: drafts are abandoned, nothing partial stays visible.
+    /// Set from outside to stop the run. Drafts are then abandoned, and nothing partial stays visible.
     pub cancel: &'a AtomicBool,
 }
 
@@ -59,40 +59,40 @@ impl std::fmt::Debug for Setup<'_> {
     }
 }
 
-/// What the lanes of one run share.
+/// State shared by the lanes of one run.
 pub(super) struct Shared<'a> {
     pub(super) setup: &'a Setup<'a>,
-    /// How much lanes take at a time.
+    /// The amounts of work that lanes take at a time.
     pub(super) portions: Portions,
     pub(super) queue: Queue,
     pub(super) record: Record,
-    /// How many entries were found to be removed.
+    /// The number of entries found to be removed.
     pub(super) removals: AtomicU64,
-    /// Which entries take part, if not all do.
+    /// The filter rules; `None` if all entries take part.
     pub(super) filter: Option<Filter>,
-    /// What the target can hold of what the source can tell.
+    /// The target's capabilities, limited by those of the source.
     pub(super) able: Capabilities,
-    /// Which extended attributes go along.
+    /// The extended attributes to keep, and those that are lost.
     pub(super) ask: ExtendedAsk,
-    /// Access control lists, where they are to be kept and the target has none: the modes in the source's listings are those
-    /// that grant nobody more.
+    /// Contains ACL if access control lists are to be kept but the target has none. Modes in the source's listings then
+    /// grant nobody more than the list does.
     pub(super) masked: Classes,
     /// Inodes with several names.
     pub(super) links: Links,
-    /// The numbers at the target of the source's users and groups, where names count.
+    /// The target's numbers for the source's users and groups, if owners are matched by name.
     pub(super) accounts: Accounts,
-    /// Where lanes open their ends, one after another.
+    /// Staggers the opening of lanes.
     pub(super) entrance: Entrance,
-    /// How many of them may work.
+    /// Limits the number of lanes that work.
     pub(super) gate: Gate,
-    /// Sharing blocks was tried and cannot be done between these ends.
+    /// Set once sharing blocks between these endpoints has failed as unsupported.
     pub(super) cannot_clone: AtomicBool,
-    /// Gives turns, where there are limits.
+    /// Paces operations according to the limits.
     pub(super) pacer: Pacer,
 }
 
 impl Shared<'_> {
-    /// Takes over limits that were set anew, and those that follow from the time of day and from how the source does.
+    /// Applies limits that were changed, and those that follow from the time of day and the source's latency.
     pub(super) fn keep_limits(&self, keeper: &mut Keeper) {
         let now_ns = self.setup.clock.now_ns();
         self.record.paused(keeper.paused_ns(&self.pacer, now_ns));
@@ -109,9 +109,9 @@ impl Shared<'_> {
         }
     }
 
-    /// Says which of the paths that a list named the source lacks, once all of it has been seen.
+    /// Reports the paths of the user's list that the source does not have, once everything has been scanned.
     pub(super) fn miss_listed(&self) {
-        // The run that removes has another before it.
+        // A run that only removes follows another run, which has reported them.
         let looks = self.setup.job.removal != Removal::Remove && !self.queue.is_stopped();
         let Some(filter) = self.filter.as_ref().filter(|_| looks) else { return };
         for path in filter.missing() {
@@ -120,20 +120,20 @@ impl Shared<'_> {
         }
     }
 
-    /// One line of a plan.
+    /// Reports one line of a plan.
     pub(super) fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
-        // What is removed has a size as well, and does not travel.
+        // An entry to delete has a size as well, but nothing is transferred.
         self.record.plan_change(if action == "delete" { 0 } else { size_bytes });
         let path = path.as_bytes().to_vec();
         self.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
     }
 
-    /// Whether entries that are left alone have to be looked at for what an earlier run lost.
+    /// Returns true if even unchanged entries have to be examined for metadata that an earlier run lost.
     pub(super) fn must_examine(&self) -> bool {
         !self.required().is_empty()
     }
 
-    /// The extended attributes that are lost where an entry has them, and must not be.
+    /// Returns the extended attributes that the target loses although `--require` forbids it.
     pub(super) fn required(&self) -> Classes {
         let class = |kind: &LossKind| match kind {
             LossKind::Acl => Classes::ACL,
@@ -144,12 +144,12 @@ impl Shared<'_> {
         self.ask.miss & self.setup.job.require.iter().map(class).fold(Classes::NONE, |all, one| all | one)
     }
 
-    /// Looks for extended attributes that are lost.
+    /// Returns a request that looks only for extended attributes that are lost.
     pub(super) fn ask_losses(&self) -> ExtendedAsk {
         ExtendedAsk { keep: Classes::NONE, ..self.ask }
     }
 
-    /// Whether one more entry may be removed. If not, the run ends.
+    /// Returns true if one more entry may be removed. Otherwise stops the run.
     pub(super) fn may_remove(&self) -> bool {
         let max = self.setup.job.removals_max;
         if self.removals.fetch_add(1, Relaxed) < max {
@@ -161,10 +161,10 @@ impl Shared<'_> {
         false
     }
 
-    /// Takes note of something that differs, and tells it.
+    /// Records and reports a difference, in a run that compares.
     pub(super) fn difference(&self, difference: Difference) {
         if self.setup.job.mode == Mode::Compare {
-            // Ranges are many, and in the report.
+            // Ranges are too many for events; they are in the report.
             if !matches!(difference.what, Different::Range(_)) {
                 self.setup.observer.event(Event::Difference(difference.clone()));
             }
@@ -172,7 +172,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Stops all lanes because of `error`; the first one counts.
+    /// Stops all lanes because of `error`. Only the first error is kept.
     pub(super) fn stop(&self, error: Error) {
         self.record.fatal(error);
         self.queue.stop();
@@ -186,7 +186,7 @@ impl Shared<'_> {
     }
 }
 
-/// Records that one entry could not be copied; ends the run if all others would fail as well.
+/// Records that one entry could not be copied. Stops the run if the error would affect all other entries as well.
 pub(super) fn fail(shared: &Shared<'_>, counters: &LaneCounters, failure: Failure) {
     if failure.error.is_fatal() {
         return shared.stop(failure.error.at(&failure.path));

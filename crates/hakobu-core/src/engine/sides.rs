@@ -1,8 +1,9 @@
-//! Both sides of a directory, listed in portions at the same time.
+//! Lists both sides of a directory in pages and finds the entries that can be compared.
 //!
-//! Where both list in the order of [`Listing`], what comes before the last entry that is known of each is known of both, and can be
-//! compared. But a file and a directory of one name do not stand together: `a`, `a-b` and `a.c` come before the directory `a`. So a
-//! file stays until that place is known of both sides as well. There are never more of these than a name has bytes.
+//! If both sides list in the order of [`Listing`], everything up to the smaller of the two last known entries is known
+//! on both sides and can be compared. A file and a directory of one name are not adjacent in that order, however: `a`,
+//! `a-b` and `a.c` come before the directory `a`. A file is therefore held back until the place of the directory of its
+//! name is known on both sides as well. The number of files held back is at most the length of a name in bytes.
 
 use std::cmp::Ordering;
 
@@ -12,25 +13,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Cursor;
 use crate::listing::{Listing, order};
 
-/// What is known of a directory at both sides and has not been taken.
+/// The entries of a directory that are known on both sides and have not been taken.
 #[derive(Debug)]
 pub(super) struct Sides {
     pub source: Side,
     pub target: Side,
 }
 
-/// What is known of it at one side.
+/// The known entries of one side.
 #[derive(Debug, Default)]
 pub(super) struct Side {
     listing: Listing,
-    /// How many entries, the first of them, have stayed because they may come as directories.
+    /// The number of entries at the start that are held back because a directory of their name may follow.
     stayed: usize,
     next: Next,
-    /// What is known of directories below, as far as they came along with the last portion. None of an earlier one is left.
+    /// Listings of directories further down that came with the last page. Those of earlier pages are discarded.
     pub below: Prefetched,
 }
 
-/// How a listing goes on.
+/// The position at which a listing continues.
 #[derive(Debug, Default)]
 enum Next {
     #[default]
@@ -43,7 +44,7 @@ enum Next {
 type Place = (Vec<u8>, Kind);
 
 impl Sides {
-    /// Returns a directory of which nothing is known, or that the source lacks.
+    /// Returns a directory with nothing listed yet. Without `is_at_source` the source's side is complete and empty.
     pub fn new(is_at_source: bool) -> Self {
         let mut source = Side::default();
         if !is_at_source {
@@ -52,20 +53,21 @@ impl Sides {
         Self { source, target: Side::default() }
     }
 
-    /// Returns whether everything has been taken.
+    /// Returns true if everything has been taken.
     pub fn is_done(&self) -> bool {
         [&self.source, &self.target].iter().all(|side| side.has_ended() && side.listing.is_empty())
     }
 
-    /// Takes what can be compared, of the source and of the target: all that they have of some names.
+    /// Takes the entries that can be compared, from the source and from the target. For each name taken, they are all
+    /// entries that the two sides have.
     ///
     /// # Errors
-    /// When an entry cannot be in a listing.
+    /// If an entry cannot be added to a listing.
     pub fn take(&mut self) -> Result<(Listing, Listing)> {
         let go_on = [&self.source, &self.target].into_iter().filter(|side| !side.has_ended());
         let mut last: Option<Place> = None;
         for side in go_on {
-            // Of one that goes on and of which nothing is known, anything may come.
+            // A side that continues and has no known entries may still list anything.
             let Some(known) = side.last() else { return Ok(Default::default()) };
             last = Some(match last {
                 Some(last) if order(as_ref(&last), as_ref(&known)) == Ordering::Less => last,
@@ -80,12 +82,12 @@ impl Sides {
 }
 
 impl Side {
-    /// Returns whether more has to be known before anything can be taken.
+    /// Returns true if more has to be listed before anything can be taken.
     pub fn wants_more(&self) -> bool {
         !self.has_ended() && self.listing.len() == self.stayed
     }
 
-    /// Returns where the next portion begins; `None` is the beginning.
+    /// Takes the cursor of the next page; `None` is the beginning.
     pub fn take_cursor(&mut self) -> Option<Cursor> {
         match std::mem::take(&mut self.next) {
             Next::GoOn(cursor) => Some(cursor),
@@ -93,10 +95,10 @@ impl Side {
         }
     }
 
-    /// Adds the next portion, and where the one behind it begins, if there is one.
+    /// Adds the next page. `next`: the cursor of the page after it, if there is one.
     ///
     /// # Errors
-    /// `Io` if it is not in order: what has been passed would be taken for missing.
+    /// `Io` if the listing is not in order, since entries could then be mistaken for missing.
     pub fn add(&mut self, portion: Listing, next: Option<Cursor>, below: Prefetched) -> Result<()> {
         self.below = below;
         if self.listing.is_empty() {
@@ -112,7 +114,7 @@ impl Side {
         Ok(())
     }
 
-    /// There is no more of it.
+    /// Marks the listing as complete.
     pub fn end(&mut self) {
         self.next = Next::End;
     }
@@ -131,7 +133,7 @@ impl Side {
         std::mem::take(&mut self.listing)
     }
 
-    /// Takes all entries up to a place, but for files whose name a directory behind it may have.
+    /// Takes all entries up to a place, except files whose name a directory after that place may have.
     fn take_until(&mut self, last: &Place) -> Result<Listing> {
         let (mut taken, mut stays) = (Listing::default(), Listing::default());
         let mut index = 0;
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
     use crate::entry::Metadata;
 
-    /// A name that ends with a slash is that of a directory.
+    /// Builds a listing; a name with a trailing slash is a directory.
     fn listing(names: &[&str]) -> Listing {
         let mut listing = Listing::default();
         for name in names {
@@ -192,7 +194,7 @@ mod tests {
         self::names(&listing)
     }
 
-    /// Gives each side portions of so many entries when it wants more, and returns what was taken each time.
+    /// Adds pages of the given sizes to each side when it wants more. Returns the entries taken each time.
     fn taken(source: &[&str], target: &[&str], at_once: (usize, usize)) -> Vec<[Vec<String>; 2]> {
         let mut sides = Sides::new(true);
         let all = [(sorted(source), at_once.0), (sorted(target), at_once.1)];
@@ -223,7 +225,7 @@ mod tests {
         let steps = taken(&["a", "b", "c", "d", "e"], &["b", "z"], (2, 1));
         let text: Vec<_> = steps.iter().map(|[source, target]| (source.concat(), target.concat())).collect();
         let step = |source: &str, target: &str| (source.to_owned(), target.to_owned());
-        // The last that is known may come as a directory.
+        // The last known name may still appear as a directory.
         assert_eq!(text, [step("a", ""), step("bc", "b"), step("de", "z")]);
     }
 
@@ -261,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the listings are cut, all is taken once, in order, and all that both sides have of a name together.
+        /// However the listings are split, each entry is taken once and in order, and all entries of one name together.
         #[test]
         fn any_portions_give_the_same(
             source in prop::collection::btree_set("[ab][ab.-]{0,2}/?", 0..30),

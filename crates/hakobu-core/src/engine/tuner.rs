@@ -1,5 +1,5 @@
-//! How many lanes a run works with: more or fewer of them are tried while it goes on, and what moved more stays.
-//! Knows no clock and no lanes: what was seen is handed in.
+//! Finds the number of lanes that transfers most, by trying more or fewer of them during a run. It has no clock and
+//! starts no lanes; samples are passed in.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,67 +8,67 @@ use crate::endpoint::Passed;
 use crate::extent::CHUNK_BYTES;
 use crate::units::format_rate;
 
-/// The counts that are tried, one after the other.
+/// The numbers of lanes to try, in order.
 const LADDER: [u16; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32];
-/// A rate is what lies in the middle of those of so many looks, so that a moment of silence does not count; of twice as
-/// many where they are too far apart to tell.
+/// The number of samples that a rate is the median of, so that a moment of silence does not count. Twice as many are
+/// used if the difference is too small to be certain.
 const LOOKS: usize = 7;
-/// How long connections take to find their rate: this, and so many round trips.
+/// The time that connections take to reach their rate: this duration plus a number of round trips.
 const SETTLE: Duration = Duration::from_millis(400);
 const SETTLE_ROUND_TRIPS: u32 = 8;
-/// A try is worth it that gains so much, if that is more than so many times what the rates are uncertain by.
+/// A try succeeds if it gains this factor, and if the gain is more than this multiple of the uncertainty of the rates.
 const GAIN: f64 = 1.05;
 const CERTAIN: f64 = 4.0;
-/// How much a new estimate of how far rates are apart counts beside those before.
+/// The weight of a new estimate of the spread of rates, relative to earlier ones.
 const SPREAD_WEIGHT: f64 = 0.25;
-/// A try that gains this part of what so many more lanes could move at the most has room above it.
+/// If the rate grows by at least this share of the factor by which the lanes grew, even more lanes may help.
 const PROPORTIONAL: f64 = 0.8;
-/// A round trip that is longer than the shortest by less than this, or by less than a quarter, says nothing of a queue.
+/// A round trip longer than the shortest by less than this, or by less than a quarter, indicates no queue.
 const WAITS_LEAST: Duration = Duration::from_millis(1);
-/// Fewer lanes are also better where they lose no more than this and each took longer for a chunk than [`CHUNK_LONG_S`]:
-/// what they have in hand has to be waited for in the end.
+/// Fewer lanes are also better if they lose no more than this and each lane took longer than [`CHUNK_LONG_S`] for a
+/// chunk, because the run has to wait for their chunks in the end.
 const AS_GOOD: f64 = 0.98;
 const CHUNK_LONG_S: f64 = 1.0;
-/// More lanes against segments that are lost without need are kept unless they move much less, since what is left of the
-/// beginning still hides the gain; but not where a chunk would take each longer than this.
+/// More lanes against needless segment loss are kept unless they transfer much less, because the burst at the beginning
+/// still hides the gain. They are not kept if each lane would take longer than this for a chunk.
 const HELPED: f64 = 0.6;
 const CHUNK_TOO_LONG_S: f64 = 30.0;
-/// So few looks do to begin with them.
+/// The smaller number of samples that is enough to start a try against needless segment loss.
 const HELP_LOOKS: usize = 4;
-/// A try that loses so much is over at once, and so is one against segments that are lost without need.
+/// A try is ended at once if it falls to this share of the rate. A try against needless segment loss has a lower bound.
 const LOSS: f64 = 0.7;
 const LOSS_HELPING: f64 = 0.5;
-/// How long nothing is tried after nothing was gained: at first, and at most.
+/// The time without tries after tries that gained nothing: initially, and at most.
 const REST: Duration = Duration::from_secs(4);
 const REST_MAX: Duration = Duration::from_secs(60);
-/// A rate that has become so much higher or lower is another way: what was found out about it is worth nothing.
+/// A rate that changes by this factor indicates a different network path, for which earlier results do not hold.
 const CHANGED: f64 = 1.3;
-/// So many tries that gained nothing are told; a long run has many.
+/// The maximum number of failed tries that are reported; a long run has many.
 const FAILURES_TOLD_MAX: u32 = 8;
 
-/// What was seen at a look.
+/// One sample of the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// When.
+    /// The time of the sample in nanoseconds.
     pub now_ns: u64,
-    /// What has passed over the connections.
+    /// The totals of the connections.
     pub passed: Passed,
-    /// There is something that no lane has taken.
+    /// True if there is work that no lane has taken.
     pub has_waiting: bool,
-    /// More lanes would only wait for each other: processors have no time left, or the rate is limited as asked.
+    /// True if more lanes would only wait for each other: the processors are busy, or the rate is limited by the user.
     pub is_bound: bool,
 }
 
-/// What is to be changed.
+/// A change to the number of lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// So many lanes from now on.
+    /// The number of lanes from now on.
     pub lanes: u16,
-    /// What was found out, if it is worth telling: the choice and the reason.
+    /// The choice and its reason, if they are to be reported.
     pub told: Option<(String, String)>,
 }
 
-/// Which way is tried.
+/// The direction of the next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Up,
@@ -77,27 +77,27 @@ enum Way {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Finding out what the lanes that there are move.
+    /// Measuring the rate of the current lanes.
     Measuring { since_ns: u64, last: Option<Rate> },
-    /// Others are tried instead of `from` lanes, which moved `rate`.
+    /// Trying another number of lanes.
     Trying(Try),
-    /// Nothing is tried until then, unless the rate becomes another.
+    /// No tries until then, unless the rate changes.
     Resting { until_ns: u64, rate: Rate },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Try {
     since_ns: u64,
-    /// What it is compared with.
+    /// The number of lanes before the try; `rate` is their rate.
     from: u16,
     rate: Rate,
-    /// How far it is from there.
+    /// The number of steps on the ladder from there.
     steps: usize,
-    /// It is made against segments that are lost without need.
+    /// True if the try is made against needless segment loss.
     helps: bool,
 }
 
-/// Bytes per second, and by how much they are uncertain.
+/// A rate in bytes per second, and its uncertainty.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Rate {
     middle: f64,
@@ -105,7 +105,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// Whether it is higher than another one beyond doubt.
+    /// Returns true if the rate is certainly higher than another one.
     fn is_above(self, other: Self) -> bool {
         self.middle - other.middle > CERTAIN * self.error.hypot(other.error)
     }
@@ -115,39 +115,39 @@ impl Rate {
     }
 }
 
-/// What one look said.
+/// The measurements of one sample.
 #[derive(Clone, Copy, Debug)]
 struct Look {
-    /// In bytes per second.
+    /// The rate in bytes per second.
     rate: f64,
-    /// Segments were sent again since the one before.
+    /// True if segments were sent again since the previous sample.
     lost: bool,
-    /// Segments had to wait on their way.
+    /// True if segments were queued on the network path.
     waited: bool,
 }
 
-/// Finds out how many lanes move most.
+/// Finds the number of lanes that transfers most.
 #[derive(Debug)]
 pub(super) struct Tuner {
     lanes: u16,
     most: u16,
     way: Way,
     phase: Phase,
-    /// Since the ways were last both tried in vain: whether one was.
+    /// True if a try in one direction failed since the last success or rest.
     vain: bool,
     rest: Duration,
-    /// The last looks.
+    /// The latest samples.
     looks: VecDeque<Look>,
     before: Option<Seen>,
-    /// By how much of itself a rate is usually off.
+    /// The usual deviation of a rate, as a share of the rate.
     spread: f64,
-    /// Since the last rest ended as many lanes as there may be were tried.
+    /// True if the maximum number of lanes has been tried since the last rest.
     helped: bool,
     failures_told: u32,
 }
 
 impl Tuner {
-    /// A run begins with `lanes` and may have up to `most`.
+    /// Returns the tuner of a run that begins with `lanes` and may use up to `most`.
     pub fn new(lanes: u16, most: u16, now_ns: u64) -> Self {
         Self {
             lanes,
@@ -164,10 +164,10 @@ impl Tuner {
         }
     }
 
-    /// Takes a look, a few times a second. What is to be changed, if anything.
+    /// Takes a sample; called a few times per second. Returns the change to make, if any.
     pub fn look(&mut self, seen: Seen) -> Option<Change> {
         self.note(&seen);
-        // Where lanes lack work, or something to do it with, nothing can be learnt of their number.
+        // While lanes lack work or are limited otherwise, nothing can be learned about their number.
         if !seen.has_waiting || seen.is_bound {
             return self.give_up(&seen);
         }
@@ -180,7 +180,7 @@ impl Tuner {
             }
             Phase::Trying(this) if self.loses(this) => Some(self.back(&seen, this)),
             Phase::Measuring { .. } if self.can_help(HELP_LOOKS) => self.help(&seen),
-            // At the beginning segments waited as well, or none was lost yet.
+            // Checked again while resting: at the beginning segments may have been queued, or none lost yet.
             Phase::Resting { .. } if self.can_help(LOOKS) => self.help(&seen),
             _ if self.looks.len() < LOOKS => None,
             Phase::Measuring { since_ns, last } => self.measured(&seen, since_ns, last),
@@ -210,14 +210,14 @@ impl Tuner {
         }
     }
 
-    /// Whether segments are lost although hardly any has to wait: others than ours lose them, and each connection takes that for
-    /// a line that is full.
+    /// Returns true if segments are lost although hardly any are queued. Other traffic causes the loss, and each
+    /// connection mistakes it for a full link.
     fn loses_without_need(&self) -> bool {
         let waited = self.looks.iter().filter(|look| look.waited).count();
         waited * 2 <= self.looks.len() && self.looks.iter().any(|look| look.lost)
     }
 
-    /// What was seen until now does not count any more.
+    /// Discards the samples.
     fn forget(&mut self) {
         self.looks.clear();
     }
@@ -226,7 +226,7 @@ impl Tuner {
         self.looks.iter().map(|look| look.rate)
     }
 
-    /// What the last looks say.
+    /// Returns the rate over the latest samples.
     fn rate(&self) -> Rate {
         let middle = self.middle();
         Rate { middle, error: middle * self.spread / (self.looks.len().max(1) as f64).sqrt() }
@@ -236,16 +236,17 @@ impl Tuner {
         median(self.rates())
     }
 
-    /// Learns how far rates are apart, as a part of themselves. A few of them alone would often seem to be close together.
+    /// Updates the spread of rates, as a share of the rate. A few samples alone would often seem too close together.
     fn learn_spread(&mut self) {
         let middle = self.middle();
         if self.looks.len() < LOOKS || middle <= 0.0 {
             return;
         }
-        // From one look to the next, so that a rate that grows does not count as one that is uncertain.
+        // Differences between consecutive samples are used so that a growing rate does not count as uncertain.
         let steps = self.rates().zip(self.rates().skip(1)).map(|(one, next)| (next - one).abs());
-        // Of a normal distribution the deviation in the middle is this part of the standard deviation, and the error of
-        // the median this multiple of the mean's; and a difference has the deviation of both.
+        // For a normal distribution, 0.6745 is the ratio of the median absolute deviation to the standard deviation,
+        // and 1.2533 that of the median's error to the mean's. A difference of two samples has the deviation of both,
+        // hence the root of 2.
         let spread = median(steps) / middle / std::f64::consts::SQRT_2 / 0.6745 * 1.2533;
         self.spread = match self.spread {
             0.0 => spread,
@@ -253,13 +254,13 @@ impl Tuner {
         };
     }
 
-    /// Whether a try has been so bad for some looks that it need not be waited for.
+    /// Returns true if all samples of a try have been so low that it can be ended early.
     fn loses(&self, this: Try) -> bool {
         let least = this.rate.middle * if this.helps { LOSS_HELPING } else { LOSS };
         self.looks.len() >= LOOKS / 2 && self.rates().all(|now| now < least)
     }
 
-    /// Nothing can be tried now, and a try that was under way is taken back.
+    /// Discards the samples, because nothing can be learned now, and undoes a try in progress.
     fn give_up(&mut self, seen: &Seen) -> Option<Change> {
         self.forget();
         match self.phase {
@@ -276,7 +277,7 @@ impl Tuner {
         }
     }
 
-    /// Begins a try once the rate does not grow by itself any more.
+    /// Begins a try once the rate has stopped growing by itself.
     fn measured(&mut self, seen: &Seen, since_ns: u64, last: Option<Rate>) -> Option<Change> {
         let rate = self.rate();
         let grows = |last: Rate| rate.middle > last.middle * GAIN && rate.is_above(last);
@@ -293,7 +294,7 @@ impl Tuner {
         is_new && self.looks.len() >= looks && self.loses_without_need()
     }
 
-    /// Tries as many lanes as there may be.
+    /// Tries the maximum number of lanes.
     fn help(&mut self, seen: &Seen) -> Option<Change> {
         (self.way, self.helped) = (Way::Up, true);
         let change = self.begin(seen, self.rate(), LADDER.len());
@@ -303,7 +304,7 @@ impl Tuner {
         change
     }
 
-    /// Tries more or fewer lanes than those that move `rate`, `steps` further on the ladder.
+    /// Tries a number of lanes `steps` further on the ladder than the lanes that reached `rate`.
     fn begin(&mut self, seen: &Seen, rate: Rate, steps: usize) -> Option<Change> {
         let from = self.lanes;
         let further: Vec<u16> = match self.way {
@@ -347,19 +348,20 @@ impl Tuner {
             reason.insert_str(0, "segments are lost though the line is not full; ");
         }
         let told = (choice, reason);
-        // The more it gained, the further off the best count is. What was lost on the way down counts in the end.
+        // The larger the gain, the further away is the best number. Losses accepted going down add up, because
+        // later tries are compared with the best rate.
         let steps = match gain {
             _ if gain * f64::from(from) > PROPORTIONAL * f64::from(lanes) && self.way == Way::Up => 3,
             ..1.25 => 1,
             _ => 2,
         };
-        // What was compared with a rate that the beginning still made higher says nothing of that any more.
+        // A rate measured during the burst at the beginning is no longer comparable.
         let best = if helps { rate } else { rate.max(before) };
         let next = self.begin(seen, best, steps);
         Some(Change { lanes: next.map_or(lanes, |next| next.lanes), told: Some(told) })
     }
 
-    /// Takes a try back. One that went far is followed by one that does not.
+    /// Undoes a try. A try of several steps is followed by one of a single step.
     fn back(&mut self, seen: &Seen, this: Try) -> Change {
         let (tried, rate) = (self.lanes, self.rate());
         self.lanes = this.from;
@@ -368,7 +370,7 @@ impl Tuner {
         let told = (self.failures_told <= FAILURES_TOLD_MAX)
             .then(|| told(choice, (tried, rate), (this.from, this.rate)));
         let next = match this.steps {
-            // It was compared with a rate of the beginning, perhaps: what the others move now is looked at anew.
+            // The earlier rate may be from the burst at the beginning, so the rate is measured again.
             _ if this.helps => {
                 self.phase = Phase::Measuring { since_ns: seen.now_ns, last: None };
                 None
@@ -379,7 +381,7 @@ impl Tuner {
         Change { lanes: next.map_or(this.from, |next| next.lanes), told }
     }
 
-    /// One way led nowhere: the other one is the next, and when both have, nothing is tried for a while.
+    /// Records that one direction failed. The other one is tried next; if both have failed, a rest begins.
     fn in_vain(&mut self, seen: &Seen, rate: Rate) -> Option<Change> {
         self.way = if self.way == Way::Up { Way::Down } else { Way::Up };
         if self.vain {
@@ -397,7 +399,7 @@ impl Tuner {
         self.rest = (self.rest * 2).min(REST_MAX);
     }
 
-    /// Ends a rest that is over, or in which the way has become another.
+    /// Ends a rest that is over, or during which the network path has changed.
     fn rested(&mut self, seen: &Seen, until_ns: u64, before: Rate) -> Option<Change> {
         let rate = self.rate();
         let is_other = |high: Rate, low: Rate| high.middle > low.middle * CHANGED && high.is_above(low);
@@ -414,7 +416,7 @@ impl Tuner {
     }
 }
 
-/// What lies in the middle, 0 of nothing.
+/// Returns the median; 0 if there are no values.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
@@ -437,7 +439,7 @@ mod tests {
     const LOOK_NS: u64 = 200_000_000;
     const MEGABYTE: f64 = 1e6;
 
-    /// A way that moves what `rate` says of the lanes and the time in seconds, give or take `noise`.
+    /// A simulated network path with the given rate for a number of lanes and a time in seconds, with relative `noise`.
     struct Simulated {
         tuner: Tuner,
         lanes: u16,
@@ -487,12 +489,12 @@ mod tests {
             }
         }
 
-        /// The first changes, for messages.
+        /// Returns the first changes, for messages.
         fn first(&self) -> &[(f64, u16)] {
             &self.changes[..self.changes.len().min(40)]
         }
 
-        /// The share of this time in which there were so many lanes.
+        /// Returns the share of this time in which the number of lanes was as `wanted`.
         fn share_of(&self, from: f64, to: f64, wanted: impl Fn(u16) -> bool) -> f64 {
             let mut lanes =
                 self.changes.iter().take_while(|change| change.0 <= from).last().map_or(0, |c| c.1);
@@ -546,18 +548,18 @@ mod tests {
         let falling = |lanes: u16, at: f64| (f64::from(lanes) * 1.5 + 40.0 * (-at / 5.0).exp()) * MEGABYTE;
         way.run_seen(30.0, falling, see);
         assert!(way.share_of(3.0, 30.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
-        // Nor that at first they had to wait.
+        // Nor does queueing at the beginning.
         let mut way = Simulated::new(10, 32, 0.02);
         let late = |seen: Seen| if seen.now_ns < 8_000_000_000 { seen } else { see(seen) };
         way.run_seen(30.0, |lanes, _| (f64::from(lanes) * 0.4 + 16.0) * MEGABYTE, late);
         assert!(way.share_of(11.0, 13.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
-        // Nor that they had to for a long time, in which nothing was tried any more.
+        // Nor does queueing for a long time, after which no more tries were made.
         let mut way = Simulated::new(10, 32, 0.02);
         let late = |seen: Seen| if seen.now_ns < 100_000_000_000 { seen } else { see(seen) };
         way.run_seen(120.0, |_, _| 119.0 * MEGABYTE, late);
         assert!(way.share_of(20.0, 100.0, |lanes| lanes <= 12) > 0.99, "{:?}", way.first());
         assert!(way.share_of(104.0, 106.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
-        // On a slow line, where nothing is gained, they would have to be waited for.
+        // On a slow link nothing is gained, and the run would have to wait for their chunks.
         let mut way = Simulated::new(10, 32, 0.05);
         way.run_seen(30.0, |_, _| 3.0 * MEGABYTE, see);
         assert!(way.share_of(6.0, 30.0, |lanes| lanes <= 12) > 0.8, "{:?}", way.first());
@@ -584,7 +586,7 @@ mod tests {
 
     #[test]
     fn a_way_that_changes_is_looked_at_again() {
-        // After half a minute each connection gets a fifth of what it got, since others use the line.
+        // After 40 s each connection gets a tenth of its earlier rate, because others use the link.
         let mut way = Simulated::new(10, 32, 0.03);
         let rate = |lanes: u16, at: f64| {
             let each = if at < 40.0 { 20.0 } else { 2.0 };
@@ -606,7 +608,7 @@ mod tests {
             way.run_seen(60.0, |lanes, _| f64::from(lanes) * MEGABYTE, see);
             assert!(way.changes.is_empty(), "{:?}", way.first());
         }
-        // What becomes bound during a try is taken back, and left alone for a while.
+        // A try that becomes limited is undone, and a rest follows.
         let mut way = Simulated::new(2, 32, 0.0);
         way.run(4.0, |_, _| 10.0 * MEGABYTE);
         assert_eq!(way.lanes, 3);

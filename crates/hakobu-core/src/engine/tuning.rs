@@ -1,4 +1,4 @@
-//! Tries other counts of lanes while a run goes on.
+//! Changes the number of lanes during a run and keeps the number that transfers most.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ use crate::counters::Snapshot;
 use crate::event::Event;
 use crate::report::Bottleneck;
 
-/// Over so many looks it is judged what limits.
+/// The number of samples over which the bottleneck is determined.
 const JUDGED_LOOKS: usize = 6;
 
-/// What a run knows of its lanes so far.
+/// The tuner of a run, and its latest figures.
 pub(super) struct Tuning {
     tuner: Tuner,
     figures: VecDeque<Snapshot>,
 }
 
 impl Tuning {
-    /// `None` where the count is fixed, or where nobody knows what arrives.
+    /// Returns `None` if the number of lanes is fixed, or if the bytes that arrive are not known.
     pub fn new(shared: &Shared<'_>) -> Option<Self> {
         let job = shared.setup.job;
         let is_free = job.lanes_max > job.lanes && shared.setup.target.passed().is_some();
@@ -27,7 +27,7 @@ impl Tuning {
             .then(|| Self { tuner: Tuner::new(job.lanes, job.lanes_max, now_ns), figures: VecDeque::new() })
     }
 
-    /// Takes a look. So many lanes are to work from now on, if their count is to change.
+    /// Takes a sample. Returns the new number of lanes if it is to change.
     pub fn look(&mut self, shared: &Shared<'_>, figures: &Snapshot) -> Option<usize> {
         let passed = shared.setup.target.passed()?;
         if self.figures.len() == JUDGED_LOOKS {

@@ -1,77 +1,79 @@
-//! Whether all of a file that changed would be at the target sooner than what differs of it.
+//! Decides whether sending all of a changed file is faster than comparing it and sending the differences.
 //!
-//! Comparing reads the file at both ends, and a new file is written all the same. Where the way is faster than the disks, nobody
-//! waits for what travels, and sending everything saves the reading of the old file. So some chunks are sent as they are, and what
-//! that takes is compared with what comparing took. The rate of so little goes up and down by itself, as when a machine is given
-//! memory meanwhile: so what speaks for sending has to hold against what is compared afterwards as well. On a slow way trying would
-//! cost more than it can save: it is tried only where answers come at once, and comparing is slow.
+//! Comparing reads the file at both ends, and a new file is written in either case. If the network is faster than the
+//! disks, sending everything costs no time and saves reading the old file. Some chunks are therefore sent without
+//! comparing, and the rate is compared with that of comparing. Rates over so little data fluctuate, for example when a
+//! virtual machine is given memory meanwhile. Sending is therefore chosen only if it also beats the rate of the
+//! comparing that follows. On a slow network path a trial would cost more than it can save, so one is made only if
+//! round trips are short and comparing is slow.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::units::format_rate;
 
-/// It is not worth trying with smaller files.
+/// The minimum file size for a trial, in bytes.
 const SIZE_MIN_BYTES: u64 = 256 << 20;
-/// So much is compared first, and once more after what was sent.
+/// The number of bytes compared before the trial, and again after it.
 const COMPARED_MIN_BYTES: u64 = 32 << 20;
-/// Nobody waits for what is compared at this rate, in bytes a second.
+/// The rate in bytes per second from which on comparing is fast enough.
 const FAST: f64 = 1e9;
-/// A way whose shortest round trip is longer is not faster than disks, as a rule. What is on its way now says less: it waits
-/// for processors as well.
+/// The maximum shortest round trip for a trial. A network path with longer round trips is usually not faster than
+/// disks. The current round trip says less, because it includes waiting for processors.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(5);
-/// One in so many chunks is sent to try, and at most so many.
+/// One in this many chunks is sent as a trial, up to a maximum.
 const SHARE: u64 = 128;
 const CHUNKS_MAX: u64 = 4;
-/// Sending has to be so many times as fast: it is measured with one lane, and puts a load on the way that comparing does not.
+/// Sending has to be this many times as fast: it is measured with one lane, and loads the network more.
 const TIMES_MIN: f64 = 1.25;
 
-/// What is known about it for one file.
+/// The state of the decision for one file.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
-    /// Since when comparing is timed; 0: nothing has been compared.
+    /// The time at which the timing of comparing began; 0 if nothing has been compared.
     began_ns: AtomicU64,
-    /// How much had been compared by then.
+    /// The number of bytes compared by then.
     began_bytes: AtomicU64,
-    /// A lane is at it: nobody else is to.
+    /// True while one lane makes the trial; no other lane may.
     busy: AtomicBool,
-    /// What was found when some was sent, in bytes a second: of comparing before, and of sending. 0: it was not tried.
+    /// The rates measured in the trial in bytes per second: of comparing before it, and of sending. 0 without a trial.
     comparing: AtomicU64,
     sending: AtomicU64,
     decided: AtomicBool,
     pays: AtomicBool,
 }
 
-/// What a lane is to do about it.
+/// The next action of a lane.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
-    /// Go on comparing.
+    /// Continue comparing.
     Compare,
-    /// Send some chunks as they are, as one lane alone does: all lanes have compared at this rate, in bytes a second.
+    /// Send some chunks without comparing, from this lane alone. The value is the rate at which all lanes have
+    /// compared, in bytes per second.
     Try(f64),
-    /// Tell the choice and its reason.
+    /// Report the choice and its reason.
     Tell(&'static str, String),
 }
 
-/// What it depends on whether it is tried.
+/// The inputs of the decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    /// Of the file.
+    /// The size of the file in bytes.
     pub size_bytes: u64,
-    /// What has been compared so far.
+    /// The number of bytes compared so far.
     pub compared_bytes: u64,
-    /// What time it is.
+    /// The current time in nanoseconds.
     pub now_ns: u64,
 }
 
 impl Whole {
-    /// A lane begins to compare.
+    /// Records that a lane begins to compare. Only the first call counts.
     pub fn begin(&self, now_ns: u64) {
         let _first = self.began_ns.compare_exchange(0, now_ns.max(1), Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// What this lane is to do now. `round_trip`, the shortest seen, is asked for only where all else speaks for trying; without an
-    /// answer it is not tried.
+    /// Returns the next action of this lane. `round_trip` returns the shortest one seen. It is called only if
+    /// everything else favors a trial; without a value none is made.
     pub fn next(&self, facts: Facts, round_trip: impl FnOnce() -> Option<Duration>) -> Next {
         let compared = || facts.compared_bytes.saturating_sub(self.began_bytes.load(Ordering::Acquire));
         if !self.may_be_tried(facts.size_bytes)
@@ -95,18 +97,18 @@ impl Whole {
         Next::Compare
     }
 
-    /// Whether it is not known yet what comes of it, with a file of this size: until then little is asked for ahead.
+    /// Returns true while the decision for a file of this size is open. Until then few chunks are requested ahead.
     pub fn may_be_tried(&self, size_bytes: u64) -> bool {
         size_bytes >= SIZE_MIN_BYTES && !self.decided.load(Ordering::Acquire)
     }
 
-    /// How many chunks are sent to try it, of a file with so many.
+    /// Returns the number of chunks to send as a trial, for a file with `chunks` chunks.
     pub fn chunks_to_try(chunks: u64) -> u64 {
         (chunks / SHARE).clamp(1, CHUNKS_MAX)
     }
 
-    /// What was sent went at this rate, and what all lanes compared before at that one, both in bytes a second. Gives the choice and
-    /// its reason, unless it speaks for sending: then comparing is timed once more, from `facts` on.
+    /// Takes the result of a trial: the rate of comparing before it and the rate of sending, both in bytes per second.
+    /// Returns the choice and its reason if sending is not faster; otherwise times comparing again from `facts` on.
     pub fn sent(&self, comparing: f64, sending: f64, facts: Facts) -> Option<(&'static str, String)> {
         if !is_faster(comparing, sending) {
             return Some(self.decide(comparing, sending));
@@ -127,7 +129,7 @@ impl Whole {
         (choice, format!("comparing goes at {}, sending at {}", format_rate(comparing), format_rate(sending)))
     }
 
-    /// Whether all of the rest is sent.
+    /// Returns true if all of the rest is sent.
     pub fn pays(&self) -> bool {
         self.pays.load(Ordering::Acquire)
     }
@@ -168,7 +170,7 @@ mod tests {
         assert!(whole.may_be_tried(SIZE_MIN_BYTES) && !whole.may_be_tried(SIZE_MIN_BYTES - 1));
         assert_eq!(whole.next(facts(2), near), Next::Try(COMPARED_MIN_BYTES as f64 / 2.0));
         assert_eq!(whole.next(facts(2), near), Next::Compare);
-        // Little is asked for ahead while it is tried as well.
+        // Few chunks are requested ahead during the trial as well.
         assert!(whole.may_be_tried(SIZE_MIN_BYTES));
     }
 
@@ -189,7 +191,7 @@ mod tests {
         assert_eq!(chunks, [1, 1, 1, 2, 4]);
     }
 
-    /// What comes of it where all is compared in 2 s, then some is sent at this rate, and as much is compared in so many seconds more.
+    /// Returns the decision after comparing in 2 s, a trial at rate `sending`, and comparing again in `seconds`.
     fn chosen(sending: f64, seconds: u64) -> (&'static str, String) {
         let whole = whole();
         let Next::Try(comparing) = whole.next(facts(2), near) else { unreachable!("it is slow") };
@@ -198,7 +200,7 @@ mod tests {
         if let Some(early) = early {
             return early;
         }
-        // What was compared before does not count again, nor the time of what was sent.
+        // Neither the bytes compared before nor the time of the trial count again.
         assert_eq!(whole.next(facts(4), near), Next::Compare);
         let more = Facts { compared_bytes: 2 * COMPARED_MIN_BYTES, ..facts(3 + seconds) };
         let Next::Tell(choice, reason) = whole.next(more, || unreachable!("nobody asks")) else {
@@ -219,7 +221,7 @@ mod tests {
             ("all of the rest", "comparing goes at 16.8 MB/s, sending at 21.1 MB/s")
         );
         assert_eq!(chosen(first * 1.26, 4).0, "all of the rest");
-        // It was slow for a moment.
+        // Comparing was slow only for a moment.
         assert_eq!(chosen(first * 1.26, 1).0, "what differs");
     }
 }

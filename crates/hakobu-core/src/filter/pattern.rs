@@ -1,39 +1,40 @@
-//! Patterns as git and rsync read them, written for the matcher, which reads some of them in another way.
+//! Translation of patterns, as git and rsync interpret them, for the matcher, which interprets some of them
+//! differently.
 //!
-//! The matcher knows no classes such as `[:alpha:]`, takes `\` within brackets for itself and braces for alternatives, lets
-//! `[!a]` stand for a slash, and cannot have a letter beyond ASCII in brackets. So a line is taken apart here, as
-//! gitignore(5) and git's `wildmatch` have it, and put together again from what both read alike. A pattern that can match
-//! nothing is refused: whoever wrote it means something by it.
+//! The matcher knows no classes such as `[:alpha:]`, takes `\` within brackets literally and braces as alternatives,
+//! lets `[!a]` match a slash, and does not support non-ASCII letters in brackets. Therefore a line is parsed here
+//! according to gitignore(5) and git's `wildmatch`, and written again with elements that both interpret in the same
+//! way. A pattern that can match nothing is rejected, because its author expects it to have an effect.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// So many letters beyond ASCII may a set have.
+/// The maximum number of non-ASCII letters in a set.
 const OTHERS_MAX: usize = 512;
 
-/// A line, read.
+/// An element of a parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     Literal(char),
     Slash,
-    /// `*` or `?`, of which the matcher means the same.
+    /// `*` or `?`, which the matcher interprets in the same way.
     Wild(char),
     Set(Set),
 }
 
-/// What stands in brackets.
+/// A set in brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Set {
     negated: bool,
     ascii: [bool; 128],
-    /// Letters beyond ASCII.
+    /// Non-ASCII letters.
     others: Vec<char>,
 }
 
-/// The line as the matcher has to be given it. `None` for a comment, or an empty line.
+/// Translates a line for the matcher. Returns `None` for a comment or an empty line.
 ///
 /// # Errors
-/// Why the pattern can match nothing, in words.
+/// The reason why the pattern can match nothing, in words.
 pub(super) fn translated(line: &str) -> Result<Option<String>, String> {
     if line.starts_with('#') || line.trim_matches(' ').is_empty() {
         return Ok(None);
@@ -56,7 +57,7 @@ pub(super) fn translated(line: &str) -> Result<Option<String>, String> {
     if from_top {
         text.push('/');
     } else if !tokens.contains(&Token::Slash) {
-        // The same as without it, and a slash in a set is not taken for one that separates names.
+        // This means the same, and keeps a slash in a set from being taken for a separator of names.
         text.push_str("**/");
     }
     for token in &tokens {
@@ -68,7 +69,7 @@ pub(super) fn translated(line: &str) -> Result<Option<String>, String> {
     Ok(Some(text))
 }
 
-/// Refuses what no path below the top is called.
+/// Rejects names that cannot occur in a path below the root.
 fn check_names(tokens: &[Token]) -> Result<(), String> {
     for name in tokens.split(|token| *token == Token::Slash) {
         match name {
@@ -84,7 +85,7 @@ fn check_names(tokens: &[Token]) -> Result<(), String> {
 
 fn tokens(pattern: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::with_capacity(pattern.len());
-    // Blanks at the end do not count, unless there is a backslash before them.
+    // Trailing blanks are ignored, unless a backslash precedes them.
     let mut counted = 0;
     let mut chars = pattern.chars().peekable();
     while let Some(letter) = chars.next() {
@@ -108,7 +109,7 @@ fn tokens(pattern: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
-/// Reads a set, of which the bracket has been read.
+/// Parses a set after its opening bracket.
 fn set(chars: &mut Peekable<Chars<'_>>) -> Result<Set, String> {
     let unclosed = || "a bracket is not closed; \\[ stands for a bracket".to_owned();
     let mut set = Set { negated: false, ascii: [false; 128], others: Vec::new() };
@@ -146,7 +147,7 @@ fn set(chars: &mut Peekable<Chars<'_>>) -> Result<Set, String> {
         }
         first = false;
     }
-    // No name has a slash in it.
+    // No name contains a slash.
     set.ascii[usize::from(b'/')] = set.negated;
     if set.negated && !set.others.is_empty() {
         return Err(
@@ -159,7 +160,8 @@ fn set(chars: &mut Peekable<Chars<'_>>) -> Result<Set, String> {
     Ok(set)
 }
 
-/// The name in `:alpha:]`, behind the bracket. What does not end so is a set with a bracket in it.
+/// Parses the name in `:alpha:]`, after the bracket. Anything that does not end like this is a set that contains a
+/// bracket.
 fn class_name(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
     chars.next_if_eq(&':')?;
     let mut name = String::new();
@@ -213,7 +215,7 @@ fn write(token: &Token, text: &mut String) {
     match token {
         Token::Slash => text.push('/'),
         Token::Wild(letter) => text.push(*letter),
-        // The matcher cuts blanks off the end, but for a space with a backslash.
+        // The matcher strips trailing whitespace, except for a space with a backslash.
         Token::Literal(letter) if letter.is_whitespace() && *letter != ' ' => {
             text.extend(['{', *letter, '}']);
         }
@@ -239,8 +241,8 @@ fn write(token: &Token, text: &mut String) {
     }
 }
 
-/// Writes a set so that nothing in it means anything but itself: a closing bracket comes first, a hyphen last, and what
-/// would negate the set never first.
+/// Writes a set so that every element stands for itself only: a closing bracket comes first, a hyphen last, and a
+/// character that would negate the set never first.
 fn write_ascii(set: &Set, text: &mut String) {
     let has = |letter: u8| set.ascii[usize::from(letter)];
     let is_plain = |letter: u8| has(letter) && !matches!(letter, b']' | b'-' | b'^' | b'!' | b'\\');
@@ -277,7 +279,7 @@ fn write_ascii(set: &Set, text: &mut String) {
     if has(b'\\') {
         text.push('\\');
     }
-    // Behind something, or behind a hyphen that is first.
+    // A negation character must follow something, be it a hyphen that comes first.
     let only_hyphen_before = !set.negated && text.ends_with('[') && has(b'-');
     if only_hyphen_before {
         text.push('-');

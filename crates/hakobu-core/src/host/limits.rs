@@ -1,54 +1,56 @@
-//! What processes may have, and how many logins an ssh server takes.
+//! The resource limits of processes, and the login limits of an ssh server.
 
-/// A limit that may not be there.
+/// A limit that may be absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Capped {
     /// It could not be read.
     #[default]
     Unknown,
-    /// There is none.
+    /// There is no limit.
     Unlimited,
-    /// So many, in the unit of what is limited.
+    /// The limit, in the unit of what is limited.
     At(u64),
 }
 
-/// What one process may have before the system refuses it more.
+/// The resource limits of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessLimits {
-    /// Files and connections that are open at a time, and what it may raise this to.
+    /// The maximum number of open files and connections, and the maximum to which the process may raise that.
     pub open_files: (Capped, Capped),
-    /// The size of a file that it writes, in bytes.
+    /// The maximum size of a file that it writes, in bytes.
     pub file_bytes: Capped,
-    /// Time on processors, in seconds.
+    /// The maximum processor time in seconds.
     pub processor_seconds: Capped,
-    /// Memory that it has asked for, in bytes.
+    /// The maximum memory that it may request, in bytes.
     pub address_space_bytes: Capped,
 }
 
-/// What an ssh server allows. What its configuration does not say is `None`: its default holds.
+/// The limits of an ssh server. Options that are not configured are `None`; their defaults apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoginServer {
-    /// `MaxStartups`: from so many connections that are not logged in on, this share in percent is refused, and from so many all.
+    /// `MaxStartups`: the number of unauthenticated connections from which some are refused, the percentage that is
+    /// refused, and the number from which all are refused.
     pub max_startups: Option<(u32, u32, u32)>,
-    /// `PerSourceMaxStartups`: connections from one address that are not logged in.
+    /// `PerSourceMaxStartups`: the maximum number of unauthenticated connections from one address.
     pub max_startups_of_one: Option<u32>,
-    /// `MaxSessions`: sessions of one login.
+    /// `MaxSessions`: the maximum number of sessions per login.
     pub max_sessions: Option<u32>,
-    /// `RekeyLimit`: new keys are made after so many bytes.
+    /// `RekeyLimit`: the number of bytes after which keys are renegotiated.
     pub rekey_bytes: Option<u64>,
-    /// Whether these two stand in a `Match`, where the first lines of the configuration do not count.
+    /// True if `MaxSessions` and `RekeyLimit`, respectively, are set in a `Match` block, which takes precedence over
+    /// lines at the beginning of the configuration.
     pub of_match: (bool, bool),
-    /// `PerSourcePenalties`: what it says of them.
+    /// `PerSourcePenalties`, as configured.
     pub penalties: Option<Penalties>,
 }
 
-/// How an ssh server keeps away who fails.
+/// The penalties of an ssh server for clients that fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Penalties {
-    /// Seconds for a login that was refused.
+    /// The penalty for a refused login, in seconds.
     pub refused_seconds: Option<u32>,
-    /// Seconds for a connection that did not try to log in.
+    /// The penalty for a connection that did not try to log in, in seconds.
     pub silent_seconds: Option<u32>,
-    /// From so many seconds on they count.
+    /// The accumulated penalty from which clients are refused, in seconds.
     pub from_seconds: Option<u32>,
 }

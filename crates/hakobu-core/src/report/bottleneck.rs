@@ -1,5 +1,5 @@
-//! What limits a run: where the lanes spend their time, what the threads at the other end do meanwhile, and what the kernel
-//! says of the connections between.
+//! Finds the bottleneck of a run from the lanes' times, the activity of the threads at the remote host, and the
+//! kernel's figures on the connections between them.
 
 use std::collections::BTreeMap;
 
@@ -8,77 +8,78 @@ use serde::{Deserialize, Serialize};
 use super::file_server::{self, End, FileServer, Work};
 use crate::counters::{Snapshot, Stage};
 
-/// The scan is named as the limit only above this share: a lane that lists while others move data is seldom what the user
-/// should look at. Above it, a limit that was asked for is what counts, whatever else is busy.
+/// The scan is named as the bottleneck only above this share: a lane that lists while others transfer data rarely
+/// matters to the user. Above it, a requested limit is named as well, whatever else is busy.
 const DOMINATING_SHARE: f64 = 0.5;
-/// Threads that work, or wait for a processor to work on, for this share of their time are held up by that.
+/// Threads that run, or wait for a processor, for this share of their time are limited by the processor.
 const PROCESSOR_SHARE: f64 = 0.7;
-/// The same of the one that is shorter of them, where both ends are most of the time.
+/// The lower threshold for the busier end when both ends together use most of the time.
 const TURNS_SHARE: f64 = 0.5;
-/// A far side that works on the target for this share of its time is held up by that.
+/// A remote host that works on the target for this share of its time is limited by that work.
 const WORK_SHARE: f64 = 0.5;
-/// A window or buffer that holds a connection back for this share of the time in which it has something to send.
+/// A window or buffer is the bottleneck if it blocks a connection for this share of the time in which that has data to
+/// send.
 const WINDOW_SHARE: f64 = 0.5;
-/// Connections that have something to send for less than this share of the time are not what holds anything up.
+/// Connections that have data to send for less than this share of the time are not the bottleneck.
 const BUSY_SHARE: f64 = 0.3;
 
-/// The name of the line between the machines, as a limit and among the resources.
+/// The name of the network between the machines, as a bottleneck and among the resources.
 pub const NETWORK: &str = "network";
 
-/// The name of a limit of operations that was asked for.
+/// The name of the requested limit on operations.
 pub const OPERATION_LIMIT: &str = "operation limit";
-/// The name of a limit of the source's latency that was asked for.
+/// The name of the requested limit on the source's latency.
 pub const LATENCY_LIMIT: &str = "source latency limit";
 
-/// Where the lanes' time went.
+/// The bottleneck of a run, with the shares that led to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// The name of what limits.
+    /// The name of the bottleneck.
     pub stage: String,
-    /// How busy it was, 0 to 1.
+    /// The share of time in which it was busy, 0 to 1.
     pub share: f64,
-    /// What would help.
+    /// Advice for the user.
     #[serde(default)]
     pub advice: String,
-    /// The share of each stage of the lanes that took any time.
+    /// The share of the lanes' time by stage, 0 to 1; only stages that took any.
     #[serde(default)]
     pub stages: BTreeMap<String, f64>,
-    /// How busy each thing was that can limit, as far as is known. These do not sum up to 1.
+    /// The utilisation of each resource that can limit, 0 to 1, as far as known. These do not sum up to 1.
     #[serde(default)]
     pub resources: BTreeMap<String, f64>,
-    /// The file server, if its latency is what limits.
+    /// The file server, if its latency is the bottleneck.
     #[serde(default)]
     pub file_server: Option<FileServer>,
 }
 
-/// What can limit a run.
+/// A possible bottleneck of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
-    /// A stage of the lanes, as it is.
+    /// A stage of the lanes.
     Stage(Stage),
-    /// The limit of operations that was asked for.
+    /// The requested limit on operations.
     Operations,
-    /// The limit of the source's latency that was asked for.
+    /// The requested limit on the source's latency.
     SourceLatency,
-    /// The processors of the machine with the source, or of the only one.
+    /// The processors of the source's machine, or of the only machine.
     SourceProcessor,
-    /// The same of the machine with the target.
+    /// The processors of the target's machine.
     TargetProcessor,
     /// Writing at the target.
     TargetWrite,
-    /// The line: its rate, or others on it.
+    /// The network: its bandwidth, or other traffic on it.
     Network,
-    /// The same where TCP's figures are not known: what carries the data, and the line.
+    /// The network and whatever carries the data, if there are no figures from TCP.
     Between,
-    /// The target's receive window against the round trip.
+    /// The target's receive window, too small for the round-trip time.
     Window,
-    /// The source's send buffer against the round trip.
+    /// The source's send buffer, too small for the round-trip time.
     Buffer,
-    /// One answer is waited for before the next question.
+    /// Waiting for each answer before the next request.
     RoundTrips,
-    /// The same of the file server that the source is on.
+    /// The latency of the file server that the source is on.
     SourceServer,
-    /// And of that of the target.
+    /// The latency of the file server that the target is on.
     TargetServer,
 }
 
@@ -155,11 +156,11 @@ impl Limit {
     }
 }
 
-/// Shares of time, 0 to 1. Of the far end and of the way there may be none.
+/// Shares of time, 0 to 1. Those of the remote host and the network path are optional.
 struct Shares {
-    /// Of all time.
+    /// Shares of the total time.
     stages: [f64; Stage::COUNT],
-    /// Of the time with something to do: lanes without work say nothing about those that have some.
+    /// Shares of the time with work: idle lanes say nothing about those that have work.
     working: [f64; Stage::COUNT],
     near_processor: f64,
     far: Option<FarShares>,
@@ -174,14 +175,14 @@ struct FarShares {
 
 struct WayShares {
     busy: f64,
-    /// The part of it in which neither window nor buffer held it back.
+    /// The part of the busy time in which neither window nor buffer was the limit.
     network: f64,
     window: f64,
     buffer: f64,
 }
 
 impl Shares {
-    /// None where nothing was measured.
+    /// Returns `None` if nothing was measured.
     fn of(figures: &Snapshot) -> Option<Self> {
         let total: f64 = figures.stage_ns.iter().map(|&ns| ns as f64).sum();
         if total <= 0.0 {
@@ -220,7 +221,7 @@ impl Shares {
         self.working[stage as usize]
     }
 
-    /// What limits, and how busy it was.
+    /// Returns the bottleneck and its share.
     fn judge(&self, remote: bool) -> (Limit, f64) {
         let has_work = self.stages.iter().sum::<f64>() > self.stages[Stage::Idle as usize];
         if !has_work {
@@ -238,7 +239,7 @@ impl Shares {
         if far_processor >= PROCESSOR_SHARE {
             return (Limit::TargetProcessor, far_processor);
         }
-        // Ends that take turns at being short of processors keep each other waiting.
+        // Ends that take turns at being short of processor time keep each other waiting.
         let network = self.way.as_ref().map_or(0.0, |way| way.network);
         let most = self.near_processor.max(far_processor);
         if self.near_processor + far_processor >= 1.0 && most >= TURNS_SHARE && most > network {
@@ -248,7 +249,7 @@ impl Shares {
         let outward = self.stage(Stage::Send) + self.stage(Stage::Wait);
         let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Compress, Stage::Sync, Stage::Held]);
         match (&self.far, busiest) {
-            // What has gone through the compressor may still be more than the line takes.
+            // The compressed data may still be more than the network can carry.
             (Some(far), (Stage::Compress, share)) if remote && network >= share => {
                 self.judge_beyond(far, outward)
             }
@@ -262,7 +263,7 @@ impl Shares {
         }
     }
 
-    /// What limits where the lanes wait for the other end.
+    /// Returns the bottleneck when the lanes wait for the remote host.
     fn judge_beyond(&self, far: &FarShares, outward: f64) -> (Limit, f64) {
         if far.work >= WORK_SHARE && far.work >= far.input {
             return (Limit::TargetWrite, far.work);
@@ -278,7 +279,7 @@ impl Shares {
         }
     }
 
-    /// Which of these stages takes most of the time.
+    /// Returns the stage that takes the most time.
     fn busiest(&self, stages: &[Stage]) -> (Stage, f64) {
         let shares = stages.iter().map(|stage| (*stage, self.stage(*stage)));
         shares.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((Stage::Idle, 0.0))
@@ -308,7 +309,7 @@ impl Shares {
 }
 
 impl Bottleneck {
-    /// Reads the limit off the times of a run or of a part of it; `None` if there are none.
+    /// Derives the bottleneck from the times of a run or a part of it; `None` if there are none.
     pub fn of(figures: &Snapshot) -> Option<Self> {
         let shares = Shares::of(figures)?;
         let (limit, share) = shares.judge(figures.remote);
@@ -332,19 +333,19 @@ impl Bottleneck {
         })
     }
 
-    /// Whether more lanes would only wait for each other: for processors, or for a limit that was asked for.
+    /// Returns true if more lanes would only compete: for processors, or for a requested limit.
     pub(crate) fn binds_all(figures: &Snapshot) -> bool {
         let limit = Shares::of(figures).map(|shares| shares.judge(figures.remote).0);
         matches!(limit, Some(Limit::SourceProcessor | Limit::TargetProcessor | Limit::Stage(Stage::Held)))
     }
 
-    /// `source read 61 %`, for people.
+    /// Returns text for people, such as `source read 61 %`.
     pub fn words(&self) -> String {
         format!("{} {:.0} %", self.stage, self.share * 100.0)
     }
 }
 
-/// By which of the limits that were asked for a run was held back most, and its part of all the time of that.
+/// Returns the requested limit that held the run back most, and its part of all held time.
 fn asked_for(figures: &Snapshot) -> (Limit, f64) {
     let held = by_limit(figures.stage_ns[Stage::Held as usize], held_ns(figures));
     let [rate, operations, latency] = held;
@@ -356,20 +357,20 @@ fn asked_for(figures: &Snapshot) -> (Limit, f64) {
     (limit, most as f64 / held.iter().map(|&ns| ns as f64).sum::<f64>().max(1.0))
 }
 
-/// For how long lanes were held back by the limit of operations, and by that of the source's latency.
+/// Returns how long lanes were held back by the operation limit and by the source latency limit.
 pub(super) fn held_ns(figures: &Snapshot) -> [u64; 2] {
     [figures.held_by_operations_ns, figures.held_by_latency_ns]
 }
 
-/// The time in which lanes were held back, by the rate, by operations and by latency. Figures of another machine may not
-/// fit each other.
+/// Splits the held time into the parts of rate, operations and latency. Figures from another machine may be
+/// inconsistent.
 fn by_limit(held_ns: u64, [operations_ns, latency_ns]: [u64; 2]) -> [u64; 3] {
     let operations_ns = operations_ns.min(held_ns);
     let latency_ns = latency_ns.min(held_ns - operations_ns);
     [held_ns - operations_ns - latency_ns, operations_ns, latency_ns]
 }
 
-/// The latency of a file server in the place of what waits for it, if that is what takes the time.
+/// Replaces a bottleneck by the latency of a file server if that is the cause.
 fn by_latency(limit: Limit, figures: &Snapshot) -> (Limit, Option<FileServer>) {
     let work = match limit {
         Limit::Stage(Stage::Scan) => Work::List,
@@ -385,7 +386,7 @@ fn by_latency(limit: Limit, figures: &Snapshot) -> (Limit, Option<FileServer>) {
     }
 }
 
-/// The share of each stage that took any time; where lanes were held back, of each limit.
+/// Returns the share of each stage that took any time; held time is split by limit.
 pub(super) fn shares(
     stage_ns: &[u64; Stage::COUNT],
     held_ns: [u64; 2],
@@ -400,7 +401,7 @@ pub(super) fn shares(
     taken.map(|(name, ns)| (name.to_owned(), rounded(ns as f64 / total))).collect()
 }
 
-/// Without a way between the ends, what is sent is written at once.
+/// Returns the name of a stage. On one machine, what is sent is written at once.
 fn name(stage: Stage, remote: bool) -> &'static str {
     match stage {
         Stage::Send if !remote => "target write",
@@ -408,7 +409,7 @@ fn name(stage: Stage, remote: bool) -> &'static str {
     }
 }
 
-/// Three digits behind the point: no timing is better than that.
+/// Rounds to three decimals: no timing is more exact than that.
 fn rounded(share: f64) -> f64 {
     (share * 1000.0).round() / 1000.0
 }

@@ -1,33 +1,35 @@
-//! Whether the latency of a file server limits a run, told from a server, a line to it or a disk that carries no more.
+//! Detects that the latency of a file server limits a run, as opposed to the throughput of the server, of its disk or
+//! of the link to it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::counters::{Snapshot, Stage};
 
-/// An operation is several requests to the server, one after another. What takes no longer than this many times the
-/// answers to them is made of waiting for them. What takes longer waits for its turn as well: the server, its disk or
-/// the line to it is at its rate.
+/// The maximum ratio of operation times to answer times at which latency counts as the cause. An operation consists of
+/// several requests to the server, one after another. If it takes longer than this many times the answers, requests are
+/// queued as well: the server, its disk or the link to it is saturated.
 const ANSWERS_MAX: u64 = 2;
-/// What answers sooner is on this machine, or as good as that.
+/// The minimum answer time. A server that answers faster is on this machine, or as close as that.
 const ANSWER_NS_LEAST: u64 = 100_000;
 
-/// A file server whose latency limits.
+/// A file server whose latency is the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileServer {
-    /// Milliseconds for one operation: a small file, a piece of a large one, an entry of a listing.
+    /// The average duration of one operation in milliseconds: a small file, a piece of a large one, or an entry of a
+    /// listing.
     pub operation_ms: f64,
-    /// Milliseconds for one answer, before the run.
+    /// The time for one answer in milliseconds, measured before the run.
     pub answer_ms: f64,
 }
 
-/// The end of a run that a file server may be at.
+/// The end of a run at which a file server may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Source,
     Target,
 }
 
-/// What may be waiting for a file server.
+/// The kind of work that may be waiting for a file server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     List,
@@ -35,13 +37,13 @@ pub(super) enum Work {
     Write,
 }
 
-/// The server whose answers some work waits for, if it is that.
+/// Returns the server whose answers this work waits for, or `None` if latency is not the cause.
 pub(super) fn waited_for(figures: &Snapshot, work: Work) -> Option<(End, FileServer)> {
     let stage = |stage: Stage| figures.stage_ns[stage as usize];
     let source = figures.source_answer_ns.map(|answer_ns| (End::Source, answer_ns));
     let target = figures.target_answer_ns.map(|answer_ns| (End::Target, answer_ns));
     let (server, took_ns, operations, requests) = match work {
-        // Where both ends are listed on file servers, most of the time is the slower one's.
+        // If both ends are listed on file servers, the slower one takes most of the time.
         Work::List => {
             let near = target.filter(|_| !figures.remote);
             let slower = source.into_iter().chain(near).max_by_key(|(_, answer_ns)| *answer_ns);
@@ -61,7 +63,7 @@ pub(super) fn waited_for(figures: &Snapshot, work: Work) -> Option<(End, FileSer
     })
 }
 
-/// Two digits behind the point: nobody needs more.
+/// Converts to milliseconds, rounded to two decimals.
 fn milliseconds(ns: u64) -> f64 {
     (ns as f64 / 1e4).round() / 100.0
 }

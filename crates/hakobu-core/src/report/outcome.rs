@@ -1,36 +1,35 @@
-//! How a run ended, and the exit code that says so.
+//! The outcome of a run and its exit code.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorKind;
 use crate::plant::planted;
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Everything is at the target, on stable storage unless that was not wanted.
+    /// Everything is at the target, on stable storage unless that was not requested.
     Done,
-    /// Some entries failed, each of them listed, or rights were left out that the user did not allow.
+    /// Some entries failed, each of them listed, or privileges were left out that the user did not allow.
     Partial,
     /// The run failed.
     Failed,
-    /// The request turned out to be wrong once the ends were looked at. Reports say `failed`.
+    /// The request turned out to be invalid after the ends were examined. Reports contain `failed`.
     #[serde(rename(serialize = "failed", deserialize = "wrong_usage"))]
     WrongUsage,
-    /// Carrying on would have destroyed something, another run has the lock, or a requirement
-    /// cannot be met.
+    /// Continuing would have destroyed something, another run has the lock, or a requirement cannot be met.
     Refused,
     /// The user stopped it.
     Interrupted,
-    /// A verification found differences.
+    /// Verification found differences.
     Differences,
     /// Every failure is a source that changed or vanished while it was read.
     SourceChanged,
 }
 
 impl Outcome {
-    /// The exit code of the program.
+    /// Returns the exit code of the program.
     pub fn exit_code(self) -> u8 {
         match self {
             Outcome::Done => 0,
@@ -45,33 +44,33 @@ impl Outcome {
     }
 }
 
-/// Whether the same command goes on where this run stopped: it was interrupted, or the connection
-/// was lost. `error_kind` is the name of the kind of the error that ended it.
+/// Returns true if running the same command again resumes where this run stopped, because it was interrupted or the
+/// connection was lost. `error_kind` is the name of the kind of the error that ended it.
 pub fn can_go_on(outcome: Outcome, error_kind: Option<&str>) -> bool {
     outcome == Outcome::Interrupted || matches!(error_kind, Some("connection_lost" | "timed_out"))
 }
 
-/// What is known when a run ends.
+/// The facts known when a run ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutcomeFacts<'a> {
     /// The kinds of the failures of single entries.
     pub failures: &'a [ErrorKind],
     /// The kind of the error that ended the run, if one did.
     pub fatal: Option<ErrorKind>,
-    /// Whether the user stopped it.
+    /// True if the user stopped it.
     pub interrupted: bool,
-    /// Whether it was refused.
+    /// True if it was refused.
     pub refused: bool,
-    /// Whether a verification found differences.
+    /// True if verification found differences.
     pub differences: bool,
-    /// Whether rights were left out that the user did not allow the other machine to give.
+    /// True if privileges were left out that the user did not allow the other machine to set.
     pub withheld: bool,
-    /// Whether at least one entry is as it should be, so that "partly done" is true.
+    /// True if at least one entry is as it should be, so that "partly done" is true.
     pub something_done: bool,
 }
 
-/// The outcome. Where several hold: refused, interrupted, failed, differences, partial, source
-/// changed. An interruption comes before a failure because it often causes one.
+/// Returns the outcome. If several apply, the first of these counts: refused, interrupted, failed, differences,
+/// partial, source changed. Interruption comes before failure because it often causes one.
 pub fn outcome(facts: &OutcomeFacts<'_>) -> Outcome {
     use ErrorKind as Kind;
     let refuses = |kind: &Kind| matches!(kind, Kind::Refused | Kind::Locked | Kind::Requirement);

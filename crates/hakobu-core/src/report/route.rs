@@ -1,11 +1,11 @@
-//! How the data of a run got from its source to its target.
+//! The transport that carried the data of a run from its source to its target.
 
 use serde::{Deserialize, Serialize};
 
-/// A route. In reports it has the name that [`Route::name`] gives.
+/// A transport. [`Route::name`] is its name in reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Route {
-    /// It did not come to that.
+    /// No data was transferred.
     #[default]
     #[serde(rename = "none")]
     None,
@@ -15,13 +15,13 @@ pub enum Route {
     /// Data connections from agent to agent.
     #[serde(rename = "agent")]
     Agent,
-    /// The same through the machine of the controller, which cannot read what it passes on.
+    /// Data connections relayed through the controller's machine, which cannot read them.
     #[serde(rename = "agent, relayed")]
     AgentRelayed,
     /// Data connections through ssh.
     #[serde(rename = "ssh")]
     Ssh,
-    /// The same through the machine of the controller.
+    /// Data connections through ssh, relayed through the controller's machine.
     #[serde(rename = "ssh, relayed")]
     SshRelayed,
     /// A server's SFTP, without an agent.
@@ -30,13 +30,13 @@ pub enum Route {
     /// The installed rsync.
     #[serde(rename = "rsync")]
     Rsync,
-    /// One that this version does not know, in the report of another.
+    /// A transport in the report of another version that this version does not know.
     #[serde(rename = "unknown", other)]
     Unknown,
 }
 
 impl Route {
-    /// The name in reports.
+    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -51,7 +51,7 @@ impl Route {
         }
     }
 
-    /// The route of data connections, through ssh or not, relayed or not.
+    /// Returns the route of data connections, through ssh or not, relayed or not.
     pub fn of_connections(by_ssh: bool, relayed: bool) -> Self {
         match (by_ssh, relayed) {
             (false, false) => Self::Agent,
@@ -61,12 +61,12 @@ impl Route {
         }
     }
 
-    /// Returns true if ssh alone encrypts and checks what travels, as nothing of ours runs at the other end.
+    /// Returns true if only ssh encrypts and checks the data, because hakobu does not run at the other end.
     pub fn relies_on_ssh(self) -> bool {
         self == Self::Sftp
     }
 
-    /// Returns true if data connections go through ssh, at least a part of the way.
+    /// Returns true if data connections use ssh for at least a part of the network path.
     pub fn is_through_ssh(self) -> bool {
         matches!(self, Self::Ssh | Self::SshRelayed)
     }

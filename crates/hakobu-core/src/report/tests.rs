@@ -106,7 +106,7 @@ fn the_worst_that_holds_decides_the_outcome() {
         Cancelled, ConnectionLost, Io, Locked, NoSpace, NotFound, Refused, Requirement, SourceChanged,
         SourceVanished, Usage,
     };
-    // Failures, fatal, interrupted, differences, something done, expected.
+    // The columns are: failures, fatal, interrupted, differences, something done, expected.
     for (failures, fatal, interrupted, differences, something_done, expected) in [
         (&[][..], None, false, false, true, Outcome::Done),
         (&[], None, false, false, false, Outcome::Done),
@@ -168,13 +168,13 @@ fn outcomes_have_the_promised_names_and_codes() {
 
 #[test]
 fn the_scan_is_the_limit_only_when_it_dominates_and_idleness_when_there_is_nothing_else() {
-    // Scan, read, hash, send, wait, idle, sync, held, compress.
+    // The columns are: scan, read, hash, send, wait, idle, sync, held, compress.
     for (stage_ns, expected) in [
         ([0, 0, 0, 0, 0, 0, 0, 0, 0], None),
         ([40, 30, 0, 10, 0, 20, 0, 0, 0], Some("source read 38 %")),
         ([10, 20, 0, 10, 15, 45, 0, 0, 0], Some("target 27 %")),
         ([60, 30, 0, 10, 0, 0, 0, 0, 0], Some("scan 60 %")),
-        // Lanes without work say nothing of the one that has some.
+        // Lanes without work do not hide the stages of a lane that has some.
         ([10, 10, 0, 0, 0, 80, 0, 0, 0], Some("source read 50 %")),
         ([30, 0, 0, 0, 0, 30, 0, 0, 0], Some("scan 100 %")),
         ([0, 0, 0, 0, 0, 30, 0, 0, 0], Some("idle 100 %")),
@@ -195,14 +195,14 @@ fn of_several_limits_that_were_asked_for_the_one_that_held_most_is_named() {
         (30, 10, "rate limit 40 %", "--bwlimit"),
         (50, 0, "operation limit 50 %", "--iops-limit"),
         (10, 60, "source latency limit 60 %", "--source-p99"),
-        // Figures of another machine may not fit each other.
+        // Figures from another machine may be inconsistent.
         (u64::MAX, u64::MAX, "operation limit 80 %", "--iops-limit"),
     ] {
         let mut figures = Snapshot { stage_ns: [0, 20, 0, 0, 0, 0, 0, 80, 0], ..Snapshot::default() };
         (figures.held_by_operations_ns, figures.held_by_latency_ns) = (operations, latency);
         let found = Bottleneck::of(&figures).unwrap();
         assert_eq!(found.words(), expected);
-        // The lanes' time has the same name, and that of the others theirs.
+        // The stages list this limit with the same share, and the other limits with theirs.
         assert_eq!(found.stages.get(&found.stage), Some(&found.share), "{:?}", found.stages);
         let held = ["rate limit", "operation limit", "source latency limit"];
         let held: f64 = held.iter().filter_map(|name| found.stages.get(*name)).sum();
@@ -211,7 +211,8 @@ fn of_several_limits_that_were_asked_for_the_one_that_held_most_is_named() {
     }
 }
 
-/// Ten seconds of two lanes whose threads waited for the other end, and had next to no use for a processor.
+/// Returns the figures of two lanes over ten seconds whose threads waited for the remote host and used next to no
+/// processor time.
 fn waiting() -> Snapshot {
     let mut figures = Snapshot { remote: true, near_processor_ns: 1_000, ..Snapshot::default() };
     figures.stage_ns[Stage::Read as usize] = 2_000;
@@ -235,14 +236,14 @@ fn what_limits_is_found_beyond_the_lanes() {
     assert_eq!(said(|figures| figures.way_window_us = 15), "target's receive window 79 %");
     assert_eq!(said(|figures| figures.way_buffer_us = 18), "source's send buffer 95 %");
     assert_eq!(said(|figures| figures.way_busy_us = 3), "round trips 90 %");
-    // A compressor that takes the lanes' time limits only where the line has nothing to do meanwhile.
+    // A compressor that takes the lanes' time is the bottleneck only if the network is idle meanwhile.
     fn packs(figures: &mut Snapshot) {
         figures.stage_ns[Stage::Compress as usize] = 9_500;
         figures.stage_ns[Stage::Send as usize] = 7_500;
         figures.near_processor_ns = 9_500;
     }
     assert_eq!(said(packs), "network 95 %");
-    // Of a run in which the other end has said nothing it is not known.
+    // Unknown while the remote host has not reported anything.
     let alone = |figures: &mut Snapshot| {
         packs(figures);
         figures.far_ns = 0;
@@ -255,12 +256,12 @@ fn what_limits_is_found_beyond_the_lanes() {
     assert_eq!(said(packs_alone), "source processor 48 %");
     let writes = |figures: &mut Snapshot| (figures.far_input_ns, figures.far_work_ns) = (1_000, 18_800);
     assert_eq!(said(writes), "target write 94 %");
-    // Who waits for a processor is held up by it as much as who has it.
+    // Waiting for a processor counts as much as using it.
     assert_eq!(said(|figures| figures.far_queued_ns = 17_000), "target processor 90 %");
     assert_eq!(said(|figures| figures.near_queued_ns = 17_000), "source processor 90 %");
     let both = |figures: &mut Snapshot| (figures.near_queued_ns, figures.far_queued_ns) = (14_000, 18_000);
     assert_eq!(said(both), "target processor 95 %");
-    // They take turns, and the line between has time left; or it has not.
+    // Both ends take turns, and the network has capacity left, or has not.
     let turns = |figures: &mut Snapshot| {
         (figures.near_queued_ns, figures.far_queued_ns, figures.way_busy_us) = (12_500, 11_500, 8);
     };
@@ -269,7 +270,7 @@ fn what_limits_is_found_beyond_the_lanes() {
     assert_eq!(said(full), "network 95 %");
     let reads = |figures: &mut Snapshot| (figures.stage_ns[1], figures.stage_ns[3]) = (17_000, 2_000);
     assert_eq!(said(reads), "source read 85 %");
-    // Where the far end has said nothing yet, the stage has to do.
+    // If the remote host has not reported yet, the stage is named instead.
     assert_eq!(said(|figures| figures.far_ns = 0), "send 85 %");
 }
 
@@ -285,11 +286,12 @@ fn on_one_machine_there_is_neither_way_nor_far_end() {
     assert!(!limit.advice.is_empty());
 }
 
-/// What a run waits for at a file server is its latency where operations take about as long as their answers.
+/// The latency of a file server is named as the bottleneck if operations take about as long as the answers to their
+/// requests.
 #[test]
 fn a_slow_file_server_is_told_from_a_slow_disk_by_its_latency() {
     const MS: u64 = 1_000_000;
-    // A hundred small files, for each of which the server is asked eight times.
+    // A hundred small files, each of which takes eight requests to the server.
     let reading = |answer_ns: Option<u64>, each_ns: u64| {
         let mut figures = Snapshot { source_answer_ns: answer_ns, ..Snapshot::default() };
         (figures.source_reads, figures.source_requests) = (100, 800);
@@ -300,12 +302,12 @@ fn a_slow_file_server_is_told_from_a_slow_disk_by_its_latency() {
     assert_eq!(found.words(), "latency of the source's file server 100 %");
     assert_eq!(found.file_server, Some(FileServer { operation_ms: 126.0, answer_ms: 20.0 }));
     assert!(found.advice.contains("--lanes"), "{}", found.advice);
-    // It answers soon, and what is read takes long; it is on this machine; there is none.
+    // The server answers fast but reads take long; the server is on this machine; there is no server.
     for (answer_ns, each_ns) in [(Some(2 * MS), 316 * MS), (Some(50_000), 400_000), (None, 126 * MS)] {
         let found = reading(answer_ns, each_ns);
         assert_eq!((found.stage.as_str(), found.file_server), ("source read", None), "{answer_ns:?}");
     }
-    // At the target, here and beyond the network.
+    // A file server at the target, on this host and on a remote host.
     let mut figures = Snapshot { target_answer_ns: Some(5 * MS), target_requests: 30, ..waiting() };
     (figures.target_operations, figures.far_input_ns, figures.far_work_ns) = (10, 1_000, 18_800);
     let server = "latency of the target's file server";
@@ -316,7 +318,7 @@ fn a_slow_file_server_is_told_from_a_slow_disk_by_its_latency() {
     let mut here = Snapshot { remote: false, far_ns: 0, ..figures };
     here.stage_ns[Stage::Send as usize] = 290 * MS;
     assert_eq!(Bottleneck::of(&here).unwrap().stage, server);
-    // Of two ends that are listed the slower one decides; the line between two machines is no file server.
+    // If both ends are listed, the slower one decides. The network between two machines is not a file server.
     let mut listing = Snapshot { source_answer_ns: Some(MS), entries_scanned: 50, ..here };
     listing.stage_ns[Stage::Scan as usize] = 490 * MS;
     assert_eq!(Bottleneck::of(&listing).unwrap().stage, server);

@@ -1,7 +1,7 @@
-//! How a run went over time: bytes and stages of equal intervals, as few as a chart can show.
+//! The progress of a run over time: bytes and stages in equal intervals, at most as many as a chart can show.
 //!
-//! When all samples are used up, neighbours become one and the interval doubles. So memory has a
-//! bound, and a run of any length fits: the samples always cover more than half of what they could.
+//! Memory is bounded for runs of any length: if all samples are used up, neighbours are merged and the interval
+//! doubles. More than half of the samples stay in use.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,22 +11,23 @@ use serde::{Deserialize, Serialize};
 use super::bottleneck;
 use crate::counters::{Snapshot, Stage};
 
-/// The most samples of a timeline.
+/// The maximum number of samples in a timeline.
 pub const TIMELINE_SAMPLES_MAX: usize = 240;
-/// The interval at first, for runs of up to a minute: a little more than there is between two figures of an engine.
+/// The initial interval, for runs of up to a minute: slightly longer than the time between two reports of an engine.
 const INTERVAL_MS_MIN: u64 = 250;
-/// What the first figures of an attempt may be of: an engine tells them five times a second from its start.
+/// The longest time that the first figures of an attempt may cover: an engine reports five times a second from its
+/// start.
 const FIRST_SPAN_MS: u64 = 200;
-/// No clock gets there; so the ends of intervals can be counted with.
+/// The latest time that can be represented. It leaves room for computing the ends of intervals.
 const TIME_MS_MAX: u64 = u64::MAX / 4;
 
-/// What happened in intervals of equal length, the first of which begins with the run.
+/// The activity of a run in intervals of equal length, the first of which begins with the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "AsRead")]
 pub struct Timeline {
-    /// The length of each interval; the run may have ended within the last one.
+    /// The length of each interval in milliseconds; the run may have ended within the last one.
     pub interval_ms: u64,
-    /// The intervals in their order, [`TIMELINE_SAMPLES_MAX`] at most.
+    /// The intervals in order, [`TIMELINE_SAMPLES_MAX`] at most.
     pub samples: Vec<TimelineSample>,
 }
 
@@ -36,13 +37,13 @@ pub struct Timeline {
 pub struct TimelineSample {
     /// Bytes of content written to the target.
     pub bytes: u64,
-    /// The same, and what was zeros or found equal.
+    /// Bytes written to the target, zeros skipped and bytes found equal.
     pub bytes_done: u64,
-    /// The share of each stage that took any of the lanes' time, 0 to 1.
+    /// The share of the lanes' time, 0 to 1, by stage; only stages that took any.
     pub stages: BTreeMap<String, f64>,
 }
 
-/// As a report has it, which anybody may have written.
+/// A timeline as read from a report, which may come from an untrusted source.
 #[derive(Deserialize)]
 #[serde(default)]
 struct AsRead {
@@ -68,7 +69,8 @@ impl From<AsRead> for Timeline {
 }
 
 impl TimelineSample {
-    /// Neighbours as one. How long the lanes of each have worked is not known any more.
+    /// Merges neighbours. The stages are averaged with equal weights, because the working time of each sample is no
+    /// longer known.
     fn of_all(samples: &[Self]) -> Self {
         let mut sum = Self::default();
         for sample in samples {
@@ -82,13 +84,13 @@ impl TimelineSample {
     }
 }
 
-/// What was counted, all in all or in one interval.
+/// Counters, either cumulative or of one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     bytes: u64,
     bytes_done: u64,
     stage_ns: [u64; Stage::COUNT],
-    /// Of the time in which lanes were held back, that of two limits.
+    /// The parts of the held time caused by two of the limits.
     held_ns: [u64; 2],
 }
 
@@ -102,7 +104,7 @@ impl Sums {
         }
     }
 
-    /// Each figure with its like.
+    /// Combines each figure with its counterpart.
     fn with(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
         let mut stage_ns = self.stage_ns;
         stage_ns.iter_mut().zip(other.stage_ns).for_each(|(one, other)| *one = with(*one, other));
@@ -124,7 +126,7 @@ impl Sums {
         self.with(less, u64::saturating_sub)
     }
 
-    /// The part of a span that lies within an interval.
+    /// Returns the proportional part of a span of `of` milliseconds that lies within an interval.
     fn part(self, milliseconds: u64, of: u64) -> Self {
         let part = |all: u64| (u128::from(all) * u128::from(milliseconds) / u128::from(of.max(1))) as u64;
         self.with(self, |all, _| part(all))
@@ -135,17 +137,17 @@ impl Sums {
     }
 }
 
-/// Makes a timeline of the figures that a run tells. The clock is the caller's.
+/// Builds a timeline from the figures that a run reports. Times come from the caller.
 #[derive(Clone, Debug)]
 pub struct TimelineRecorder {
     interval_ms: u64,
     samples: Vec<Sums>,
-    /// What the figures said last, and when.
+    /// The latest figures.
     seen: Sums,
     seen_at_ms: u64,
-    /// When the lanes last told of time that they had spent. A flush, for one, is told when it is over.
+    /// The time when the lanes last reported time spent. A flush, for example, is reported only when it is over.
     spent_at_ms: u64,
-    /// All that was recorded.
+    /// The sum of everything recorded.
     total: Sums,
     remote: bool,
 }
@@ -165,8 +167,8 @@ impl Default for TimelineRecorder {
 }
 
 impl TimelineRecorder {
-    /// Takes the figures so far of an attempt, so long after the run's start. Figures that are
-    /// smaller than the ones before are of another attempt, which counts from zero.
+    /// Records the cumulative figures of an attempt. `at` is the time since the run's start. Figures smaller than the
+    /// previous ones belong to a new attempt, which counts from zero.
     pub fn record(&mut self, at: Duration, figures: &Snapshot) {
         self.remote = figures.remote;
         let now = Sums::of(figures);
@@ -177,7 +179,7 @@ impl TimelineRecorder {
             || now.total_ns() < before.total_ns();
         self.seen = now;
         if is_new {
-            // Between attempts nothing was done.
+            // Nothing was done between attempts.
             let earliest_ms = self.milliseconds(at).saturating_sub(FIRST_SPAN_MS);
             self.seen_at_ms = self.seen_at_ms.max(earliest_ms);
             self.spent_at_ms = self.spent_at_ms.max(earliest_ms);
@@ -185,8 +187,8 @@ impl TimelineRecorder {
         self.add(if is_new { now } else { now.minus(before) }, self.milliseconds(at));
     }
 
-    /// Ends it, so long after the start, with all that was written, and the figures of the summary,
-    /// which may be of the last of several passes. `None` if nothing was moved.
+    /// Finishes the timeline at a time since the start, with the total of bytes written and the figures of the summary,
+    /// which may cover only the last of several passes. Returns `None` if nothing was transferred.
     pub fn finish(mut self, at: Duration, written_bytes: u64, figures: &Snapshot) -> Option<Timeline> {
         let all = Sums { bytes: written_bytes, ..Sums::of(figures) };
         let mut rest = all.minus(self.total);
@@ -209,12 +211,12 @@ impl TimelineRecorder {
         Some(Timeline { interval_ms: self.interval_ms, samples: self.samples.iter().map(sample).collect() })
     }
 
-    /// Time does not run backwards, whatever the order in which figures arrive.
+    /// Returns the time in milliseconds, which never runs backwards, whatever the order in which figures arrive.
     fn milliseconds(&self, at: Duration) -> u64 {
         u64::try_from(at.as_millis()).unwrap_or(u64::MAX).min(TIME_MS_MAX).max(self.seen_at_ms)
     }
 
-    /// Adds what was done until now: bytes since the last figures, time since some was told of.
+    /// Adds what was done until now: bytes since the last figures, and time since some was last reported.
     fn add(&mut self, more: Sums, until_ms: u64) {
         let bytes = Sums { stage_ns: [0; Stage::COUNT], held_ns: [0; 2], ..more };
         self.spread(bytes, self.seen_at_ms, until_ms);
@@ -226,9 +228,9 @@ impl TimelineRecorder {
         self.seen_at_ms = until_ms;
     }
 
-    /// Spreads something over the intervals in which it was done.
+    /// Spreads figures over the intervals in which they arose.
     fn spread(&mut self, more: Sums, since_ms: u64, until_ms: u64) {
-        // A moment belongs to the interval that it ends, but for the very first.
+        // A moment belongs to the interval that it ends, except for the very first one.
         let first_ms = if since_ms < until_ms { since_ms } else { until_ms.saturating_sub(1) };
         let last_ms = until_ms.saturating_sub(1).max(first_ms);
         self.make_room(last_ms);
@@ -245,7 +247,7 @@ impl TimelineRecorder {
         }
     }
 
-    /// Makes the intervals long enough for this moment to be in one, and adds those that lack.
+    /// Lengthens the intervals until one can contain this moment, and adds missing ones.
     fn make_room(&mut self, at_ms: u64) {
         while at_ms / self.interval_ms >= TIMELINE_SAMPLES_MAX as u64 {
             let pairs = self.samples.chunks(2);

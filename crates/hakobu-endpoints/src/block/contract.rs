@@ -1,8 +1,8 @@
-//! What must hold before a device is written, and before one is read: decided from facts alone.
+//! Decides whether a device may be written or read, from facts alone.
 //!
-//! A copy onto a device destroys what was there, so every reason against it is found before the
-//! first byte, and each has words of its own: what is the matter, where, and what to do next.
-//! Nothing here looks at the machine; facts come from [`super::inspect`], maybe of another one.
+//! A copy onto a device destroys its contents, so every objection is found before the first byte is written. Each
+//! objection has its own message, which names the problem, the device and the next step. Nothing here inspects the
+//! machine: the facts come from [`super::inspect`], possibly run on another machine.
 
 use hakobu_core::disk::{DeviceFacts, DeviceIdentity, HolderKind, Relation, Signature, UseKind, relation};
 use hakobu_core::error::{Error, ErrorKind};
@@ -14,113 +14,113 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-/// What a copy onto a device needs to know of its source and of the user's consent.
+/// The facts about the source and the user's consent that decide about a copy onto a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// How much will be written.
+    /// The number of bytes to write.
     pub source_bytes: u64,
-    /// The source's logical sector, if it is a device.
+    /// The size of the source's logical sector in bytes, if the source is a device.
     pub source_logical_sector_bytes: Option<u32>,
-    /// Whether the source has a partition table, which counts in such sectors.
+    /// True if the source has a partition table, which counts in logical sectors.
     pub source_has_partition_table: bool,
-    /// Whether that is a GPT, which has a second copy at its end.
+    /// True if that table is a GPT, which has a second copy at the end of the disk.
     pub source_has_gpt: bool,
-    /// Which device the source is, if it is one.
+    /// The identity of the source device, if the source is one.
     pub source_identity: Option<DeviceIdentity>,
     /// The ID that the user typed to confirm that this device may be overwritten.
     pub confirmed: Option<String>,
 }
 
-/// Whether a device may be used.
+/// The decision whether a device may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Why not. Nothing the user says changes these.
+    /// The reasons against it. No option overrides them.
     pub refusals: Vec<Refusal>,
-    /// What the user should know.
+    /// Facts that the user should know.
     pub notices: Vec<String>,
-    /// What the user has to agree to first.
+    /// The consent that the user has to give first.
     pub consent: Option<ConsentNeeded>,
 }
 
 /// One reason not to use a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which reason.
+    /// The kind of reason.
     pub kind: RefusalKind,
-    /// In words: what, where, and what to do next.
+    /// The message: the problem, the device and the next step.
     pub words: String,
 }
 
 /// The reasons not to use a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalKind {
-    /// It, a partition of it or a volume on it is mounted.
+    /// The device, a partition of it or a volume on it is mounted.
     Mounted,
-    /// It is swap space in use.
+    /// The device is swap space in use.
     Swap,
-    /// It belongs to a running software RAID.
+    /// The device belongs to a running software RAID.
     Md,
-    /// An active logical volume lies on it.
+    /// The device holds an active logical volume.
     Lvm,
-    /// It is open as an encrypted volume.
+    /// The device is open as an encrypted volume.
     Crypt,
-    /// It is one of the paths of a multipath device.
+    /// The device is one of the paths of a multipath device.
     Multipath,
-    /// Another volume of device mapper lies on it.
+    /// The device holds another device-mapper volume.
     DeviceMapper,
-    /// It belongs to a running bcache.
+    /// The device belongs to a running bcache.
     Bcache,
-    /// Something else in the kernel is made of it.
+    /// The device is part of another kernel block device.
     OtherHolder,
-    /// It belongs to a ZFS pool that is imported, or may be.
+    /// The device belongs to a ZFS pool that is imported, or may be.
     Zfs,
-    /// It is behind a loop device.
+    /// The device backs a loop device.
     Loop,
-    /// A process has it open for writing.
+    /// A process has the device open for writing.
     OpenForWriting,
-    /// The kernel holds it for something that cannot be seen.
+    /// The kernel holds the device for a use that cannot be determined.
     Claimed,
-    /// It takes no writes.
+    /// The device is read-only.
     ReadOnly,
-    /// There is no medium in it.
+    /// The drive has no medium.
     NoMedium,
-    /// It is smaller than the source.
+    /// The device is smaller than the source.
     TooSmall,
-    /// It is the source itself.
+    /// The device is the source itself.
     IsSource,
-    /// It is a part of the source.
+    /// The device is a part of the source.
     PartOfSource,
-    /// The source is a part of it.
+    /// The source is a part of the device.
     HoldsSource,
-    /// Its sectors have another size than those in which the source's table counts.
+    /// The device's sector size differs from the one in which the source's partition table counts.
     SectorSize,
     /// The user confirmed another device.
     OtherConfirmed,
-    /// It holds something, and the user did not agree.
+    /// The device has contents, and the user has not agreed to lose them.
     NoConsent,
-    /// It is a path where devices are, but no device.
+    /// The path is where devices are, but is not a device.
     NoDevice,
 }
 
-/// What is on a device that would be destroyed.
+/// The contents of a device that would be destroyed, and the ID that confirms it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsentNeeded {
-    /// What the user types to agree.
+    /// The ID that the user types to agree.
     pub id: String,
-    /// What is there, one line each.
+    /// The contents, one line each.
     pub holds: Vec<String>,
-    /// All of it as a refusal, for when nobody can be asked.
+    /// The complete refusal, for use when the user cannot be asked.
     pub refusal: Refusal,
-    /// The same without what to do, for when something else speaks against it as well.
+    /// The refusal without the next step, for use when there are other refusals too.
     pub lost: String,
 }
 
 impl Verdict {
-    /// The error that ends the copy, if there is a reason; consent that is needed is one.
+    /// Returns the error that ends the copy if there is a refusal or consent is missing.
     pub fn error(&self, during: &'static str) -> Option<Error> {
         let asked = self.consent.as_ref().map(|consent| match self.refusals.is_empty() {
             true => consent.refusal.words.as_str(),
-            // Consent alone would change nothing.
+            // Consent alone would not suffice.
             false => consent.lost.as_str(),
         });
         let words: Vec<_> = self.refusals.iter().map(|refusal| refusal.words.as_str()).chain(asked).collect();
@@ -135,7 +135,7 @@ impl Verdict {
     }
 }
 
-/// Whether a device may be overwritten.
+/// Decides whether a device may be overwritten.
 pub fn target_verdict(facts: &DeviceFacts, wanted: &Wanted) -> Verdict {
     let mut verdict = Verdict::default();
     if let Some(source) = &wanted.source_identity {
@@ -169,13 +169,13 @@ pub fn target_verdict(facts: &DeviceFacts, wanted: &Wanted) -> Verdict {
     verdict
 }
 
-/// Whether a process is known that has the device open for writing: it may be the one for which the kernel holds it.
+/// Returns true if a process is known to have the device open for writing. The kernel may hold the device for it.
 fn is_open(facts: &DeviceFacts) -> bool {
     facts.uses.iter().any(|used| matches!(used.kind, UseKind::OpenForWriting { .. }))
 }
 
-/// Whether a device may be read as the source of an exact copy. With `live`, what is written
-/// meanwhile is only a notice.
+/// Decides whether a device may be read as the source of an exact copy. With `live`, concurrent writes are only a
+/// notice.
 pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
     let mut verdict = Verdict::default();
     for (device, places) in words::mounts(facts, |read_only| !read_only) {
@@ -225,8 +225,8 @@ pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
     verdict
 }
 
-/// The refusal of a target among the devices that is none, as
-/// [`is_stray`](super::inspect::is_stray) finds it.
+/// Returns the refusal of a target path where devices are that is not a device, as reported by
+/// [`is_stray`](super::inspect::is_stray).
 pub fn stray_refusal(path: &[u8]) -> Refusal {
     let words = format!(
         "{} is no device, and what is written there would be a file in memory: look for the right name \
@@ -340,7 +340,7 @@ fn refuse_shape(verdict: &mut Verdict, facts: &DeviceFacts, wanted: &Wanted) {
     }
 }
 
-/// What the user has to agree to lose.
+/// Returns the consent that is needed, or `None` if the device has no contents.
 fn consent(facts: &DeviceFacts) -> Option<ConsentNeeded> {
     let found = facts.all_contents().map(|(partition, signature)| words::content(partition, signature));
     let hidden = facts.contents_hidden.then(|| "what cannot be read".to_owned());

@@ -1,11 +1,11 @@
-//! How many bytes of content a grant still allows.
+//! Counts the bytes of content that a grant still allows.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hakobu_core::Result;
 use hakobu_core::grant::Grant;
 
-/// What has been taken of a grant's bytes.
+/// The number of bytes taken of a grant.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance(AtomicU64);
 
@@ -13,12 +13,12 @@ impl Allowance {
     /// Takes content bytes from the grant.
     ///
     /// # Errors
-    /// `BeyondGrant`.
+    /// `BeyondGrant` if the grant does not allow as many.
     pub(crate) fn take(&self, grant: &Grant, bytes: u64) -> Result<()> {
         if grant.bytes_max.is_none() {
             return Ok(());
         }
-        // Never beyond the limit, not even for a moment: sums of hostile sizes would come round.
+        // The counter never exceeds the limit, not even for a moment, because hostile sums could overflow.
         let within = |taken: u64| {
             let sum = taken.checked_add(bytes)?;
             grant.check_bytes(sum).ok().map(|()| sum)
@@ -29,7 +29,7 @@ impl Allowance {
         }
     }
 
-    /// Gives back content bytes that were taken and are not at the target.
+    /// Returns content bytes that were taken but are not at the target.
     pub(crate) fn give_back(&self, grant: &Grant, bytes: u64) {
         if grant.bytes_max.is_some() {
             self.0.fetch_sub(bytes, Relaxed);

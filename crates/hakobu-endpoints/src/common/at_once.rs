@@ -7,25 +7,25 @@ use hakobu_core::endpoint::{Completion, Lane, Operation, PieceBuffer, TargetLane
 
 use super::buffers::Buffers;
 
-/// How many completions may wait to be taken.
+/// The maximum number of completions that wait to be reaped.
 const COMPLETIONS_MAX: usize = 1024;
 
-/// What such a lane does.
+/// The work of such a lane.
 pub trait Work: Send {
     /// The operations of this kind of lane.
     type Op: Operation;
 
-    /// Performs an operation. `None` when there is nothing to answer.
+    /// Performs an operation. Returns `None` if there is nothing to answer.
     fn perform(&mut self, operation: Self::Op) -> Option<Result<<Self::Op as Operation>::Outcome>>;
 }
 
-/// Work of a target, which owns buffers.
+/// The work of a target lane, which owns buffers.
 pub(crate) trait Buffered {
-    /// Returns the buffers that come and go with the operations.
+    /// Returns the buffers that are handed out for operations and come back with them.
     fn buffers(&mut self) -> &mut Buffers;
 }
 
-/// A lane that does this work.
+/// A lane that performs this work.
 #[derive(Debug)]
 pub struct AtOnce<W: Work> {
     pub(crate) work: W,

@@ -3,10 +3,10 @@
 use hakobu_core::endpoint::PieceBuffer;
 use hakobu_core::pack::PACK_BYTES_TARGET;
 
-/// How many unused buffers of each kind are kept.
+/// The maximum number of unused buffers of each kind that are kept.
 const KEPT: usize = 16;
 
-/// A lane's store of buffers.
+/// A pool of buffers for one lane.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     pieces: Vec<PieceBuffer>,
@@ -14,17 +14,17 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// An empty buffer of one piece.
+    /// Returns an empty buffer for one piece.
     pub(crate) fn piece(&mut self) -> PieceBuffer {
         self.pieces.pop().unwrap_or_default()
     }
 
-    /// A buffer for a pack, with what an earlier one has left in it.
+    /// Returns a buffer for a pack. It may contain data of an earlier pack.
     pub(crate) fn pack(&mut self) -> Vec<u8> {
         self.packs.pop().unwrap_or_else(|| Vec::with_capacity(PACK_BYTES_TARGET + PACK_BYTES_TARGET / 4))
     }
 
-    /// Takes a piece's buffer back.
+    /// Returns a piece's buffer to the pool.
     pub(crate) fn return_piece(&mut self, mut buffer: PieceBuffer) {
         if self.pieces.len() < KEPT {
             buffer.set_filled(0);
@@ -32,7 +32,7 @@ impl Buffers {
         }
     }
 
-    /// Takes a pack's buffer back.
+    /// Returns a pack's buffer to the pool.
     pub(crate) fn return_pack(&mut self, buffer: Vec<u8>) {
         if self.packs.len() < KEPT {
             self.packs.push(buffer);

@@ -1,15 +1,14 @@
-//! Which bytes of a draft are taken, each once.
+//! Tracks the bytes of a draft that are taken, each once.
 
-/// The most separate ranges. Lanes write chunks in order, so there is about one for each lane.
+/// The maximum number of separate ranges. Lanes write chunks in order, so there is about one for each lane.
 const RANGES_MAX: usize = 65_536;
 
-/// Ranges of bytes, in order, none touching another.
+/// Sorted ranges of bytes that do not touch each other.
 #[derive(Debug, Default)]
 pub(crate) struct Cover(Vec<(u64, u64)>);
 
 impl Cover {
-    /// Adds a range that must not be empty, or gives `false` if it overlaps what is there, or if
-    /// there are too many ranges.
+    /// Adds a non-empty range. Returns false if it overlaps a range that is taken, or if there are too many ranges.
     pub(crate) fn take(&mut self, begin: u64, end: u64) -> bool {
         let index = self.0.partition_point(|range| range.1 <= begin);
         if self.0.get(index).is_some_and(|next| next.0 < end) {
@@ -30,12 +29,12 @@ impl Cover {
         true
     }
 
-    /// Where the last range ends, 0 if there is none.
+    /// Returns the end of the last range, or 0 if there is none.
     pub(crate) fn end(&self) -> u64 {
         self.0.last().map_or(0, |range| range.1)
     }
 
-    /// Adds what is missing of a range, and says how many bytes that is.
+    /// Adds the missing bytes of a range and returns their number.
     pub(crate) fn fill(&mut self, begin: u64, end: u64) -> u64 {
         let mut missing = Vec::new();
         let mut at = begin;
@@ -52,7 +51,7 @@ impl Cover {
         missing.into_iter().filter(|gap| self.take(gap.0, gap.1)).map(|gap| gap.1 - gap.0).sum()
     }
 
-    /// Removes a range that lies within one that is there, or gives `false`.
+    /// Removes a range. Returns false unless it lies within one range that is taken.
     pub(crate) fn give_back(&mut self, begin: u64, end: u64) -> bool {
         let index = self.0.partition_point(|range| range.1 <= begin);
         let Some(&(first, last)) = self.0.get(index) else { return false };

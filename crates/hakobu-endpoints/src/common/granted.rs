@@ -1,7 +1,8 @@
 //! A target within a grant: each operation is checked once, before the endpoint sees it.
 //!
-//! An operation that goes beyond the grant is refused as a whole: the engine never asks for one. What depends on what is found
-//! (a directory to be made on the way, an owner that may not be set) is up to the endpoint, which has the grant as well.
+//! An operation beyond the grant is refused as a whole, since the engine never requests one. Checks that depend on the
+//! state of the target (a parent directory to be made, an owner that may not be set) are left to the endpoint, which
+//! also has the grant.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,22 +20,22 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::allowance::Allowance;
 
-/// A target that is given no operation beyond its grant.
+/// A target that receives only operations within its grant.
 pub struct Granted<E> {
     inner: E,
     permit: Arc<Permit>,
 }
 
-/// The grant, and what has been taken of it.
+/// The grant and the usage of its allowance.
 struct Permit {
     grant: Grant,
     allowance: Allowance,
-    /// How many bytes were taken for each draft.
+    /// The number of bytes taken for each draft.
     drafts: Mutex<HashMap<DraftId, u64>>,
 }
 
 impl<E: TargetEndpoint> Granted<E> {
-    /// Puts a grant around a target.
+    /// Wraps a target with a grant.
     pub fn new(inner: E, grant: Grant) -> Self {
         let permit = Permit { grant, allowance: Allowance::default(), drafts: Mutex::default() };
         Self { inner, permit: Arc::new(permit) }
@@ -76,20 +77,20 @@ impl<E: TargetEndpoint> TargetEndpoint for Granted<E> {
     }
 }
 
-/// What an operation under way has taken of the bytes that may be written, and gives back if it fails.
+/// The bytes that a pending operation has taken of the allowance. They are returned if it fails.
 enum Taken {
-    /// A pack, by its entries.
+    /// A pack, with the bytes of each entry.
     Pack(Vec<u64>),
     /// A draft that is begun.
     Begun(DraftId),
-    /// A draft that is finished: it is gone afterwards, one way or the other.
+    /// A draft that is finished. It no longer exists afterwards, whatever the result.
     Finished(DraftId),
 }
 
 struct GrantedLane {
     inner: Box<dyn TargetLane>,
     permit: Arc<Permit>,
-    /// Answers to what was refused.
+    /// Completions of refused operations.
     refused: VecDeque<Completion<TargetOutcome>>,
     taken: HashMap<Ticket, Taken>,
 }
@@ -167,7 +168,7 @@ impl Permit {
             TargetOp::Inspect { path, .. } => grant.check_enter(path)?,
             TargetOp::List { directories, budget, .. } => {
                 directories.iter().try_for_each(|path| grant.check_enter(path))?;
-                // What is below one that only leads to a granted place is not to be seen.
+                // Contents of a directory that only leads to a granted path must not be listed.
                 if !directories.iter().all(|path| grant.is_in_tree(path)) {
                     *budget = 0;
                 }
@@ -188,7 +189,7 @@ impl Permit {
             }
             TargetOp::Finish { draft, .. } => return Ok(Some(Taken::Finished(*draft))),
             TargetOp::Abandon { draft, .. } => self.give_back(Some(&Taken::Finished(*draft)), &[]),
-            // Of a draft that may be there.
+            // Operations on an existing draft.
             TargetOp::Sign { .. }
             | TargetOp::Hole { .. }
             | TargetOp::Patch { .. }
@@ -199,14 +200,14 @@ impl Permit {
             | TargetOp::Length { .. }
             | TargetOp::Write { .. }
             | TargetOp::Clone { .. }
-            // About nothing that is there.
+            // Operations that do not concern an existing entry.
             | TargetOp::Numbers { .. }
             | TargetOp::Barrier { .. } => {}
         }
         Ok(None)
     }
 
-    /// Refuses what writes where only reading was granted.
+    /// Refuses writing drafts under a grant that only reads.
     fn refuse_writing(&self, kind: DraftKind) -> Result<()> {
         if !self.grant.only_reads || matches!(kind, DraftKind::Compare | DraftKind::Sink) {
             return Ok(());
@@ -268,7 +269,7 @@ impl Permit {
         let grant = &self.grant;
         match change {
             Change::Remove { path, .. } => grant.check_remove(path),
-            // A name that is written to later is written to under both names.
+            // A later write to one name also writes to the other.
             Change::Link { path, to, .. } => grant.check_write(path).and_then(|()| grant.check_write(to)),
             Change::Rename { path, from } => grant.check_write(path).and_then(|()| grant.check_write(from)),
             Change::MakeDirectory { path, .. }
@@ -277,14 +278,15 @@ impl Permit {
         }
     }
 
-    /// Lets go of the number of a draft whose bytes are at the target.
+    /// Forgets the draft's bytes once they are at the target.
     fn end_draft(&self, taken: Option<&Taken>) {
         if let Some(Taken::Finished(draft)) = taken {
             self.drafts().remove(draft);
         }
     }
 
-    /// Gives back what is not at the target: of a pack these entries, or all of it where none is named; of a draft all.
+    /// Returns bytes that are not at the target: of a draft all; of a pack those of the `failed` entries, or all
+    /// without any.
     fn give_back(&self, taken: Option<&Taken>, failed: &[u32]) {
         let bytes = match taken {
             None => return,

@@ -1,4 +1,5 @@
-//! What endpoints share: lanes that complete at once, their buffers, what a draft has of its bytes, what is taken of a grant.
+//! Shared parts of endpoints: lanes that complete at once, their buffers, byte ranges of drafts, and the use of a
+//! grant.
 
 pub(crate) mod allowance;
 pub mod at_once;

@@ -1,6 +1,6 @@
-//! Files that were changed a moment ago. Until the clock that their times are taken from has made its next step, a further
-//! change may leave the same time, and with the same size nobody would see it the next time. So what is read is older than a
-//! step when reading begins; what changes all the time gets a time at the target that it never had.
+//! Handles files that were changed a moment ago. Until the clock behind file times makes its next step, a further
+//! change may leave the same time, and with the same size the next run would not detect it. So a file is read only when
+//! its time is older than one step. A file that changes all the time gets a time at the target that it never had.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,62 +11,62 @@ use rustix::time::{ClockId, clock_getres, clock_gettime};
 
 const NS_IN_S: i128 = 1_000_000_000;
 
-/// The steps in which times are kept at both ends of a run.
+/// The granularity of file times at both ends of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimeSteps {
-    /// The coarsest of what is known of both ends.
+    /// The coarsest known granularity of both ends, in nanoseconds.
     step_ns: Arc<AtomicU32>,
-    /// How far the clock of the source's machine may be off, if that is another machine.
+    /// The maximum clock difference of the source's machine in nanoseconds, if that is another machine.
     margin_ns: u32,
 }
 
 impl TimeSteps {
-    /// For a source whose times are those of another machine's clock.
+    /// Creates the steps of a source whose times come from another machine's clock.
     pub(crate) fn of_another_machine(step_ns: u32, margin_ns: u32) -> Self {
         Self { step_ns: Arc::new(AtomicU32::new(step_ns)), margin_ns }
     }
 
-    /// The other end keeps times in these steps.
+    /// Adds the granularity of the other end.
     pub(crate) fn meet(&self, step_ns: u32) {
         self.step_ns.fetch_max(step_ns, Ordering::Relaxed);
     }
 
-    /// Waits until no later change can have the time that the file has now. Not for times that are far from now.
+    /// Waits until no later change can leave the file's current time. Does not wait for times far from now.
     pub(crate) fn wait(&self, version: &Metadata) {
-        // The clock that files take their times from lags behind by up to a tick, so one sleep may not be enough.
+        // The clock behind file times lags by up to a tick, so one sleep may not be enough.
         while let Some(left) = self.left(version, now_ns()) {
             std::thread::sleep(left);
         }
     }
 
-    /// Whether a change from now on may have the time that the file has.
+    /// Returns true if a change from now on may leave the file's current time.
     pub(crate) fn may_repeat(&self, version: &Metadata) -> bool {
         self.may_repeat_at(version, Self::moment())
     }
 
-    /// The same, from an earlier moment on.
+    /// Returns true if a change from an earlier moment on may leave the file's time.
     pub(crate) fn may_repeat_at(&self, version: &Metadata, moment_ns: i128) -> bool {
         self.left(version, moment_ns).is_some()
     }
 
-    /// This moment, of the clock that files take their times from.
+    /// Returns the current time of the clock behind file times, in nanoseconds.
     pub(crate) fn moment() -> i128 {
         now_ns()
     }
 
-    /// A time that tells that the content is not of the time that the file has.
+    /// Returns a time which shows that the content does not belong to the file's time.
     pub(crate) fn never(&self, time: Time) -> Time {
         let steps_s = 2 * i64::from(self.step_ns.load(Ordering::Relaxed).div_ceil(NS_IN_S as u32).max(1));
         Time { seconds: time.seconds.saturating_sub(steps_s), ..time }
     }
 
-    /// How long a time may still be repeated.
+    /// Returns the time for which a file time may still repeat.
     fn left(&self, version: &Metadata, now_ns: i128) -> Option<Duration> {
         let margin = i128::from(self.margin_ns);
         let step =
             i128::from(self.step_ns.load(Ordering::Relaxed)).max(step_of(version.mtime)).max(tick_ns());
         let of_mtime = left(version.mtime, step + margin, now_ns);
-        // Not all sources tell when an inode was changed.
+        // Not all sources report the time of the last inode change.
         let of_ctime = left(version.ctime, tick_ns(), now_ns);
         let longest = of_mtime.max(of_ctime).filter(|left| *left > 0)?;
         u64::try_from(longest).ok().map(Duration::from_nanos)
@@ -78,8 +78,7 @@ fn left(time: Time, step: i128, now_ns: i128) -> Option<i128> {
     ((at - step..at + step).contains(&now_ns)).then(|| at + step - now_ns)
 }
 
-/// The steps in which a time may have been kept, by how it looks: some file systems do not say that they keep whole or even
-/// seconds only.
+/// Returns the granularity that a time suggests, in nanoseconds. Some file systems keep only whole or even seconds.
 fn step_of(time: Time) -> i128 {
     match (time.nanoseconds, time.seconds % 2) {
         (0, 0) => 2 * NS_IN_S,
@@ -89,7 +88,7 @@ fn step_of(time: Time) -> i128 {
     }
 }
 
-/// The step of the clock that file systems take their times from: from one tick of the kernel to the next it stands still.
+/// Returns the step of the clock behind file times, in nanoseconds. The clock stands still between two kernel ticks.
 fn tick_ns() -> i128 {
     static TICK: OnceLock<i128> = OnceLock::new();
     *TICK.get_or_init(|| {

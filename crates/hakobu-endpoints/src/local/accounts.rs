@@ -1,7 +1,7 @@
-//! Names and numbers of users and groups on this machine.
+//! Names and IDs of users and groups on this machine.
 //!
-//! `getent` asks whatever the machine asks, directories of a network among it, which a program without the C library's
-//! modules cannot. Where there is none, the files below `/etc` are read.
+//! `getent` queries all name services of the machine, including network directories, which a program without the C
+//! library's modules cannot do. If `getent` does not exist, the files in `/etc` are read.
 
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use hakobu_core::entry::Account;
 use hakobu_core::{Error, ErrorKind, Result};
 
-/// The longest name that is taken: Linux's own programs make none that is longer than 32.
+/// The maximum length of an accepted name in bytes. Linux's own programs create none longer than 32.
 const NAME_BYTES_MAX: usize = 256;
 
-/// The name of an account.
+/// Returns the name of an account, or `None` if there is no such account.
 ///
 /// # Errors
-/// When nobody could tell whether there is one.
+/// If the lookup fails, so that it is unknown whether the account exists.
 pub(crate) fn name_of(account: Account) -> Result<Option<Vec<u8>>> {
     let number = account.number().to_string();
     let is_name = |(name, found): &(Vec<u8>, u32)| {
@@ -24,12 +24,12 @@ pub(crate) fn name_of(account: Account) -> Result<Option<Vec<u8>>> {
     Ok(look_up(account, number.as_bytes())?.filter(is_name).map(|(name, _)| name))
 }
 
-/// The number of a user or group, as `of` says, with this name.
+/// Returns the ID of the user or group with this name. `of` selects users or groups.
 ///
 /// # Errors
-/// As with [`name_of`].
+/// As for [`name_of`].
 pub(crate) fn number_of(of: Account, name: &[u8]) -> Result<Option<u32>> {
-    // A name that is a number would be looked up as one.
+    // A numeric name would be looked up as an ID.
     let plain = !name.is_empty()
         && name.len() <= NAME_BYTES_MAX
         && !name.starts_with(b"-")
@@ -41,10 +41,10 @@ pub(crate) fn number_of(of: Account, name: &[u8]) -> Result<Option<u32>> {
     Ok(look_up(of, name)?.filter(|(found, _)| found == name).map(|(_, number)| number))
 }
 
-/// The account with this name or number.
+/// Looks up the account with this name or number.
 fn look_up(account: Account, key: &[u8]) -> Result<Option<(Vec<u8>, u32)>> {
     const DURING: &str = "looking up an owner";
-    /// What `getent` ends with where there is no such entry.
+    /// The exit status of `getent` if there is no such entry.
     const NONE: i32 = 2;
     let (base, file) = match account {
         Account::User(_) => ("passwd", "/etc/passwd"),
@@ -74,7 +74,7 @@ fn look_up(account: Account, key: &[u8]) -> Result<Option<(Vec<u8>, u32)>> {
     }
 }
 
-/// A line such as `name:x:1000:…`.
+/// Parses a line such as `name:x:1000:…`.
 fn entry(line: &[u8]) -> Option<(Vec<u8>, u32)> {
     let mut fields = line.split(|byte| *byte == b':');
     let name = fields.next()?.to_vec();

@@ -1,5 +1,5 @@
-//! Reading ahead past the page cache: several pieces of a chunk with one system call, each straight
-//! into the buffer that it stays in.
+//! Read-ahead that bypasses the page cache: one system call reads several pieces of a chunk, each directly into the
+//! buffer in which it stays.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -10,32 +10,33 @@ use hakobu_core::extent::{CHUNK_BYTES, PIECE_BYTES};
 use rustix::fd::OwnedFd;
 use rustix::io::{preadv, retry_on_intr};
 
-/// How many pieces are read at once. Larger steps gain little on a loop device; smaller ones cost a
-/// third of the rate.
+/// The number of pieces read at once. More gain little on a loop device; fewer cost a third of the rate.
 const PIECES: usize = 4;
 
 /// A device that one lane reads in order.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     file: Arc<OwnedFd>,
-    /// Pieces that were read, by their offset.
+    /// Pieces that were read, with their offsets.
     ready: VecDeque<(u64, PieceBuffer)>,
     spare: Vec<PieceBuffer>,
 }
 
 impl Ahead {
-    /// For a file that is open past the page cache.
+    /// Creates a reader of a file that was opened for direct I/O.
     pub(crate) fn new(file: Arc<OwnedFd>) -> Self {
         Self { file, ready: VecDeque::new(), spare: Vec::new() }
     }
 
-    /// What is read.
+    /// Returns the file.
     pub(crate) fn file(&self) -> &OwnedFd {
         &self.file
     }
 
-    /// The piece at `offset`, in the given buffer or another of the same size. Where it cannot be
-    /// read so, the buffer comes back, and plain reading says why.
+    /// Returns the piece at `offset`, in the given buffer or another of the same size.
+    ///
+    /// # Errors
+    /// The unused buffer, if direct I/O cannot read the piece. A normal read then reports the cause.
     pub(crate) fn read(
         &mut self,
         offset: u64,
@@ -60,7 +61,7 @@ impl Ahead {
         }
     }
 
-    /// Reads up to the end of the chunk that the lane has taken: what is behind is another lane's.
+    /// Reads at most to the end of the chunk that the lane has taken: the next chunk may belong to another lane.
     fn read_step(&mut self, offset: u64, buffer: PieceBuffer) {
         let rest = (CHUNK_BYTES - offset % CHUNK_BYTES).div_ceil(PIECE_BYTES) as usize;
         let mut buffers = vec![buffer];
@@ -94,7 +95,7 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         let mut ahead = Ahead::new(Arc::new(File::open(&path).unwrap().into()));
         let mut buffer = PieceBuffer::new();
-        // Not all from the beginning: a lane takes every other chunk.
+        // Not in order from the beginning, because a lane may take every other chunk.
         for begin in [CHUNK_BYTES as usize, 0] {
             for offset in (begin..size.min(begin + CHUNK_BYTES as usize)).step_by(PIECE_BYTES as usize) {
                 let length = (size - offset).min(PIECE_BYTES as usize);
@@ -102,7 +103,7 @@ mod tests {
                 assert!(buffer.filled() == &bytes[offset..offset + length], "{offset}");
             }
         }
-        // Behind the end, and what is not aligned, is left to plain reading.
+        // Reads beyond the end and unaligned reads are left to normal reading.
         buffer = ahead.read(size as u64 * 2, PIECE_ALIGNMENT, buffer).unwrap_err();
         buffer = ahead.read(0, 100, buffer).unwrap_err();
         assert!(ahead.read(17, PIECE_ALIGNMENT, buffer).is_err());

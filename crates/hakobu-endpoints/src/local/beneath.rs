@@ -1,4 +1,4 @@
-//! A directory opened once, and paths resolved beneath it: no link is followed, nothing leaves it.
+//! A directory that is opened once, and paths resolved beneath it. No symbolic link is followed, and no path leaves it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::fault::fault;
 
-/// How a directory is opened on the way to something below it.
+/// The flags with which parent directories of a path are opened.
 pub(crate) const STEP: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -22,16 +22,16 @@ pub(crate) const STEP: OFlags =
 #[derive(Debug)]
 pub(crate) struct Root {
     fd: OwnedFd,
-    /// Whether this kernel, or its sandbox, has no `openat2`, so that paths are walked.
+    /// True if the kernel or a sandbox does not offer `openat2`, so that paths are resolved name by name.
     walk: bool,
-    /// Directories that are left alone, for they are of the other end of the copy.
+    /// Directories of the other end of the copy, which are not entered.
     other_end: Arc<[Inode]>,
-    /// The name that `fd` has in the root, where the root is a directory that must not be opened: all paths begin with it.
+    /// The name of `fd` in the root, if the root is a directory that must not be opened itself. It begins every path.
     only: Option<Vec<u8>>,
 }
 
-/// A directory that a whole process is held to, opened once. Whatever is opened for a peer is resolved beneath the
-/// descriptor by the kernel, without links, so that nothing depends on what a path led to when it was checked.
+/// A directory to which a whole process is confined, opened once. The kernel resolves every path of a peer beneath this
+/// descriptor, without symbolic links, so a path cannot change its meaning after it was checked.
 #[derive(Clone, Debug)]
 pub struct Confinement(Arc<Confined>);
 
@@ -42,10 +42,10 @@ struct Confined {
 }
 
 impl Confinement {
-    /// Opens the directory. Links in `path` are followed: who starts the process typed it.
+    /// Opens the directory. Symbolic links in `path` are followed, because the user who started the process typed it.
     ///
     /// # Errors
-    /// When it is missing or is no directory, and `Unsupported` where the kernel cannot resolve beneath a descriptor.
+    /// If it is missing or is not a directory; `Unsupported` if the kernel cannot resolve beneath a descriptor.
     pub fn open(path: &Path) -> Result<Self> {
         const DURING: &str = "opening the directory";
         let typed = path.as_os_str().as_bytes();
@@ -63,41 +63,41 @@ impl Confinement {
         }
     }
 
-    /// The directory's path, links resolved.
+    /// Returns the directory's path, with symbolic links resolved.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The directory itself.
+    /// Returns the descriptor of the directory.
     #[must_use]
     pub fn fd(&self) -> &OwnedFd {
         &self.0.fd
     }
 
-    /// Opens what has this path, which begins with the directory's own. No link is followed: one as the last name gives
-    /// `ELOOP`, unless `flags` has `O_PATH`.
+    /// Opens `path`, which must begin with the directory's own path. No symbolic link is followed: one as the last name
+    /// gives `ELOOP`, unless `flags` has `O_PATH`.
     ///
     /// # Errors
-    /// `EXDEV` for what is elsewhere; otherwise the system's.
+    /// `EXDEV` for a path outside the directory; otherwise the system's.
     pub fn open_at(&self, path: &Path, flags: OFlags) -> std::result::Result<OwnedFd, Errno> {
         let below = path.strip_prefix(&self.0.path).map_err(|_| Errno::XDEV)?;
         let below = if below.as_os_str().is_empty() { OsStr::new(".") } else { below.as_os_str() };
         openat2(&self.0.fd, below, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty(), resolve())
     }
 
-    /// Whether `path` is the directory that holds the one of the confinement.
+    /// Returns true if `path` is the parent of the confinement's directory.
     fn is_above(&self, path: &Path) -> bool {
         self.0.path.parent() == Some(path)
     }
 }
 
 impl Root {
-    /// Opens `path`. Links in it are followed: the user typed it.
+    /// Opens `path`. Symbolic links in it are followed, because the user typed it.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = match openat(CWD, path, OFlags::RDONLY | flags, Mode::empty()) {
-            // A directory may be entered without being readable.
+            // A directory may be searchable without being readable.
             Err(Errno::ACCESS) => openat(CWD, path, OFlags::PATH | flags, Mode::empty()),
             other => other,
         };
@@ -108,14 +108,14 @@ impl Root {
         Ok(Self { fd, walk, other_end: Arc::new([]), only: None })
     }
 
-    /// Opens `path` beneath a confinement. Links in it are not followed.
+    /// Opens `path` beneath a confinement. Symbolic links in it are not followed.
     ///
     /// # Errors
-    /// `PermissionDenied` when it is elsewhere; otherwise as [`Root::open`].
+    /// `PermissionDenied` if it is outside; otherwise as for [`Root::open`].
     pub(crate) fn open_within(confinement: &Confinement, path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = confinement.open_at(path, flags).or_else(|errno| match errno {
-            // A directory may be entered without being readable.
+            // A directory may be searchable without being readable.
             Errno::ACCESS => confinement.open_at(path, OFlags::PATH | OFlags::DIRECTORY),
             _ => Err(errno),
         });
@@ -127,11 +127,11 @@ impl Root {
         Ok(Self { fd, walk: false, other_end: Arc::new([]), only: None })
     }
 
-    /// As [`Root::open_within`] for what is read: the directory that holds the confinement's is a root as well, of which
-    /// nothing but that one is there.
+    /// Opens `path` beneath a confinement for reading. In addition to the paths of [`Root::open_within`], it accepts
+    /// the parent of the confinement's directory as a root that contains only that directory.
     ///
     /// # Errors
-    /// As [`Root::open_within`].
+    /// As for [`Root::open_within`].
     pub(crate) fn open_source_within(confinement: &Confinement, path: &Path) -> Result<Self> {
         let name = confinement.path().file_name().map(|name| name.as_bytes().to_vec());
         match name {
@@ -143,12 +143,12 @@ impl Root {
         }
     }
 
-    /// Leaves these directories alone, which are of the other end of the copy: a mount may lead to them.
+    /// Excludes these directories of the other end of the copy, which a mount may make reachable.
     pub(crate) fn hold_apart(&mut self, directories: &[Inode]) {
         self.other_end = directories.into();
     }
 
-    /// Refuses an open directory that is one of the other end.
+    /// Refuses an open directory that belongs to the other end.
     pub(crate) fn check_apart(&self, directory: impl AsFd) -> Result<()> {
         if self.other_end.is_empty() {
             return Ok(());
@@ -157,7 +157,7 @@ impl Root {
         self.check_apart_as((found.st_dev, found.st_ino))
     }
 
-    /// The same of a directory with this device and inode number.
+    /// Refuses a directory with this device and inode number if it belongs to the other end.
     pub(crate) fn check_apart_as(&self, (device, number): (u64, u64)) -> Result<()> {
         let file_system = u64::from(major(device)) << 32 | u64::from(minor(device));
         if !self.other_end.contains(&Inode { file_system, number }) {
@@ -168,19 +168,19 @@ impl Root {
         Err(Error::new(ErrorKind::Refused, "opening the directory", words))
     }
 
-    /// Behaves as without `openat2` from now on.
+    /// Disables `openat2` from now on.
     #[cfg(test)]
     pub(crate) fn walk_only(&mut self) {
         self.walk = true;
     }
 
-    /// The directory itself.
+    /// Returns the descriptor of the directory.
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
     }
 
-    /// Opens what is at `path`. A link as the last name gives `ELOOP`, unless `flags` has
-    /// `O_PATH`, which opens the link itself; a link before gives `ELOOP` or `ENOTDIR`.
+    /// Opens the entry at `path`. A symbolic link as the last name gives `ELOOP`, unless `flags` has `O_PATH`, which
+    /// opens the link itself. A symbolic link earlier in the path gives `ELOOP` or `ENOTDIR`.
     pub(crate) fn open_beneath(&self, path: &EntryPath, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if self.walk {
@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// The two ways of resolving, over the same tree with links planted in it.
+    /// Runs a check with both methods of resolution over the same tree with symbolic links planted in it.
     fn both_ways(check: impl Fn(&Root)) {
         let base = tempfile::tempdir().unwrap();
         let root = base.path().join("root");

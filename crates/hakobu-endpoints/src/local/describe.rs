@@ -1,5 +1,5 @@
-//! What is told of the entries of a directory: asked for one after another; where a file server lets wait for each, many at a time;
-//! and where there are very many, by several processors.
+//! Describes the entries of a directory: normally one after another, many at a time where a file server makes each
+//! request slow, and on several processors for very large directories.
 
 use std::ffi::{CStr, CString};
 use std::time::{Duration, Instant};
@@ -18,27 +18,27 @@ use super::helpers::{BATCH, Described, Found, Helpers, Names};
 use super::many::many;
 use super::metadata;
 
-/// So many entries tell whether each has to be waited for.
+/// The number of entries over which the response time is measured.
 const WATCHED: u32 = 8;
-/// What takes longer than this is waited for.
+/// The time per entry above which requests are made in parallel.
 const WAITED_FOR: Duration = Duration::from_micros(100);
-/// Of a directory with more entries than this processors share the work.
+/// The number of entries from which several processors share the work.
 const LARGE: usize = 16_384;
-/// So many names are kept until they are asked for together.
+/// The maximum number of names that are collected for a joint request.
 const KEPT_MAX: usize = 4096;
 
-/// Takes an entry with what was found out; whether further ones are wanted.
+/// Receives an entry with its description. Returns false if no further entries are wanted.
 type Keep<'a> = dyn FnMut(&[u8], Described) -> Result<bool> + 'a;
 
 /// Describes the entries of one directory.
 pub(super) struct Describer<'a> {
     asker: Asker<'a>,
     extended: &'a mut ExtendedReader,
-    /// Since when entries are watched, and how many were.
+    /// The start of the current measurement, and the number of entries in it.
     watched: (Instant, u32),
-    /// Entries have to be waited for.
+    /// True if requests are slow, so that they are made in parallel.
     waits: bool,
-    /// How many were asked for one after another.
+    /// The number of entries that were described one after another.
     asked: usize,
     helpers: Option<Helpers>,
     kept: Vec<(CString, FileType)>,
@@ -46,7 +46,7 @@ pub(super) struct Describer<'a> {
 }
 
 impl<'a> Describer<'a> {
-    /// For a directory of which no more than `entries_max` entries are wanted: little more is asked for.
+    /// Creates a describer for a directory. If it has more than `entries_max` entries, few beyond that are described.
     pub fn new(
         directory: &'a OwnedFd,
         (entries_max, detail): (usize, Detail),
@@ -66,7 +66,8 @@ impl<'a> Describer<'a> {
         }
     }
 
-    /// The next entry of the directory, which is handed to `keep`, perhaps only later. Whether further ones are wanted.
+    /// Describes the next entry and passes it to `keep`, possibly later. Returns false if no further entries are
+    /// wanted.
     ///
     /// # Errors
     /// Those of `keep`.
@@ -90,14 +91,14 @@ impl<'a> Describer<'a> {
                 self.watched.0.elapsed() > WAITED_FOR * WATCHED && is_network(self.asker.directory.as_fd());
         }
         self.asked += 1;
-        // Where only kinds are wanted nothing is asked for.
+        // If only kinds are wanted, no system call is made.
         if self.asked == LARGE && !self.waits && !self.asker.detail.kinds_only {
             self.helpers = self.asker.helpers();
         }
         keep(name.to_bytes(), described)
     }
 
-    /// Hands what is kept over to the helpers, or does it where they have enough.
+    /// Hands the collected names over to the helpers, or describes them here if the helpers have enough work.
     fn share(&mut self, keep: &mut Keep<'_>) -> Result<bool> {
         let Some(helpers) = &self.helpers else { return Ok(true) };
         let mut found = Vec::new();
@@ -108,10 +109,10 @@ impl<'a> Describer<'a> {
         keep_all(found, keep)
     }
 
-    /// Those that were kept for later.
+    /// Describes the names that were kept for later. Returns false if no further entries are wanted.
     ///
     /// # Errors
-    /// As with [`Self::entry`].
+    /// As for [`Self::entry`].
     pub fn rest(&mut self, keep: &mut Keep<'_>) -> Result<bool> {
         if let Some(helpers) = self.helpers.take() {
             let mut found = vec![self.asker.ask_all(std::mem::take(&mut self.kept), self.extended)];
@@ -144,13 +145,13 @@ impl<'a> Describer<'a> {
     }
 }
 
-/// What is told of an entry that cannot be looked at: that it is there. `None` where not even its kind is known.
+/// Returns the minimal description of an entry that cannot be read: its kind. Returns `None` if even that is unknown.
 pub(super) fn undescribed(file_type: FileType) -> Option<Metadata> {
     let kind = metadata::kind(file_type).ok()?;
     Some(Metadata { extended: UNREADABLE, ..Metadata::new(kind) })
 }
 
-/// Hands over what was found out. Whether further entries are wanted.
+/// Passes descriptions to `keep`. Returns false if no further entries are wanted.
 fn keep_all(found: Vec<Found>, keep: &mut Keep<'_>) -> Result<bool> {
     for (name, described) in found.into_iter().flatten() {
         if !keep(name.to_bytes(), described)? {
@@ -160,19 +161,19 @@ fn keep_all(found: Vec<Found>, keep: &mut Keep<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// What all entries of a directory are asked with.
+/// The parameters for describing all entries of a directory.
 #[derive(Clone, Copy, Debug)]
 struct Asker<'a> {
     directory: &'a OwnedFd,
-    /// The file system that it is on, once that was asked.
+    /// The number of the directory's file system, once it was determined.
     on: Option<u64>,
-    /// Whether that is one of another program, once that was asked.
+    /// True if that file system is implemented by another program (FUSE), once it was determined.
     of_program: Option<bool>,
     detail: Detail,
 }
 
 impl Asker<'_> {
-    /// Those who describe entries of the same directory.
+    /// Starts helpers that describe entries of the same directory.
     fn helpers(&self) -> Option<Helpers> {
         let (on, of_program, detail) = (self.on, self.of_program, self.detail);
         Helpers::start(|| {
@@ -200,7 +201,7 @@ impl Asker<'_> {
         }
         let (mut found, on) = match metadata::of_name_on(self.directory, name) {
             Ok(found) => found,
-            // Whoever looks for it once more tells whether it has gone.
+            // A second listing decides whether it is really gone.
             Err(Errno::NOENT) => return Err(Errno::NOENT),
             Err(errno) => return undescribed(file_type).ok_or(errno),
         };

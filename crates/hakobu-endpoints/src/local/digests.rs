@@ -1,4 +1,4 @@
-//! Digests of small files and of the texts of links, or their tags, taken where they lie.
+//! Digests or tags of small files and of the texts of symbolic links, computed in place.
 
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::{Kind, Metadata};
@@ -14,7 +14,7 @@ use super::fault::{Fault, changed};
 use super::metadata;
 use super::positioned::{read_file, wrong_size};
 
-/// Takes digests and tags, with room that is reused.
+/// Computes digests and tags, with reused buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Digester {
     content: Vec<u8>,
@@ -22,7 +22,7 @@ pub(crate) struct Digester {
 }
 
 impl Digester {
-    /// From now on tags under this key are taken, or without one digests.
+    /// Computes tags under this key from now on, or digests without a key.
     pub(crate) fn takes(&mut self, key: Option<TagKey>) -> Result<()> {
         if self.tagger.as_ref().map(Tagger::key) != key {
             self.tagger = key.map(Tagger::new).transpose()?;
@@ -30,8 +30,8 @@ impl Digester {
         Ok(())
     }
 
-    /// The digest or tag of what has a name in an open directory. `listed`, if it is known, is what it has to be still. `open`
-    /// opens it with the flags that it is given.
+    /// Returns the digest or tag of the entry `name` in an open directory. `open` opens it. If `listed` is given, the
+    /// entry must still be this version.
     pub(crate) fn digest(
         &mut self,
         (directory, name): (&OwnedFd, &[u8]),
@@ -74,16 +74,16 @@ impl Digester {
     }
 }
 
-/// How an entry is opened that is to be read: a link is not followed, and a pipe does not hold us up.
+/// The flags with which an entry is opened for reading: a symbolic link is not followed, and a pipe does not block.
 pub(crate) const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// Opens an entry to read it.
+/// Opens an entry for reading.
 pub(crate) fn open(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     openat(directory, name, READ, Mode::empty())
 }
 
-/// Nothing else has a digest of its own.
+/// Returns the error for an entry that is not in the listing.
 pub(crate) fn none() -> Error {
     Error::new(ErrorKind::Usage, "taking a digest", "an entry that is not in the listing")
 }

@@ -1,4 +1,4 @@
-//! Draft files: made, locked while they are in use, and given their final names.
+//! Draft files: creation, locking while they are in use, and renaming to their final names.
 
 use hakobu_core::Result;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use super::draft_name::DraftName;
 use super::fault::{creation_fault, fault};
 
-/// Creates a draft that only we can open. One of the same name is left from an earlier run.
+/// Creates a draft that only this user can open. A draft of the same name, left by an earlier run, is replaced.
 pub(crate) fn create_draft(directory: BorrowedFd<'_>, name: &DraftName) -> Result<OwnedFd> {
-    // Reading it is for the check of what the medium kept.
+    // Reading is needed to verify what the medium kept.
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o600);
     let mut created = openat(directory, name.as_bytes(), flags, mode);
@@ -22,8 +22,8 @@ pub(crate) fn create_draft(directory: BorrowedFd<'_>, name: &DraftName) -> Resul
     created.map_err(|errno| creation_fault("making the file", errno, directory))
 }
 
-/// Makes a draft; one of the same name is left from an earlier run. Nothing stays where that fails: some programs behind FUSE make
-/// a file of another kind, and then say that they did not.
+/// Creates a draft with `make`. A draft of the same name, left by an earlier run, is replaced. If that fails, nothing
+/// is left behind: some FUSE programs create a file of another kind and then report a failure.
 pub(super) fn make_draft(
     directory: impl AsFd,
     draft: &DraftName,
@@ -43,13 +43,13 @@ pub(super) fn make_draft(
     made
 }
 
-/// Gives a draft its name.
+/// Renames a draft to its final name.
 pub(crate) fn rename_at(directory: &OwnedFd, draft: &DraftName, name: &[u8]) -> Result<()> {
     renameat(directory, draft.as_bytes(), directory, name)
         .map_err(|errno| creation_fault("renaming into place", errno, directory))
 }
 
-/// Says that a draft or journal is in use, for as long as it is open. Where that cannot be said, its age has to.
+/// Locks a draft or journal as in use for as long as it is open. If locking is not supported, its age shows it.
 pub(crate) fn hold(file: &OwnedFd) {
     let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
 }
@@ -75,7 +75,7 @@ mod tests {
         };
         assert_eq!(make_draft(&directory, &draft, make_and_fail), Err(Errno::IO));
         assert!(!place.exists());
-        // What an earlier run has left is in nobody's way.
+        // A leftover of an earlier run is replaced.
         fs::write(&place, "old").unwrap();
         let make = |name: &[u8]| symlinkat("new", &directory, name);
         make_draft(&directory, &draft, make).unwrap();

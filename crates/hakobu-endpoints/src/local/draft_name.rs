@@ -4,19 +4,19 @@ use hakobu_core::path::{
     DRAFT_BODY_CHARACTERS, DRAFT_NAME_BYTES, DraftLife, draft_characters, draft_name_of,
 };
 
-/// In the place of a lane's number in the names of journals.
+/// The pseudo lane number in the names of journals.
 pub(crate) const JOURNAL: u32 = u32::MAX;
-/// In the place of a lane's number: all lanes share the draft, a large one.
+/// The pseudo lane number of a large draft, which all lanes share.
 const SHARED: u32 = 0;
 
-/// The name of a draft beside its final name. The same job, lane and path give the same name, so
-/// that a later run finds what an earlier one left; other jobs get other names.
+/// The temporary name of a draft in the directory of its final name. The same job, lane and path give the same name, so
+/// that a later run finds the draft of an earlier one. Other jobs get other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DraftName(pub(super) [u8; DRAFT_NAME_BYTES]);
 
 impl DraftName {
-    /// The name for `name` in `directory`, both as bytes below the root. `lane` is 0 for drafts
-    /// that all lanes share, and [`JOURNAL`] for their journals.
+    /// Returns the draft name for `name` in `directory`, both as bytes below the root. `lane` is 0 for drafts that all
+    /// lanes share, and [`JOURNAL`] for their journals.
     pub(crate) fn new(job: &[u8; 32], lane: u32, directory: &[u8], name: &[u8]) -> Self {
         if lane == JOURNAL {
             return Self::new(job, SHARED, directory, name).journal();
@@ -29,7 +29,7 @@ impl DraftName {
         Self::of(&hasher, if lane == SHARED { DraftLife::Long } else { DraftLife::Short })
     }
 
-    /// The name of the journal of the draft of this name.
+    /// Returns the name of this draft's journal.
     pub(crate) fn journal(&self) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"hakobu journal of ").update(&self.0);
@@ -40,7 +40,7 @@ impl DraftName {
         Self(draft_name_of(draft_characters(hasher.finalize().as_bytes(), DRAFT_BODY_CHARACTERS), life))
     }
 
-    /// The name.
+    /// Returns the name as bytes.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -1,9 +1,10 @@
-//! The proof that an entry is a draft or a journal of hakobu.
+//! Proves that an entry is a draft or a journal of hakobu.
 //!
-//! A name is no proof: a user's file may have any. A file is a draft of ours only if its name has the form and the checksum of
-//! [`draft_life`], and more fits: a journal has its header; a large draft has the attribute [`MARK`], or a journal that
-//! names its inode; where the file system keeps no such attributes, and where nothing is in it, it has the
-//! mode and the owner of a draft. A file that lives for one operation only has the name alone, for that long.
+//! A name alone is no proof, because a user's file may have any name. A file is a draft of hakobu only if its name has
+//! the form and the checksum of [`draft_life`], and further evidence exists. A journal has its header. A large draft
+//! has the attribute [`MARK`], or a journal that names its inode. If the file system has no such attributes, or the
+//! draft is empty, its mode and owner must be those of a draft. A file that lives for only one operation has only the
+//! name as evidence, for that long.
 
 use hakobu_core::path::{DRAFT_NAME_BYTES, DraftLife, draft_life};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,10 +17,10 @@ use super::journal;
 use super::ownership::{has_mode_and_owner, is_private};
 use super::run_mark::has_mark_name;
 
-/// Whether what has this name in `directory` is a draft or journal of hakobu, whatever job or process made it. It takes no part
-/// in a copy, and may be removed if nobody uses it. Anything that does not prove it is a user's.
+/// Returns true if the entry `name` in `directory` is a draft or journal of hakobu, of any job or process. It is not
+/// copied, and may be removed if it is not in use. An entry without this proof belongs to the user.
 pub(crate) fn is_ours(directory: impl AsFd, name: &[u8]) -> bool {
-    // A run's mark has a name of the same form, and proves itself by other things.
+    // A run mark has a name of the same form, but other evidence.
     !has_mark_name(name)
         && draft_life(name).is_some_and(|life| proves(directory.as_fd(), name, life).unwrap_or(false))
 }
@@ -36,7 +37,7 @@ fn proves(directory: BorrowedFd<'_>, name: &[u8], life: DraftLife) -> Result<boo
     }
 }
 
-/// The directory of a probe is empty, or it is somebody else's.
+/// The directory of a probe is empty; one that is not belongs to somebody else.
 fn is_empty(directory: BorrowedFd<'_>, name: &[u8]) -> Result<bool, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for entry in Dir::read_from(openat(directory, name, flags, Mode::empty())?)? {
@@ -50,13 +51,13 @@ fn is_empty(directory: BorrowedFd<'_>, name: &[u8]) -> Result<bool, Errno> {
 fn is_long_draft(directory: BorrowedFd<'_>, name: &[u8], found: &Stat) -> Result<bool, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOATIME | OFlags::CLOEXEC;
     let opened = match openat(directory, name, flags, Mode::empty()) {
-        // Only the owner may ask for that.
+        // Only the owner may open with `O_NOATIME`.
         Err(Errno::PERM) => openat(directory, name, flags - OFlags::NOATIME, Mode::empty()),
         opened => opened,
     };
     let file = match opened {
         Ok(file) => file,
-        // Another user's, who lets nobody read it: as drafts are.
+        // It belongs to another user and is private, as drafts are.
         Err(Errno::ACCESS) => return Ok(found.st_mode & 0o077 == 0),
         Err(errno) => return Err(errno),
     };
@@ -69,13 +70,13 @@ fn is_long_draft(directory: BorrowedFd<'_>, name: &[u8], found: &Stat) -> Result
     }
     match fgetxattr(&file, MARK, &mut [0u8; 8][..]) {
         Ok(_) => Ok(true),
-        // One that was made a moment before its run was killed has no mark yet, and nothing in it that anybody could miss.
+        // A draft whose run was killed right after creating it has no mark yet, and contains nothing to lose.
         Err(Errno::NODATA | Errno::RANGE) => Ok(found.st_size == 0 && is_private(directory, &found)?),
         Err(_) => has_mode_and_owner(directory, &found),
     }
 }
 
-/// Whether the journal of a draft of that name is there and is about this file.
+/// Returns true if the journal of a draft of that name exists and is about this file.
 fn journal_names(directory: BorrowedFd<'_>, name: &[u8], file: &OwnedFd) -> bool {
     let Ok(name) = <[u8; DRAFT_NAME_BYTES]>::try_from(name) else { return false };
     let (journal, place) = (DraftName(name).journal(), journal::place_of_file(file));

@@ -1,4 +1,4 @@
-//! Extended attributes as the system has them: read, told apart by their classes, and set.
+//! Extended attributes of the system: reading, classification and setting.
 
 use std::ffi::{CStr, CString};
 
@@ -23,26 +23,26 @@ use super::fault::source_fault;
 use super::free_space::free_bytes;
 use super::proc_path::proc_path;
 
-/// One attribute as it was read.
+/// The name and value of one attribute.
 type NameAndValue = (Vec<u8>, Vec<u8>);
 
-/// The most bytes of names that the kernel gives for one entry.
+/// The maximum number of bytes of names that the kernel returns for one entry.
 const NAMES_BYTES_MAX: usize = 64 * 1024;
-/// What a program may do though root did not start it.
+/// The attribute with the file capabilities of a program.
 const CAPABILITY: &CStr = c"security.capability";
-/// The kernel's own structure has 24.
+/// The maximum size of a capability value in bytes. The kernel's own structure has 24.
 const CAPABILITY_BYTES_MAX: usize = 64;
-/// Most entries have names that fit into this.
+/// The size of a buffer in bytes that holds the names of most entries.
 const NAMES_BYTES: usize = 512;
 
-/// An entry whose extended attributes are looked at.
+/// An entry whose extended attributes are accessed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// It is open.
+    /// An open entry.
     Open(BorrowedFd<'a>),
-    /// It has this name in an open directory. No link is followed.
+    /// An entry with this name in an open directory. A symbolic link is not followed.
     Named(BorrowedFd<'a>, &'a CStr),
-    /// The way below `/proc` to what is open as a path only.
+    /// The path below `/proc` of an entry that was opened with `O_PATH`.
     Proc(&'a str),
 }
 
@@ -55,7 +55,7 @@ impl Place<'_> {
         }
     }
 
-    /// Whether the file system has room for an attribute.
+    /// Returns true if the file system has space for an attribute.
     fn has_room(self) -> bool {
         let figures = match self {
             Place::Open(fd) | Place::Named(fd, _) => fstatvfs(fd),
@@ -74,7 +74,7 @@ impl Place<'_> {
     }
 }
 
-/// Reads extended attributes, with room that is reused.
+/// Reads extended attributes, with reused buffers.
 #[derive(Debug, Default)]
 pub(crate) struct ExtendedReader {
     names: Vec<u8>,
@@ -82,43 +82,43 @@ pub(crate) struct ExtendedReader {
     encoded: Vec<u8>,
 }
 
-/// What was read of the extended attributes of one entry.
+/// The extended attributes that were read of one entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attached<'a> {
-    /// Those that are to be kept, unless none are.
+    /// The attributes to keep, or `None` if none are requested.
     pub(crate) kept: Option<ExtendedRef<'a>>,
-    /// The bits of its mode that may be set where it loses its access control list; all of them where it does not.
+    /// The mode bits that may be set if the entry loses its access control list. All bits if it does not.
     pub(crate) mode_mask: u32,
 }
 
-/// What stands in a listing for the extended attributes of one entry.
+/// The summary of one entry's extended attributes in a listing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     /// As in [`Metadata::extended`](hakobu_core::entry::Metadata).
     pub(crate) digest: u64,
-    /// Whether there are any of those that are missed, or may be.
+    /// True if the entry has, or may have, attributes of a class that is reported as missed.
     pub(crate) missed: bool,
     /// As in [`Attached`].
     pub(crate) mode_mask: u32,
 }
 
 impl Mark {
-    /// Puts it into what is told of the entry.
+    /// Stores the summary in the entry's metadata.
     pub(crate) fn put(self, metadata: &mut Metadata) {
         (metadata.extended, metadata.missed) = (self.digest, self.missed);
         metadata.mode &= self.mode_mask;
     }
 }
 
-/// The mask that leaves a mode as it is.
+/// The mask that leaves a mode unchanged.
 const WHOLE_MODE: u32 = 0o7777;
 
 impl ExtendedReader {
-    /// Reads the attributes that are to be kept, and puts into `lost` what an entry loses.
+    /// Reads the attributes that are to be kept, and adds to `lost` what the entry loses.
     ///
     /// # Errors
-    /// When they cannot be listed, one of them cannot be read, or they are more than can travel. Nothing that could not
-    /// be read counts as missing.
+    /// If they cannot be listed, one of them cannot be read, or they exceed the limit of a transfer. An attribute that
+    /// could not be read never counts as missing.
     pub(crate) fn read(
         &mut self,
         place: Place<'_>,
@@ -145,7 +145,7 @@ impl ExtendedReader {
         Ok(Attached { kept: Some(ExtendedRef::decode(&self.encoded)?), mode_mask })
     }
 
-    /// Reads one attribute, if it is asked for.
+    /// Reads one attribute, if it is requested.
     fn one(
         &mut self,
         place: Place<'_>,
@@ -162,7 +162,7 @@ impl ExtendedReader {
             if !lost.contains(&class.loss()) {
                 lost.push(class.loss());
             }
-            // What it grants is in the mode, and must not be granted to others.
+            // The rights in an access control list show up in the mode, and must not be granted to others.
             if name != ACCESS_LIST {
                 return Ok(());
             }
@@ -171,18 +171,18 @@ impl ExtendedReader {
         match place.get(attribute, &mut self.value) {
             Ok(bytes) if is_kept => found.push((name.to_vec(), self.value[..bytes].to_vec())),
             Ok(bytes) => *mode_mask &= mode_without_list(&self.value[..bytes]),
-            // It has just gone, unless it is still listed.
+            // It was removed a moment ago, unless it is still listed.
             Err(Errno::NODATA) if !self.lists(place, attribute)? => {}
             Err(errno) => return Err(unread(errno, &format!("reading {}", shown(name)))),
         }
         Ok(())
     }
 
-    /// Returns what stands for the attributes of some classes in a listing.
+    /// Returns the summary of the attributes of some classes for a listing.
     pub(crate) fn mark(&mut self, place: Place<'_>, keep: Classes, miss: Classes) -> Mark {
         let none = Mark { digest: 0, missed: false, mode_mask: WHOLE_MODE };
         self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
-        // Most entries have none, and there are many of them.
+        // Fast path: most entries have none.
         if (keep | miss).is_empty() || matches!(place.list(&mut self.names), Ok(0)) {
             return none;
         }
@@ -194,12 +194,12 @@ impl ExtendedReader {
                 missed: !miss.is_empty() && !lost.is_empty(),
                 mode_mask,
             },
-            // Whoever looks at the entry by itself is told why.
+            // Inspecting the entry by itself reports the cause.
             Err(_) => Mark { digest: UNREADABLE, missed: !miss.is_empty(), ..none },
         }
     }
 
-    /// Lists the names. Only a file system that has none at all has none for an entry whose names cannot be listed.
+    /// Lists the names. A failure counts as an empty list only on file systems without extended attributes.
     fn list(&mut self, place: Place<'_>) -> Result<usize> {
         self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
         let mut listed = place.list(&mut self.names);
@@ -213,14 +213,14 @@ impl ExtendedReader {
         }
     }
 
-    /// Whether an attribute is listed.
+    /// Returns true if an attribute is listed.
     fn lists(&self, place: Place<'_>, attribute: &CStr) -> Result<bool> {
         let names = present(place).map_err(|errno| unread(errno, "listing them"))?;
         Ok(names.iter().any(|name| **name == *attribute))
     }
 }
 
-/// The error for extended attributes that could not be read.
+/// Returns the error for extended attributes that could not be read.
 fn unread(errno: Errno, step: &str) -> Error {
     let leave_out = "--preserve no-xattr,no-acl leaves all of them out";
     let mut error = source_fault("reading the extended attributes", errno);
@@ -242,7 +242,7 @@ fn shown(name: &[u8]) -> String {
     hakobu_core::path::lossy(name).to_string()
 }
 
-/// The classes that can be seen in a directory by this user.
+/// Returns the classes that this user can read in a directory.
 pub(crate) fn seen(directory: &OwnedFd) -> Classes {
     let mut classes = held(directory) | Classes::CAPABILITY;
     if !rustix::process::geteuid().is_root() {
@@ -251,19 +251,19 @@ pub(crate) fn seen(directory: &OwnedFd) -> Classes {
     classes
 }
 
-/// The classes that can be set on new entries of a directory by this user within a grant.
+/// Returns the classes that this user can set on new entries of a directory within a grant.
 pub(crate) fn settable(directory: &OwnedFd, grant: &Grant) -> Classes {
     let classes = held(directory);
     let root = rustix::process::geteuid().is_root();
     match (root, grant.may_set_id) {
         (true, true) => classes,
-        // What gives rights, or belongs to the system, is no affair of a peer.
+        // A peer must not set attributes that give rights or belong to the system.
         (true, false) => classes.without(Classes::TRUSTED | Classes::CAPABILITY),
         (false, _) => classes.without(Classes::TRUSTED | Classes::CAPABILITY | Classes::SELINUX),
     }
 }
 
-/// The classes that the file system of a directory holds at all.
+/// Returns the classes that the file system of a directory supports.
 fn held(directory: &OwnedFd) -> Classes {
     let samples = [
         (Classes::USER, c"user.hakobu"),
@@ -274,7 +274,7 @@ fn held(directory: &OwnedFd) -> Classes {
     ];
     let holds = |name: &CStr| {
         let mut room = [0u8; 1];
-        // A descriptor that only stands for a path cannot be asked.
+        // A descriptor opened with `O_PATH` cannot be queried.
         match fgetxattr(directory, name, &mut room[..]) {
             Err(Errno::BADF) => {
                 !matches!(getxattr(proc_path(directory), name, &mut room[..]), Err(Errno::OPNOTSUPP))
@@ -286,11 +286,11 @@ fn held(directory: &OwnedFd) -> Classes {
     found.fold(Classes::NONE, |classes, (class, _)| classes | class)
 }
 
-/// Gives an entry exactly these attributes of their classes. A new entry that inherits nothing has none yet, which
-/// `is_bare` says. What cannot be set is lost. Returns the bits of its mode that may be set then.
+/// Sets exactly these attributes of their classes on an entry. `is_bare` is true for a new entry that inherits nothing
+/// and so has none yet. Attributes that cannot be set are added to `lost`. Returns the mode bits that may be set then.
 ///
 /// # Errors
-/// The system's, where it is about more than this attribute.
+/// The system's, if they concern more than this attribute.
 pub(crate) fn settle(
     place: Place<'_>,
     wanted: ExtendedRef<'_>,
@@ -312,7 +312,7 @@ pub(crate) fn settle(
     if !is_bare {
         for name in present(place)? {
             let known = Classes::of(name.to_bytes()).is_some_and(|class| classes.contains(class));
-            // A draft's own mark goes when the draft gets its name.
+            // The mark of a draft is removed when the draft gets its final name.
             let is_mark = matches!(place, Place::Open(_)) && *name == *MARK;
             if known
                 && !is_mark
@@ -321,7 +321,7 @@ pub(crate) fn settle(
             {
                 lose(name.to_bytes());
                 if name.to_bytes() == ACCESS_LIST {
-                    // The bits of the group are the mask of the list that stays.
+                    // The group bits are the mask of the list that stays.
                     mode_mask &= !0o070;
                 }
             }
@@ -341,7 +341,7 @@ pub(crate) fn settle(
             lose(bytes);
             if bytes == ACCESS_LIST {
                 mode_mask &= mode_without_list(value);
-                // Another one, which is there or was inherited, grants what it likes.
+                // A list that exists already or was inherited may grant any rights.
                 if !is_bare && !matches!(remove(place, &name), Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP))
                 {
                     mode_mask &= !0o070;
@@ -355,7 +355,7 @@ pub(crate) fn settle(
 /// Returns the value of `security.capability`, unless the entry has none.
 ///
 /// # Errors
-/// What reading it fails with.
+/// Those of reading it.
 pub(crate) fn capabilities(place: Place<'_>) -> Result<Option<Vec<u8>>, Errno> {
     let mut value = vec![0; CAPABILITY_BYTES_MAX];
     match place.get(CAPABILITY, &mut value) {
@@ -368,24 +368,25 @@ pub(crate) fn capabilities(place: Place<'_>) -> Result<Option<Vec<u8>>, Errno> {
     }
 }
 
-/// Sets `security.capability` to what [`capabilities`] has read.
+/// Sets `security.capability` to a value returned by [`capabilities`].
 ///
 /// # Errors
-/// What setting it fails with.
+/// Those of setting it.
 pub(crate) fn set_capabilities(place: Place<'_>, value: &[u8]) -> Result<(), Errno> {
     set(place, CAPABILITY, value)
 }
 
-/// Tells what this file system, or this user, cannot have from what fails.
+/// Converts the errors of attributes that this file system or user cannot set to `None`.
 fn accepted(place: Place<'_>, done: Result<(), Errno>) -> Result<Option<()>, Errno> {
     match done {
-        // File systems say so as well of what is too large for an entry, however much room there is.
+        // File systems also report `ENOSPC` for a value that is too large for an entry, regardless of free space.
         Err(Errno::NOSPC) if !place.has_room() => Err(Errno::NOSPC),
-        // Gone already.
+        // Already removed.
         Ok(()) | Err(Errno::NODATA) => Ok(Some(())),
         Err(
             Errno::OPNOTSUPP
-            // ntfs-3g answers so where a name is too long for it. The entry is open, and no call asks that the attribute be new.
+            // ntfs-3g returns this for a name that is too long. The entry is open, and no call requires the attribute
+            // to be new.
             | Errno::EXIST
             | Errno::NOENT
             | Errno::PERM
@@ -432,7 +433,7 @@ fn remove(place: Place<'_>, name: &CStr) -> Result<(), Errno> {
     }
 }
 
-/// What is open, as a place.
+/// Returns an open file as a place.
 pub(crate) fn open_place(file: &impl AsFd) -> Place<'_> {
     Place::Open(file.as_fd())
 }

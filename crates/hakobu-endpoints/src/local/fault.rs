@@ -1,4 +1,4 @@
-//! Errors of the operating system as hakobu's errors.
+//! Conversion of operating system errors to hakobu's errors.
 
 use hakobu_core::error::Step;
 use hakobu_core::path::EntryPath;
@@ -7,10 +7,10 @@ use rustix::fd::AsFd;
 use rustix::fs::{fstat, fstatvfs};
 use rustix::io::Errno;
 
-/// Turns an error number into an error, as it means something else at the source and the target.
+/// Converts an error number to an error. Some numbers have different meanings at the source and at the target.
 pub(crate) type Fault = fn(&'static str, Errno) -> Error;
 
-/// The error for a failed system call.
+/// Returns the error for a failed system call.
 pub(crate) fn fault(during: &'static str, errno: Errno) -> Error {
     match errno {
         Errno::DQUOT => Error::new(ErrorKind::NoSpace, during, "over quota"),
@@ -23,34 +23,34 @@ pub(crate) fn fault(during: &'static str, errno: Errno) -> Error {
     }
 }
 
-/// The error for content that could not be written.
+/// Returns the error for content that could not be written.
 pub(crate) fn write_fault(errno: Errno) -> Error {
     fault("writing", errno).in_step(Step::Write)
 }
 
-/// The error for a failed system call on an entry of the source that the listing showed.
+/// Returns the error for a failed system call on a listed entry of the source.
 pub(crate) fn source_fault(during: &'static str, errno: Errno) -> Error {
     match errno {
         Errno::NOENT => vanished(during),
         Errno::STALE => Error { kind: ErrorKind::SourceVanished, ..fault(during, errno) },
-        // A link, or another kind of entry, has taken the place of what was listed.
+        // The listed entry was replaced by a symbolic link or another kind of entry.
         Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => changed(during),
         _ => fault(during, errno),
     }
 }
 
-/// The error for an entry of the source that the listing showed and that is not there.
+/// Returns the error for a listed entry of the source that no longer exists.
 pub(crate) fn vanished(during: &'static str) -> Error {
     Error::new(ErrorKind::SourceVanished, during, "it has vanished since it was listed")
 }
 
-/// The error for an entry of the source that is not what the listing showed.
+/// Returns the error for an entry of the source that differs from the listing.
 pub(crate) fn changed(during: &'static str) -> Error {
     Error::new(ErrorKind::SourceChanged, during, "it has changed since it was listed")
 }
 
-/// The error for an entry that could not be made in `directory`. Without space there may still be
-/// room for data, but no inode; and ext4 refuses what is made in a directory that was removed.
+/// Returns the error for an entry that could not be created in `directory`. `ENOSPC` may mean that no inodes are left
+/// though there is space for data, and ext4 refuses to create entries in a removed directory.
 pub(crate) fn creation_fault(during: &'static str, errno: Errno, directory: impl AsFd) -> Error {
     if errno == Errno::NOSPC
         && let Ok(figures) = fstatvfs(&directory)
@@ -65,7 +65,7 @@ pub(crate) fn creation_fault(during: &'static str, errno: Errno, directory: impl
     fault(during, errno)
 }
 
-/// The path of `name` in `directory`, for error messages.
+/// Returns the path of `name` in `directory` for error messages.
 pub(crate) fn place(directory: &EntryPath, name: &[u8]) -> Vec<u8> {
     match directory.is_root() {
         true => name.to_vec(),
@@ -73,7 +73,7 @@ pub(crate) fn place(directory: &EntryPath, name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The error for a handle of another kind of endpoint.
+/// Returns the error for a handle of another kind of endpoint.
 pub(crate) fn foreign() -> Error {
     Error::new(ErrorKind::Unsupported, "using a handle", "it is of another kind of endpoint")
 }

@@ -1,4 +1,4 @@
-//! `Fetch`: small files, links and special files of one directory, read straight into a pack.
+//! The operation `Fetch`: reads small files, symbolic links and special files of one directory directly into a pack.
 
 use std::ffi::CString;
 
@@ -23,22 +23,22 @@ use super::positioned::{read_summed, wrong_size};
 use super::reader::{NoAtime, Reader};
 use crate::common::time_steps::TimeSteps;
 
-/// What a record takes at most besides content and extended attributes, with its name.
+/// The maximum size of a record in bytes with its name, but without content and extended attributes.
 const HEAD_BYTES_MAX: usize = 300;
-/// How often a file that changes is read at most.
+/// The maximum number of times that a changing file is read.
 const LOOKS: u32 = 3;
 
-/// The reused parts of fetching.
+/// The reusable state of fetching.
 #[derive(Debug, Default)]
 pub(crate) struct Fetcher {
     extended: ExtendedReader,
-    /// What the entry at hand loses.
+    /// The losses of the current entry.
     lost: Vec<LossKind>,
 }
 
 impl Fetcher {
-    /// Reads the picked entries from one on, until the pack is full. What cannot be read is among the failures, the
-    /// rest is packed.
+    /// Reads the picked entries from index `from` on, until the pack is full. Entries that cannot be read are added to
+    /// the failures; the rest is packed.
     pub(crate) fn fetch(
         &mut self,
         reader: &mut Reader,
@@ -64,7 +64,7 @@ impl Fetcher {
                     break;
                 }
                 self.lost.clear();
-                // Begun anew, it is the first of the next pack.
+                // The entry is read again as the first one of the next pack.
                 if !run.entry(index, (fd, noatime), (&require, ask, &steps), self) {
                     break;
                 }
@@ -80,7 +80,7 @@ impl Fetcher {
     }
 }
 
-/// One fetch under way.
+/// One fetch in progress.
 struct Run<'a> {
     directory: &'a EntryPath,
     picks: &'a Picks,
@@ -90,7 +90,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Whether an entry might not fit any more. The first one does.
+    /// Returns true if an entry might not fit. The first entry always fits.
     fn is_full(&self, index: usize) -> bool {
         let listing = &self.picks.listing;
         let listed = self.picks.entries.get(index).map(|pick| pick.index as usize);
@@ -102,7 +102,7 @@ impl Run<'_> {
         self.pack.records() > 0 && self.pack.bytes() + HEAD_BYTES_MAX + size_bytes > PACK_BYTES_USUAL
     }
 
-    /// Packs one entry. `false`: there is no room for its extended attributes behind what is in the pack.
+    /// Packs one entry. Returns false if there is no room left for its extended attributes.
     fn entry(
         &mut self,
         index: usize,
@@ -158,7 +158,7 @@ impl Run<'_> {
     }
 }
 
-/// One entry on its way into the pack.
+/// One entry being packed.
 struct Put<'a> {
     fd: &'a OwnedFd,
     name: &'a [u8],
@@ -170,8 +170,9 @@ struct Put<'a> {
 }
 
 impl Put<'_> {
-    /// Packs a file, and tells its size; `None` where there is no room for it. If it is not what was listed, it is taken as it is now, so that a busy tree can
-    /// be copied; what changes while it is read, again and again, is not.
+    /// Packs a file and returns its size in bytes, or `None` if there is no room for it. If the file differs from the
+    /// listing, its current version is packed, so that a busy tree can be copied. A file that changes during each read
+    /// is not packed.
     fn file(
         &self,
         pack: &mut PackBuilder,
@@ -191,10 +192,10 @@ impl Put<'_> {
             if look < LOOKS {
                 self.steps.wait(&version);
             }
-            // What changes again and again while it is waited for is brought over again the next time.
+            // A file that keeps changing during the wait is copied again by the next run.
             let is_settled = look < LOOKS || !self.steps.may_repeat(&version);
             let mut now = version;
-            // Attributes are of the same version as the content.
+            // Attributes must belong to the same version as the content.
             lost.clear();
             let attached = extended.read(open_place(&file), self.ask, lost)?;
             check_required(require, lost)?;
@@ -207,14 +208,14 @@ impl Put<'_> {
             if !is_settled {
                 attributes.mtime = self.steps.never(version.mtime);
             }
-            // Only a hint that zeros need not be written: all of it is read, whatever the file system says of holes.
+            // Only a hint that zeros need not be written. The whole file is read, whatever holes are reported.
             let sparse = version.sparse && has_hole(&file, version.size_bytes);
             let head =
                 Head { sparse, extended, ..Head::new(self.new_name, attributes).replacing(self.replaces) };
             let whole = pack.file(&head, version.size_bytes as usize, |space| {
                 let sum = read_summed(&file, version.size_bytes, space);
                 let sum = sum.map_err(|errno| source_fault("reading", errno))?;
-                // The size is part of the version, so this also finds what was appended or cut off.
+                // The size is part of the version, so this also detects appending and truncation.
                 now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
                 if !version.same_version(&now) {
                     return Ok(None);
@@ -236,8 +237,8 @@ impl Put<'_> {
         Err(changed("reading"))
     }
 
-    /// Whether another version than the listed one goes on as what it was taken for: a file of the same names, for
-    /// which there is room.
+    /// Returns true if the current version can be packed in place of the listed one: the same file with the same number
+    /// of names, for which there is room.
     fn may_be_taken_as(&self, now: &Metadata, pack: &PackBuilder) -> bool {
         let room = PACK_BYTES_USUAL.saturating_sub(pack.bytes() + HEAD_BYTES_MAX) as u64;
         now.kind == Kind::File
@@ -249,7 +250,7 @@ impl Put<'_> {
         Head::new(self.new_name, self.metadata.attributes()).replacing(self.replaces)
     }
 
-    /// Nothing but its extended attributes is to be read: all else is in the listing.
+    /// Packs an entry of which only the extended attributes have to be read. The rest is in the listing.
     fn special(
         &self,
         pack: &mut PackBuilder,
@@ -302,7 +303,7 @@ impl Put<'_> {
     }
 }
 
-/// Whether an entry fits into a pack: into an empty one always.
+/// Returns true if an entry fits into a pack. An empty pack accepts up to its maximum size.
 fn has_room(pack: &PackBuilder, extended: Option<ExtendedRef<'_>>, content_bytes: usize) -> bool {
     let bytes_max = if pack.records() == 0 { PACK_BYTES_MAX } else { PACK_BYTES_USUAL };
     let extended_bytes = extended.map_or(0, |extended| extended.as_bytes().len());

@@ -1,5 +1,5 @@
-//! What follows from the kind of a file system: which names and times it can hold, and whether each operation is a
-//! message to somebody else.
+//! Properties that follow from the type of a file system: the names and times it can hold, and whether each operation
+//! is a request to a server or another program.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use super::ownership::may_set_times;
 use super::proc_path::proc_path;
 use super::times::modified;
 
-// Numbers of file systems, from the kernel's `linux/magic.h` and the drivers' own.
+// File system type numbers, from the kernel's `linux/magic.h` and from drivers.
 const MSDOS: u64 = 0x4d44;
 const EXFAT: u64 = 0x2011_bab0;
 const NTFS3: u64 = 0x7366_746e;
@@ -35,7 +35,7 @@ const BTRFS: u64 = 0x9123_683e;
 const OVERLAY: u64 = 0x794c_7630;
 pub(crate) const EXT4: u64 = 0xef53;
 const RAMFS: u64 = 0x8584_58f6;
-/// File systems on which the time of an inode's last change is kept as it is, whatever other times are set.
+/// File systems that maintain the time of an inode's last change themselves, whatever other times are set.
 const KEEPS_CHANGE_TIMES: [u64; 8] = [
     EXT4,
     XFS,
@@ -46,7 +46,7 @@ const KEEPS_CHANGE_TIMES: [u64; 8] = [
     0xca45_1a4e, // bcachefs
     OVERLAY,
 ];
-/// File systems of a network, and FUSE, of which that cannot be told.
+/// Network file systems, and FUSE, which may be one.
 const NETWORK: [u64; 14] = [
     CIFS,
     SMB2,
@@ -66,35 +66,35 @@ const NETWORK: [u64; 14] = [
 /// `FS_CASEFOLD_FL`: the directory ignores case.
 const CASEFOLD: u32 = 0x4000_0000;
 
-/// How often a file server is asked to find out how long it takes, and after how long it is not asked again.
+/// The maximum number of requests that measure a file server's response time, and the maximum total time.
 const ASKED_MAX: u32 = 5;
 const ASKING_LIMIT: Duration = Duration::from_millis(100);
-/// So many entries of a directory are looked at to see whether it ignores case.
+/// The number of entries of a directory that are examined to see whether it ignores case.
 const LOOKED_AT_MAX: usize = 64;
 
-/// The rules of the file system that a directory is on. Where its kind does not tell whether it ignores case, and
-/// `may_write` allows it, that is tried out with an empty file.
+/// Returns the name rules of the file system of a directory. If its type does not tell whether it ignores case, and
+/// `may_write` allows it, that is tested with an empty file.
 pub fn rules(directory: BorrowedFd<'_>, may_write: bool) -> NameRules {
     let longest = fstatvfs(directory).map_or(0, |figures| figures.f_namemax);
     let bytes_max = u32::try_from(longest).ok().filter(|max| *max > 0).unwrap_or(NameRules::ANY.bytes_max);
     let (text, windows, ignores_case) = match kind_of(directory) {
         MSDOS | EXFAT => (true, true, true),
-        // Which of Windows' rules the driver keeps is an option of the mount; what it refuses is told one by one.
+        // A mount option decides which of Windows' rules the driver enforces. Refusals are reported individually.
         NTFS3 | NTFS => (true, false, ignores_case(directory, may_write)),
         HFS_PLUS => (true, false, true),
         CIFS | SMB2 => (true, false, ignores_case(directory, may_write)),
         FUSE => (false, false, ignores_case(directory, may_write)),
-        // Directories of ext4 and F2FS may ignore case one by one.
+        // ext4 and F2FS can ignore case in individual directories.
         _ => (false, false, ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0)),
     };
     NameRules { bytes_max, text, windows, ignores_case }
 }
 
-/// The least steps in which the file system that a directory is on keeps times, in nanoseconds, as far as its kind tells.
+/// Returns the minimum granularity of file times on a directory's file system in nanoseconds, as far as its type tells.
 pub fn time_step_ns(directory: BorrowedFd<'_>) -> u32 {
     match kind_of(directory) {
         MSDOS => 2_000_000_000,
-        // Inodes that have no room for when they were made have none for fractions of a second either.
+        // Inodes without room for the creation time have no room for fractions of a second either.
         EXT4 if !tells_birth(directory) => 1_000_000_000,
         HFS_PLUS => 1_000_000_000,
         EXFAT => 10_000_000,
@@ -103,8 +103,8 @@ pub fn time_step_ns(directory: BorrowedFd<'_>) -> u32 {
     }
 }
 
-/// Whether the file system's kind does not tell in which steps it keeps times: FUSE, file servers and what is not known
-/// here may be anything.
+/// Returns true if the file system's type does not tell its time granularity. FUSE, file servers and unknown types may
+/// have any.
 pub(crate) fn keeps_unknown_steps(directory: BorrowedFd<'_>) -> bool {
     const KNOWN: [u64; 5] = [TMPFS, XFS, BTRFS, OVERLAY, EXT4];
     !KNOWN.contains(&kind_of(directory))
@@ -115,31 +115,32 @@ fn tells_birth(directory: BorrowedFd<'_>) -> bool {
     asked.is_ok_and(|found| StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME))
 }
 
-/// Whether what is at a path is on a network file system, or one of another program (FUSE).
+/// Returns true if a path is on a network file system, or on one implemented by another program (FUSE).
 pub fn is_on_network(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| NETWORK.contains(&number(&found)))
 }
 
-/// The same for an open directory.
+/// Returns true if an open directory is on a network file system or FUSE.
 pub(crate) fn is_network(directory: BorrowedFd<'_>) -> bool {
     NETWORK.contains(&kind_of(directory))
 }
 
-/// How content gets to stable storage.
+/// The method by which content gets to stable storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stability {
-    /// It lives in memory: nothing outlives the machine.
+    /// The file system is in memory, so nothing survives a restart.
     Memory,
-    /// Content that the device has is on stable storage before any name that was given later: ext4 and XFS, whose journals flush
-    /// the device first.
+    /// Content that the device has received is on stable storage before any name that is given later. This holds for
+    /// ext4 and XFS, whose journals flush the device first.
     InOrder,
-    /// Only a flush of the file itself says so.
+    /// Only a flush of the file itself guarantees stable storage.
     Flushed,
-    /// The same, and whether content was kept is told file by file, by flushing and closing: networks, and other programs (FUSE).
+    /// Like `Flushed`, but write errors are reported for each file only on flushing and closing it: network file
+    /// systems and other programs (FUSE).
     ToldByFile,
 }
 
-/// How content gets to stable storage on the file system that a directory is on.
+/// Returns how content gets to stable storage on the file system of a directory.
 pub(crate) fn stability(directory: BorrowedFd<'_>) -> Stability {
     match kind_of(directory) {
         TMPFS | RAMFS => Stability::Memory,
@@ -149,20 +150,19 @@ pub(crate) fn stability(directory: BorrowedFd<'_>) -> Stability {
     }
 }
 
-/// Whether the time of an inode's last change is kept by itself, and nobody can set it.
+/// Returns true if the file system maintains the time of an inode's last change itself, so that nobody can set it.
 pub(crate) fn keeps_change_times(directory: BorrowedFd<'_>) -> bool {
     KEEPS_CHANGE_TIMES.contains(&kind_of(directory))
 }
 
-/// Whether files of this file system may share blocks with others of it. Of one that is not known here, they may.
+/// Returns true if files on this file system may share blocks with others. Unknown file systems count as sharing.
 pub(crate) fn may_share(directory: BorrowedFd<'_>) -> bool {
     const NEVER: [u64; 5] = [TMPFS, EXT4, MSDOS, EXFAT, HFS_PLUS];
     !NEVER.contains(&kind_of(directory))
 }
 
-/// How long it takes to get an answer from what is behind the file system that a directory is on, in nanoseconds, if
-/// that is one of a network, or of another program: the least of a few. They are asked how much is free, as systems
-/// keep most other answers.
+/// Returns the response time of a network file system or FUSE program in nanoseconds, as the minimum of a few requests.
+/// Returns `None` for other file systems. The requests ask for the free space, because most other answers are cached.
 pub fn answer_ns(directory: BorrowedFd<'_>) -> Option<u64> {
     let (began, mut least) = (Instant::now(), None);
     for _ in 0..ASKED_MAX {
@@ -177,8 +177,8 @@ pub fn answer_ns(directory: BorrowedFd<'_>) -> Option<u64> {
     least.and_then(|least| u64::try_from(least.as_nanos()).ok())
 }
 
-/// Whether the NFS client of this machine gave a file this name because it was deleted while somebody has it open:
-/// `.nfs`, the file's number and a count, in hexadecimal digits. It goes when the last one closes it.
+/// Returns true if this machine's NFS client gave a file this name because it was deleted while it is open: `.nfs`, the
+/// file's number and a counter, in hexadecimal digits. The file disappears when it is closed everywhere.
 ///
 /// The name is that of Linux, `fs/nfs/unlink.c`.
 pub(crate) fn is_deleted_on_nfs(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
@@ -193,13 +193,13 @@ pub(crate) fn kind_of(directory: BorrowedFd<'_>) -> u64 {
     fstatfs(directory).map_or(0, |found| number(&found))
 }
 
-/// The number of the kind; some architectures keep it with a sign.
+/// Returns the number of the file system type. Some architectures sign-extend it.
 fn number(found: &StatFs) -> u64 {
     found.f_type as u64 & 0xffff_ffff
 }
 
-/// Sets the time of a directory in which something came and went to what it was before. Only its owner may, who alone can have
-/// set it.
+/// Restores the modification time of a directory in which a temporary entry was created and removed. Only the
+/// directory's owner may do this, and only the owner can have set the time.
 ///
 /// # Errors
 /// The system's.
@@ -210,12 +210,13 @@ pub(crate) fn give_time_back(directory: BorrowedFd<'_>, before: &Metadata) -> Re
     }
 }
 
-/// The name of a file that is there for a moment. If this process ends meanwhile, the next run knows it for a draft.
+/// Returns the name of a short-lived test file. If this process ends meanwhile, the next run recognises it as a draft.
 fn probe_name(directory: BorrowedFd<'_>) -> Vec<u8> {
     draft_name(format!("does case count? {} {}", std::process::id(), directory.as_raw_fd()).as_bytes())
 }
 
-/// Whether a file is found under its name in capitals: a new one, or where nothing may be written, what is there.
+/// Returns true if a file is found under its name in other case. It is a new file, or an existing one if `may_write` is
+/// false.
 fn ignores_case(directory: BorrowedFd<'_>, may_write: bool) -> bool {
     if !may_write {
         return ignores_case_by_looking(directory).unwrap_or(false);
@@ -229,13 +230,13 @@ fn ignores_case(directory: BorrowedFd<'_>, may_write: bool) -> bool {
     let found = statat(directory, &*name.to_ascii_uppercase(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
     let _ = unlinkat(directory, &*name, AtFlags::empty());
     if let Ok(before) = before {
-        // If this fails the directory is compared with the time that it has now.
+        // If this fails, the directory keeps its current time.
         let _ = give_time_back(directory, &before);
     }
     found
 }
 
-/// `None` where nothing there tells.
+/// Checks existing entries. Returns `None` if none of them is conclusive.
 fn ignores_case_by_looking(directory: BorrowedFd<'_>) -> Option<bool> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let entries = Dir::read_from(openat(directory, c".", flags, Mode::empty()).ok()?).ok()?;
@@ -244,7 +245,7 @@ fn ignores_case_by_looking(directory: BorrowedFd<'_>) -> Option<bool> {
         let swap = |byte: &u8| if byte.is_ascii_alphabetic() { byte ^ 0x20 } else { *byte };
         let other: Vec<u8> = name.iter().map(swap).collect();
         let Ok(found) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        // What has several names may have both.
+        // A file with several names may have both.
         if other == name || found.st_nlink > 1 {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Processors that have nothing else to do help with a directory of very many entries, of which nothing else is done before all of
-//! it is described: one thread reads the names and describes what the others do not get to.
+//! Helper threads that describe the entries of a very large directory on otherwise idle processors. The calling thread
+//! reads the names, and describes those that the helpers do not take.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -10,18 +10,18 @@ use hakobu_core::entry::Metadata;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-/// So many names are described together.
+/// The number of names that are described as a batch.
 pub(super) const BATCH: usize = 2048;
-/// So many threads help at most.
+/// The maximum number of helper threads.
 const HELPERS_MAX: usize = 3;
-/// So many batches wait for a helper.
+/// The maximum number of batches that wait for a helper.
 const WAITING_MAX: usize = 4;
 
-/// What was found out about an entry.
+/// The description of an entry, or the error of reading it.
 pub(super) type Described = std::result::Result<Metadata, Errno>;
-/// Names as they were read.
+/// Names as they were read, with their types.
 pub(super) type Names = Vec<(CString, FileType)>;
-/// What was found out about them.
+/// The descriptions of a batch of names.
 pub(super) type Found = Vec<(CString, Described)>;
 
 /// Threads that describe names. Dropping it ends them.
@@ -48,7 +48,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Describes whatever comes, until nothing more does.
+    /// Describes batches until no more will come.
     fn help(&self, mut describe: impl FnMut(Names) -> Found) {
         let mut state = self.lock();
         loop {
@@ -67,7 +67,8 @@ impl Shared {
 }
 
 impl Helpers {
-    /// As many as there are other processors; `helper` makes what each of them describes with. `None` where there are none.
+    /// Starts one helper for each other processor, up to a limit. `helper` creates the describing function of each.
+    /// Returns `None` if no helper could be started.
     pub(super) fn start<D: FnMut(Names) -> Found + Send + 'static>(
         helper: impl Fn() -> Option<D>,
     ) -> Option<Self> {
@@ -81,7 +82,7 @@ impl Helpers {
         (!threads.is_empty()).then_some(Self { shared, threads })
     }
 
-    /// Hands names over, unless enough are waiting: then they come back.
+    /// Hands over a batch. Returns it if enough batches are waiting.
     pub(super) fn hand_over(&self, names: Names) -> Option<Names> {
         let mut state = self.shared.lock();
         if state.waiting.len() >= WAITING_MAX {
@@ -93,17 +94,18 @@ impl Helpers {
         None
     }
 
-    /// Names that nobody has begun with.
+    /// Takes back a batch that no helper has started.
     pub(super) fn take_back(&self) -> Option<Names> {
         self.shared.lock().waiting.pop_back()
     }
 
-    /// What has been found out so far.
+    /// Returns the descriptions that are complete.
     pub(super) fn found(&self) -> Vec<Found> {
         std::mem::take(&mut self.shared.lock().found)
     }
 
-    /// Waits for what is still being described, and gives what was found out. Whether all helpers came to their end.
+    /// Waits for the batches in progress and returns the remaining descriptions. The flag is false if a helper
+    /// panicked.
     pub(super) fn end(mut self) -> (Vec<Found>, bool) {
         let whole = self.stop();
         (self.found(), whole)

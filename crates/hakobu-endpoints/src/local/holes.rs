@@ -1,4 +1,4 @@
-//! Where a file has holes, asked of the file system piece by piece. What it says is looked into before it is believed.
+//! Finds the holes of a file by asking the file system range by range. Its answers are verified with samples.
 
 use hakobu_core::extent::Extent;
 use hakobu_core::zeros::is_zero;
@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 use super::positioned::read_at;
 
-/// How much is read of a hole in each place where it is looked into.
+/// The number of bytes read for each sample of a hole.
 const SAMPLE_BYTES: usize = 512;
 
-/// What is known about the surroundings of the last place that was asked for.
+/// The known ranges around the last query.
 #[derive(Debug, Default)]
 pub(crate) struct Holes {
     /// A range without data.
@@ -21,8 +21,8 @@ pub(crate) struct Holes {
 }
 
 impl Holes {
-    /// Where the hole ends that all of `extent` lies in, or `None` if there is data in it, or
-    /// nothing can be known.
+    /// Returns the end of the hole that contains all of `extent`, or `None` if it contains data or cannot be
+    /// determined.
     pub(crate) fn hole_around(&mut self, file: &OwnedFd, extent: Extent, size_bytes: u64) -> Option<u64> {
         let (begin, end) = (extent.offset, extent.end());
         let within = |range: (u64, u64)| range.0 <= begin && end <= range.1;
@@ -32,7 +32,7 @@ impl Holes {
         if !within(self.hole) {
             match seek(file, SeekFrom::Data(begin)) {
                 Ok(data) if data > begin => self.found(file, (begin, data.min(size_bytes))),
-                // Nothing but a hole up to the end.
+                // There is only a hole up to the end.
                 Err(Errno::NXIO) => self.found(file, (begin, size_bytes)),
                 Ok(_) => {
                     self.data = (begin, seek(file, SeekFrom::Hole(begin)).unwrap_or(size_bytes));
@@ -47,15 +47,15 @@ impl Holes {
         within(self.hole).then_some(self.hole.1)
     }
 
-    /// Where the hole ends that a range begins with, within the range; its beginning where there is data, or where that
-    /// cannot be known.
+    /// Returns the end of the hole at the beginning of a range, clipped to the range. Returns the range's beginning if
+    /// there is data, or if it cannot be determined.
     pub(crate) fn hole_until(&mut self, file: &OwnedFd, extent: Extent, size_bytes: u64) -> u64 {
         let begin = Extent { length: extent.length.min(1), ..extent };
         self.hole_around(file, begin, size_bytes).map_or(extent.offset, |end| end.min(extent.end()))
     }
 
-    /// The file system says that there is a hole. Where something is in it nothing more is believed: all of the file is
-    /// read.
+    /// Records a hole that the file system reported. If a sample of it contains data, no further reports are trusted,
+    /// and the whole file is read.
     fn found(&mut self, file: &OwnedFd, hole: (u64, u64)) {
         match is_empty(file, hole) {
             true => self.hole = hole,
@@ -64,8 +64,7 @@ impl Holes {
     }
 }
 
-/// Whether a range has nothing but zeros at its beginning, in its middle and at its end. What cannot be read is left to
-/// whoever reads all of it.
+/// Returns true if a range contains only zeros at its beginning, middle and end. Returns false if it cannot be read.
 fn is_empty(file: &OwnedFd, (begin, end): (u64, u64)) -> bool {
     let last = end.saturating_sub(SAMPLE_BYTES as u64).max(begin);
     [begin, begin + (last - begin) / 2, last].into_iter().all(|offset| {
@@ -82,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// No file system here lies about holes, so what it says is put in its place.
+    /// No file system here reports false holes, so the test supplies the report itself.
     #[test]
     fn a_hole_with_something_in_it_is_none_and_nothing_is_believed_then() {
         let size = 40 << 20;
@@ -97,7 +96,7 @@ mod tests {
             assert_eq!(holes.hole_around(&file, piece(0), size), None, "{offset}");
             assert_eq!(holes.hole_around(&file, piece(8 << 20), size), None, "{offset}");
         }
-        // One that goes on behind the end of the file, as where it was cut short.
+        // A hole that extends beyond the end of a file that was truncated.
         let file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();
         assert!(is_empty(&file.try_clone().unwrap().into(), (0, size)));

@@ -18,7 +18,7 @@ use super::metadata;
 use super::proc_path::proc_path;
 use super::reader::Reader;
 
-/// The extended attributes of an entry of any kind.
+/// Reads the extended attributes of an entry of any kind.
 pub(super) fn extended_of(
     reader: &Reader,
     extended: &mut ExtendedReader,
@@ -34,7 +34,7 @@ pub(super) fn extended_of(
     extended_outcome(found, lost, path)
 }
 
-/// What is told of extended attributes.
+/// Returns the outcome of reading extended attributes.
 pub(crate) fn extended_outcome(
     found: Option<ExtendedRef<'_>>,
     lost: Vec<LossKind>,
@@ -45,7 +45,7 @@ pub(crate) fn extended_outcome(
     Ok(SourceOutcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
 }
 
-/// Describes one entry. A block device has the size of its content: it was named.
+/// Describes one entry that the user named. A block device gets the size of its content.
 pub(super) fn inspect_content(
     reader: &Reader,
     (root, path): (u16, &EntryPath),
@@ -61,14 +61,12 @@ pub(super) fn inspect_content(
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let content = root.open_beneath(path, flags).and_then(metadata::of_content);
     let content = content.map_err(|errno| fault("opening the device", errno).at(path))?;
-    // Writing to a device leaves no time on it, so what is made of it has that of now: an image is never taken for
-    // what is on the disk later.
+    // A device has no modification time. With the current time, its image never passes for the disk's later contents.
     let time = metadata::now();
     Ok(Some(Metadata { mtime: time, ctime: time, ..content }))
 }
 
-/// Describes one entry. Something that is no directory in the middle of the path means that there
-/// is no such entry.
+/// Describes one entry. Returns `None` if it does not exist, or if the path leads through a non-directory.
 pub(crate) fn inspect(
     root: &Root,
     path: &EntryPath,

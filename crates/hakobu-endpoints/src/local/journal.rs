@@ -1,9 +1,8 @@
-//! The journal of a large draft: which chunks are on stable storage, so that a later run of the
-//! same job goes on where this one was cut off.
+//! The journal of a large draft. It records the chunks on stable storage, so that a later run of the same job can
+//! resume.
 //!
-//! A record is written after its data has been flushed, so a lost tail only repeats work. The file
-//! is a header and records of 64 bytes, each with a CRC-64; reading ends at the first that is not
-//! whole.
+//! A record is written after its data has been flushed, so a lost tail only repeats work. The file consists of a header
+//! and records of 64 bytes, each with a CRC-64. Reading ends at the first record that is not intact.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,31 +30,30 @@ use super::positioned::read_at;
 const MAGIC: &[u8; 16] = b"hakobu journal 1";
 const HEADER_BYTES: usize = 128;
 const RECORD_BYTES: usize = 64;
-/// How often data is flushed and remembered: so much work is repeated at most.
+/// The time between flushes, which is the maximum amount of work that is repeated.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// How many ranges are told to the engine; what lies in further ones is done again.
+/// The maximum number of ranges that are reported to the engine. Further ranges are copied again.
 const RANGES_TOLD_MAX: usize = 4096;
-/// How many chunks are named to find out whether the source is still the same: as many as the
-/// engine reads.
+/// The maximum number of chunks with which the engine checks that the source is unchanged.
 const SAMPLES_MAX: u64 = 64;
-/// How many are read at the target, where they need not travel.
+/// The maximum number of chunks checked at the target, where they are not transferred.
 pub(crate) const TARGET_SAMPLES_MAX: u64 = 64;
 
-/// What a journal is about. Another one of the same name is of no use if any of it differs.
+/// The subject of a journal. A journal of the same name is unusable if any field differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// The version of the source.
     pub version: Digest,
-    /// How many bytes the draft will have.
+    /// The final size of the draft in bytes.
     pub size_bytes: u64,
-    /// What stands for the place that is written to: a disk's identity, or the draft's inode.
+    /// The identity of the place that is written: that of a disk, or of the draft's inode.
     pub place: Digest,
 }
 
-/// Chunks that are complete, by their offset, with their values.
+/// Complete chunks by offset, with their values.
 pub(crate) type Chunks = BTreeMap<u64, Option<Digest>>;
 
-/// A journal being written.
+/// A journal that is being written.
 #[derive(Debug)]
 pub(crate) struct Journal {
     directory: Arc<OwnedFd>,
@@ -63,12 +61,12 @@ pub(crate) struct Journal {
     file: Arc<File>,
     waiting: Vec<(Extent, Option<Digest>)>,
     flushed: Instant,
-    /// Whether there is something in it that a later run can use.
+    /// True if the journal contains records that a later run can use.
     used: bool,
 }
 
 impl Journal {
-    /// Begins an empty journal in the place of whatever has its name.
+    /// Creates an empty journal and replaces any entry of that name.
     pub(crate) fn begin(directory: &Arc<OwnedFd>, name: DraftName, subject: &Subject) -> Result<Self> {
         remove(directory, name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -81,10 +79,10 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Goes on with the journal of that name, if it is about the same.
+    /// Resumes the journal of that name, if it has the same subject.
     ///
     /// # Errors
-    /// `SourceChanged` when it is about another version of the source.
+    /// `SourceChanged` if it is about another version of the source.
     pub(crate) fn go_on(
         directory: &Arc<OwnedFd>,
         name: DraftName,
@@ -103,7 +101,7 @@ impl Journal {
         let mut file = File::from(file);
         let Some(found) = read(&mut file, subject)? else { return Ok(None) };
         let mut journal = Self::new(directory, name, file);
-        // A torn record at the end would hide all that come behind it.
+        // Records behind a torn one would never be read.
         let length = (HEADER_BYTES + found.records * RECORD_BYTES) as u64;
         journal.file.set_len(length).map_err(|error| Error::io("cutting the journal", &error))?;
         std::io::Seek::seek(&mut &*journal.file, std::io::SeekFrom::Start(length))
@@ -124,8 +122,8 @@ impl Journal {
         }
     }
 
-    /// Remembers a range that has been written. Gives what has to be flushed now, from time to
-    /// time: [`Journal::record`] takes it back when it has been.
+    /// Adds a range that has been written. From time to time returns the ranges that must be flushed now and then
+    /// passed to [`Journal::record`].
     pub(crate) fn wrote(&mut self, extent: Extent, value: Option<Digest>) -> Vec<(Extent, Option<Digest>)> {
         self.waiting.push((extent, value));
         if self.flushed.elapsed() < FLUSH_INTERVAL {
@@ -135,7 +133,7 @@ impl Journal {
         std::mem::take(&mut self.waiting)
     }
 
-    /// What has been written and not been recorded.
+    /// Returns the ranges that have been written but not recorded.
     pub(crate) fn take_waiting(&mut self) -> Vec<(Extent, Option<Digest>)> {
         std::mem::take(&mut self.waiting)
     }
@@ -154,26 +152,26 @@ impl Journal {
         (&*self.file).write_all(bytes).map_err(|error| Error::io("writing the journal", &error))
     }
 
-    /// Whether a later run can use it.
+    /// Returns true if a later run can use the journal.
     pub(crate) fn is_used(&self) -> bool {
         self.used
     }
 
-    /// The file itself, to [`flush`] it while others go on.
+    /// Returns the file, so that it can be [flushed](flush) while other lanes continue.
     pub(crate) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 
-    /// Removes it: the draft is finished, or of no use.
+    /// Removes the journal, because the draft is finished or unusable.
     pub(crate) fn remove(&self) {
         remove(&self.directory, self.name);
     }
 }
 
-/// Brings a journal itself to stable storage. Left to the kernel, records get there half a minute later, and after a
-/// power cut all that was written in that time is done again.
+/// Flushes a journal to stable storage. Without this the kernel writes records up to half a minute later, and after a
+/// power failure the work of that time is repeated.
 pub(crate) fn flush(journal: &File) {
-    // What is lost of it is only done again.
+    // Lost records only repeat work.
     let _ = fdatasync(journal);
 }
 
@@ -182,7 +180,7 @@ pub(crate) fn remove(directory: &OwnedFd, name: DraftName) {
     let _ = unlinkat(directory, name.as_bytes(), AtFlags::empty());
 }
 
-/// Removes the journals of other names that are about the same place.
+/// Removes the journals of other names about the same place.
 pub(crate) fn remove_others(directory: &OwnedFd, own: DraftName, place: &Digest) {
     let Ok(entries) = Dir::read_from(directory) else { return };
     for entry in entries.flatten() {
@@ -195,7 +193,7 @@ pub(crate) fn remove_others(directory: &OwnedFd, own: DraftName, place: &Digest)
     }
 }
 
-/// The chunks that an earlier run of the same job has recorded of this place, whatever version of the source it read.
+/// Returns the chunks that an earlier run of the same job has recorded for this place, for any version of the source.
 pub(crate) fn left(directory: &OwnedFd, name: DraftName, place: &Digest) -> Option<Chunks> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(openat(directory, name.as_bytes(), flags, Mode::empty()).ok().filter(is_ours)?);
@@ -210,7 +208,7 @@ pub(crate) fn left(directory: &OwnedFd, name: DraftName, place: &Digest) -> Opti
     Some(read(&mut file, &subject).ok()??.chunks)
 }
 
-/// What a journal is about, if a draft's name and a file of our own show one.
+/// Returns the place that a journal is about, if it has the name of a draft and belongs to this user.
 pub(crate) fn place_of(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Digest> {
     if !is_draft_name(name) {
         return None;
@@ -220,12 +218,12 @@ pub(crate) fn place_of(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Digest>
     sound_header(&file)?[56..88].try_into().ok()
 }
 
-/// Whether an open file begins as journals do.
+/// Returns true if an open file begins with the header of a journal.
 pub(crate) fn has_header(file: &OwnedFd) -> bool {
     sound_header(file).is_some()
 }
 
-/// The header, if it is whole.
+/// Returns the header if it is intact.
 fn sound_header(file: &OwnedFd) -> Option<[u8; HEADER_BYTES]> {
     const SUM: usize = HEADER_BYTES - 8;
     let mut head = [0; HEADER_BYTES];
@@ -234,7 +232,7 @@ fn sound_header(file: &OwnedFd) -> Option<[u8; HEADER_BYTES]> {
     (sound && crc64(&head[..SUM]).to_le_bytes() == head[SUM..]).then_some(head)
 }
 
-/// What stands for a file, for as long as it is there.
+/// Returns a value that identifies a file for as long as it exists.
 pub(crate) fn place_of_file(file: &OwnedFd) -> Result<Digest> {
     let found = fstat(file).map_err(|errno| fault("looking at the file", errno))?;
     let mut hasher = blake3::Hasher::new();
@@ -242,8 +240,7 @@ pub(crate) fn place_of_file(file: &OwnedFd) -> Result<Digest> {
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// At most so many of the chunks, to find out whether they are still there: the first, the last, and
-/// some between.
+/// Selects up to `samples_max` of the chunks for verification: the first, the last, and some between.
 pub(crate) fn samples(chunks: &Chunks, samples_max: u64) -> Vec<(Extent, Digest)> {
     let step = (chunks.len() as u64).div_ceil(samples_max.saturating_sub(1).max(1)).max(1);
     let last = chunks.keys().next_back().copied();
@@ -254,7 +251,7 @@ pub(crate) fn samples(chunks: &Chunks, samples_max: u64) -> Vec<(Extent, Digest)
     sampled.filter_map(|(_, (offset, value))| Some((extent(*offset), (*value)?))).collect()
 }
 
-/// What an earlier run has done, for the engine.
+/// Returns the progress of an earlier run for the engine.
 pub(crate) fn told(size_bytes: u64, chunks: &Chunks) -> Begun {
     let mut begun = Begun::default();
     let mut forest = Forest::new(size_bytes);
@@ -280,7 +277,7 @@ struct Found {
 }
 
 fn read(file: &mut File, subject: &Subject) -> Result<Option<Found>> {
-    // Each chunk may have been recorded by several runs, but not by many.
+    // A chunk may have been recorded by several runs, but not by many.
     let limit = HEADER_BYTES as u64 + (subject.size_bytes / CHUNK_BYTES + 1) * 4 * RECORD_BYTES as u64;
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).map_err(|error| Error::io("reading the journal", &error))?;
@@ -301,7 +298,7 @@ fn read(file: &mut File, subject: &Subject) -> Result<Option<Found>> {
     Ok(Some(found))
 }
 
-/// Whether it is a sound header about the same place and another version of the source.
+/// Returns true if this is an intact header about the same place and another version of the source.
 fn is_other_version(head: &[u8], wanted: &[u8]) -> bool {
     let sum = HEADER_BYTES - 8;
     let sound = head[..16] == *MAGIC && crc64(&head[..sum]).to_le_bytes() == head[sum..];

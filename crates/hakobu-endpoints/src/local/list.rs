@@ -20,47 +20,47 @@ use super::file_system::is_deleted_on_nfs;
 use super::helpers::Described;
 use super::run_mark::is_mark;
 
-/// The bytes that one `getdents` may fill: about 1 000 entries.
+/// The buffer size of one `getdents` in bytes, which holds about 1,000 entries.
 const NAMES_BYTES: usize = 32 * 1024;
 const DURING: &str = "listing the directory";
-/// How many drafts, and directories with marks of runs, are remembered from one list to the next.
+/// The maximum number of drafts, and of directories with run marks, that are remembered between queries.
 const MET_MAX: usize = 1024;
 
-/// The reused parts of listing.
+/// The reusable state of listing.
 #[derive(Debug, Default)]
 pub(crate) struct Lister {
     names: Vec<u8>,
-    /// The entries of the last directory: the next one is often about as large.
+    /// The number of entries of the last directory. The next one is often about as large.
     expected: usize,
     extended: ExtendedReader,
-    /// Drafts and journals that no listing shows, with their directories.
+    /// Drafts and journals, which are left out of listings, with their directories.
     met_drafts: Vec<(EntryPath, Vec<u8>)>,
-    /// Directories in which a run has left its mark.
+    /// Directories that contain a run mark.
     met_marks: Vec<EntryPath>,
 }
 
-/// What is asked about many directories.
+/// The parameters of listing many directories.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
-    /// How many entries may be added on the way down.
+    /// The maximum number of entries to add by descending.
     pub(crate) budget: u32,
-    /// What is told of each entry.
+    /// The details to report for each entry.
     pub(crate) detail: Detail,
 }
 
 impl Lister {
-    /// The drafts and journals that were met since it was asked last.
+    /// Returns the drafts and journals that were found since the last call.
     pub(crate) fn met_drafts(&mut self) -> Vec<(EntryPath, Vec<u8>)> {
         std::mem::take(&mut self.met_drafts)
     }
 
-    /// The directories, listed since it was asked last, in which there are marks of runs.
+    /// Returns the directories with run marks that were listed since the last call.
     pub(crate) fn met_marks(&mut self) -> Vec<EntryPath> {
         std::mem::take(&mut self.met_marks)
     }
 
-    /// Lists `directories`, and then descendants, level by level, as long as all together stay
-    /// below `budget` entries. `enter` says which directories may be entered.
+    /// Lists `directories`, and then their descendants level by level, as long as the total stays below `budget`
+    /// entries. `enter` decides which directories may be entered.
     pub(crate) fn list_all(
         &mut self,
         root: &Root,
@@ -93,14 +93,14 @@ impl Lister {
                     listings.push(DirectoryListing { path, result: Ok(listing) });
                 }
                 Ok(None) => break,
-                // Whoever asks for it by name is told.
+                // An explicit request for this directory reports the error.
                 Err(_) => {}
             }
         }
         listings
     }
 
-    /// Lists one directory, or gives `None` if it has more than `entries_max` entries.
+    /// Lists one directory. Returns `None` if it has more than `entries_max` entries.
     fn list(
         &mut self,
         root: &Root,
@@ -114,8 +114,8 @@ impl Lister {
         Ok(read.map(|(listing, _)| listing))
     }
 
-    /// Lists about so many entries of a directory, those behind what an earlier portion left. In no order but within
-    /// the portion; of a directory that is changed meanwhile an entry may come twice, as the system says.
+    /// Lists about `portion` entries of a directory, continuing after the previous portion. Entries are sorted only
+    /// within a portion. If the directory changes meanwhile, an entry may be listed twice, depending on the system.
     pub(crate) fn portion(
         &mut self,
         root: &Root,
@@ -134,8 +134,8 @@ impl Lister {
         Ok((listing, more.then_some(directory)))
     }
 
-    /// Reads a directory on from where it is. `None`: it has more than `entries_max` entries. With the entries, whether
-    /// there may be more.
+    /// Reads a directory from its current position. Returns `None` if it has more than `entries_max` entries. The flag
+    /// is true if there may be more entries.
     fn read(
         &mut self,
         (directory, path): (&OwnedFd, &EntryPath),
@@ -166,7 +166,7 @@ impl Lister {
             Ok(has_room)
         };
         loop {
-            // What is in the buffer the system would not tell again.
+            // The system would not return the rest of the buffer again.
             if taken >= portion && names.is_buffer_empty() {
                 more = true;
                 break;
@@ -208,17 +208,17 @@ impl Lister {
     }
 }
 
-/// How much of a directory is read.
+/// The amount of a directory that is read.
 #[derive(Clone, Copy, Debug)]
 struct Amount {
-    /// With more entries than this nothing is wanted.
+    /// The maximum number of entries, above which no listing is wanted.
     entries_max: usize,
-    /// After about so many entries the rest stays for later.
+    /// The approximate number of entries after which the rest is left for later.
     portion: usize,
 }
 
-/// Those of the names that a directory still lists, although the system has said that they are not there: they have not
-/// gone, or are there once more, and do not count as missing.
+/// Returns those of the names in `gone` that the directory still lists although the system reported them missing. They
+/// exist, perhaps again, so they do not count as missing.
 fn still_listed(
     directory: &OwnedFd,
     gone: &[Vec<u8>],
@@ -249,7 +249,7 @@ fn open(root: &Root, path: &EntryPath, fault: Fault) -> Result<OwnedFd> {
     Ok(opened)
 }
 
-/// Queues the directories of a listing, if there is a budget for going down at all.
+/// Queues the directories of a listing as far as the budget allows.
 fn collect_directories(path: &EntryPath, listing: &Listing, budget: u32, below: &mut VecDeque<EntryPath>) {
     let room = (budget as usize).saturating_sub(below.len());
     let directories = (0..listing.len()).filter(|&index| listing.metadata(index).kind == Kind::Directory);

@@ -1,11 +1,11 @@
-//! What must not be lost, and whether a file really has holes.
+//! Checks of forbidden losses and of actual holes.
 
 use hakobu_core::losses::LossKind;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::AsFd;
 use rustix::fs::{SeekFrom, seek};
 
-/// Fails if one of the kinds that are lost is among those that must not be.
+/// Fails if a kind of loss is among those that `require` forbids.
 pub(crate) fn check_required(require: &[LossKind], lost: &[LossKind]) -> Result<()> {
     let Some(kind) = lost.iter().find(|kind| require.contains(kind)) else { return Ok(()) };
     let words =
@@ -13,8 +13,7 @@ pub(crate) fn check_required(require: &[LossKind], lost: &[LossKind]) -> Result<
     Err(Error::new(ErrorKind::Requirement, "copying", words))
 }
 
-/// Whether an open file really has a hole. Fewer blocks than its size needs can also come from
-/// compression.
+/// Returns true if an open file really has a hole. Compression can also make a file take fewer blocks than its size.
 pub(crate) fn has_hole(file: impl AsFd, size_bytes: u64) -> bool {
     matches!(seek(file, SeekFrom::Hole(0)), Ok(offset) if offset < size_bytes)
 }

@@ -1,20 +1,20 @@
-//! Many things at a time, where each is only waited for: a file server answers others meanwhile.
+//! Runs many tasks at a time when each only waits for a file server, which answers others meanwhile.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 
-/// How many threads work besides the one that asks: for one of its tasks, and in the whole process.
+/// The maximum numbers of additional threads: for one call, and for the whole process.
 const THREADS_MAX: usize = 15;
 const THREADS_OF_ALL: usize = 64;
-/// A thread is started for so many things.
+/// The number of tasks for which one thread is started.
 const WORTH_A_THREAD: usize = 4;
 
-/// Threads that nobody has.
+/// The number of threads that are not taken.
 static SPARE_THREADS: AtomicUsize = AtomicUsize::new(THREADS_OF_ALL);
 
-/// Does `work` for each number below `count`, in no order, and gives what came of it in theirs. `begin` makes what a thread works
-/// with.
+/// Calls `work` for each number below `count`, in any order, and returns the results in numerical order. `begin`
+/// creates the state of each thread.
 pub(crate) fn many<W, T: Send>(
     count: usize,
     begin: impl Fn() -> W + Sync,
@@ -35,7 +35,7 @@ pub(crate) fn many<W, T: Send>(
     let threads = Threads::take((count / WORTH_A_THREAD).min(THREADS_MAX));
     thread::scope(|scope| {
         for _ in 0..threads.0 {
-            // One that does not start is not missed: this one does whatever is left.
+            // The calling thread does the work of threads that cannot be started.
             if Builder::new().spawn_scoped(scope, run).is_err() {
                 break;
             }
@@ -47,11 +47,11 @@ pub(crate) fn many<W, T: Send>(
     done.into_iter().map(|(_, came)| came).collect()
 }
 
-/// Threads of those that there may be, until this is dropped.
+/// A share of the available threads, returned when dropped.
 struct Threads(usize);
 
 impl Threads {
-    /// As many as are spare, up to `wanted`.
+    /// Takes up to `wanted` threads, as far as they are available.
     fn take(wanted: usize) -> Self {
         let mut taken = 0;
         let _ = SPARE_THREADS.fetch_update(Relaxed, Relaxed, |spare| {

@@ -1,4 +1,4 @@
-//! What the system says about an entry, in hakobu's words.
+//! Conversion of the system's metadata to hakobu's.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -16,12 +16,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::fault::fault;
 
-/// Describes `name` in `directory` without following a link.
+/// Describes `name` in `directory` without following a symbolic link.
 pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Metadata, Errno> {
     describe(directory, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// As [`of_name`], with the number of the file system's device.
+/// Describes `name` in `directory` as [`of_name`] does, and returns the number of its file system.
 pub(crate) fn of_name_on(
     directory: impl AsFd,
     name: impl rustix::path::Arg,
@@ -30,7 +30,7 @@ pub(crate) fn of_name_on(
     Ok((of_statx(&found)?, file_system(&found)))
 }
 
-/// The number of the device that an open directory is on.
+/// Returns the number of the file system of an open directory.
 pub(crate) fn file_system_of(directory: impl AsFd) -> Result<u64, Errno> {
     statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).map(|found| file_system(&found))
 }
@@ -39,21 +39,21 @@ fn file_system(found: &Statx) -> u64 {
     (u64::from(found.stx_dev_major) << 32) | u64::from(found.stx_dev_minor)
 }
 
-/// Describes what `fd`, which may be opened with `O_PATH`, refers to.
+/// Describes the entry that `fd` refers to. `fd` may be opened with `O_PATH`.
 pub(crate) fn of_path(fd: impl AsFd) -> Result<Metadata, Errno> {
     describe(fd, c"", AtFlags::EMPTY_PATH)
 }
 
-/// Describes an entry of this machine, without following a link.
+/// Describes an entry of this machine, without following a symbolic link.
 ///
 /// # Errors
-/// What looking at it fails with.
+/// Those of reading its metadata.
 pub fn describe_entry(path: &Path) -> Result<Metadata> {
     let failed = |errno| fault("looking at", errno).at(path.as_os_str().as_bytes());
     of_name(CWD, path).map_err(failed)
 }
 
-/// This moment.
+/// Returns the current time.
 pub(crate) fn now() -> Time {
     let now = clock_gettime(ClockId::Realtime);
     Time { seconds: now.tv_sec, nanoseconds: now.tv_nsec as u32 }
@@ -83,7 +83,7 @@ fn of_statx(found: &Statx) -> Result<Metadata, Errno> {
     })
 }
 
-/// Describes an open file; cheaper than [`of_path`], and without what only listings need.
+/// Describes an open file. This is cheaper than [`of_path`] and leaves out what only listings need.
 pub(crate) fn of_file(file: impl AsFd) -> Result<Metadata, Errno> {
     let found = fstat(file)?;
     let mode = found.st_mode;
@@ -105,7 +105,7 @@ pub(crate) fn of_file(file: impl AsFd) -> Result<Metadata, Errno> {
     })
 }
 
-/// As [`of_file`], and a block device has the size of its content.
+/// Describes an open file as [`of_file`] does, but a block device gets the size of its content.
 pub(crate) fn of_content(file: impl AsFd) -> Result<Metadata, Errno> {
     let mut found = of_file(&file)?;
     if found.kind == Kind::BlockDevice {
@@ -114,7 +114,7 @@ pub(crate) fn of_content(file: impl AsFd) -> Result<Metadata, Errno> {
     Ok(found)
 }
 
-/// A device's number as the kernel packs it, so it fits.
+/// Packs a device number as the kernel does, so that it fits 32 bits.
 fn packed(major: u32, minor: u32) -> u32 {
     (major << 20) | (minor & 0xf_ffff)
 }
@@ -127,7 +127,7 @@ fn time(stamp: &StatxTimestamp) -> Time {
     Time { seconds: stamp.tv_sec, nanoseconds: stamp.tv_nsec.min(999_999_999) }
 }
 
-/// The kind in hakobu's words; an error where the file system does not tell.
+/// Converts the file type to a kind. Fails if the file system does not report the type.
 pub(crate) fn kind(file_type: FileType) -> Result<Kind, Errno> {
     Ok(match file_type {
         FileType::RegularFile => Kind::File,
@@ -141,7 +141,7 @@ pub(crate) fn kind(file_type: FileType) -> Result<Kind, Errno> {
     })
 }
 
-/// Refuses devices where only files may be used.
+/// Refuses devices if only files may be used.
 ///
 /// # Errors
 /// `PermissionDenied`.
@@ -153,7 +153,7 @@ pub(crate) fn check_kind(files_only: bool, kind: Kind, during: &'static str) -> 
     Ok(())
 }
 
-/// Refuses to put a file or link in the place of a device.
+/// Refuses to replace a device with a file or symbolic link.
 ///
 /// # Errors
 /// `Refused`.

@@ -1,8 +1,7 @@
-//! The file system of this machine: [`LocalSource`] reads trees, [`LocalTarget`] writes below one
-//! root within a grant.
+//! The file system of this machine: [`LocalSource`] reads trees, [`LocalTarget`] writes below one root within a grant.
 //!
-//! Every path is resolved beneath its root without following a link, at the source as well: root
-//! reads other users' trees.
+//! Every path is resolved beneath its root without following a symbolic link. This also applies to the source, because
+//! root reads other users' trees.
 
 mod accounts;
 mod ahead;

@@ -1,5 +1,5 @@
-//! Reading and writing at explicit offsets. The position of a descriptor is never used: whoever asks for holes moves it, and
-//! other lanes may share it.
+//! Reading and writing at explicit offsets. The position of a descriptor is never used, because queries for holes move
+//! it, and other lanes may share it.
 
 use hakobu_core::content::ContentSum;
 use hakobu_core::plant::planted;
@@ -8,7 +8,7 @@ use rustix::fd::AsFd;
 use rustix::fs::tell;
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 
-/// Reads until the room is full or the file ends. How much was read.
+/// Reads until `room` is full or the file ends. Returns the number of bytes read.
 pub(crate) fn read_at(file: impl AsFd, offset: u64, room: &mut [u8]) -> Result<usize, Errno> {
     let mut filled = 0;
     while filled < room.len() {
@@ -20,9 +20,9 @@ pub(crate) fn read_at(file: impl AsFd, offset: u64, room: &mut [u8]) -> Result<u
     Ok(filled)
 }
 
-/// Reads a file that is said to have `size_bytes`; returns how much there was. `room` has to hold more than that, so that a longer
-/// file is found: then there is more than the size, as there is less where the file ends early. A file of the size that it is said to
-/// have costs one system call. `each` is given what comes, with its offset.
+/// Reads a file whose reported size is `size_bytes`, and returns the number of bytes read. `room` must be larger than
+/// that, so that a longer file is detected: the result is then larger than the size, and it is smaller if the file ends
+/// early. A file of the reported size costs one system call. `each` receives each range with its offset.
 pub(crate) fn read_file(
     file: impl AsFd,
     size_bytes: u64,
@@ -33,7 +33,7 @@ pub(crate) fn read_file(
     loop {
         let read = retry_on_intr(|| pread(&file, &mut room[filled..], filled as u64))?;
         if planted("sparse-head-lost") {
-            // Where whoever asked for holes has left the descriptor.
+            // The position at which a query for holes has left the descriptor.
             let hole = tell(&file).unwrap_or(0) as usize;
             room[filled..(filled + read).min(hole).max(filled)].fill(0);
         }
@@ -48,19 +48,19 @@ pub(crate) fn read_file(
     }
 }
 
-/// Reads a file as [`read_file`] does, and takes the sum of what comes.
+/// Reads a file as [`read_file`] does and computes its checksum.
 pub(crate) fn read_summed(file: impl AsFd, size_bytes: u64, room: &mut [u8]) -> Result<ContentSum, Errno> {
     let mut sum = ContentSum::default();
     read_file(file, size_bytes, room, |offset, bytes| sum.add(offset, bytes))?;
     Ok(sum)
 }
 
-/// Whether a file has anything at `offset`.
+/// Returns true if a file has data at `offset`.
 pub(crate) fn has_more(file: impl AsFd, offset: u64) -> Result<bool, Errno> {
     retry_on_intr(|| pread(&file, &mut [0], offset)).map(|read| read > 0)
 }
 
-/// Writes all bytes, and adds each range that was written to the sum.
+/// Writes all bytes, and adds each range that was written to the checksum.
 pub(crate) fn write_at(
     file: impl AsFd,
     mut offset: u64,
@@ -81,8 +81,8 @@ pub(crate) fn write_at(
     Ok(())
 }
 
-/// The error for a file whose size and time stay as they are while it gives `read` bytes, of `size_bytes` that it is said to
-/// have; one more than that stands for any number.
+/// Returns the error for a file whose size and time do not change although it returns `read` bytes instead of
+/// `size_bytes`. One more than the size stands for any larger number.
 pub(crate) fn wrong_size(during: &'static str, read: u64, size_bytes: u64) -> Error {
     let found = match read < size_bytes {
         true => format!("it ends after {read} bytes, and its size is said to be {size_bytes}"),
@@ -105,7 +105,7 @@ mod tests {
     fn file(content: &[u8]) -> File {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all_at(content, 0).unwrap();
-        // Nobody relies on where it stands.
+        // The position of the descriptor must not matter.
         file.seek(SeekFrom::Start(3)).unwrap();
         file
     }

@@ -2,7 +2,7 @@
 
 use rustix::fd::{AsFd, AsRawFd};
 
-/// The way to an open entry for system calls that take no descriptor.
+/// Returns the path of an open entry for system calls that take no descriptor.
 pub(crate) fn proc_path(entry: impl AsFd) -> String {
     format!("/proc/self/fd/{}", entry.as_fd().as_raw_fd())
 }

@@ -1,4 +1,4 @@
-//! The roots of a source as one lane sees them, with the directories that it used last.
+//! The roots of a source as seen by one lane, with a cache of recently used directories.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use super::recent::Recent;
 use super::shared_devices::SharedDevices;
 use crate::common::time_steps::TimeSteps;
 
-/// How many directories a lane keeps open.
+/// The number of directories that a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
 
-/// The roots as one lane sees them, with the directories it used last.
+/// The roots as seen by one lane, with the directories that it used last.
 #[derive(Debug)]
 pub(crate) struct Reader {
     roots: Arc<[Root]>,
     directories: Recent<(u16, EntryPath), OwnedFd>,
     noatime: NoAtime,
-    /// What no entry may lose.
+    /// The kinds of metadata that no entry may lose.
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
     steps: TimeSteps,
-    /// Whether no block device may be read.
+    /// True if block devices must not be read.
     files_only: bool,
 }
 
 impl Reader {
-    /// The roots, none of whose directories has been used.
+    /// Creates a reader of these roots with an empty cache.
     pub(super) fn new(
         roots: Arc<[Root]>,
         require: Arc<[LossKind]>,
@@ -47,7 +47,7 @@ impl Reader {
         Self { roots, directories, noatime, require, devices, steps, files_only }
     }
 
-    /// Refuses block devices where only files may be read.
+    /// Refuses block devices if only files may be read.
     ///
     /// # Errors
     /// `PermissionDenied`.
@@ -55,32 +55,32 @@ impl Reader {
         metadata::check_kind(self.files_only, kind, "opening")
     }
 
-    /// What no entry may lose.
+    /// Returns the kinds of metadata that no entry may lose.
     pub(crate) fn require(&self) -> Arc<[LossKind]> {
         Arc::clone(&self.require)
     }
 
-    /// The steps in which the ends keep times.
+    /// Returns the granularity of file times at both ends.
     pub(crate) fn steps(&self) -> TimeSteps {
         self.steps.clone()
     }
 
-    /// The devices that all lanes read.
+    /// Returns the devices that all lanes read.
     pub(crate) fn devices(&self) -> Arc<SharedDevices> {
         Arc::clone(&self.devices)
     }
 
-    /// The root of that number.
+    /// Returns the root of that number.
     pub(crate) fn root(&self, index: u16) -> Result<&Root> {
         find_root(&self.roots, index)
     }
 
-    /// The root of that number, and how its files are opened.
+    /// Returns the root of that number, and the state for opening its files.
     pub(crate) fn root_for_reading(&mut self, index: u16) -> Result<(&Root, &mut NoAtime)> {
         Ok((find_root(&self.roots, index)?, &mut self.noatime))
     }
 
-    /// Opens a directory, or finds it among the last ones used.
+    /// Calls `then` with a directory, which is opened unless it is cached.
     pub(crate) fn with_directory<T>(
         &mut self,
         root: u16,
@@ -104,8 +104,8 @@ fn find_root(roots: &[Root], index: u16) -> Result<&Root> {
     roots.get(usize::from(index)).ok_or_else(missing)
 }
 
-/// Whether files can be opened without changing the time of their last access. That takes their
-/// owner or root, and even then some file systems refuse.
+/// Opens files without changing the time of their last access, if possible. This requires their owner or root, and even
+/// then some file systems refuse.
 #[derive(Debug)]
 pub(crate) struct NoAtime {
     user: u32,
@@ -117,13 +117,13 @@ impl NoAtime {
         Self { user: rustix::process::geteuid().as_raw(), refused: false }
     }
 
-    /// Opens a file for reading with `open`, which is given the flags.
+    /// Opens a file for reading with `open`, which receives the flags.
     pub(crate) fn open(
         &mut self,
         owner: u32,
         open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
     ) -> Result<OwnedFd, Errno> {
-        // A FIFO in the place of a file must not hold us up.
+        // A FIFO in the place of a file must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         if self.refused || (self.user != 0 && self.user != owner) {
             return open(flags);

@@ -1,6 +1,6 @@
-//! The last few things used, found again by a linear search, which beats a map for so few.
+//! A small cache with linear search, which is faster than a map for so few items.
 
-/// Up to `limit` values; the one not used for longest goes first.
+/// A cache of up to `limit` values, which evicts the least recently used.
 #[derive(Debug)]
 pub(crate) struct Recent<K, V> {
     items: Vec<(K, V)>,
@@ -8,15 +8,15 @@ pub(crate) struct Recent<K, V> {
 }
 
 impl<K, V> Recent<K, V> {
-    /// An empty store.
+    /// Creates an empty cache.
     pub(crate) fn new(limit: usize) -> Self {
         Self { items: Vec::with_capacity(limit), limit }
     }
 
-    /// The value whose key pleases `wanted`; it becomes the last used.
+    /// Returns the value whose key matches `wanted`, and makes it the most recently used.
     pub(crate) fn find(&mut self, wanted: impl Fn(&K) -> bool) -> Option<&mut V> {
         let index = self.items.iter().position(|(key, _)| wanted(key))?;
-        // The newest is at the end.
+        // The most recently used value is at the end.
         self.items[index..].rotate_left(1);
         self.items.last_mut().map(|(_, value)| value)
     }
@@ -29,7 +29,7 @@ impl<K, V> Recent<K, V> {
         self.items.push((key, value));
     }
 
-    /// Forgets what pleases `unwanted`.
+    /// Removes the values whose keys match `unwanted`.
     pub(crate) fn forget(&mut self, unwanted: impl Fn(&K) -> bool) {
         self.items.retain(|(key, _)| !unwanted(key));
     }

@@ -1,4 +1,4 @@
-//! The mark of a run: its name, its content, and the proof that an entry is one. See `docs/design/0014-unclean-ends.md`.
+//! The run mark: its name, its content, and the proof that an entry is one. See `docs/design/0014-unclean-ends.md`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,34 +13,34 @@ use rustix::io::{Errno, pread, pwrite};
 
 use super::ownership;
 
-/// So many runs can be under way, or have ended without a farewell, in one directory.
+/// The maximum number of runs per directory that are under way or have ended uncleanly.
 const SLOTS: usize = 8;
 const MAGIC: &[u8; 16] = b"hakobu run mark1";
-/// The length of a mark.
+/// The length of a mark in bytes.
 pub(super) const MARK_BYTES: usize = 128;
 
-/// The names that marks can have.
+/// The possible names of marks.
 pub(super) static NAMES: LazyLock<[Vec<u8>; SLOTS]> =
     LazyLock::new(|| std::array::from_fn(|slot| draft_name(format!("run mark {slot}").as_bytes())));
 
-/// Whether an entry of a directory is a mark. The name alone is no proof: a user's file may have any.
+/// Returns true if an entry of a directory is a mark. The name alone is no proof, because a user's file may have it.
 pub(crate) fn is_mark(directory: impl AsFd, name: &[u8]) -> bool {
     has_mark_name(name) && examine(directory.as_fd(), name).is_some()
 }
 
-/// Whether a name is that of a mark.
+/// Returns true if a name is that of a mark.
 pub(crate) fn has_mark_name(name: &[u8]) -> bool {
     name.starts_with(DRAFT_PREFIX) && NAMES.iter().any(|mark| mark == name)
 }
 
-/// What a mark says.
+/// The content of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Since when; nothing where change times tell nothing.
+    /// The start of the run, or `None` if change times are not reliable.
     pub(super) since: Option<Time>,
     /// The key of the job.
     pub(super) job: [u8; 32],
-    /// What stands for the machine's uptime and the mount: while both last, so does what is in memory.
+    /// A value that identifies the machine's boot and the mount. As long as both last, so does data in memory.
     pub(super) life: [u8; 32],
 }
 
@@ -69,8 +69,9 @@ pub(super) fn write(file: &OwnedFd, mark: &Mark) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Looks at what has the name of a mark. `None` is no mark, `Some(None)` one that does not say what it should: the machine
-/// ended before its content was on the medium, it is damaged, or another user's who lets nobody read it.
+/// Examines an entry with the name of a mark. Returns `None` if it is no mark, and `Some(None)` if it is one without
+/// valid content: the machine failed before the content was on the medium, it is damaged, or it belongs to another user
+/// and is not readable.
 pub(super) fn examine(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Option<Mark>> {
     let name = OsStr::from_bytes(name);
     let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -91,12 +92,12 @@ pub(super) fn examine(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Option<M
         return Some(Some(mark));
     }
     let bytes = &bytes[..length];
-    // Nothing was written of it, or a part of its first word.
+    // Nothing was written of it, or only a part of its magic number.
     let is_begun = bytes.iter().all(|byte| *byte == 0) || MAGIC.starts_with(bytes);
     (bytes.starts_with(MAGIC) || is_begun && is_private()).then_some(None)
 }
 
-/// Reads from the beginning until the room is full or the file ends.
+/// Reads from the beginning until `bytes` is full or the file ends.
 fn read_some(file: &OwnedFd, bytes: &mut [u8]) -> Result<usize, Errno> {
     let mut length = 0;
     while length < bytes.len() {
@@ -110,7 +111,7 @@ fn read_some(file: &OwnedFd, bytes: &mut [u8]) -> Result<usize, Errno> {
     Ok(length)
 }
 
-/// What a mark says, if it is whole.
+/// Returns the content of a mark if it is intact.
 pub(super) fn read(file: &OwnedFd) -> Option<Mark> {
     let mut bytes = [0; MARK_BYTES];
     let is_file = fstat(file).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file());

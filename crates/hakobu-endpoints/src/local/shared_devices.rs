@@ -1,4 +1,4 @@
-//! Devices that are read, each opened once for all lanes: one lock, one look at what it is.
+//! Source devices, each opened once for all lanes, with one lock and one inspection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,21 +10,21 @@ use rustix::fs::OFlags;
 
 use super::aligned::open_direct;
 
-/// A device that is open.
+/// An open device.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedDevice {
-    /// Through the page cache.
+    /// The descriptor that uses the page cache.
     pub file: Arc<OwnedFd>,
-    /// Past the page cache, where it can be had.
+    /// The descriptor for direct I/O, if available.
     pub direct: Option<Arc<OwnedFd>>,
 }
 
-/// The devices of one source that are open, by root and path.
+/// The open devices of one source, by root and path.
 #[derive(Debug, Default)]
 pub(crate) struct SharedDevices(Mutex<HashMap<(u16, EntryPath), SharedDevice>>);
 
 impl SharedDevices {
-    /// The device, opened if no lane has done so.
+    /// Returns the device, which is opened unless a lane has done so.
     pub(crate) fn get(
         &self,
         key: (u16, EntryPath),
@@ -41,7 +41,7 @@ impl SharedDevices {
         Ok(device)
     }
 
-    /// Closes the device once no lane has it any more.
+    /// Removes the device. It is closed once no lane uses it.
     pub(crate) fn forget(&self, key: &(u16, EntryPath)) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

@@ -1,4 +1,4 @@
-//! The source: directories that the user named, opened once, and read by lanes.
+//! The local source: directories that the user named, opened once, and read by lanes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ use crate::common::time_steps::TimeSteps;
 /// A directory below which entries are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRoot {
-    /// The directory as the user typed it. Links in it are followed.
+    /// The directory as the user typed it. Symbolic links in it are followed.
     pub path: PathBuf,
 }
 
-/// Directories of this machine, opened to be read. Roots are numbered as they were given.
+/// Directories of this machine, opened for reading. Roots are numbered in the order in which they were given.
 #[derive(Debug)]
 pub struct LocalSource {
     roots: Arc<[Root]>,
@@ -55,16 +55,16 @@ impl LocalSource {
     /// Opens every root.
     ///
     /// # Errors
-    /// When one of them is missing, is no directory or cannot be entered.
+    /// If one of them is missing, is not a directory or cannot be searched.
     pub fn open(roots: &[SourceRoot]) -> Result<Self> {
         Self::of(roots.iter().map(|root| Root::open(&root.path)).collect::<Result<_>>()?)
     }
 
-    /// As [`LocalSource::open`] for who is held to a directory: roots are resolved beneath it, without links. The directory
-    /// that holds it is a root as well, for what is named by the directory itself.
+    /// Opens every root for a process that is confined to a directory. Roots are resolved beneath that directory,
+    /// without following symbolic links. Its parent is accepted as a root as well, for naming the directory itself.
     ///
     /// # Errors
-    /// As [`LocalSource::open`], and `PermissionDenied` for what is elsewhere.
+    /// As for [`LocalSource::open`], and `PermissionDenied` for roots outside the directory.
     pub fn open_within(confinement: &Confinement, roots: &[SourceRoot]) -> Result<Self> {
         let roots = roots.iter().map(|root| Root::open_source_within(confinement, &root.path));
         Self::of(roots.collect::<Result<_>>()?)
@@ -75,20 +75,20 @@ impl LocalSource {
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
         put_seen(roots.iter().map(Root::fd), &mut capabilities);
-        // There may be many, and they are hardly ever on several servers.
+        // There may be many roots, and they are hardly ever on several servers.
         capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
         let (require, devices, steps) = (Arc::new([]), Arc::default(), TimeSteps::default());
         Ok(Self { roots, capabilities, require, devices, steps, files_only: false })
     }
 
-    /// Reads no block device, whoever names one.
+    /// Refuses to read block devices, whoever names one.
     #[must_use]
     pub fn files_only(mut self) -> Self {
         self.files_only = true;
         self
     }
 
-    /// Does not look into these directories, which are the target's, wherever they are met.
+    /// Does not enter these directories of the target, wherever they are found.
     #[must_use]
     pub fn apart_from(mut self, directories: &[Inode]) -> Self {
         let roots = Arc::get_mut(&mut self.roots);
@@ -96,14 +96,14 @@ impl LocalSource {
         self
     }
 
-    /// Refuses to read files that would lose one of these on their way.
+    /// Refuses to read files that would lose metadata of one of these kinds.
     #[must_use]
     pub fn requiring(mut self, kinds: &[LossKind]) -> Self {
         self.require = kinds.into();
         self
     }
 
-    /// As [`LocalSource::open`] on a system without `openat2`.
+    /// Opens every root as on a system without `openat2`.
     #[cfg(test)]
     pub(crate) fn open_plain(roots: &[SourceRoot]) -> Result<Self> {
         let mut source = Self::open(roots)?;
@@ -112,7 +112,7 @@ impl LocalSource {
         Ok(source)
     }
 
-    /// A lane of the concrete type.
+    /// Returns a lane of the concrete type.
     pub fn lane(&self) -> LocalSourceLane {
         let roots = Arc::clone(&self.roots);
         AtOnce::new(SourceWork {
@@ -151,7 +151,7 @@ impl SourceEndpoint for LocalSource {
 /// One lane of a [`LocalSource`].
 pub type LocalSourceLane = AtOnce<SourceWork>;
 
-/// What a lane of a source reads with.
+/// The state with which a lane of a source reads.
 #[derive(Debug)]
 pub struct SourceWork {
     reader: Reader,
@@ -244,7 +244,7 @@ impl SourceWork {
                 let index = index.ok_or_else(digests::none)?;
                 let (name, metadata) = (listing.name(index), listing.metadata(index));
                 let open = || noatime.open(metadata.uid, |flags| openat(fd, name, flags, Mode::empty()));
-                // A link's time of access changes when it is read, and nothing else.
+                // Reading a symbolic link changes only its access time.
                 let listed = Some(metadata).filter(|metadata| metadata.kind == Kind::File);
                 let taken = digester.digest((fd, name), listed, open, source_fault);
                 taken.map_err(|error| error.at(place(directory, name)))

@@ -1,4 +1,4 @@
-//! `Read` and `Confirm`: pieces of big files, each opened once per lane.
+//! The operations `Read` and `Confirm`: pieces of large files, each opened once per lane.
 
 use std::sync::Arc;
 
@@ -25,11 +25,10 @@ use super::reader::Reader;
 use super::recent::Recent;
 use super::unreadable::{Medium, read_around};
 
-/// How many files a lane keeps open.
+/// The number of files that a lane keeps open.
 const FILES_KEPT: usize = 4;
 
-/// The big files that a lane has open. The key keeps its allocation, so an address stands for one
-/// file as long as it is here.
+/// The large files that a lane has open. Each key keeps its allocation, so its address identifies one cached file.
 #[derive(Debug)]
 pub(crate) struct SourceFiles(Recent<Arc<SourceFile>, OpenFile>);
 
@@ -37,14 +36,14 @@ pub(crate) struct SourceFiles(Recent<Arc<SourceFile>, OpenFile>);
 #[derive(Debug)]
 struct OpenFile {
     file: Arc<OwnedFd>,
-    /// Where the file has holes, if it has.
+    /// The known holes of the file, unless it has none.
     holes: Option<Holes>,
-    /// A device past the page cache.
+    /// Read-ahead of a device that bypasses the page cache.
     direct: Option<Ahead>,
 }
 
 impl SourceFiles {
-    /// None open.
+    /// Creates an empty cache.
     pub(crate) fn new() -> Self {
         Self(Recent::new(FILES_KEPT))
     }
@@ -80,7 +79,7 @@ impl SourceFiles {
             Ok(read) if read == length => {}
             Ok(read) if planted("early-end-accepted") => buffer.room()[read..length].fill(0),
             Ok(read) => {
-                // Whether it has been cut short, or never had its size.
+                // Determines whether the file was truncated or never had its reported size.
                 let error = match metadata::of_content(&open.file) {
                     Ok(now) if is_same(&file.metadata, &now) => {
                         wrong_size("reading", extent.offset + read as u64, file.metadata.size_bytes)
@@ -106,7 +105,7 @@ impl SourceFiles {
         Ok(SourceOutcome::ReadPartly { buffer, unreadable })
     }
 
-    /// Where the hole ends that a range begins with; its beginning where there is data.
+    /// Returns the end of the hole at the beginning of a range, or the range's beginning if there is data.
     pub(crate) fn hole_until(
         &mut self,
         reader: &mut Reader,
@@ -124,8 +123,8 @@ impl SourceFiles {
         open_checked(reader, file)
     }
 
-    /// Checks that the file is still what was listed, and closes it: this is the last that is
-    /// asked of it. Gives its extended attributes.
+    /// Checks that the file is still the listed version, and closes it. This is the last operation on the file. Returns
+    /// its extended attributes.
     pub(crate) fn confirm(
         &mut self,
         reader: &mut Reader,
@@ -134,7 +133,7 @@ impl SourceFiles {
     ) -> Result<SourceOutcome> {
         let require = reader.require();
         let open = &self.open(reader, file)?.file;
-        // Behind its end: looked for before its version is, so that what grows is told apart from what lies.
+        // Reads beyond the end before checking the version, to distinguish a growing file from one with a wrong size.
         let more = match file.metadata.kind {
             Kind::File => has_more(open, file.metadata.size_bytes).map_err(read_error)?,
             _ => false,
@@ -179,7 +178,7 @@ impl SourceFiles {
 }
 
 impl OpenFile {
-    /// As it is read where something is wrong with it.
+    /// Returns the descriptors for reading around unreadable ranges.
     fn medium(&self) -> Medium<'_> {
         Medium { file: &self.file, direct: self.direct.as_ref().map(Ahead::file) }
     }
@@ -197,7 +196,7 @@ fn read_error(errno: Errno) -> Error {
     error
 }
 
-/// Whether it still is the version that was listed. A device has no time that would tell.
+/// Returns true if the file is still the listed version. A device has no time to compare.
 fn is_same(listed: &Metadata, now: &Metadata) -> bool {
     match listed.kind {
         Kind::BlockDevice => now.kind == Kind::BlockDevice && now.size_bytes == listed.size_bytes,
@@ -205,9 +204,9 @@ fn is_same(listed: &Metadata, now: &Metadata) -> bool {
     }
 }
 
-/// Opens a file if it still is the version that was listed.
+/// Opens a file if it is still the listed version.
 fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
-    // What is named is checked before it is opened, which may do something to a device, and what is open once more.
+    // The kind is checked before opening, which may have an effect on a device, and again on the descriptor.
     reader.check_kind(file.metadata.kind)?;
     if file.metadata.kind == Kind::File {
         reader.steps().wait(&file.metadata);
@@ -221,11 +220,11 @@ fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
         return Err(changed("opening"));
     }
     if now.kind == Kind::BlockDevice {
-        // Whoever writes to it by the rule of systemd waits; refusing to read would help nobody.
+        // By the rule of systemd, writers wait for this lock. A failure to lock is no reason not to read.
         let _ = flock(&opened, FlockOperation::NonBlockingLockShared);
         return Ok(opened);
     }
-    // Only a hint: a refusal changes nothing.
+    // Only a hint: a failure changes nothing.
     let _ = fadvise(&opened, 0, None, Advice::Sequential);
     Ok(opened)
 }

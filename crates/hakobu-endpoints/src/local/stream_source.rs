@@ -1,7 +1,7 @@
 //! Standard input as a source: read once and in order, by whichever lane asks next.
 //!
-//! A lane gets whole chunks, in memory: it hashes and sends one while another lane reads the next. So memory is bounded
-//! by a chunk for each lane and one that is being read.
+//! A lane receives whole chunks in memory. It hashes and sends one chunk while another lane reads the next, so memory
+//! is bounded by one chunk per lane and one being read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,14 +21,14 @@ use super::fault::fault;
 use super::metadata;
 use crate::common::at_once::{AtOnce, Work};
 
-/// How long a lane waits for input before it looks for other work.
+/// The time for which a lane waits for input before it looks for other work.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// What a pipe shall hold, where the system allows it: fewer switches between who writes and who reads.
+/// The size requested for a pipe in bytes. A larger pipe means fewer switches between the writer and the reader.
 const PIPE_BYTES: usize = 1 << 20;
-/// What is done when reading fails.
+/// The operation named in errors.
 const READING: &str = "reading standard input";
 
-/// A stream that is read by this process: its standard input.
+/// A stream that this process reads: its standard input.
 #[derive(Debug)]
 pub struct StreamSource {
     capabilities: Capabilities,
@@ -38,21 +38,21 @@ pub struct StreamSource {
 #[derive(Debug)]
 struct Shared {
     stream: OwnedFd,
-    /// Only what a plan says is asked for: nothing is read.
+    /// True if only a plan is requested, so that nothing is read.
     plan_only: bool,
     cancel: Arc<AtomicBool>,
     intake: Mutex<Intake>,
 }
 
-/// How far the stream has been read.
+/// The state of reading the stream.
 #[derive(Debug, Default)]
 struct Intake {
-    /// Where the next chunk begins.
+    /// The offset of the next chunk.
     offset: u64,
-    /// What is there of it.
+    /// The part of the next chunk that was read.
     chunk: Chunk,
     ended: bool,
-    /// The first chunk, read to find out whether there are more.
+    /// The first chunk, which is read early to find out whether there are more.
     first: Option<Chunk>,
     looked: bool,
 }
@@ -62,14 +62,15 @@ struct Intake {
 struct Chunk {
     offset: u64,
     length: u64,
-    /// The pieces by their number; none once taken.
+    /// The pieces by number. A piece is `None` once it was taken.
     pieces: Vec<Option<PieceBuffer>>,
 }
 
 impl StreamSource {
-    /// A source of what this descriptor gives. It stops waiting when `cancel` is set. With `plan_only` nothing is read.
+    /// Creates a source of the data from this descriptor. It stops waiting when `cancel` is set. With `plan_only`
+    /// nothing is read.
     pub fn new(stream: OwnedFd, plan_only: bool, cancel: Arc<AtomicBool>) -> Self {
-        // What is no pipe has no size to set.
+        // This fails for descriptors that are not pipes.
         let _ = fcntl_setpipe_size(&stream, PIPE_BYTES);
         let capabilities = Capabilities { stream: true, ..Capabilities::posix(false) };
         let shared = Arc::new(Shared { stream, plan_only, cancel, intake: Mutex::default() });
@@ -95,7 +96,7 @@ impl Shared {
         self.intake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads on, and gives the chunk once it is whole or the stream has ended. An empty one stands for the end.
+    /// Continues reading. Returns the chunk once it is complete or the stream has ended. An empty chunk means the end.
     fn next(&self, spare: &mut Vec<PieceBuffer>) -> Result<Option<Chunk>> {
         let mut intake = self.intake();
         if let Some(first) = intake.first.take() {
@@ -104,7 +105,7 @@ impl Shared {
         intake.fill(&self.stream, spare)
     }
 
-    /// What the stream is: with its size if it ends within the first chunk.
+    /// Describes the stream. The size is known if it ends within the first chunk.
     fn inspect(&self) -> Result<Metadata> {
         let size_bytes = if self.plan_only { 0 } else { self.first_bytes()? };
         let time = metadata::now();
@@ -139,7 +140,7 @@ impl Shared {
 }
 
 impl Intake {
-    /// Reads until a chunk is there, the stream has ended, or nothing has come in for a moment.
+    /// Reads until a chunk is complete, the stream ends, or no data arrives for a moment.
     fn fill(&mut self, stream: &OwnedFd, spare: &mut Vec<PieceBuffer>) -> Result<Option<Chunk>> {
         while !self.ended && self.chunk.length < CHUNK_BYTES {
             let mut ready = [PollFd::new(stream, PollFlags::IN)];
@@ -162,7 +163,7 @@ impl Intake {
 }
 
 impl Chunk {
-    /// Reads once into the piece that is not full. 0: the stream has ended.
+    /// Reads once into the incomplete piece. Returns 0 if the stream has ended.
     fn read(&mut self, stream: &OwnedFd, spare: &mut Vec<PieceBuffer>) -> Result<usize, Errno> {
         let filled = (self.length % PIECE_BYTES) as usize;
         if filled == 0 {
@@ -178,7 +179,7 @@ impl Chunk {
         Ok(bytes)
     }
 
-    /// Gives a piece away, once.
+    /// Takes a piece. Each can be taken once.
     fn take(&mut self, extent: Extent) -> Option<PieceBuffer> {
         let index = extent.offset.checked_sub(self.offset)? / PIECE_BYTES;
         let piece = self.pieces.get_mut(usize::try_from(index).ok()?)?.take()?;
@@ -186,11 +187,11 @@ impl Chunk {
     }
 }
 
-/// One lane of a [`StreamSource`], with the chunk that it got last.
+/// One lane of a [`StreamSource`], with the chunk that it received last.
 struct StreamWork {
     shared: Arc<Shared>,
     chunk: Chunk,
-    /// Buffers to read into: what came back for the pieces that were given away.
+    /// Buffers to read into, returned in exchange for pieces.
     spare: Vec<PieceBuffer>,
 }
 
@@ -220,10 +221,10 @@ impl StreamWork {
         }
     }
 
-    /// Gives a piece of the chunk at hand. A stream that has ended within its first chunk is known by its size, and read
-    /// without being asked for the next.
+    /// Returns a piece of the current chunk. A stream that ends within its first chunk has a known size, and is read
+    /// without a request for the next chunk.
     fn read(&mut self, path: &EntryPath, extent: Extent, buffer: PieceBuffer) -> Result<SourceOutcome> {
-        // While another lane waits for input, nothing here may wait for that lane.
+        // Another lane may be waiting for input, so this must not wait for that lane.
         let mut piece = self.chunk.take(extent);
         if piece.is_none()
             && let Some(first) = self.shared.intake().first.take()
@@ -239,7 +240,7 @@ impl StreamWork {
     }
 }
 
-/// The bits that new files do not get, without changing them as `umask` does.
+/// Returns the process's umask without changing it, as `umask(2)` would.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -278,7 +279,7 @@ mod tests {
         }
     }
 
-    /// The next chunk, however long whoever writes it takes.
+    /// Returns the next chunk, however long the writer takes.
     fn next(lane: &mut dyn SourceLane, file: &Arc<SourceFile>) -> Extent {
         loop {
             match ask(lane, SourceOp::Next { file: file.clone() }).unwrap() {
@@ -323,7 +324,7 @@ mod tests {
             let found = inspect(&mut *first);
             assert_eq!((found.kind, found.size_bytes), (Kind::Fifo, length as u64));
             let whole = Extent { offset: 0, length: length as u64 };
-            // Whichever lane moves it.
+            // Any lane can read it.
             assert_eq!(pieces(&mut *second, &file(found), whole), content);
             thread.join().unwrap();
         }

@@ -1,4 +1,4 @@
-//! The local endpoints pass the conformance suite, with what a new kernel offers and without.
+//! Runs the conformance suite over the local endpoints, with and without the features of new kernels.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 
 #[derive(Clone, Copy)]
 struct Local {
-    /// Without `openat2` and nameless files.
+    /// True to test without `openat2` and nameless files.
     plain: bool,
 }
 
@@ -30,7 +30,7 @@ impl Harness for Local {
 struct LocalPlace {
     local: Local,
     path: PathBuf,
-    /// Removes it in the end, if it is ours.
+    /// Removes the directory at the end, if this test created it.
     _directory: Option<TempDir>,
 }
 

@@ -1,10 +1,10 @@
-//! Times as system calls take them.
+//! Conversion of times for system calls.
 
 use hakobu_core::entry::Time;
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The modification time alone, or with `together` this moment as the time of the last access.
+/// Returns the modification time alone, or with `together` also the current time as the access time.
 pub(crate) fn modified(mtime: Time, together: bool) -> Timestamps {
     let last_access = match together {
         true => clock_gettime(ClockId::Realtime),

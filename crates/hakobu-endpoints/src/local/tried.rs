@@ -1,6 +1,6 @@
-//! What a file system can hold, found out by trying: in which steps and between which limits it keeps times, and
-//! whether a file can have a second name. What a mount is made of does not tell: the same driver (FUSE) stands for many,
-//! and ext4 and XFS keep what their inodes have room for.
+//! Determines the properties of a file system by testing: the granularity and limits of times, and whether a file can
+//! have a second name. The mount type does not tell, because one driver (FUSE) serves many file systems, and ext4 and
+//! XFS keep what their inodes have room for.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,43 +16,43 @@ use super::draft_name::DraftName;
 use super::times::modified;
 use super::{file_system, metadata};
 
-/// Steps that file systems keep times in, in nanoseconds.
+/// The known granularities of file times, in nanoseconds.
 const STEPS_NS: [u32; 8] = [1, 100, 1_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 2_000_000_000];
-/// Times that show the step: odd in every place.
+/// Times that show the granularity: they are odd in every digit.
 const ODD: [Time; 2] = [
     Time { seconds: 981_173_107, nanoseconds: 123_456_789 },
     Time { seconds: 1_234_567_891, nanoseconds: 987_654_321 },
 ];
-/// One before 1970, for programs that divide towards zero.
+/// A time before 1970, for programs that round towards zero.
 const ODD_EARLY: Time = Time { seconds: -1_234_567, nanoseconds: 123_456_789 };
-/// Beyond every limit.
+/// A time in seconds beyond every limit.
 const FAR_S: i64 = 1 << 40;
-/// Where limits are when the file system does not tell the nearest time that it holds: those of 64 bits of 100 ns, of
-/// 32 bits with and without a sign, of FAT, and some between.
+/// The known limits in seconds, for file systems that do not return the nearest valid time: 64 bits of 100 ns, 32 bits
+/// signed and unsigned, FAT, and some between.
 const LAST_S: [i64; 7] =
     [1 << 39, 1 << 36, 15_032_385_535, 1 << 33, u32::MAX as i64, 4_354_819_198, i32::MAX as i64];
 const FIRST_S: [i64; 6] = [-1 << 36, -11_644_473_600, i32::MIN as i64, -1, 0, 315_532_800];
-/// After this no further limit is looked for.
+/// The time after which no further limits are tested.
 const TRYING_LIMIT: Duration = Duration::from_secs(1);
-/// So many entries are looked at for the step of a place that nothing is written to, in so many directories.
+/// The maximum numbers of entries and directories that are read to determine the granularity without writing.
 const SEEN_MAX: usize = 64;
 const DIRECTORIES_MAX: usize = 8;
 
-/// What was found out.
+/// The properties that were determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tried {
     pub(crate) step_ns: u32,
     pub(crate) step_before_1970_ns: u32,
     pub(crate) first_s: i64,
     pub(crate) last_s: i64,
-    /// A second name was refused.
+    /// True if a second name was refused.
     pub(crate) no_links: bool,
-    /// The time of the last change is set only together with that of the last access, as by some programs behind FUSE.
+    /// True if the modification time can be set only together with the access time, as with some FUSE programs.
     pub(crate) together: bool,
 }
 
 impl Tried {
-    /// Puts it into what an endpoint can do, beside what is known of its kind.
+    /// Adds the properties to the capabilities of an endpoint, which already reflect the type of its file system.
     pub(crate) fn put(self, capabilities: &mut Capabilities) {
         capabilities.time_step_ns = capabilities.time_step_ns.max(self.step_ns);
         capabilities.time_step_before_1970_ns = self.step_before_1970_ns.max(capabilities.time_step_ns);
@@ -61,15 +61,15 @@ impl Tried {
     }
 }
 
-/// Tries with a file that nobody sees, or where there is no such, and `draft` allows it, with one of that name. `None`
-/// where no file can be made, or its times cannot be set.
+/// Tests with a nameless file. If those are not supported, and `draft` allows it, with a file of that name. Returns
+/// `None` if no file can be created, or its times cannot be set.
 pub(crate) fn by_writing(directory: BorrowedFd<'_>, draft: Option<[&DraftName; 2]>) -> Option<Tried> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match openat(directory, c".", flags, Mode::from_raw_mode(0o600)) {
         Ok(file) => with_file(&file, false),
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
             let [name, other] = draft?;
-            // The directory's own time is to be as before.
+            // The directory's own time must not change.
             let before = metadata::of_path(directory).ok()?;
             let file = create_draft(directory, name).ok()?;
             let linked = linkat(directory, name.as_bytes(), directory, other.as_bytes(), AtFlags::empty());
@@ -82,7 +82,7 @@ pub(crate) fn by_writing(directory: BorrowedFd<'_>, draft: Option<[&DraftName; 2
             for name in [name, other] {
                 let _ = unlinkat(directory, name.as_bytes(), AtFlags::empty());
             }
-            // If this fails the directory is compared with the time that it has now.
+            // If this fails, the directory is compared with its current time.
             let _ = file_system::give_time_back(directory, &before);
             tried
         }
@@ -113,7 +113,7 @@ fn with_file(file: &OwnedFd, no_links: bool) -> Option<Tried> {
         if holds(far) {
             return none;
         }
-        // Most tell the nearest one that they hold.
+        // Most file systems return the nearest valid time.
         if let Some(nearest) = kept(far)
             && nearest.abs() < FAR_S
             && kept(nearest) == Some(nearest)
@@ -129,7 +129,7 @@ fn with_file(file: &OwnedFd, no_links: bool) -> Option<Tried> {
     Some(Tried { step_ns, step_before_1970_ns, first_s, last_s, no_links, together })
 }
 
-/// The step in which one time has become another. `None` if it is none of those that are known.
+/// Returns the granularity at which one time has become another. `None` if it is not a known one.
 fn step_between(set: Time, kept: Time) -> Option<u32> {
     if set == kept {
         return Some(1);
@@ -143,7 +143,7 @@ fn is_multiple(exact_ns: i128, step_ns: u32) -> bool {
     exact_ns.rem_euclid(i128::from(step_ns)) == 0
 }
 
-/// Puts into what an endpoint can do in which steps times are kept below directories that are only read.
+/// Adds the granularity of times below directories that are only read to the capabilities.
 pub(crate) fn put_seen<'a>(roots: impl IntoIterator<Item = &'a OwnedFd>, capabilities: &mut Capabilities) {
     for root in roots {
         let known = file_system::time_step_ns(root.as_fd());
@@ -152,16 +152,17 @@ pub(crate) fn put_seen<'a>(roots: impl IntoIterator<Item = &'a OwnedFd>, capabil
             false => known,
         };
         let network = file_system::is_network(root.as_fd());
-        // Programs may divide towards zero, which is seen only where there is such a time.
+        // Programs may round towards zero, which shows only with a time before 1970.
         let before_1970 = if network { step_ns.max(1_000_000_000) } else { step_ns };
         capabilities.time_step_ns = capabilities.time_step_ns.max(step_ns);
         capabilities.time_step_before_1970_ns = capabilities.time_step_before_1970_ns.max(before_1970);
     }
 }
 
-/// Returns the step in which the times of a place are that nothing is written to: the largest of which all are that were
-/// seen. When inodes changed is told by the clock, so where these times differ they tell the step; what was set by
-/// somebody may be in whole seconds on any file system, but nowhere in finer steps than are kept.
+/// Returns the granularity of times in a directory to which nothing is written, in nanoseconds: the largest that all
+/// observed times are multiples of. Inode change times come from the clock, so if they differ they show the
+/// granularity. Other times may have been set to whole seconds on any file system, but never finer than the file system
+/// keeps.
 pub(crate) fn step_by_looking(root: &OwnedFd) -> u32 {
     let (mut changed, mut all) = (BTreeSet::new(), Vec::new());
     let mut see = |found: &hakobu_core::entry::Metadata| {
@@ -197,10 +198,10 @@ pub(crate) fn step_by_looking(root: &OwnedFd) -> u32 {
     step_of(&changed, &all)
 }
 
-/// Returns the largest step that all these times are in. `changed` are those at which inodes changed, which the clock sets.
+/// Returns the largest granularity of all times, in nanoseconds. `changed` are inode change times, set by the clock.
 fn step_of(changed: &BTreeSet<Time>, all: &[Time]) -> u32 {
-    // One moment may be a whole step by chance, but hardly a large one. What was set by somebody tells as well, where it is no whole
-    // millisecond: if these are not in the step, they show it.
+    // A single time may be a multiple by chance, but hardly of a large granularity. Times that were set also count as
+    // evidence if they are not whole milliseconds: if they are not multiples of a granularity, they exclude it.
     let fine: BTreeSet<_> = all.iter().filter(|time| !time.nanoseconds.is_multiple_of(1_000_000)).collect();
     let least = if changed.len() < 2 && fine.len() < 2 { 1_000_000 } else { 1 };
     let exact = |time: &Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
@@ -254,7 +255,7 @@ mod tests {
 
     #[test]
     fn two_times_show_a_small_step_though_nothing_was_changed_twice() {
-        // Two names in one directory, changed at one moment.
+        // Two entries of one directory, changed at the same moment.
         let (moment, set) = (at(1_795_665_497, 181_752_400), at(1_272_579_745, 578_141_600));
         let named = at(1_000_000_001, 0);
         assert_eq!(step_of(&BTreeSet::from([moment]), &[moment, set, moment, named]), 100);

@@ -4,16 +4,15 @@ use hakobu_core::extent::Extent;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, pread, retry_on_intr};
 
-/// What is tried first: the sector of most disks, and the page that the system reads anyway.
+/// The block size tried first in bytes: the sector of most disks, and the page that the system reads anyway.
 const BLOCK_BYTES: usize = 4096;
-/// What is tried where that fails: the smallest sector there is.
+/// The block size tried after a failure in bytes: the smallest sector size.
 const SECTOR_BYTES: usize = 512;
 
-/// Reads what can be read of a range, sector by sector, puts zeros in the place of the rest, and
-/// says what that is.
+/// Reads a range sector by sector, fills unreadable sectors with zeros, and returns their ranges.
 ///
 /// # Errors
-/// What is no error of the medium, such as a device that has gone.
+/// Errors that do not concern the medium, such as a device that was removed.
 pub(crate) fn read_around(medium: &Medium<'_>, begin: u64, room: &mut [u8]) -> Result<Vec<Extent>, Errno> {
     let mut unreadable: Vec<Extent> = Vec::new();
     let mut offset = begin;
@@ -37,16 +36,16 @@ pub(crate) fn read_around(medium: &Medium<'_>, begin: u64, room: &mut [u8]) -> R
     Ok(unreadable)
 }
 
-/// What is read: past the page cache where that can be done, as a page there is lost as a whole.
+/// A file or device being read. Direct I/O is preferred, because the page cache loses a whole page for one bad sector.
 pub(crate) struct Medium<'a> {
-    /// The file.
+    /// The descriptor of the file.
     pub file: &'a OwnedFd,
-    /// The same past the page cache.
+    /// A descriptor of the same file for direct I/O.
     pub direct: Option<&'a OwnedFd>,
 }
 
 impl Medium<'_> {
-    /// Whether all of it could be read.
+    /// Returns true if the whole block could be read.
     fn try_read(&self, offset: u64, room: &mut [u8]) -> Result<bool, Errno> {
         match self.direct.map(|direct| fill(direct, offset, room)) {
             // `EINVAL`: less than a sector of this device.

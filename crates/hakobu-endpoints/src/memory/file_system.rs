@@ -17,10 +17,10 @@ use hakobu_core::path::EntryPath;
 use super::tree::{Body, Tree, own};
 use crate::store::{Content, Held, Page, Position, Store, conflict, missing, unsupported};
 
-/// The number of the next file system.
+/// The device number of the next file system.
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(1 << 40);
 
-/// Directories, files, links and special files in memory, with modes, owners, times and hard links.
+/// Directories, files, symbolic links and special files in memory, with modes, owners, times and hard links.
 #[derive(Debug)]
 pub struct MemoryFileSystem(Mutex<Tree>);
 
@@ -31,7 +31,7 @@ impl Default for MemoryFileSystem {
 }
 
 impl MemoryFileSystem {
-    /// An empty one.
+    /// Creates an empty file system.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -140,7 +140,7 @@ impl Store for MemoryFileSystem {
     }
 }
 
-/// Sets attributes, as far as the grant allows.
+/// Sets attributes as far as the grant allows, and returns the losses.
 fn set(tree: &mut Tree, number: u64, wanted: &Attributes, grant: &Grant) -> Result<Vec<LossKind>> {
     let ctime = tree.ticks.next();
     let node = tree.node_mut(number)?;
@@ -150,7 +150,7 @@ fn set(tree: &mut Tree, number: u64, wanted: &Attributes, grant: &Grant) -> Resu
     Ok(lost)
 }
 
-/// Returns what of attributes may be set, and what is lost of them. `keeps_bits`: set-ID bits mean no privilege there.
+/// Returns the attributes that may be set, and the losses. With `keeps_bits`, set-ID bits give no privilege.
 fn allowed(wanted: &Attributes, grant: &Grant, keeps_bits: bool) -> (Attributes, Vec<LossKind>) {
     let (mut attributes, mut lost) = (*wanted, Vec::new());
     let mine = own(0);
@@ -158,7 +158,7 @@ fn allowed(wanted: &Attributes, grant: &Grant, keeps_bits: bool) -> (Attributes,
         (attributes.uid, attributes.gid) = (mine.uid, mine.gid);
         lost.push(LossKind::Owner);
     }
-    // Without its owner a set-ID bit would lend the rights of another.
+    // Without its owner, a set-ID bit would give the rights of another user.
     if !keeps_bits && wanted.mode & SET_ID != 0 && (!grant.may_set_id || !lost.is_empty()) {
         attributes.mode &= !SET_ID;
         lost.push(LossKind::SetId);
@@ -170,7 +170,7 @@ fn remove(tree: &mut Tree, path: &EntryPath, directory: bool) -> Result<()> {
     let Some((parent, name)) = path.split_last() else {
         return Err(conflict("removing", "the target itself is never removed"));
     };
-    // What is beyond a link, or below a file, is not there.
+    // A path through a symbolic link or a file does not exist.
     let Ok(parent) = tree.find(&parent) else { return Ok(()) };
     let Ok(Some(found)) = tree.child(parent, name) else { return Ok(()) };
     match (directory, tree.is_directory(found)) {

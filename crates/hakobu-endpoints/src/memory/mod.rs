@@ -1,8 +1,8 @@
-//! Stores in the memory of this process: for tests of everything that is written against the traits, and as the smallest
-//! endpoints there are, for whoever writes another.
+//! Stores in the memory of this process. They serve tests of everything that is written against the traits, and as
+//! minimal examples of endpoints.
 //!
-//! [`MemoryFileSystem`] has directories, hard links, modes, owners and times. [`MemoryObjectStore`] has flat keys, replaces
-//! whole objects, and keeps the time of the upload alone.
+//! [`MemoryFileSystem`] has directories, hard links, modes, owners and times. [`MemoryObjectStore`] has flat keys,
+//! replaces whole objects, and keeps only the upload time.
 
 mod file_system;
 mod named;

@@ -22,8 +22,8 @@ use crate::store::{
 
 const REMOVING: &str = "removing";
 
-/// Objects in memory: any bytes are a key, a directory is what keys have in common, and an object has nothing but its content
-/// and the time of its upload.
+/// Objects in memory. Any bytes can be a key, a directory is a common prefix of keys, and an object has only its
+/// content and the time of its upload.
 #[derive(Debug, Default)]
 pub struct MemoryObjectStore(Mutex<Objects>);
 
@@ -40,13 +40,13 @@ struct Object {
 }
 
 impl MemoryObjectStore {
-    /// An empty one.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Uploads an object under any key, also one that is no path.
+    /// Uploads an object under any key, including one that is not a path.
     pub fn upload(&self, key: &[u8], bytes: &[u8]) {
         self.objects().upload(key.to_vec(), bytes.into());
     }
@@ -62,7 +62,7 @@ impl Objects {
         self.by_key.insert(key, Object { bytes, uploaded });
     }
 
-    /// Checks that something is in a directory.
+    /// Checks that a directory is not empty.
     fn check_directory(&self, path: &EntryPath) -> Result<()> {
         if path.is_root() || self.has_below(path) {
             return Ok(());
@@ -80,7 +80,7 @@ impl Objects {
     }
 }
 
-/// What the keys of all that is in a directory begin with.
+/// Returns the prefix of the keys of all entries in a directory.
 fn prefix(directory: &EntryPath) -> Vec<u8> {
     match directory.is_root() {
         true => Vec::new(),
@@ -202,7 +202,7 @@ impl Store for MemoryObjectStore {
     fn apply(&self, change: &Change, _grant: &Grant) -> Result<Vec<LossKind>> {
         let mut objects = self.objects();
         match change {
-            // They are there as soon as something is in them.
+            // Directories exist as soon as they contain an object.
             Change::MakeDirectory { .. } | Change::Directory { .. } => Ok(Vec::new()),
             Change::Attributes { path, .. } => match objects.by_key.contains_key(path.as_bytes()) {
                 true => Ok(Vec::new()),
@@ -228,12 +228,12 @@ impl Store for MemoryObjectStore {
     }
 }
 
-/// Returns the first key behind the entry of a position: behind all that begins with it, if it is a directory.
+/// Returns the first key after the entry of a position. For a directory it follows all keys with that prefix.
 fn behind(prefix: &[u8], position: Option<&Position>) -> Bound<Vec<u8>> {
     let Some(Position(shown)) = position else { return Bound::Included(prefix.to_vec()) };
     let mut key = [prefix, shown].concat();
     match key.last_mut() {
-        // The byte after the slash: everything below the directory is before it.
+        // The byte after the slash: everything below the directory precedes it.
         Some(last @ b'/') => {
             *last = b'/' + 1;
             Bound::Included(key)

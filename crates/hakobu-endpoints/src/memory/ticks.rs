@@ -4,12 +4,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hakobu_core::entry::Time;
 
-/// A clock of which no two times are the same, so that any change can be told.
+/// A clock that never returns the same time twice, so that every change is detectable.
 #[derive(Debug, Default)]
 pub(crate) struct Ticks(Time);
 
 impl Ticks {
-    /// Returns the time now, or one later than the last where that is not later.
+    /// Returns the current time, or a time just after the last one if that is later.
     pub(crate) fn next(&mut self) -> Time {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Time { seconds: now.as_secs().cast_signed(), nanoseconds: now.subsec_nanos() };

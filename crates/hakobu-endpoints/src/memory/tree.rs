@@ -1,4 +1,4 @@
-//! The inodes of a file system in memory, and the way to them.
+//! The inodes of a file system in memory, and path resolution.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::ticks::Ticks;
 use crate::store::{Content, conflict, missing};
 
-/// The number of the root.
+/// The number of the root inode.
 pub(crate) const ROOT: u64 = 1;
-/// The mode of directories that are made on the way to something.
+/// The mode of directories that are created as parents.
 const PRIVATE: u32 = 0o700;
 const MAKING: &str = "making the entry";
 
-/// The entries of a directory: names, of directories with a slash behind them, which gives the order of listings.
+/// The entries of a directory by name. Names of directories end in a slash, which gives the order of listings.
 pub(crate) type Names = BTreeMap<Vec<u8>, u64>;
 
-/// What is in an inode.
+/// The contents of an inode.
 #[derive(Debug)]
 pub(crate) enum Body {
     Content(Content),
@@ -37,7 +37,7 @@ pub(crate) struct Node {
 /// All inodes.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// By their numbers; a map that never has to be moved as a whole.
+    /// The inodes by number. A tree map is never moved as a whole.
     pub(crate) nodes: BTreeMap<u64, Node>,
     pub(crate) ticks: Ticks,
     /// The number of the file system.
@@ -45,14 +45,14 @@ pub(crate) struct Tree {
     last: u64,
 }
 
-/// The name of an entry as its directory has it.
+/// Returns the key of an entry in its directory.
 pub(crate) fn key(name: &[u8], is_directory: bool) -> Vec<u8> {
     let slash: &[u8] = if is_directory { b"/" } else { b"" };
     [name, slash].concat()
 }
 
 impl Tree {
-    /// An empty tree.
+    /// Creates an empty tree.
     pub(crate) fn new(device: u64) -> Self {
         let mut tree = Self { nodes: BTreeMap::new(), ticks: Ticks::default(), device, last: ROOT - 1 };
         tree.add(Body::Directory(Names::new()), own(0o755));
@@ -115,10 +115,10 @@ impl Tree {
         Ok(names.get(name).or_else(|| names.get(&key(name, true))).copied())
     }
 
-    /// Follows a path; never a link.
+    /// Resolves a path without following symbolic links.
     ///
     /// # Errors
-    /// `NotFound`, or `Conflict` where something that is no directory is on the way.
+    /// `NotFound`, or `Conflict` if the path leads through something that is not a directory.
     pub(crate) fn find(&self, path: &EntryPath) -> Result<u64> {
         let mut at = ROOT;
         for name in path.names() {
@@ -135,10 +135,10 @@ impl Tree {
         matches!(self.nodes.get(&number), Some(Node { body: Body::Content(Content::Symlink(_)), .. }))
     }
 
-    /// Returns the directory of this path; what is missing is made, and what is in the way gives way where it may.
+    /// Returns the directory at this path. Missing directories are created, and other entries are replaced if allowed.
     ///
     /// # Errors
-    /// `Conflict`, or `NotFound` for what the grant does not let be made.
+    /// `Conflict`, or `NotFound` for directories that the grant does not allow to be created.
     pub(crate) fn reach(&mut self, path: &EntryPath, mode: u32, grant: &Grant) -> Result<u64> {
         let (mut at, mut way) = (ROOT, EntryPath::root());
         for name in path.names() {
@@ -163,7 +163,7 @@ impl Tree {
         Ok(at)
     }
 
-    /// Returns the directory that a path is in, made if it is missing, and the name in it.
+    /// Returns the parent directory of a path, which is created if it is missing, and the last name.
     pub(crate) fn reach_parent<'a>(&mut self, path: &'a EntryPath, grant: &Grant) -> Result<(u64, &'a [u8])> {
         let Some((parent, _)) = path.split_last() else {
             return Err(conflict(MAKING, "the target itself is a directory"));
@@ -172,10 +172,10 @@ impl Tree {
         Ok((self.reach(&parent, PRIVATE, grant)?, name))
     }
 
-    /// Gives an inode a name in a directory, in the place of whatever has it that is no directory.
+    /// Gives an inode a name in a directory, replacing an existing entry that is not a directory.
     ///
     /// # Errors
-    /// `Conflict` where a directory has it.
+    /// `Conflict` if a directory has that name.
     pub(crate) fn name(&mut self, directory: u64, name: &[u8], number: u64) -> Result<()> {
         match self.child(directory, name)? {
             Some(there) if self.is_directory(there) => {
@@ -189,7 +189,7 @@ impl Tree {
         self.touch(directory)
     }
 
-    /// Takes a name away, and the inode with its last one.
+    /// Removes a name, and the inode with its last name.
     pub(crate) fn unname(&mut self, directory: u64, name: &[u8]) -> Result<()> {
         let names = self.names_mut(directory)?;
         let Some(number) = names.remove(name).or_else(|| names.remove(&key(name, true))) else {
@@ -205,7 +205,7 @@ impl Tree {
         self.touch(directory)
     }
 
-    /// Takes note that a directory has changed.
+    /// Updates the times of a directory that has changed.
     fn touch(&mut self, directory: u64) -> Result<()> {
         let now = self.ticks.next();
         let node = self.node_mut(directory)?;
@@ -214,13 +214,13 @@ impl Tree {
     }
 }
 
-/// The attributes of what nobody has said anything of.
+/// Returns the default attributes.
 pub(crate) fn own(mode: u32) -> Attributes {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     Attributes { mode, uid, gid, mtime: Time::default() }
 }
 
-/// The error for a directory that only leads to what was granted, and is not there.
+/// Returns the error for a missing directory that only leads to a granted path.
 fn leads() -> Error {
     Error::new(
         ErrorKind::NotFound,

@@ -1,6 +1,6 @@
-//! `null://`: it swallows everything and lists nothing, so a copy to it shows how fast a tree can be read.
+//! The location `null://`, which discards everything and lists nothing. A copy to it shows how fast a tree can be read.
 //!
-//! It is the smallest endpoint there is, and the example in CONTRIBUTING.md.
+//! This is the smallest possible endpoint, and the example in CONTRIBUTING.md.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::store::{Content, Held, Page, Position, Store, StoreAccess, access, missing};
 
-/// A store that holds nothing, whatever it is given.
+/// A store that keeps nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullStore;
 
-/// Opens it. There is one, without a name.
+/// Opens the store. There is only one, without a name.
 ///
 /// # Errors
-/// `Usage` for a name: `null://directory` is more likely a slip than a path.
+/// `Usage` for a name, because `null://directory` is more likely a mistake than a path.
 pub fn open(name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
     if !name.is_empty() {
         let words = "what keeps nothing has no name; write null:// or null:///path";
@@ -32,7 +32,7 @@ pub fn open(name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
 }
 
 impl Store for NullStore {
-    /// It takes everything, and tells nothing of itself.
+    /// Accepts everything and reports no metadata.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             account_names: false,

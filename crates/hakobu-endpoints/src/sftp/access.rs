@@ -8,37 +8,37 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::connection::Channel;
 use super::server::{GREETING_LIMIT, Server};
 
-/// Times are kept in whole seconds.
+/// The granularity of file times in nanoseconds. The protocol keeps whole seconds.
 pub(super) const TIME_STEP_NS: u32 = 1_000_000_000;
 
-/// How to get to a server: opens one more channel, from any thread. Set, the flag ends that.
+/// Opens one more channel to a server, from any thread. Setting the flag cancels that.
 pub type Connect = Arc<dyn Fn(&AtomicBool) -> Result<Channel> + Send + Sync>;
 
-/// A way to a server, and what is known of the account there.
+/// The access to a server, with facts about the account there.
 #[derive(Clone)]
 pub struct Access {
     /// Opens one more channel.
     pub connect: Connect,
-    /// Whether the account is root's, which may give files away.
+    /// True for the account root, which may change owners.
     pub is_root: bool,
-    /// Ends every wait when it is set.
+    /// A flag that ends every wait when it is set.
     pub cancel: Arc<AtomicBool>,
 }
 
-/// What one run of an endpoint is told.
+/// The flags that stop one run of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
-    /// Every wait of a lane is to end.
+    /// Set when every wait of a lane must end.
     pub(super) ended: Arc<AtomicBool>,
-    /// No more lanes are wanted.
+    /// Set when no more lanes are wanted.
     pub(super) complete: AtomicBool,
 }
 
 impl Access {
-    /// Opens a channel for lane `index` and greets the server. One lane is enough to do the work, so that a further one
-    /// does not come about ends nothing.
+    /// Opens a channel for lane `index` and greets the server. One lane is enough to do the work, so a failure to open
+    /// a further one ends nothing.
     pub(super) fn server(&self, index: usize, look: &Server, stops: &Stops) -> Result<Server> {
-        // The first lane goes on where it was looked around: a login takes its time.
+        // The first lane reuses the connection of the inspection, because a login is slow.
         if index == 0 && !look.connection.has_failed() {
             return Ok(look.until(&stops.ended));
         }

@@ -1,4 +1,4 @@
-//! What a server can do, as the engine wants to know it.
+//! The capabilities of a server, in the form that the engine needs.
 
 use hakobu_core::capabilities::{Capabilities, Concurrency};
 use hakobu_core::extended::Classes;
@@ -6,13 +6,13 @@ use hakobu_core::extended::Classes;
 use super::access::TIME_STEP_NS;
 use super::server::Abilities;
 
-/// Each lane has an ssh process here and a server process there.
+/// Each lane has an ssh process on this machine and a server process on the remote host.
 const CONCURRENCY: Concurrency = Concurrency { near_max: 4, far_max: 10, processes: true };
-/// As many pieces as OpenSSH's window of 2 MiB has room for, and as much again on its way to it.
+/// The number of pieces that fit into OpenSSH's window of 2 MiB, and as many again in transit to it.
 const READS_AT_ONCE: u16 = 16;
 
 impl Abilities {
-    /// Returns what any place on this server can do at best. `owners`: whether the account may set owners.
+    /// Returns the best capabilities of any directory on this server. `owners` is true if the account may set owners.
     pub fn capabilities(self, owners: bool) -> Capabilities {
         Capabilities {
             extended: Classes::NONE,

@@ -1,9 +1,9 @@
-//! One connection to an SFTP server: requests go out as they come, answers are handed to whoever waits for them.
+//! A connection to an SFTP server, which sends requests in order and delivers each answer to the waiting task.
 //!
-//! A connection belongs to one thread. Requests are queued the moment they are made, so what is made together goes out
-//! together; the answer is a future, so that a chain of requests reads from top to bottom. Nothing here blocks but
-//! [`Connection::pump`], and it neither stops reading while it writes nor the other way round: a server that waits for
-//! its answers to be taken would else hold both sides for ever.
+//! A connection belongs to one thread. Requests are queued when they are made, so requests made together are sent
+//! together. The answer is a future, so a chain of requests reads from top to bottom. Only [`Connection::pump`] and
+//! [`Connection::raw_packet`] block. They read and write at the same time, because a server that waits for its answers
+//! to be read would otherwise block both sides forever.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -21,58 +21,58 @@ use rustix::io::{Errno, read};
 use super::outgoing::Outgoing;
 use super::wire::{Ask, PACKET_BYTES_MAX, Packet, Reply, malformed, read_reply};
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const READ_BYTES: usize = 256 * 1024;
-/// How long a server may be silent while something is due.
+/// The maximum time for which a server may be silent while answers are due.
 const SILENCE_LIMIT: Duration = Duration::from_secs(120);
-/// The same while it brings something to stable storage.
+/// The maximum time of silence while the server flushes data to stable storage.
 const SYNC_LIMIT: Duration = Duration::from_secs(900);
 const TALKING: &str = "talking to the sftp server";
 
-/// A way to a server: what is written to and read from, and the process that keeps it up.
+/// A channel to a server: the descriptors for writing and reading, and the process behind them.
 pub struct Channel {
-    /// To the server.
+    /// The descriptor for sending to the server.
     pub to_server: OwnedFd,
-    /// From the server.
+    /// The descriptor for receiving from the server.
     pub from_server: OwnedFd,
-    /// Ended when it is dropped, after both ends were closed.
+    /// The process, which is dropped last, after both descriptors were closed.
     pub process: Box<dyn Send>,
 }
 
-/// A connection, shared by those who wait for answers on it.
+/// A connection, shared by the tasks that wait for answers on it.
 #[derive(Clone)]
 pub(crate) struct Connection(Arc<Mutex<State>>);
 
 struct State {
-    /// Closed with the connection's end, before the process is waited for.
+    /// Closed when the connection ends, before waiting for the process.
     ends: Option<(OwnedFd, OwnedFd)>,
     _process: Box<dyn Send>,
     out: Outgoing,
-    /// What was read and is no whole packet yet.
+    /// Bytes that were read and do not form a whole packet yet.
     input: Vec<u8>,
     next_id: u32,
     waiting: HashMap<u32, Waiting>,
     answers: HashMap<u32, Reply>,
-    /// How many requests under way make the server wait for its disk.
+    /// The number of pending requests that make the server wait for its disk.
     syncs: usize,
     heard: Instant,
     failed: Option<Error>,
 }
 
-/// A request under way.
+/// A pending request.
 #[derive(Default)]
 struct Waiting {
     waker: Option<Waker>,
     syncs: bool,
-    /// Nobody waits any more; the answer is dropped.
+    /// True if nobody waits any more, so that the answer is dropped.
     forgotten: bool,
 }
 
 impl Connection {
-    /// Takes a channel over.
+    /// Creates a connection over a channel.
     ///
     /// # Errors
-    /// When its ends cannot be made non-blocking.
+    /// If its descriptors cannot be made non-blocking.
     pub(crate) fn new(channel: Channel) -> Result<Self> {
         for end in [&channel.to_server, &channel.from_server] {
             let set = fcntl_getfl(end).and_then(|flags| fcntl_setfl(end, flags | OFlags::NONBLOCK));
@@ -96,20 +96,20 @@ impl Connection {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a request; `fill` writes what follows its number. The answer comes as the future says, which need not be
-    /// waited for.
+    /// Queues a request. `fill` writes the bytes after its ID. The returned future resolves to the answer and may be
+    /// dropped.
     pub(crate) fn ask(&self, ask: Ask, fill: impl FnOnce(&mut Packet<'_>)) -> Answer {
         self.ask_with(ask, Waiting::default(), fill)
     }
 
-    /// The same for a request that may take long.
+    /// Queues a request that may take long.
     pub(crate) fn ask_sync(&self, fill: impl FnOnce(&mut Packet<'_>)) -> Answer {
         self.ask_with(Ask::Extended, Waiting { syncs: true, ..Waiting::default() }, fill)
     }
 
     fn ask_with(&self, ask: Ask, waiting: Waiting, fill: impl FnOnce(&mut Packet<'_>)) -> Answer {
         let mut state = self.state();
-        // Nobody would ever answer: the connection's error does.
+        // There will be no answer; the future returns the connection's error.
         if state.failed.is_some() {
             return Answer { connection: self.clone(), id: 0 };
         }
@@ -127,23 +127,23 @@ impl Connection {
         Answer { connection: self.clone(), id }
     }
 
-    /// Queues bytes that are no request.
+    /// Queues bytes that are not a request.
     pub(crate) fn send(&self, fill: impl FnOnce(&mut Vec<u8>)) {
         fill(self.state().out.end());
     }
 
-    /// How many bytes have not been written yet.
+    /// Returns the number of bytes that have not been written yet.
     pub(crate) fn unsent_bytes(&self) -> usize {
         self.state().out.len()
     }
 
-    /// Whether nothing more will come.
+    /// Returns true if the connection has failed, so that no more answers will come.
     pub(crate) fn has_failed(&self) -> bool {
         self.state().failed.is_some()
     }
 
-    /// Moves bytes in both directions, waiting at most so long for any to move. Whoever waits for an answer that came
-    /// is woken. An end of the connection is an answer to all.
+    /// Transfers bytes in both directions, waiting at most `wait` for any progress. Tasks whose answers have arrived
+    /// are woken. If the connection fails, all tasks receive the error.
     pub(crate) fn pump(&self, wait: Duration) {
         let mut state = self.state();
         if state.failed.is_some() {
@@ -154,10 +154,10 @@ impl Connection {
         }
     }
 
-    /// The next packet as it is, for the greeting. `None`: not yet.
+    /// Returns the next packet without decoding it, for the greeting. Returns `None` if it is not complete yet.
     ///
     /// # Errors
-    /// As of any answer.
+    /// Those of any answer.
     pub(crate) fn raw_packet(&self, wait: Duration) -> Result<Option<Vec<u8>>> {
         let mut state = self.state();
         match state.packet_end()? {
@@ -170,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection for all who wait on it.
+    /// Ends the connection with an error for all waiting tasks.
     pub(crate) fn cut(&self, error: Error) {
         self.state().fail(error);
     }
@@ -197,13 +197,13 @@ impl State {
     fn write(&mut self) -> Result<()> {
         let Some((to_server, _)) = &self.ends else { return Err(lost("it is closed")) };
         if self.out.write_to(to_server).map_err(lost_by)? {
-            // What it is silent about may have been asked for just now.
+            // The awaited request may have been sent only now.
             self.heard = Instant::now();
         }
         Ok(())
     }
 
-    /// Waits until there is something to read, or room to write where that is wanted, and reads once.
+    /// Waits until data can be read, or written if there is any, and reads once.
     fn read(&mut self, wait: Duration) -> Result<()> {
         let Some((to_server, from_server)) = &self.ends else { return Err(lost("it is closed")) };
         let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
@@ -224,7 +224,7 @@ impl State {
         match got {
             Ok(0) => Err(lost("the server, or the ssh connection to it, ended")),
             Ok(count) => {
-                // A byte now and then is no sign of life: only whole packets are, and what comes at a rate that a way has.
+                // Single bytes are no sign of life. Only whole packets are, and data at a plausible rate.
                 self.heard = Instant::now().min(self.heard + stopping::time_for(count as u64));
                 Ok(())
             }
@@ -233,7 +233,7 @@ impl State {
         }
     }
 
-    /// Where the first packet ends, if all of it is there.
+    /// Returns the end of the first packet, if it is complete.
     fn packet_end(&self) -> Result<Option<usize>> {
         let Some(length) = self.input.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;
@@ -266,12 +266,12 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // The server ends when its input does; its process is waited for after that.
+        // The server ends when its input is closed, and its process is waited for after that.
         self.ends = None;
     }
 }
 
-/// The answer to one request, once it is there.
+/// The future answer to one request.
 #[must_use = "without waiting nobody learns whether it worked"]
 pub(crate) struct Answer {
     connection: Connection,

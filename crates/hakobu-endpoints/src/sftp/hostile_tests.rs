@@ -1,4 +1,4 @@
-//! Servers that lie: each is a thread that answers with bytes of its own making.
+//! Tests with malicious servers. Each is a thread that answers with arbitrary bytes.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -23,7 +23,7 @@ use hakobu_testkit::conformance::ask;
 
 use super::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 
-/// What a server makes of a request of this type and number, with what follows that.
+/// Returns a server's answer to a request of this type and ID, with the bytes that follow the ID.
 type Answering = fn(u8, u32, &[u8]) -> Vec<u8>;
 
 const OPEN: u8 = 3;
@@ -50,7 +50,7 @@ fn status(id: u32, code: u32) -> Vec<u8> {
     packet(101, id, &[&code.to_be_bytes(), &text(b""), &text(b"")])
 }
 
-/// Attributes of something of this mode and size, changed a thousand seconds after 1970.
+/// Encodes attributes with this mode and size, changed a thousand seconds after 1970.
 fn attrs(mode: u32, size_bytes: u64) -> Vec<u8> {
     let numbers = [0u32, 0, mode, 1000, 1000].map(u32::to_be_bytes).concat();
     [&15u32.to_be_bytes()[..], &size_bytes.to_be_bytes(), &numbers].concat()
@@ -61,7 +61,7 @@ fn names(id: u32, all: &[&[u8]]) -> Vec<u8> {
     packet(104, id, &[&(all.len() as u32).to_be_bytes(), &named.collect::<Vec<_>>().concat()])
 }
 
-/// A server that behaves, for what a case does not care about: one directory with one large file.
+/// Answers correctly for requests that a case does not concern: one directory with one large file.
 fn usual(kind: u8, id: u32, rest: &[u8]) -> Vec<u8> {
     let is_large = rest.ends_with(b"large") || kind == FSTAT;
     match kind {
@@ -161,7 +161,7 @@ fn names_that_leave_the_directory_end_the_run() {
 
 #[test]
 fn a_directory_without_an_end_is_given_up() {
-    // A part of a listing without names would go on for ever.
+    // A part of a listing without names would never end.
     let endless: Answering =
         |kind, id, rest| if kind == READDIR { names(id, &[]) } else { usual(kind, id, rest) };
     assert_eq!(list(endless).unwrap_err().kind, ErrorKind::Protocol);
@@ -220,7 +220,7 @@ fn reads_that_lie_are_found_out() {
         _ => usual(kind, id, rest),
     };
     assert_eq!(read(ends).unwrap_err().kind, ErrorKind::SourceChanged);
-    // The size that the listing told is not that of what is opened.
+    // The opened file has another size than the listing.
     let another: Answering = |kind, id, rest| match kind {
         FSTAT => packet(105, id, &[&attrs(0o100_644, 5)]),
         _ => usual(kind, id, rest),
@@ -239,7 +239,7 @@ fn a_server_that_is_gone_is_a_connection_that_was_lost() {
     assert_eq!(list(gone).unwrap_err().kind, ErrorKind::ConnectionLost);
 }
 
-/// Fetches all of a directory of files that the server lists with one byte each.
+/// Fetches a whole directory of files that the server lists with one byte each.
 fn fetch(answering: Answering) -> Fetched {
     let mut lane = source(greeting(), answering).unwrap().open_source_lane(0).unwrap();
     let directories = vec![EntryPath::root()];
@@ -257,14 +257,15 @@ fn fetch(answering: Answering) -> Fetched {
     }
 }
 
-/// How much a READ asks for, and from where on.
+/// Returns the length and the offset of a READ request.
 fn asked_for(rest: &[u8]) -> (u64, u64) {
     let (rest, length) = rest.split_last_chunk::<4>().unwrap();
     let (_, offset) = rest.split_last_chunk::<8>().unwrap();
     (u32::from_be_bytes(*length).into(), u64::from_be_bytes(*offset))
 }
 
-/// A server with one file that gives at most 7 bytes at once; its size is said to be `SAID`, and it gives `HAS`. Each has a number.
+/// Answers for a server with one file that returns at most 7 bytes at once. Its reported size is `SAID`, and it returns
+/// `HAS` bytes. Each server has a number.
 fn short<const NUMBER: usize, const SAID: u64, const HAS: u64>(kind: u8, id: u32, rest: &[u8]) -> Vec<u8> {
     static LISTINGS: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
     match kind {
@@ -293,13 +294,13 @@ fn short_answers_about_small_files_are_gone_on_with() {
         let expected: Vec<u8> = (0..size_bytes).map(|at| at as u8).collect();
         assert!(fetched.pack.windows(expected.len()).any(|bytes| bytes == expected));
     }
-    // The end is where the server says so, and nowhere else.
+    // The file ends where the server reports its end, and nowhere else.
     size_that_is_not_true(&fetch(short::<2, 100, 99>));
     size_that_is_not_true(&fetch(short::<3, 100, 101>));
     size_that_is_not_true(&fetch(short::<4, 100, 0>));
 }
 
-/// A server whose file gives so many bytes, while its size is said to be as it was listed.
+/// Checks the failure of a file that returns another number of bytes than its reported and listed size.
 fn size_that_is_not_true(fetched: &Fetched) {
     let [(0, error)] = &fetched.failures[..] else { panic!("{fetched:?}") };
     assert_eq!((fetched.packed.len(), error.kind), (0, ErrorKind::SourceChanged), "{error}");
@@ -337,7 +338,7 @@ fn files_that_are_all_larger_than_listed_do_not_fill_the_memory() {
             let all: Vec<_> = (0..100).map(|number| format!("{number:03}")).collect();
             names(id, &all.iter().map(String::as_bytes).collect::<Vec<_>>())
         }
-        // Only the directory's own path has no digit at its end.
+        // Only the directory's own path does not end in a digit.
         LSTAT if !rest.last().is_some_and(u8::is_ascii_digit) => usual(kind, id, rest),
         LSTAT | FSTAT => packet(105, id, &[&attrs(0o100_644, LARGER_BYTES)]),
         READ => {
@@ -359,8 +360,7 @@ fn files_that_are_all_larger_than_listed_do_not_fill_the_memory() {
     assert!(fetched.failures.iter().all(|(_, error)| error.kind == ErrorKind::SourceChanged));
 }
 
-/// A server numbers its handles, and gives a number again once it was closed: whoever closed it twice would close the next
-/// file that has it.
+/// A server reuses the numbers of closed handles. A second close would close the next file with that number.
 #[test]
 fn a_handle_is_closed_once() {
     static OPENED: AtomicU32 = AtomicU32::new(0);
@@ -397,19 +397,19 @@ fn a_handle_is_closed_once() {
     let attributes = Attributes { mode: 0o644, uid: 0, gid: 0, mtime: Time::default() };
     let finish = TargetOp::Finish { draft: 1, attributes, extended: None, digest: None };
     one.submit(1, finish).unwrap();
-    // While the first is being finished, this lane opens the second, which the other has begun.
+    // While the first draft is being finished, this lane opens the second, which the other lane has begun.
     let second = write(2, &mut *one);
     ask(&mut *one, second).unwrap();
     let closed = CLOSED.lock().unwrap().clone();
     assert_eq!(closed, [text(&0u32.to_be_bytes())]);
 }
 
-/// Most writes end without a word to whoever submitted them, so only room tells that it may go on.
+/// Most writes complete without an outcome, so only free space in the window shows that the submitter can continue.
 #[test]
 fn who_waits_for_room_goes_on_as_soon_as_there_is_some() {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
     let answering: Answering = |kind, id, rest| match kind {
-        // A piece is eight writes. With the last that the window takes, those of two pieces are answered, and no others.
+        // A piece takes eight writes. When the window is full, the writes of two pieces are answered, and no others.
         WRITE if WRITTEN.fetch_add(1, Relaxed) == 127 => {
             (id - 127..id - 111).flat_map(|id| status(id, 0)).collect()
         }
@@ -423,7 +423,7 @@ fn who_waits_for_room_goes_on_as_soon_as_there_is_some() {
     let begin = Begin::file(EntryPath::new("large").unwrap(), 64 * PIECE_BYTES);
     ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap();
     let (limit, began) = (Duration::from_secs(60), Instant::now());
-    // The window, and what has been answered.
+    // The window, and the writes that were answered.
     for number in 0..16 + 2 {
         let mut buffer = lane.piece_buffer();
         buffer.set_filled(PIECE_BYTES as usize);

@@ -13,14 +13,15 @@ use super::site::Site;
 use super::wire::Named;
 use crate::local::fault::place;
 
-/// How many parts of a listing are asked for at a time, at first and at most: twice as many as have come. OpenSSH gives a
-/// hundred entries in each, so a directory of a million takes 160 round trips, and a small one costs no idle questions.
+/// The initial and the maximum number of parts of a listing that are requested at a time. The number doubles with each
+/// part received. OpenSSH returns a hundred entries per part, so a directory of a million entries takes 160 round
+/// trips, and a small one wastes no requests.
 const PARTS_AHEAD: (usize, usize) = (2, 64);
-/// How many directories are listed at a time.
+/// The number of directories that are listed at a time.
 const DIRECTORIES_AT_ONCE: usize = 16;
 
-/// Lists `directories`, and then descendants, as long as all together stay below `budget` entries. `enter` says which
-/// may be entered; `drafts` is told of those that no listing shows.
+/// Lists `directories`, and then their descendants, as long as the total stays below `budget` entries. `enter` decides
+/// which directories may be entered. `drafts` receives the drafts, which are left out of listings.
 pub(crate) async fn list_all(
     site: &Site,
     directories: Vec<EntryPath>,
@@ -51,7 +52,7 @@ pub(crate) async fn list_all(
         let listed = some.iter().map(|path| list(site, path, room, &drafts));
         let mut is_full = false;
         for (path, result) in some.iter().zip(join_all(listed).await) {
-            // Whoever asks for one by name is told why it cannot be listed.
+            // An explicit request for this directory reports the error.
             let Ok(listing) = result else {
                 is_full = true;
                 continue;
@@ -71,7 +72,7 @@ pub(crate) async fn list_all(
     listings
 }
 
-/// The names of drafts in a directory, which no listing shows.
+/// Returns the names of drafts in a directory, which are left out of listings.
 pub(crate) async fn drafts(site: &Site, path: &EntryPath) -> Result<Vec<Vec<u8>>> {
     let mut drafts = Vec::new();
     read(site, path, |part| {
@@ -87,7 +88,7 @@ pub(crate) async fn list_whole(site: &Site, path: &EntryPath) -> Result<Listing>
     list(site, path, ENTRIES_MAX, &|_: &EntryPath, _: &[Vec<u8>]| ()).await
 }
 
-/// Lists one directory, which has to have so many entries at most.
+/// Lists one directory, which must have at most `entries_max` entries.
 async fn list(
     site: &Site,
     path: &EntryPath,
@@ -107,7 +108,7 @@ async fn list(
         }
     })
     .await?;
-    // A listing need not say what something is; it may be said when it is asked for by name.
+    // A listing may lack the type of an entry. A request for the entry itself may return it.
     for name in unclear {
         let found = attrs(site.server.connection.look(&site.in_directory(path, &name))).await;
         match found {
@@ -132,7 +133,7 @@ async fn list(
     Ok(listing)
 }
 
-/// Reads a directory, part by part.
+/// Reads a directory part by part.
 async fn read(site: &Site, path: &EntryPath, mut take: impl FnMut(Vec<Named>) -> Result<()>) -> Result<()> {
     let during = "listing the directory";
     site.check_way(path).await?;
@@ -168,7 +169,7 @@ async fn read(site: &Site, path: &EntryPath, mut take: impl FnMut(Vec<Named>) ->
         }
     };
     drop(parts);
-    // What it says of that nobody needs to know.
+    // The result of closing does not matter.
     drop(connection.close(&handle));
     listed
 }
@@ -178,7 +179,7 @@ fn is_draft(named: &Named) -> bool {
     is_draft_name(&named.name) && matches!(kind, Some(Kind::File | Kind::Symlink))
 }
 
-/// Adds a part to a listing. Of some things it does not say what they are.
+/// Adds a part to a listing. Entries without a type are added to `unclear`.
 fn add(listing: &mut Listing, unclear: &mut Vec<Vec<u8>>, part: Vec<Named>) -> Result<()> {
     for named in part {
         if named.name == b"." || named.name == b".." {
@@ -197,7 +198,7 @@ fn add(listing: &mut Listing, unclear: &mut Vec<Vec<u8>>, part: Vec<Named>) -> R
     Ok(())
 }
 
-/// How many names a file has, from the line for people, where it is as `ls -l` has it.
+/// Returns the number of a file's names from the human-readable line if that has the form of `ls -l`, otherwise 1.
 fn links(line: &[u8]) -> u32 {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let is_mode = words.next().is_some_and(|mode| mode.len() >= 10 && mode.starts_with(b"-"));
@@ -205,7 +206,7 @@ fn links(line: &[u8]) -> u32 {
     count.filter(|_| is_mode).unwrap_or(1)
 }
 
-/// Queues the directories of a listing, if there is a budget for going down at all.
+/// Queues the directories of a listing as far as the budget allows.
 fn collect_directories(path: &EntryPath, listing: &Listing, budget: u32, below: &mut VecDeque<EntryPath>) {
     let room = (budget as usize).saturating_sub(below.len());
     let directories = (0..listing.len()).filter(|&index| listing.metadata(index).kind == Kind::Directory);

@@ -1,4 +1,4 @@
-//! Looking at the places that the user named.
+//! Inspection of the paths that the user named.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use super::reading::fill;
 use super::requests::{Done, Refusal, attrs, data, done, unclear};
 use super::server::{Abilities, GREETING_LIMIT, Server};
 
-/// Where Linux tells what it is known by until it is started again, and more bytes than that has.
+/// The file with the boot ID of Linux, and a limit above its size in bytes.
 const BOOT_ID: &[u8] = b"/proc/sys/kernel/random/boot_id";
 const BOOT_ID_BYTES: usize = 64;
 
-/// A connection to a server on which one question is asked after another.
+/// A connection to a server for sequential queries.
 pub struct SftpLook {
     server: Server,
 }
@@ -24,7 +24,7 @@ impl SftpLook {
     /// Greets the server behind a channel that was opened for this.
     ///
     /// # Errors
-    /// `ConnectionLost`, `TimedOut`, or `Protocol` where there is no SFTP server at its end.
+    /// `ConnectionLost`, `TimedOut`, or `Protocol` if there is no SFTP server at the other end.
     pub fn open(channel: Channel, access: &Access) -> Result<Self> {
         Ok(Self { server: Server::greet(channel, access.cancel.clone(), GREETING_LIMIT, None)? })
     }
@@ -33,12 +33,12 @@ impl SftpLook {
         &self.server
     }
 
-    /// What the server can do besides version 3 of the protocol.
+    /// Returns the extensions that the server supports beyond version 3 of the protocol.
     pub fn abilities(&self) -> Abilities {
         self.server.abilities
     }
 
-    /// What an entry is, or with `follow` what it leads to. `None`: there is no such entry.
+    /// Describes an entry, or with `follow` the target of a symbolic link. Returns `None` if it does not exist.
     ///
     /// # Errors
     /// `PermissionDenied`, `ConnectionLost` and the like.
@@ -53,23 +53,22 @@ impl SftpLook {
         }
     }
 
-    /// The whole path of what a path leads to. Relative ones begin where the server puts the account.
+    /// Resolves a path to an absolute one. Relative paths begin at the account's directory on the server.
     ///
     /// # Errors
-    /// As [`SftpLook::describe`], and `NotFound`.
+    /// As for [`SftpLook::describe`], and `NotFound`.
     pub fn resolve(&self, path: &[u8]) -> Result<Vec<u8>> {
         let resolved = self.server.wait(self.server.connection.real_path(path));
         resolved.map_err(|refusal| refusal.error("looking at").at(path))
     }
 
-    /// What tells the server's machine from all others for as long as it runs, as its system says. `None` where it does not
-    /// say, or shows only some of its files.
+    /// Returns the boot ID of the server's machine, or `None` if the server does not expose it.
     pub fn boot_id(&self) -> Option<String> {
         let connection = &self.server.connection;
         let handle = self.server.wait(connection.open_to_read(BOOT_ID)).ok()?;
         let read = self.server.wait(async {
             let mut read = data(connection.read(&handle, 0, BOOT_ID_BYTES), BOOT_ID_BYTES).await?;
-            // A server may give less than it was asked for, and part of it would be the name of another machine.
+            // A server may return less than requested, and a truncated ID would be that of another machine.
             if !read.is_empty() && !read.ends_with(b"\n") {
                 let got = read.len();
                 fill(connection, &handle, (0, BOOT_ID_BYTES), &mut read, got).await?;
@@ -83,17 +82,17 @@ impl SftpLook {
         Some(id.trim()).filter(is_sound).map(str::to_owned)
     }
 
-    /// Where the account begins, who that belongs to, and how long a question takes: the shorter of two, where the server
-    /// was asked for its limits.
+    /// Returns the account's directory, its metadata, and the response time: the shorter of two measurements if the
+    /// server was asked for its limits.
     ///
     /// # Errors
-    /// As [`SftpLook::resolve`].
+    /// As for [`SftpLook::resolve`].
     pub fn home(&self) -> Result<(Vec<u8>, Option<Metadata>, Duration)> {
         let (asked, connection) = (Instant::now(), &self.server.connection);
         let (home, found) = (connection.real_path(b"."), attrs(connection.look(b".")));
         let home = self.server.wait(home).map_err(|refusal| refusal.error("looking at").at(b"."))?;
         let took = asked.elapsed();
-        // Where it cannot be looked at, it is nobody's in particular.
+        // If it cannot be inspected, its owner is unknown.
         let found = self.server.wait(found).ok().flatten();
         Ok((home, found, self.server.took.map_or(took, |before| before.min(took))))
     }

@@ -1,8 +1,8 @@
-//! What an SFTP server shows: [`SftpSource`] reads trees, [`SftpTarget`] writes below one root within a grant.
+//! A directory on an SFTP server: [`SftpSource`] reads trees, [`SftpTarget`] writes below one root within a grant.
 //!
-//! The engine stays on this machine, and each lane has a connection of its own, on which many requests are under way.
-//! What the protocol has no words for is lost, and said to be so in the capabilities: fractions of a second, extended
-//! attributes, device nodes and pipes, inodes of hard links. docs/design/0007 says why it is done this way.
+//! The engine stays on this machine, and each lane has its own connection with many pending requests. Metadata that the
+//! protocol cannot express is lost, and the capabilities say so: fractions of a second, extended attributes, device
+//! nodes and pipes, inodes of hard links. docs/design/0007 gives the reasons for this design.
 
 mod access;
 mod capabilities;

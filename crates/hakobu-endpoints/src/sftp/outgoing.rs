@@ -1,21 +1,21 @@
-//! What has still to be written to a server: segments, so that nothing is moved once it is in one of them.
+//! A queue of bytes to be written to a server, in segments, so that queued bytes are never moved.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
 use rustix::io::{Errno, write};
 
-/// A segment of so many bytes takes no further packet.
+/// The size in bytes from which a segment accepts no further packet.
 const SEGMENT_BYTES: usize = 64 * 1024;
-/// How many empty segments are kept for what is to come.
+/// The maximum number of empty segments that are kept for reuse.
 const SPARE_MAX: usize = 32;
 
-/// Bytes on their way out, in order.
+/// Bytes to be written, in order.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    /// None of them is empty.
+    /// The segments, none of which is empty.
     segments: VecDeque<Vec<u8>>,
-    /// So much of the first one has been written.
+    /// The number of bytes of the first segment that have been written.
     sent: usize,
     spare: Vec<Vec<u8>>,
 }
@@ -25,13 +25,13 @@ impl Outgoing {
         self.segments.is_empty()
     }
 
-    /// About how many bytes there are.
+    /// Returns the number of bytes in the queue.
     pub(super) fn len(&self) -> usize {
         let whole: usize = self.segments.iter().map(Vec::len).sum();
         whole - self.sent
     }
 
-    /// Where the next packet is written behind what is there. Something has to be.
+    /// Returns the buffer for the next packet. The caller must append at least one byte.
     pub(super) fn end(&mut self) -> &mut Vec<u8> {
         if self.segments.back().is_none_or(|last| last.len() >= SEGMENT_BYTES) {
             self.segments.push_back(self.spare.pop().unwrap_or_default());
@@ -40,7 +40,7 @@ impl Outgoing {
         &mut self.segments[last]
     }
 
-    /// Writes as much as the descriptor, which does not block, takes now. Whether it took anything.
+    /// Writes as much as the non-blocking descriptor accepts now. Returns true if it accepted anything.
     ///
     /// # Errors
     /// The system's.

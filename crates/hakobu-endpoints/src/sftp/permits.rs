@@ -1,11 +1,11 @@
-//! How many files may be open on a connection at a time: servers give out a limited number of handles.
+//! Limits the number of open files per connection, because servers have a limited number of handles.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Permits to have a file open, given back when they are dropped.
+/// Permits for open files, returned when they are dropped.
 #[derive(Debug)]
 pub(crate) struct Permits(Mutex<State>);
 
@@ -15,12 +15,12 @@ struct State {
     waiting: VecDeque<Waker>,
 }
 
-/// The permission for one file.
+/// The permit for one file.
 #[derive(Debug)]
 pub(crate) struct Permit<'a>(&'a Permits);
 
 impl Permits {
-    /// So many at a time, at least one.
+    /// Creates `count` permits, at least one.
     pub(crate) fn new(count: usize) -> Self {
         Self(Mutex::new(State { free: count.max(1), waiting: VecDeque::new() }))
     }
@@ -29,7 +29,7 @@ impl Permits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for one.
+    /// Waits for a permit.
     pub(crate) async fn take(&self) -> Permit<'_> {
         poll_fn(|context| {
             let mut state = self.state();
@@ -49,7 +49,7 @@ impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.free += 1;
-        // All look again: one that has gone away meanwhile must not take the place of one that waits.
+        // All waiting tasks are woken, because one of them may no longer exist.
         state.waiting.drain(..).for_each(Waker::wake);
     }
 }

@@ -1,4 +1,4 @@
-//! A lane: operations of the engine, each a chain of requests, many of them under way on one connection.
+//! A lane: operations of the engine, each a chain of requests, with many of them pending on one connection.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,42 +15,42 @@ use hakobu_core::endpoint::{Completion, Lane, Operation, PieceBuffer, TargetLane
 use super::server::{Server, Woken};
 use crate::common::buffers::Buffers;
 
-/// How many operations may be under way.
+/// The maximum number of pending operations.
 const OPERATIONS_MAX: usize = 512;
-/// How many bytes of content may be under way. OpenSSH's window for a channel is 2 MiB; as much again is ready to follow.
+/// The maximum number of pending bytes of content. OpenSSH's window is 2 MiB; as much again is ready to follow.
 const WINDOW_BYTES: usize = 4 << 20;
-/// How many bytes may wait to be written. What waits longer has left the processor's cache by then, and what is left at the
-/// end of a file is waited for, while other lanes have nothing to do any more.
+/// The maximum number of bytes that may wait to be written. Bytes that wait longer have left the processor's cache by
+/// then, and a backlog at the end of a file delays its completion while other lanes are idle.
 const UNSENT_BYTES: usize = 512 << 10;
 
-/// An operation under way: what is told in the end, if anything.
+/// A pending operation. It resolves to the completion's result, if there is a completion.
 pub(crate) type Course<T> = Pin<Box<dyn Future<Output = Option<Result<T>>> + Send>>;
 
-/// The same with the submitter's number and the bytes that it holds.
+/// A pending operation with its ticket and the bytes that it holds.
 type Ticketed<T> = Pin<Box<dyn Future<Output = (Ticket, usize, Option<Result<T>>)> + Send>>;
 
-/// What comes of the operations of a lane's work.
+/// The outcome of the operations of a lane's work.
 type OutcomeOf<W> = <<W as Work>::Op as Operation>::Outcome;
 
-/// What a lane does.
+/// The work of a lane.
 pub(crate) trait Work: Send + Sync + 'static {
     /// The operations of this kind of lane.
     type Op: Operation;
 
-    /// Returns how many bytes of content an operation holds until it has ended.
+    /// Returns the number of bytes of content that an operation holds until it ends.
     fn held_bytes(operation: &Self::Op) -> usize;
 
-    /// Returns the course of an operation. Its first requests go out in the order of the calls.
+    /// Returns the future that performs an operation. The first requests are sent in the order of the calls.
     fn course(self: Arc<Self>, operation: Self::Op) -> Course<<Self::Op as Operation>::Outcome>;
 }
 
-/// Work of a target, which owns buffers.
+/// The work of a target, which owns buffers.
 pub(crate) trait Buffered {
-    /// Returns the buffers that come and go with the operations.
+    /// Returns the buffers that are handed out for operations and come back with them.
     fn store(&self) -> &Store;
 }
 
-/// The buffers of a lane, which its operations give back.
+/// The buffers of a lane, which its operations return.
 #[derive(Clone, Default)]
 pub(crate) struct Store(Arc<Mutex<Buffers>>);
 
@@ -60,13 +60,13 @@ impl Store {
     }
 }
 
-/// A lane that does this work on a connection of its own.
+/// A lane that performs this work on its own connection.
 pub(crate) struct Queue<W: Work> {
     work: Arc<W>,
     server: Server,
     courses: FuturesUnordered<Ticketed<OutcomeOf<W>>>,
     held_bytes: usize,
-    /// An operation was handed back, and its submitter waits for room.
+    /// True if an operation was rejected and its submitter waits for room.
     room_is_due: bool,
     completions: VecDeque<Completion<OutcomeOf<W>>>,
     woken: Arc<Woken>,
@@ -87,7 +87,7 @@ impl<W: Work> Queue<W> {
         full && !self.courses.is_empty()
     }
 
-    /// Goes on with whatever can go on.
+    /// Polls all operations that can make progress.
     fn advance(&mut self) {
         let waker = Waker::from(Arc::clone(&self.woken));
         loop {
@@ -131,7 +131,7 @@ impl<W: Work> Lane<W::Op> for Queue<W> {
             if let Some(completion) = self.completions.pop_front() {
                 return Some(completion);
             }
-            // Most writes end without a completion: whoever waits for room would wait until all have.
+            // Most writes end without a completion, so a submitter that waits for room would wait until all have ended.
             if self.courses.is_empty() || self.room_is_due && !self.is_full() {
                 return None;
             }

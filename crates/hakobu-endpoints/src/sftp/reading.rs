@@ -1,4 +1,4 @@
-//! Reading files: whole small ones with what they are, and ranges of large ones.
+//! Reading of files: small ones as a whole with their metadata, and ranges of large ones.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,23 +20,23 @@ use super::wire::Handle;
 use crate::local::fault::{changed, place};
 use crate::local::positioned::wrong_size;
 
-/// How many small files are read at a time.
+/// The number of small files that are read at a time.
 const FILES_AT_ONCE: usize = 128;
-/// How many ranges of one read are asked for at a time.
+/// The number of ranges of one read that are requested at a time.
 const PARTS_AHEAD: usize = 16;
 
-/// How often a file at the target is read that changes meanwhile.
+/// The maximum number of attempts to read a file at the target that changes meanwhile.
 const DIGEST_ATTEMPTS: u32 = 3;
 
-/// A small file as it was read, and what it was before and after.
+/// A small file that did not change while it was read.
 pub(crate) struct Small {
     pub(crate) bytes: Vec<u8>,
-    /// The sum of them, each part where it was asked for.
+    /// The checksum of the bytes, with each part at the requested offset.
     pub(crate) sum: u64,
     pub(crate) is: Metadata,
 }
 
-/// Reads a small file that is expected to have so many bytes. `None`: it changed while it was read.
+/// Reads a small file of an expected size. Returns `None` if it changed while it was read.
 pub(crate) async fn read_small(site: &Site, whole: &[u8], size_bytes: u64) -> Result<Option<Small>> {
     let size_bytes = size_bytes.min(PACKED_FILE_BYTES_MAX);
     loop {
@@ -47,7 +47,7 @@ pub(crate) async fn read_small(site: &Site, whole: &[u8], size_bytes: u64) -> Re
             Version::Whole(small) => return Ok(Some(small)),
             Version::Changed => return Ok(None),
             Version::WrongSize(read, size_bytes) => return Err(wrong_size("reading", read, size_bytes)),
-            // It is closed already. Once more, and the next ones at once so.
+            // The file is closed already. It is read again, and later files are read in this mode from the start.
             Version::Short => site.server.answers_short.store(true, Relaxed),
         }
     }
@@ -56,7 +56,8 @@ pub(crate) async fn read_small(site: &Site, whole: &[u8], size_bytes: u64) -> Re
 /// Opens a small file.
 async fn open_small(site: &Site, whole: &[u8]) -> Result<Handle> {
     let connection = &site.server.connection;
-    // Whoever swaps it for a link between these two has our luck; what is read is still what it says it is.
+    // The file may be replaced with a symbolic link between these two requests. This is not detected here, but the data
+    // is still checked against the metadata.
     let looked = connection.look(whole);
     let opened = connection.open_to_read(whole).await;
     let found = attrs(looked).await.map_err(|refusal| site.error("opening", refusal));
@@ -70,20 +71,20 @@ async fn open_small(site: &Site, whole: &[u8]) -> Result<Handle> {
     handle
 }
 
-/// What came of reading a small file.
+/// The result of reading a small file.
 enum Version {
-    /// All of it.
+    /// The complete file.
     Whole(Small),
-    /// It changed meanwhile, or has another size than was expected.
+    /// The file changed meanwhile, or its size is not the expected one.
     Changed,
-    /// It gave so many bytes, and has been of this size all the time.
+    /// The file returned this number of bytes, although its size was the second number throughout.
     WrongSize(u64, u64),
-    /// The server gave less than it was asked for, and did not say that the file ends there.
+    /// The server returned less than requested without reporting the end of the file.
     Short,
 }
 
-/// Reads what is open: what it is, its content, and what it is then. All of that is asked for in one go, unless the server is
-/// known to give less than it is asked for: with `asks_again` it is asked for the rest.
+/// Reads an open file with its metadata before and after. Everything is requested at once, unless the server is known
+/// to return less than requested: with `asks_again` the missing bytes are requested afterwards.
 async fn read_version(
     site: &Site,
     handle: &Handle,
@@ -112,10 +113,10 @@ async fn read_version(
     })
 }
 
-/// A part of a file that was asked for: where, how much, the answer.
+/// A requested part of a file: its offset, its length, and the answer.
 type Part = (u64, usize, Answer);
 
-/// Asks for all of a file that should have so many bytes, and for one more, so that a file that is longer is found.
+/// Requests a whole file of an expected size, and one byte more to detect a longer file.
 fn ask_parts(site: &Site, handle: &Handle, size_bytes: u64) -> Vec<Part> {
     let part_bytes = site.server.read_bytes as u64;
     let ask = |offset| {
@@ -125,8 +126,9 @@ fn ask_parts(site: &Site, handle: &Handle, size_bytes: u64) -> Vec<Part> {
     (0..=size_bytes).step_by(part_bytes as usize).map(ask).collect()
 }
 
-/// Waits for the parts of a file: its content, up to where it ends, and the sum of that. `None`: a part is shorter than it was
-/// asked for although it ends before the file should. That is no end of the file; with `asks_again` the rest is asked for.
+/// Waits for the parts of a file. Returns the content up to its end and the checksum. Returns `None` if a part is
+/// shorter than requested although it ends before the expected size, which is not the end of the file. With
+/// `asks_again` the missing bytes are requested instead.
 async fn read_parts(
     connection: &Connection,
     handle: &Handle,
@@ -137,7 +139,7 @@ async fn read_parts(
     let mut sum = ContentSum::default();
     for (offset, length, part) in parts {
         let part = data(part, length).await?;
-        // Behind its end there is nothing, or another version.
+        // After an early end, later parts are empty or of another version.
         if bytes.len() as u64 != offset {
             continue;
         }
@@ -154,13 +156,14 @@ async fn read_parts(
     Ok(Some((bytes, sum)))
 }
 
-/// Waits for many things, some of which are under way at a time; answers in their order.
+/// Runs many futures, a limited number at a time. Returns the results in their order.
 pub(crate) async fn at_once<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let all: Vec<_> = all.collect();
     stream::iter(all).buffered(FILES_AT_ONCE).collect().await
 }
 
-/// The digests of small files, and of the texts of links, in one directory, or with a key their tags. `may` says which names may be read.
+/// Returns the digests of small files and of the texts of symbolic links in one directory, or their tags with a key.
+/// `may` checks which names may be read.
 pub(crate) async fn digests(
     (site, directory): (&Site, &EntryPath),
     names: &[&[u8]],
@@ -182,8 +185,9 @@ pub(crate) async fn digests(
     Ok(at_once(names.iter().map(digest)).await)
 }
 
-/// The digest of a small file or of the text of a link, or its tag. `listed`, if it is known, is what it has to be still; else it is
-/// whatever is there, which other names of the file may just be giving other attributes.
+/// Returns the digest of a small file or of the text of a symbolic link, or its tag. If `listed` is given, the entry
+/// must still be this version. Otherwise a few attempts are made, because operations on other names of the file may be
+/// changing its attributes.
 pub(crate) async fn digest(
     (site, whole): (&Site, &[u8]),
     listed: Option<&Metadata>,
@@ -205,7 +209,7 @@ pub(crate) async fn digest(
     }
 }
 
-/// The digest of what has to be as it was seen.
+/// Returns the digest of an entry that must still be the given version.
 async fn digest_of((site, whole): (&Site, &[u8]), is: &Metadata, tagger: Option<&Tagger>) -> Result<Digest> {
     let connection = &site.server.connection;
     if is.kind == Kind::Symlink {
@@ -222,7 +226,7 @@ async fn digest_of((site, whole): (&Site, &[u8]), is: &Metadata, tagger: Option<
     }
 }
 
-/// Reads a range of an open file. It is shorter only where the file ends.
+/// Reads a range of an open file. The result is shorter only at the end of the file.
 pub(crate) async fn read_range(site: &Site, handle: &Handle, extent: Extent) -> Result<Vec<u8>> {
     let connection = &site.server.connection;
     let mut bytes = Vec::with_capacity(usize::try_from(extent.length).unwrap_or(0));
@@ -248,7 +252,7 @@ pub(crate) async fn read_range(site: &Site, handle: &Handle, extent: Extent) -> 
     }
 }
 
-/// Asks for what is missing of a part of which `got` bytes came, as long as there is more. Whether all of it came.
+/// Requests the rest of a part of which `got` bytes were received. Returns false if the file ends before.
 pub(super) async fn fill(
     connection: &Connection,
     handle: &Handle,
@@ -268,7 +272,7 @@ pub(super) async fn fill(
     Ok(true)
 }
 
-/// Checks that an open file is still the version that was listed.
+/// Checks that an open file is still the listed version.
 pub(crate) async fn check_version(site: &Site, handle: &Handle, listed: &Metadata) -> Result<()> {
     let now = attrs(site.server.connection.look_open(handle)).await;
     let now: Option<Metadata> = now.map_err(|refusal| site.error("looking at", refusal))?;

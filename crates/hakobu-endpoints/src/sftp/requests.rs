@@ -1,4 +1,4 @@
-//! The requests of SFTP version 3, each with the answer that it has.
+//! The requests of SFTP version 3, each with its answer.
 
 use hakobu_core::entry::Metadata;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -6,20 +6,20 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::connection::{Answer, Connection};
 use super::wire::{Ask, Attrs, Handle, Named, Reader, Reply, malformed, open, status};
 
-/// What a server said to a request that it did not fulfil.
+/// The reason why a server did not fulfil a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There is no such entry, or something on the way to it is no directory.
+    /// The entry does not exist, or the path leads through something that is not a directory.
     NotFound,
-    /// The account may not.
+    /// The account lacks permission.
     Denied,
     /// The server does not know the request.
     Unsupported,
-    /// A name or number that the system does not take.
+    /// The system does not accept a name or number.
     Invalid,
-    /// Anything else; version 3 does not say what.
+    /// Any other failure; version 3 does not distinguish them.
     Other,
-    /// The connection itself.
+    /// The connection failed.
     Fatal(Error),
 }
 
@@ -33,7 +33,7 @@ impl From<Error> for Refusal {
 }
 
 impl Refusal {
-    /// The refusal as an error. What version 3 leaves open is said to be so.
+    /// Converts the refusal to an error, which says so if version 3 does not tell the reason.
     pub(crate) fn error(self, during: &'static str) -> Error {
         let (kind, words) = match self {
             Refusal::NotFound => (ErrorKind::NotFound, "no such file or directory"),
@@ -64,7 +64,7 @@ impl Refusal {
     }
 }
 
-/// Waits for an answer that is only good or bad.
+/// Waits for an answer that is only a status.
 pub(crate) async fn done(answer: Answer) -> Done {
     match answer.await? {
         Reply::Status { code: status::OK, .. } => Ok(()),
@@ -81,7 +81,7 @@ async fn handle(answer: Answer) -> Done<Handle> {
     }
 }
 
-/// Waits for attributes. `None`: of a kind that is not known, or without what tells a kind.
+/// Waits for attributes. Returns `None` if the kind of the entry is missing or unknown.
 pub(crate) async fn attrs(answer: Answer) -> Done<Option<Metadata>> {
     match answer.await? {
         Reply::Attrs(attrs) => Ok(attrs.metadata()),
@@ -90,7 +90,7 @@ pub(crate) async fn attrs(answer: Answer) -> Done<Option<Metadata>> {
     }
 }
 
-/// Waits for bytes. None: the end of the file.
+/// Waits for bytes. Returns an empty vector at the end of the file.
 pub(crate) async fn data(answer: Answer, asked_bytes: usize) -> Done<Vec<u8>> {
     match answer.await? {
         Reply::Data(bytes) if bytes.len() > asked_bytes || bytes.is_empty() => {
@@ -103,7 +103,7 @@ pub(crate) async fn data(answer: Answer, asked_bytes: usize) -> Done<Vec<u8>> {
     }
 }
 
-/// Waits for some entries of a directory. None: there are no more.
+/// Waits for some entries of a directory. Returns an empty vector if there are no more.
 pub(crate) async fn names(answer: Answer) -> Done<Vec<Named>> {
     match answer.await? {
         Reply::Names(names) if names.is_empty() => Err(malformed("a part of a listing without names").into()),
@@ -121,14 +121,14 @@ async fn one_name(answer: Answer) -> Done<Vec<u8>> {
     }
 }
 
-/// What is known of a file system.
+/// The free space and other facts of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) free_bytes: u64,
-    /// None where the file system does not count them.
+    /// The number of free inodes; `None` if the file system does not count them.
     pub(crate) free_inodes: Option<u64>,
     pub(crate) read_only: bool,
-    /// Which file system it is; 0 where the system does not tell.
+    /// The ID of the file system, or 0 if the system does not report it.
     pub(crate) system: u64,
 }
 
@@ -196,12 +196,12 @@ impl Connection {
         })
     }
 
-    /// Asks what an entry is; a link is not followed.
+    /// Requests the attributes of an entry without following a symbolic link.
     pub(crate) fn look(&self, path: &[u8]) -> Answer {
         self.with_path(Ask::LStat, path)
     }
 
-    /// Asks what an entry is, or what a link leads to.
+    /// Requests the attributes of an entry, or of the target of a symbolic link.
     pub(crate) fn look_through(&self, path: &[u8]) -> Answer {
         self.with_path(Ask::Stat, path)
     }
@@ -210,7 +210,7 @@ impl Connection {
         self.with_path(Ask::FStat, &handle.0)
     }
 
-    /// Sets attributes of what a path leads to, through links.
+    /// Sets attributes of the entry at a path, following symbolic links.
     pub(crate) fn set_through(&self, path: &[u8], attrs: &Attrs) -> Answer {
         self.ask(Ask::SetStat, |packet| {
             packet.string(path).attrs(attrs);
@@ -223,7 +223,7 @@ impl Connection {
         })
     }
 
-    /// Sets attributes of an entry; a link is not followed. OpenSSH 8.0 and newer.
+    /// Sets attributes of an entry without following a symbolic link. This requires OpenSSH 8.0 or newer.
     pub(crate) fn set_here(&self, path: &[u8], attrs: &Attrs) -> Answer {
         self.ask(Ask::Extended, |packet| {
             packet.string(b"lsetstat@openssh.com").string(path).attrs(attrs);
@@ -245,14 +245,14 @@ impl Connection {
         })
     }
 
-    /// Renames where nothing is at the new name.
+    /// Renames an entry if the new name does not exist.
     pub(crate) fn rename(&self, from: &[u8], to: &[u8]) -> Answer {
         self.ask(Ask::Rename, |packet| {
             packet.string(from).string(to);
         })
     }
 
-    /// Renames in one step, in the place of what is at the new name.
+    /// Renames an entry atomically, replacing an existing entry.
     pub(crate) fn rename_over(&self, from: &[u8], to: &[u8]) -> Answer {
         self.ask(Ask::Extended, |packet| {
             packet.string(b"posix-rename@openssh.com").string(from).string(to);
@@ -265,7 +265,7 @@ impl Connection {
         })
     }
 
-    /// Makes a symbolic link. OpenSSH has the two paths the other way round than the draft says, and others follow it.
+    /// Creates a symbolic link. OpenSSH swaps the two paths of the draft standard, and other servers follow it.
     pub(crate) fn make_link(&self, text: &[u8], at: &[u8]) -> Answer {
         self.ask(Ask::SymLink, |packet| {
             packet.string(text).string(at);
@@ -276,12 +276,12 @@ impl Connection {
         one_name(self.with_path(Ask::ReadLink, path)).await
     }
 
-    /// The whole path, links resolved as far as the server does that.
+    /// Returns the absolute path, with symbolic links resolved as far as the server does that.
     pub(crate) async fn real_path(&self, path: &[u8]) -> Done<Vec<u8>> {
         one_name(self.with_path(Ask::RealPath, path)).await
     }
 
-    /// Brings an open file, or directory, to stable storage.
+    /// Flushes an open file or directory to stable storage.
     pub(crate) fn sync(&self, handle: &Handle) -> Answer {
         self.ask_sync(|packet| {
             packet.string(b"fsync@openssh.com").string(&handle.0);
@@ -299,7 +299,7 @@ impl Connection {
         }
     }
 
-    /// The longest read and write that the server takes, and how many handles, where it tells.
+    /// Returns the maximum length of a read and of a write in bytes, and the maximum number of handles, if reported.
     pub(crate) async fn limits(&self) -> Done<(u64, u64, u64)> {
         let answer = self.ask(Ask::Extended, |packet| {
             packet.string(b"limits@openssh.com");
@@ -322,7 +322,7 @@ impl Connection {
     }
 }
 
-/// A server need not tell what an entry is; but then nothing can be done with it.
+/// Returns the error for an entry whose type or size the server does not report, so that it cannot be processed.
 pub(crate) fn unclear(during: &'static str) -> Error {
     let words = "the sftp server does not tell what kind of thing it is, or how large";
     Error::new(ErrorKind::Unsupported, during, words)

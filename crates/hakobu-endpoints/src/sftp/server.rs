@@ -1,4 +1,4 @@
-//! A server that has been greeted: what it can do, and questions that are waited for.
+//! A server after the greeting: its abilities, and blocking waits for requests.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -13,62 +13,62 @@ use super::connection::{Channel, Connection};
 use super::requests::{Done, Room};
 use super::wire::{Packet, read_version};
 
-/// How long a server may take to say its version. It covers the time in which ssh may ask the user for a password.
+/// The maximum time until a server sends its version. It includes the time for a password prompt of ssh.
 pub(crate) const GREETING_LIMIT: Duration = Duration::from_secs(120);
-/// What every server takes in one request, as the draft has it.
+/// The number of bytes per request that every server accepts, according to the draft standard.
 const TRANSFER_BYTES: usize = 32 * 1024;
-/// So many small files are open on a connection at a time.
+/// The maximum number of small files that are open on a connection.
 const HANDLES_MAX: usize = 256;
-/// What is done at first.
+/// The operation named in errors.
 const GREETING: &str = "greeting the sftp server";
-/// More than this is never asked for or sent at once.
+/// The maximum number of bytes that are requested or sent at once.
 const TRANSFER_BYTES_MAX: usize = 255 * 1024;
-/// How long nothing may move before it is looked whether the run was stopped.
+/// The time without progress after which the stop flags are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a server says that it can do besides version 3.
+/// The extensions that a server offers beyond version 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// A name can be taken over in one step.
+    /// A rename can replace an existing entry atomically.
     pub renames_over: bool,
-    /// A file can be brought to stable storage.
+    /// A file can be flushed to stable storage.
     pub syncs: bool,
-    /// Hard links can be made.
+    /// Hard links can be created.
     pub hard_links: bool,
     /// Attributes of a symbolic link can be set.
     pub sets_links: bool,
-    /// It tells how much room there is.
+    /// The server reports the free space.
     pub tells_room: bool,
 }
 
-/// A server at the end of a connection.
+/// A server at the other end of a connection.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) connection: Connection,
     pub(crate) abilities: Abilities,
-    /// How much is read with one request.
+    /// The number of bytes per read request.
     pub(crate) read_bytes: usize,
-    /// How much is written with one request.
+    /// The number of bytes per write request.
     pub(crate) write_bytes: usize,
-    /// How many small files may be open at a time.
+    /// The maximum number of small files that may be open.
     pub(crate) handles: usize,
-    /// Whether it tells the limits above.
+    /// True if the server reports these limits.
     tells_limits: bool,
-    /// Whether it has given less than it was asked for where a file went on.
+    /// True if the server has returned less than requested before the end of a file.
     pub(crate) answers_short: Arc<AtomicBool>,
-    /// How long it took to tell.
+    /// The time that the server took to report its limits.
     pub(crate) took: Option<Duration>,
-    /// Each ends every wait.
+    /// Flags, each of which ends every wait.
     stops: [Arc<AtomicBool>; 2],
 }
 
 impl Server {
-    /// Greets the server behind a channel, within a limit. `cancel` ends every wait. What it allows is not asked for again
-    /// where it is as `known`.
+    /// Greets the server behind a channel, within a time limit. `cancel` ends every wait. Limits are taken from `known`
+    /// if that server has the same abilities.
     ///
     /// # Errors
-    /// `ConnectionLost` when it ends, `TimedOut` when it says nothing, `Protocol` or `Unsupported` when it is no server
-    /// of version 3.
+    /// `ConnectionLost` if the connection ends, `TimedOut` if the server does not answer, `Protocol` or `Unsupported`
+    /// if it is not a server of version 3.
     pub(crate) fn greet(
         channel: Channel,
         cancel: Arc<AtomicBool>,
@@ -120,28 +120,28 @@ impl Server {
         let (asking, asked) = (self.connection.clone(), Instant::now());
         let Ok((read, write, handles)) = self.wait(async { asking.limits().await }) else { return };
         self.took = Some(asked.elapsed());
-        // Nothing stands for "no limit".
+        // Zero means "no limit".
         let length = |limit: u64| match usize::try_from(limit) {
             Ok(0) | Err(_) => TRANSFER_BYTES_MAX,
             Ok(limit) => limit.clamp(1024, TRANSFER_BYTES_MAX),
         };
         (self.read_bytes, self.write_bytes) = (length(read), length(write));
-        // Large files and directories want some as well.
+        // Large files and directories need handles as well.
         let half = usize::try_from(handles / 2).unwrap_or(usize::MAX);
         self.handles = if half == 0 { HANDLES_MAX } else { half.min(HANDLES_MAX) };
     }
 
-    /// The same with waits that do not end when the run is stopped.
+    /// Returns the server with waits that do not end when the run is stopped.
     pub(crate) fn uncancelled(&self) -> Self {
         Self { stops: Default::default(), ..self.clone() }
     }
 
-    /// The same for the lanes of an end, whose waits also end when `ended` is set.
+    /// Returns the server for the lanes of an endpoint, whose waits also end when `ended` is set.
     pub(crate) fn until(&self, ended: &Arc<AtomicBool>) -> Self {
         Self { stops: [Arc::clone(&self.stops[0]), Arc::clone(ended)], ..self.clone() }
     }
 
-    /// Waits for something on this connection, on which nothing else is under way.
+    /// Waits for a future on this connection, on which nothing else is pending.
     pub(crate) fn wait<T>(&self, what: impl Future<Output = T>) -> T {
         let mut what = pin!(what);
         loop {
@@ -151,7 +151,7 @@ impl Server {
         }
     }
 
-    /// The same for so long; `None` when that was not enough.
+    /// Waits for a future for a limited time. Returns `None` if it is not ready by then.
     pub(crate) fn wait_for<T>(&self, limit: Duration, what: impl Future<Output = T>) -> Option<T> {
         self.wait_until(Some(Instant::now() + limit), pin!(what))
     }
@@ -173,7 +173,7 @@ impl Server {
         }
     }
 
-    /// Moves bytes, for at most so long, unless the run was stopped: then the connection ends.
+    /// Transfers bytes for at most `wait`. If the run was stopped, the connection is cut.
     pub(crate) fn pump(&self, wait: Duration) {
         if self.stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
             return self.connection.cut(stopped());
@@ -181,7 +181,7 @@ impl Server {
         self.connection.pump(wait.min(LOOK_EVERY));
     }
 
-    /// How much room there is where a path leads to, if the server tells.
+    /// Returns the free space at a path, if the server reports it.
     pub(crate) async fn room(&self, path: &[u8], root: bool) -> Done<Option<Room>> {
         match self.abilities.tells_room {
             true => self.connection.room(path, root).await.map(Some),
@@ -190,7 +190,7 @@ impl Server {
     }
 }
 
-/// What the server says first.
+/// Waits for the server's first packet.
 fn greeted(connection: &Connection, cancel: &AtomicBool, limit: Duration) -> Result<Vec<u8>> {
     let end = Instant::now() + limit;
     loop {
@@ -207,7 +207,7 @@ fn greeted(connection: &Connection, cancel: &AtomicBool, limit: Duration) -> Res
     }
 }
 
-/// A waker that only takes note.
+/// A waker that only sets a flag.
 pub(crate) struct Woken(pub(crate) AtomicBool);
 
 impl Woken {

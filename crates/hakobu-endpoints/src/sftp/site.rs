@@ -1,4 +1,4 @@
-//! A directory on a server, and the ways below it.
+//! A root directory on a server, and checks of the paths below it.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,35 +13,36 @@ use super::requests::{Refusal, attrs, unclear};
 use super::server::Server;
 use crate::local::fault::changed;
 
-/// How many directories are remembered to be directories.
+/// The maximum number of paths that are remembered as directories.
 const KNOWN_MAX: usize = 8192;
 
-/// Whether an error says that there is no such entry.
+/// Returns true if an error means that the entry does not exist.
 fn is_gone(error: &Error) -> bool {
     use ErrorKind::{Conflict, NotFound, SourceChanged, SourceVanished};
     matches!(error.kind, NotFound | Conflict | SourceVanished | SourceChanged)
 }
 
-/// Which end of a copy it is, which decides what it means that something is not there.
+/// The end of a copy, which decides what a missing entry means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Source,
     Target,
 }
 
-/// What was asked once more about the directories on a way.
+/// Pending second checks of the directories on a path.
 pub(crate) struct Glance(Vec<(EntryPath, Answer)>);
 
-/// A root directory of a server, as one lane sees it.
+/// A root directory of a server, as seen by one lane.
 ///
-/// The server resolves paths, so links cannot be kept out as `openat2` does it: every directory on the way is looked at
-/// before what is below it is used, and after something was written there. Who can swap a directory for a link on the
-/// server between that look and a request can lead it astray, within what the account may do there; unless it is
-/// swapped back at once, the second look finds that, and it is an error.
+/// The server resolves paths, so symbolic links cannot be excluded as with `openat2`. Instead every directory on a path
+/// is checked before entries below it are used, and again after something was written there. A user who can replace a
+/// directory on the server with a symbolic link between a check and a request can redirect the request, within the
+/// permissions of the account. The second check detects this as an error, unless the directory was already swapped
+/// back.
 pub(crate) struct Site {
     pub(crate) server: Server,
     pub(crate) end: End,
-    /// The whole path of the directory, as the server gave it.
+    /// The absolute path of the directory, as returned by the server.
     root: Vec<u8>,
     known: Mutex<HashSet<EntryPath>>,
 }
@@ -51,7 +52,7 @@ impl Site {
         Self { server, end, root, known: Mutex::default() }
     }
 
-    /// The whole path of an entry.
+    /// Returns the absolute path of an entry.
     pub(crate) fn whole(&self, path: &EntryPath) -> Vec<u8> {
         match path.is_root() {
             true => self.root.clone(),
@@ -59,7 +60,7 @@ impl Site {
         }
     }
 
-    /// The whole path of a name in a directory.
+    /// Returns the absolute path of a name in a directory.
     pub(crate) fn in_directory(&self, directory: &EntryPath, name: &[u8]) -> Vec<u8> {
         match directory.is_root() {
             true => self.whole_name(name),
@@ -80,7 +81,7 @@ impl Site {
         path.is_root() || self.known().contains(path)
     }
 
-    /// Takes note that a path leads to a directory, and through no link.
+    /// Records that a path leads to a directory, without symbolic links.
     pub(crate) fn learn(&self, path: &EntryPath) {
         let mut known = self.known();
         if known.len() >= KNOWN_MAX {
@@ -94,7 +95,7 @@ impl Site {
         self.known().retain(|known| !known.is_within(path));
     }
 
-    /// The parts of a way that are not known, from the top.
+    /// Returns the prefixes of a path that are not known to be directories, from the top.
     pub(crate) fn unknown(&self, path: &EntryPath) -> Result<Vec<EntryPath>> {
         let mut steps = Vec::new();
         let mut at = path.clone();
@@ -106,10 +107,10 @@ impl Site {
         Ok(steps)
     }
 
-    /// Makes sure that a path leads to a directory, and through no link.
+    /// Checks that a path leads to a directory, without symbolic links.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict`; at the source that it vanished or changed.
+    /// `NotFound` or `Conflict`; at the source, errors for a vanished or changed entry.
     pub(crate) async fn check_way(&self, path: &EntryPath) -> Result<()> {
         let steps = self.unknown(path)?;
         let looks: Vec<_> = steps.iter().map(|step| self.server.connection.look(&self.whole(step))).collect();
@@ -123,7 +124,8 @@ impl Site {
         Ok(())
     }
 
-    /// Asks once more about every directory on a way that was checked, together with what is asked of the last of them.
+    /// Begins a second check of every directory on a checked path, which is sent together with requests for the last
+    /// one.
     pub(crate) fn glance(&self, path: &EntryPath) -> Glance {
         let mut steps = Vec::new();
         let mut at = path.clone();
@@ -138,10 +140,10 @@ impl Site {
         Glance(steps.into_iter().map(look).collect())
     }
 
-    /// Whether all of them still are directories.
+    /// Waits for the second check that all of them are still directories.
     ///
     /// # Errors
-    /// As [`Site::check_way`].
+    /// As for [`Site::check_way`].
     pub(crate) async fn glanced(&self, path: &EntryPath, glance: Glance) -> Result<()> {
         for (step, answer) in glance.0 {
             let found = attrs(answer).await.map_err(|refusal| self.error("opening the directory", refusal));
@@ -164,7 +166,7 @@ impl Site {
         Error::new(ErrorKind::Conflict, "opening the directory", format!("{what} is on the way to it"))
     }
 
-    /// What an entry is, without following a link. None: it is not there, or not below this root.
+    /// Describes an entry without following a symbolic link. Returns `None` if it is missing, or not below this root.
     pub(crate) async fn inspect(&self, path: &EntryPath) -> Result<Option<Metadata>> {
         let (parent, _) = path.split_last().unwrap_or_default();
         let found = async {
@@ -185,7 +187,7 @@ impl Site {
         }
     }
 
-    /// A refusal as it is meant at this end.
+    /// Converts a refusal to an error that fits this end.
     pub(crate) fn error(&self, during: &'static str, refusal: Refusal) -> Error {
         match (self.end, refusal) {
             (End::Source, Refusal::NotFound) => crate::local::fault::vanished(during),
@@ -193,8 +195,8 @@ impl Site {
         }
     }
 
-    /// The same for something that was to be written: version 3 does not tell a full file system from any other
-    /// failure, so the server is asked how much room there is.
+    /// Converts the refusal of a write to an error. Version 3 does not distinguish a full file system from other
+    /// failures, so the free space is queried.
     pub(crate) async fn write_error(
         &self,
         during: &'static str,

@@ -1,5 +1,5 @@
-//! The endpoints over SFTP pass the conformance suite: with all that OpenSSH's server offers, with version 3
-//! alone, and with answers that are shorter than what was asked for.
+//! Runs the conformance suite over the SFTP endpoints: with all extensions of OpenSSH's server, with version 3 alone,
+//! and with answers that are shorter than requested.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use super::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 
-/// Ends the server with the connection.
+/// Waits for the server process when the connection ends.
 struct Process(Child);
 
 impl Drop for Process {
@@ -32,11 +32,10 @@ impl Drop for Process {
     }
 }
 
-/// The request to read.
+/// The type of a read request.
 const READ: u8 = 5;
 
-/// Passes requests on, until there are no more. Reads ask for at most so many bytes, so that the answers are shorter than what
-/// was asked for.
+/// Forwards requests until there are no more. Reads are limited to `most_bytes` bytes, so that answers fall short.
 fn shorten_reads(mut from: impl Read, mut to: impl Write, most_bytes: u32) -> io::Result<()> {
     loop {
         let mut length = [0; 4];
@@ -78,9 +77,9 @@ fn access(Sftp { refused, reads_bytes_max }: Sftp) -> Access {
 
 #[derive(Clone, Copy, Default)]
 struct Sftp {
-    /// The requests that the server refuses to know.
+    /// The requests that the server rejects as unknown.
     refused: &'static str,
-    /// It never gives more than so many bytes of a file at once, whatever it is asked for.
+    /// The maximum number of bytes that the server returns per read, whatever is requested.
     reads_bytes_max: Option<u32>,
 }
 
@@ -100,9 +99,9 @@ impl Harness for Sftp {
 struct SftpPlace {
     sftp: Sftp,
     path: PathBuf,
-    /// Each target is a run of its own.
+    /// The number of targets opened, each of which is a run of its own.
     runs: AtomicU8,
-    /// Removes it in the end, if it is ours.
+    /// Removes the directory at the end, if this test created it.
     _directory: Option<TempDir>,
 }
 
@@ -137,7 +136,7 @@ fn sftp_endpoints_conform_where_answers_are_short() {
     run_all(&Sftp { reads_bytes_max: Some(1009), ..Sftp::default() });
 }
 
-/// A server of version 3 and no more.
+/// A server of version 3 without extensions.
 const WITHOUT_EXTENSIONS: Sftp =
     Sftp { refused: "posix-rename,statvfs,fstatvfs,hardlink,fsync,lsetstat,limits", reads_bytes_max: None };
 
@@ -178,7 +177,7 @@ fn a_directory_on_the_way_that_becomes_a_link_leads_nowhere() {
     let attributes = || Change::Attributes { path: path("a/b/canary"), attributes, extended: None };
     assert_eq!(apply(&mut *lane, attributes()), []);
     assert_eq!(fs::metadata(root.join("a/b/canary")).unwrap().mode() & 0o777, 0o644);
-    // The lane has seen that the whole way consists of directories.
+    // The lane has checked that the whole path consists of directories.
     fs::rename(root.join("a"), place.path().join("as it was")).unwrap();
     symlink(&outside, root.join("a")).unwrap();
     assert_eq!(apply(&mut *lane, attributes()).len(), 1);
@@ -186,12 +185,12 @@ fn a_directory_on_the_way_that_becomes_a_link_leads_nowhere() {
     let remove = Change::Remove { path: path("a/b/canary"), directory: false, kept_names: 0 };
     apply(&mut *lane, remove);
     assert!(outside.join("b/canary").exists());
-    // What is to be written needs directories: the link gives way.
+    // Creating an entry needs real directories, so the symbolic link is replaced.
     assert_eq!(apply(&mut *lane, Change::MakeDirectory { path: path("a/b/new"), mode: 0o755 }), []);
     assert!(!outside.join("b/new").exists() && root.join("a/b/new").is_dir());
 }
 
-/// The removal of what is in a directory and the attributes of that are under way at the same time, in two operations.
+/// Removals in a directory and the attributes of that directory are pending at the same time, in separate operations.
 #[test]
 fn a_directory_that_is_removed_leaves_the_time_of_the_one_above_it() {
     let place = tempfile::tempdir().unwrap();

@@ -1,16 +1,17 @@
-//! SFTP version 3 as bytes: requests out, replies in.
+//! Encoding of SFTP version 3 requests and decoding of replies.
 //!
-//! The format is that of draft-ietf-secsh-filexfer-02 and of OpenSSH's PROTOCOL, whose extensions are used where the
-//! server names them. Strings are bytes: a name is whatever the server sends.
+//! The format is that of draft-ietf-secsh-filexfer-02 and of OpenSSH's PROTOCOL, whose extensions are used if the
+//! server announces them. Strings are bytes: a name is whatever the server sends.
 
 use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
 use hakobu_core::{Error, ErrorKind, Result};
 
-/// The only version that is spoken; every server has it.
+/// The only version that is used. Every server supports it.
 pub(crate) const VERSION: u32 = 3;
-/// The longest packet that is taken. OpenSSH's are at most 256 KiB; this leaves room for a reply of 256 KiB of data.
+/// The maximum length of an accepted packet in bytes. OpenSSH's are at most 256 KiB; this allows replies with 256 KiB
+/// of data.
 pub(crate) const PACKET_BYTES_MAX: usize = 320 * 1024;
-/// The longest handle that version 3 allows.
+/// The maximum length of a handle in bytes that version 3 allows.
 const HANDLE_BYTES_MAX: usize = 256;
 
 const INIT: u8 = 1;
@@ -47,16 +48,16 @@ pub(crate) enum Ask {
     Extended = 200,
 }
 
-/// How a file is opened.
+/// The flags for opening a file.
 pub(crate) mod open {
     pub(crate) const READ: u32 = 1;
     pub(crate) const WRITE: u32 = 2;
     pub(crate) const CREATE: u32 = 8;
-    /// Together with [`CREATE`]: nothing of that name may be there, not even a link.
+    /// With [`CREATE`]: fails if the name exists, even as a symbolic link.
     pub(crate) const EXCLUSIVE: u32 = 32;
 }
 
-/// What a status says.
+/// The status codes.
 pub(crate) mod status {
     pub(crate) const OK: u32 = 0;
     pub(crate) const EOF: u32 = 1;
@@ -74,21 +75,21 @@ const HAS_MODE: u32 = 4;
 const HAS_TIMES: u32 = 8;
 const HAS_EXTENDED: u32 = 0x8000_0000;
 
-/// Attributes as they travel: each may be missing.
+/// Attributes in their wire form, each of which may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attrs {
     pub(crate) size_bytes: Option<u64>,
-    /// The user's and the group's number.
+    /// The user ID and the group ID.
     pub(crate) owner: Option<(u32, u32)>,
-    /// Kind and permissions, as `st_mode` has them.
+    /// Kind and permissions as in `st_mode`.
     pub(crate) mode: Option<u32>,
-    /// When it was last read, and changed, in seconds since 1970.
+    /// The times of the last access and the last modification, in seconds since 1970.
     pub(crate) times: Option<(u32, u32)>,
 }
 
 impl Attrs {
-    /// What an entry of a listing is, from all that the server tells. Version 3 has no inode, no time of the last change
-    /// of attributes and no fraction of a second.
+    /// Converts the attributes to metadata, or returns `None` if the kind is unknown. Version 3 has no inode, no inode
+    /// change time and no fractions of a second.
     pub(crate) fn metadata(&self) -> Option<Metadata> {
         let mode = self.mode?;
         let kind = match mode & 0o170_000 {
@@ -101,7 +102,7 @@ impl Attrs {
             0o020_000 => Kind::CharDevice,
             _ => return None,
         };
-        // Nobody has the highest number, so it is never set.
+        // The highest number is no valid owner, so it is never set.
         let (uid, gid) = self.owner.unwrap_or((u32::MAX, u32::MAX));
         let seconds = self.times.map_or(0, |(_, changed)| i64::from(changed));
         let mut metadata = Metadata::new(kind);
@@ -114,25 +115,26 @@ impl Attrs {
         Some(metadata)
     }
 
-    /// Mode and time. The time of the last reading goes with the other one, and is now for want of better.
+    /// Returns attributes with mode and times. Both times are set together, so the access time becomes the current
+    /// time.
     pub(crate) fn settled(attributes: &Attributes, mode: u32, now_s: u32) -> Self {
         Self { mode: Some(mode), times: Some((now_s, seconds(attributes.mtime))), ..Self::default() }
     }
 }
 
-/// A time as version 3 can have it: whole seconds from 1970 to 2106. What lies outside becomes the nearest.
+/// Converts a time to whole seconds from 1970 to 2106, as in version 3. Times outside become the nearest valid time.
 pub(crate) fn seconds(time: Time) -> u32 {
     u32::try_from(time.seconds.max(0)).unwrap_or(u32::MAX)
 }
 
-/// A request being written: its length is put in at the end.
+/// A request being encoded. Its length is inserted at the end.
 pub(crate) struct Packet<'a> {
     bytes: &'a mut Vec<u8>,
     begin: usize,
 }
 
 impl<'a> Packet<'a> {
-    /// Begins a request behind what `bytes` holds.
+    /// Begins a request at the end of `bytes`.
     pub(crate) fn begin(bytes: &'a mut Vec<u8>, ask: Ask, id: u32) -> Self {
         let begin = bytes.len();
         bytes.extend_from_slice(&[0; 4]);
@@ -142,7 +144,7 @@ impl<'a> Packet<'a> {
         packet
     }
 
-    /// The greeting, which has no number.
+    /// Encodes the greeting, which has no ID.
     pub(crate) fn greeting(bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&5u32.to_be_bytes());
         bytes.push(INIT);
@@ -159,7 +161,7 @@ impl<'a> Packet<'a> {
         self
     }
 
-    /// Bytes with their length before them. Paths, handles and pieces are all far below 4 GiB.
+    /// Appends bytes preceded by their length. Paths, handles and pieces are all far below 4 GiB.
     pub(crate) fn string(&mut self, bytes: &[u8]) -> &mut Self {
         self.number(bytes.len() as u32);
         self.bytes.extend_from_slice(bytes);
@@ -188,27 +190,27 @@ impl<'a> Packet<'a> {
         self
     }
 
-    /// Puts the length in.
+    /// Inserts the length.
     pub(crate) fn end(&mut self) {
         let length = (self.bytes.len() - self.begin - 4) as u32;
         self.bytes[self.begin..self.begin + 4].copy_from_slice(&length.to_be_bytes());
     }
 }
 
-/// A server's name for something that is open.
+/// A server's identifier of an open file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(pub(crate) Vec<u8>);
 
-/// An entry as a directory names it.
+/// An entry in a directory listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) name: Vec<u8>,
-    /// A line as `ls -l` has it, for people; servers differ.
+    /// A human-readable line as of `ls -l`; servers differ.
     pub(crate) line: Vec<u8>,
     pub(crate) attrs: Attrs,
 }
 
-/// What a server answers.
+/// A reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Status { code: u32, words: Vec<u8> },
@@ -219,7 +221,7 @@ pub(crate) enum Reply {
     Extended(Vec<u8>),
 }
 
-/// The first thing that a server says: its version, and its extensions with what stands behind each.
+/// Decodes a server's first packet: its version, and its extensions with their data.
 pub(crate) fn read_version(packet: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut reader = Reader(packet);
     if reader.byte()? != VERSION_REPLY {
@@ -237,7 +239,7 @@ pub(crate) fn read_version(packet: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     Ok(extensions)
 }
 
-/// A reply, and the request that it is for.
+/// Decodes a reply. Returns the ID of its request as well.
 pub(crate) fn read_reply(packet: &[u8]) -> Result<(u32, Reply)> {
     let mut reader = Reader(packet);
     let kind = reader.byte()?;
@@ -245,7 +247,7 @@ pub(crate) fn read_reply(packet: &[u8]) -> Result<(u32, Reply)> {
     let reply = match kind {
         STATUS => {
             let code = reader.number()?;
-            // Old servers leave the words out.
+            // Old servers omit the text.
             let words = if reader.0.is_empty() { &[][..] } else { reader.string()? };
             return Ok((id, Reply::Status { code, words: words.to_vec() }));
         }
@@ -268,7 +270,7 @@ pub(crate) fn read_reply(packet: &[u8]) -> Result<(u32, Reply)> {
     Ok((id, reply))
 }
 
-/// Reads the parts of a reply.
+/// Decodes the fields of a reply.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -315,7 +317,7 @@ impl<'a> Reader<'a> {
             attrs.times = Some((self.number()?, self.number()?));
         }
         if flags & HAS_EXTENDED != 0 {
-            // Each takes eight bytes at least, so a count that lies ends with the packet.
+            // Each takes at least eight bytes, so a false count ends with the packet.
             for _ in 0..self.number()? {
                 self.string()?;
                 self.string()?;
@@ -340,7 +342,7 @@ pub(crate) fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::Protocol, "talking to the sftp server", words)
 }
 
-/// For the fuzzer: reads a packet as a greeting and as a reply.
+/// For the fuzzer: decodes a packet as a greeting and as a reply.
 #[doc(hidden)]
 pub fn fuzz_reply(packet: &[u8]) {
     let _ = read_version(packet);

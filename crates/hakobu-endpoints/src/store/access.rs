@@ -1,4 +1,4 @@
-//! A store as this machine reaches it.
+//! Access to a store from this machine.
 
 use std::sync::Arc;
 
@@ -11,31 +11,31 @@ use hakobu_core::path::EntryPath;
 
 use super::{Below, Store, StoreSource, StoreTarget};
 
-/// A store that this machine reaches by itself, with nothing of ours at the other end.
+/// A store that this machine accesses directly, without a hakobu process at the other end.
 pub trait StoreAccess: Send + Sync {
-    /// Returns what any place in it can do at best.
+    /// Returns the best capabilities that any directory in it can have.
     fn capabilities(&self) -> Capabilities;
 
-    /// Returns the description of an entry; nothing if there is no such entry.
+    /// Returns the metadata of an entry, or `None` if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be asked.
+    /// If the store cannot be queried.
     fn inspect(&self, path: &EntryPath) -> Result<Option<Metadata>>;
 
-    /// Opens directories of it to read them.
+    /// Opens directories of the store for reading.
     ///
     /// # Errors
-    /// When they cannot be opened.
+    /// If they cannot be opened.
     fn source(&self, roots: &[EntryPath]) -> Result<Box<dyn SourceEndpoint>>;
 
-    /// Opens a directory of it to write it within a grant.
+    /// Opens a directory of the store for writing within a grant.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     fn target(&self, root: &EntryPath, grant: &Grant) -> Result<Box<dyn TargetEndpoint>>;
 }
 
-/// Returns a store as one that this machine reaches.
+/// Wraps a store for direct access.
 pub fn access(store: Arc<dyn Store>) -> Arc<dyn StoreAccess> {
     Arc::new(store)
 }

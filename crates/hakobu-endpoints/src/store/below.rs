@@ -1,4 +1,4 @@
-//! One directory of a store, shown as a store.
+//! One directory of a store, presented as a store.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use hakobu_core::{ErrorKind, Result};
 
 use super::{Content, Held, Page, Position, Store};
 
-/// What is below a directory of a store.
+/// The entries below a directory of a store.
 pub struct Below {
     store: Arc<dyn Store>,
     root: EntryPath,
 }
 
 impl Below {
-    /// Returns what is below `root`, which need not be there.
+    /// Returns the entries below `root`, which need not exist.
     pub fn of(store: Arc<dyn Store>, root: &EntryPath) -> Arc<dyn Store> {
         match root.is_root() {
             true => store,
@@ -28,7 +28,7 @@ impl Below {
         }
     }
 
-    /// Returns a grant for what is below `root` as one for the whole store.
+    /// Converts a grant below `root` to one for the whole store.
     ///
     /// # Errors
     /// `Unsupported` for paths that become too long.
@@ -38,7 +38,7 @@ impl Below {
         Ok(Grant { places: grant.places.iter().map(place).collect::<Result<_>>()?, ..grant.clone() })
     }
 
-    /// Returns true for the directory itself, where none is there before something is in it: it is empty, and not missing.
+    /// Returns true for the directory itself in a store without directories: it counts as empty, not as missing.
     fn is_implied(&self, path: &EntryPath) -> bool {
         path.is_root() && !self.store.capabilities().directories
     }
@@ -48,7 +48,7 @@ impl Below {
     }
 }
 
-/// Returns a path below a directory.
+/// Returns the path of an entry below a directory.
 fn within(directory: &EntryPath, path: &EntryPath) -> Result<EntryPath> {
     match (directory.is_root(), path.is_root()) {
         (true, _) => Ok(path.clone()),

@@ -1,4 +1,4 @@
-//! Drafts of large files: parts that become one entry when all of them are there.
+//! Drafts of large files: parts that become one entry when all of them are complete.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,26 +12,26 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::common::cover::Cover;
 
-/// A file that cannot be seen under its name yet, or one that is compared.
+/// A file that is not yet visible under its name, or one that is only compared.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) path: EntryPath,
     kind: DraftKind,
     tagger: Option<Tagger>,
-    /// What it is compared with.
+    /// The existing content with which it is compared.
     there: Option<Arc<[u8]>>,
-    /// What is written is kept until it is complete.
+    /// True if written content is kept until it is complete.
     keeps: bool,
     progress: Mutex<Progress>,
 }
 
 #[derive(Debug)]
 struct Progress {
-    /// `UNKNOWN_BYTES` of a stream that has not ended.
+    /// The size in bytes; `UNKNOWN_BYTES` for a stream that has not ended.
     size_bytes: u64,
     taken: Cover,
     taken_bytes: u64,
-    /// What was written, by the number of the chunk.
+    /// The written content by chunk number.
     parts: BTreeMap<u64, Vec<u8>>,
     open: bool,
     failed: Option<Error>,
@@ -60,7 +60,7 @@ impl Draft {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes bytes, each of them once. What fails is remembered.
+    /// Writes bytes, each of them once. An error is stored in the draft.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut progress = self.progress();
         let taken = progress.take(self.kind, offset, bytes.len() as u64);
@@ -74,17 +74,17 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes a range that is zeros.
+    /// Takes a range of zeros.
     pub(crate) fn zero(&self, extent: Extent) -> Result<()> {
         self.progress().take(self.kind, extent.offset, extent.length)
     }
 
-    /// Returns what went wrong, if anything did.
+    /// Returns the first error of the draft, if there is one.
     pub(crate) fn check(&self) -> Result<()> {
         self.progress().failed.clone().map_or(Ok(()), Err)
     }
 
-    /// A stream that has ended has this size.
+    /// Sets the size of a stream that has ended.
     pub(crate) fn set_size(&self, size_bytes: u64) -> Result<()> {
         let mut progress = self.progress();
         if progress.size_bytes != UNKNOWN_BYTES || progress.taken.end() > size_bytes {
@@ -94,7 +94,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Returns the values of the pieces of what it is compared with.
+    /// Returns the values of the pieces of the existing content.
     pub(crate) fn sign(&self, extent: Extent) -> Result<Vec<Digest>> {
         let there = self.there.as_deref().ok_or_else(|| protocol("a draft with nothing to compare"))?;
         let value = |piece: Extent| {
@@ -105,10 +105,10 @@ impl Draft {
         extent.pieces().map(value).collect()
     }
 
-    /// Closes it and returns its content; none of what is only compared.
+    /// Closes the draft and returns its content, or `None` if it is only compared.
     ///
     /// # Errors
-    /// `Corrupt` where something of it is missing.
+    /// `Corrupt` if bytes are missing.
     pub(crate) fn complete(&self) -> Result<Option<Arc<[u8]>>> {
         let mut progress = self.progress();
         if !std::mem::replace(&mut progress.open, false) {
@@ -167,7 +167,7 @@ impl Progress {
     }
 }
 
-/// The drafts of a target, by the numbers that the engine has given them.
+/// The drafts of a target, by the numbers that the engine has assigned.
 #[derive(Debug, Default)]
 pub(crate) struct Drafts(Mutex<HashMap<DraftId, Arc<Draft>>>);
 
@@ -176,7 +176,7 @@ impl Drafts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a draft under a number that no other has.
+    /// Adds a draft under an unused number.
     pub(crate) fn add(&self, id: DraftId, draft: Draft) -> Result<()> {
         let mut all = self.all();
         if all.contains_key(&id) {

@@ -1,4 +1,4 @@
-//! Keys that have been listed without regard to slashes, put together to listings of directories.
+//! Assembles listings of directories from keys that were listed without regard to slashes.
 
 use hakobu_core::entry::Metadata;
 use hakobu_core::event::Failure;
@@ -8,16 +8,16 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::{Page, Position};
 
-/// A key, as far as it is below the directory that is listed, and what is known of its object.
+/// A key relative to the listed directory, with the metadata of its object.
 pub type FlatKey<'a> = (&'a [u8], Metadata);
 
-/// Puts together what the keys below a directory say of it, and of the directories below it.
+/// Assembles the listing of a directory and of the directories below it from the keys below it.
 ///
-/// The keys come in their order, and are all that there are between the first and the last. With `more` further ones may follow, so
-/// that the directory of the last one is not complete: it is an entry, and its own entries are not told.
+/// The keys are sorted, and complete between the first and the last. With `more`, further keys may follow, so the
+/// directory of the last key may be incomplete. That directory is listed as an entry, but its own entries are left out.
 ///
 /// # Errors
-/// When there are more entries than a listing can hold.
+/// If there are more entries than a listing can hold.
 pub fn flat_page(
     directory: &EntryPath,
     keys: &[FlatKey<'_>],
@@ -30,7 +30,7 @@ pub fn flat_page(
     Ok(Page { listing, next: last, below: grouping.below })
 }
 
-/// Returns the error for a key that is no path.
+/// Returns the failure for a key that is not a path.
 pub fn no_path(directory: &EntryPath, shown: &[u8], error: &Error) -> Failure {
     let words = format!("the key is no path: {}; rename the object", error.detail);
     let mut path = directory.as_bytes().to_vec();
@@ -41,7 +41,7 @@ pub fn no_path(directory: &EntryPath, shown: &[u8], error: &Error) -> Failure {
     Failure { path, error: Error::new(ErrorKind::Unsupported, "listing", words) }
 }
 
-/// Returns what a directory shows of a key below it: a name, with a slash behind it if it is that of a directory.
+/// Returns the name that a directory shows for a key below it. The name of a directory ends in a slash.
 pub fn shown(key: &[u8]) -> &[u8] {
     let slash = key.iter().position(|byte| *byte == b'/');
     &key[..slash.map_or(key.len(), |slash| slash + 1)]
@@ -49,7 +49,7 @@ pub fn shown(key: &[u8]) -> &[u8] {
 
 struct Grouping {
     of_directories: Metadata,
-    /// Complete listings, each before those below it.
+    /// Complete listings, each before those of directories below it.
     below: Vec<DirectoryListing>,
 }
 
@@ -80,7 +80,7 @@ impl Grouping {
             if let (true, Ok(path)) = (is_complete, directory.join(name)) {
                 let inner: Vec<FlatKey<'_>> =
                     group.iter().map(|(key, metadata)| (&key[shown.len()..], *metadata)).collect();
-                // Each directory is told before those in it.
+                // Each directory precedes its subdirectories.
                 let place = self.below.len();
                 self.below.push(DirectoryListing { path: path.clone(), result: Ok(Listing::default()) });
                 self.below[place].result = Ok(self.group(&path, &inner, false)?);

@@ -1,4 +1,4 @@
-//! Listings of directories, put together from pages.
+//! Assembles listings of directories from pages.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use hakobu_core::{Error, Result};
 use super::{Position, Store};
 use crate::local::fault::foreign;
 
-/// How many entries a listing is put together from at a time.
+/// The number of entries per page.
 const PAGE_ENTRIES: usize = 1000;
 
-/// Lists a directory from where the last portion of it has left off.
+/// Lists a directory, continuing after the last portion.
 pub(crate) fn portion(
     store: &dyn Store,
     directory: &EntryPath,
@@ -30,15 +30,15 @@ pub(crate) fn portion(
     Ok(Portion { listing: page.listing, rest: page.next.map(Cursor::new), below: page.below })
 }
 
-/// A directory as a whole.
+/// The complete listing of a directory.
 struct Whole {
     listing: Listing,
-    /// Complete listings of directories below it, if the store tells them along with it.
+    /// Complete listings of directories below it, if the store returns them along with it.
     below: Option<Vec<DirectoryListing>>,
 }
 
-/// Lists a directory as a whole. Nothing: it has more than so many entries. Listings of directories below it come along while they have
-/// at most `below_max` entries together.
+/// Lists a directory completely. Returns `None` if it has more than `entries_max` entries. Listings of directories
+/// below it are included as long as they have less than `below_max` entries in total.
 fn list(
     store: &dyn Store,
     directory: &EntryPath,
@@ -57,7 +57,7 @@ fn list(
             Some(mut page) => {
                 let below = whole.below.get_or_insert_default();
                 for listing in page.below.drain(..) {
-                    // Behind one that does not come no others do, which might be in it.
+                    // Once a listing is left out, so are all following ones, which may be below it.
                     room = room.saturating_sub(listing.result.as_ref().map_or(0, Listing::len));
                     if room > 0 {
                         below.push(listing);
@@ -81,8 +81,8 @@ fn list(
     }
 }
 
-/// Lists directories, and then descendants, as long as all together stay below `budget` entries. `fault` says what an error
-/// means to who asks.
+/// Lists directories, and then their descendants, as long as the total stays below `budget` entries. `fault` converts
+/// errors for the caller.
 pub(crate) fn list_all(
     store: &dyn Store,
     directories: Vec<EntryPath>,
@@ -123,7 +123,7 @@ pub(crate) fn list_all(
                 below.extend(directories_in(&path, &listing));
                 listings.push(DirectoryListing { path, result: Ok(listing) });
             }
-            // Who asks for it by name is told.
+            // An explicit request for this directory reports the error.
             Err(_) => {}
             Ok(_) => break,
         }

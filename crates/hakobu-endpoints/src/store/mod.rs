@@ -1,8 +1,8 @@
-//! Endpoints over a [`Store`]: a place that does whole steps on entries, such as one in memory.
+//! Endpoints over a [`Store`], which performs whole operations on entries, such as one in memory.
 //!
-//! [`StoreSource`] and [`StoreTarget`] turn the operations of lanes into such steps: packs and drafts become whole entries,
-//! listings are put together from pages. [`Below`] shows one directory of a store as a store. What a location names is opened
-//! by [`open`](crate::open::open).
+//! [`StoreSource`] and [`StoreTarget`] translate the operations of lanes: packs and drafts become whole entries, and
+//! listings are assembled from pages. [`Below`] presents one directory of a store as a store.
+//! [`open`](crate::open::open) opens the store of a location.
 
 mod access;
 mod below;

@@ -1,4 +1,4 @@
-//! The source: a store, read by lanes.
+//! The source over a store, read by lanes.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::{Content, Held, Store, unsupported};
 use crate::common::at_once::{AtOnce, Work};
 use crate::local::fault::{changed, place, vanished};
 
-/// Stores that are read, each a root.
+/// Stores that are read, each as a root.
 #[derive(Clone)]
 pub struct StoreSource {
     roots: Arc<[Arc<dyn Store>]>,
@@ -30,13 +30,13 @@ pub struct StoreSource {
 }
 
 impl StoreSource {
-    /// Opens a store to read it.
+    /// Opens a store for reading.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self::of(vec![store])
     }
 
-    /// Opens several, which can do the same.
+    /// Opens several stores with the same capabilities.
     #[must_use]
     pub fn of(roots: Vec<Arc<dyn Store>>) -> Self {
         let able = roots.first().map_or_else(|| Capabilities::posix(false), |root| root.capabilities());
@@ -57,7 +57,7 @@ impl SourceEndpoint for StoreSource {
     }
 }
 
-/// What a lane of a source reads.
+/// The state with which a lane of a source reads.
 struct SourceWork {
     roots: Arc<[Arc<dyn Store>]>,
 }
@@ -110,7 +110,7 @@ impl SourceWork {
         self.roots.get(usize::from(root)).map(|root| &**root).ok_or_else(missing)
     }
 
-    /// Returns a file that has to be the version that was listed.
+    /// Returns a file, which must be the listed version.
     fn listed(&self, file: &SourceFile) -> Result<Held> {
         listed(self.root(file.root)?, &file.path, &file.metadata)
     }
@@ -128,7 +128,7 @@ impl SourceWork {
     }
 }
 
-/// Returns an entry that has to be the version that was listed.
+/// Returns an entry, which must be the listed version.
 fn listed(store: &dyn Store, path: &EntryPath, listed: &Metadata) -> Result<Held> {
     let held = store.get(path).map_err(at_source)?;
     match listed.same_version(&held.metadata) {
@@ -137,7 +137,7 @@ fn listed(store: &dyn Store, path: &EntryPath, listed: &Metadata) -> Result<Held
     }
 }
 
-/// Reads entries from one on, as many as fit into a pack.
+/// Reads entries from index `from` on, as many as fit into a pack.
 fn fetch(
     store: &dyn Store,
     (directory, target): (&EntryPath, &EntryPath),
@@ -171,7 +171,7 @@ fn fetch(
     fetched
 }
 
-/// Returns a small entry as it is now, unless it has become something else.
+/// Returns the current version of a small entry, unless it has become another kind of entry.
 fn entry(store: &dyn Store, directory: &EntryPath, picks: &Picks, pick: &Pick) -> Result<Held> {
     let (name, listed) = picked(picks, pick)?;
     let held = store.get(&directory.join(name)?).map_err(at_source);
@@ -210,7 +210,7 @@ fn digests(
     Ok(picks.entries.iter().map(digest).collect())
 }
 
-/// Returns the digest of a small file or of the text of a link, or its tag.
+/// Returns the digest of a small file or of the text of a symbolic link, or its tag.
 pub(crate) fn content_digest(content: &Content, tagger: Option<&Tagger>) -> Result<Digest> {
     match content {
         Content::File(bytes) | Content::Symlink(bytes) => content_value(bytes, tagger),
@@ -218,7 +218,7 @@ pub(crate) fn content_digest(content: &Content, tagger: Option<&Tagger>) -> Resu
     }
 }
 
-/// Adds an entry to a pack, and returns how much content it has.
+/// Adds an entry to a pack. Returns the number of bytes of content.
 fn put(pack: &mut PackBuilder, name: &[u8], pick: &Pick, held: &Held) -> u64 {
     let head = Head::new(name, held.metadata.attributes()).replacing(pick.replaces);
     match &held.content {
@@ -237,14 +237,14 @@ fn put(pack: &mut PackBuilder, name: &[u8], pick: &Pick, held: &Held) -> u64 {
     }
 }
 
-/// Returns the name and the description of an entry that was picked.
+/// Returns the name and the metadata of a picked entry.
 fn picked<'a>(picks: &'a Picks, pick: &Pick) -> Result<(&'a [u8], &'a Metadata)> {
     let index = Some(pick.index as usize).filter(|index| *index < picks.listing.len());
     let missing = || Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing");
     index.map(|index| (picks.listing.name(index), picks.listing.metadata(index))).ok_or_else(missing)
 }
 
-/// What an error means of something that was listed.
+/// Converts an error for an entry that was listed.
 fn at_source(error: Error) -> Error {
     match error.kind {
         ErrorKind::NotFound => vanished("reading"),

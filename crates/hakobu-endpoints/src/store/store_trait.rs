@@ -1,4 +1,4 @@
-//! What a store does. Each call is one step that nobody sees half done.
+//! The operations of a store. Each call is atomic to observers.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-/// What is in an entry.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// The bytes of a file.
@@ -25,13 +25,13 @@ pub enum Content {
 /// An entry with its content.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// Its description.
+    /// The metadata.
     pub metadata: Metadata,
-    /// Its content.
+    /// The content.
     pub content: Content,
 }
 
-/// Where a listing goes on: behind the entry of this name, which ends with a slash if it is a directory.
+/// The position of a listing: after the entry of this name, which ends in a slash for a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position(pub(crate) Vec<u8>);
 
@@ -40,36 +40,36 @@ pub struct Position(pub(crate) Vec<u8>);
 pub struct Page {
     /// The entries.
     pub listing: Listing,
-    /// Where the next page begins, if there may be one.
+    /// The position of the next page, if there may be one.
     pub next: Option<Position>,
-    /// Complete listings of directories below it, where all below a directory was listed in one go.
+    /// Complete listings of directories below it, if everything below a directory was listed at once.
     pub below: Vec<DirectoryListing>,
 }
 
-/// A place that holds entries. They are put whole: a large file is held in memory until all of it is there, so what has to take
-/// any file has lanes of its own.
+/// A place that holds entries, which are put as a whole. A large file is kept in memory until it is complete, so an
+/// endpoint for files of any size has lanes of its own.
 pub trait Store: Send + Sync + 'static {
-    /// Returns what it can do.
+    /// Returns the capabilities of the store.
     fn capabilities(&self) -> Capabilities;
 
-    /// Returns false if content that is put into it is gone. Then the content of large files is not held until they are whole,
-    /// and they are put with none.
+    /// Returns false if the store discards content. The content of large files is then not kept in memory until they
+    /// are complete, and they are put without content.
     fn keeps(&self) -> bool {
         true
     }
 
-    /// Returns the description of an entry; nothing if there is no such entry.
+    /// Returns the metadata of an entry, or `None` if it does not exist.
     fn inspect(&self, path: &EntryPath) -> Option<Metadata>;
 
-    /// Returns the entries of a directory behind `after`, at most `most`. The root is a directory whatever is in the store; without
-    /// directories ([`Capabilities::directories`]) what nothing is in is missing.
+    /// Returns at most `most` entries of a directory after `after`. The root always is a directory. In a store without
+    /// directories ([`Capabilities::directories`]), an empty directory does not exist.
     ///
     /// # Errors
-    /// `NotFound`, or `Conflict` where the path leads to something else.
+    /// `NotFound`, or `Conflict` if the path leads to another kind of entry.
     fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page>;
 
-    /// Returns the same, and along with it what directories below hold, of at most `most` objects; nothing where each directory has to be
-    /// listed by itself. [`flat_page`](super::flat_page) puts it together.
+    /// Returns such a page together with the listings of directories below, from at most `most` objects. Returns `None`
+    /// if each directory must be listed separately. [`flat_page`](super::flat_page) assembles it.
     ///
     /// # Errors
     /// Those of [`Store::page`].
@@ -83,16 +83,16 @@ pub trait Store: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Returns an entry that is no directory.
+    /// Returns an entry that is not a directory.
     ///
     /// # Errors
-    /// `NotFound`, or `Conflict` where it is a directory.
+    /// `NotFound`, or `Conflict` if it is a directory.
     fn get(&self, path: &EntryPath) -> Result<Held>;
 
-    /// Puts an entry into its place, whole, and returns what it lost by that. Missing directories above it are made.
+    /// Puts a whole entry into its place and returns the losses. Missing parent directories are created.
     ///
     /// # Errors
-    /// `Conflict` where something is in the way that may not go, `Unsupported` for what the store cannot hold.
+    /// `Conflict` if an entry in the way must not be replaced, `Unsupported` for entries that the store cannot hold.
     fn put(
         &self,
         path: &EntryPath,
@@ -101,10 +101,10 @@ pub trait Store: Send + Sync + 'static {
         grant: &Grant,
     ) -> Result<Vec<LossKind>>;
 
-    /// Makes a change that carries no content, and returns what was lost by that.
+    /// Makes a change without content and returns the losses.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict`, or `Unsupported` for what the store cannot do.
+    /// `NotFound`, `Conflict`, or `Unsupported` for changes that the store cannot make.
     fn apply(&self, change: &Change, grant: &Grant) -> Result<Vec<LossKind>>;
 }
 

@@ -1,4 +1,4 @@
-//! The target: a store, written by lanes.
+//! The target over a store, written by lanes.
 
 use std::sync::Arc;
 
@@ -31,19 +31,19 @@ pub struct StoreTarget {
     capabilities: Capabilities,
 }
 
-/// What lanes share.
+/// The state that lanes share.
 struct Shared {
     store: Arc<dyn Store>,
-    /// For the whole store.
+    /// The grant for the whole store.
     grant: Grant,
     drafts: Drafts,
 }
 
 impl StoreTarget {
-    /// Opens a directory of a store, which need not be there, to write it within a grant.
+    /// Opens a directory of a store, which need not exist, for writing within a grant.
     ///
     /// # Errors
-    /// `Unsupported` for a root and a grant whose paths become too long together.
+    /// `Unsupported` if the root and a path of the grant are too long together.
     pub fn open(store: Arc<dyn Store>, root: &EntryPath, grant: &Grant) -> Result<Granted<Self>> {
         let able = store.capabilities();
         let (owners, set_id) = (able.owners && grant.may_chown, able.set_id && grant.may_set_id);
@@ -69,7 +69,7 @@ impl TargetEndpoint for StoreTarget {
     }
 }
 
-/// What a lane of a target writes with.
+/// The state with which a lane of a target works.
 struct TargetWork {
     shared: Arc<Shared>,
     buffers: Buffers,
@@ -111,7 +111,7 @@ impl Work for TargetWork {
     }
 }
 
-/// Answers only what failed, unless an answer was asked for.
+/// Returns only errors, unless an acknowledgement was requested.
 fn silent(done: Result<()>, acknowledge: bool) -> Option<Result<TargetOutcome>> {
     (acknowledge || done.is_err()).then(|| done.map(|()| TargetOutcome::Done))
 }
@@ -155,7 +155,7 @@ impl Shared {
             TargetOp::Sign { .. } | TargetOp::Sum { .. } | TargetOp::Clone { .. } => {
                 Err(unsupported("files are replaced, and never changed"))
             }
-            // Dealt with above, since they carry buffers.
+            // Handled earlier, because they carry buffers.
             TargetOp::Store { .. }
             | TargetOp::Write { .. }
             | TargetOp::Zero { .. }
@@ -164,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Puts all entries of a pack into their places. Those that fail are named by their index.
+    /// Puts all entries of a pack into their places. The outcome lists the entries that failed by index.
     fn store_pack(&self, pack: &[u8]) -> Result<TargetOutcome> {
         let (mut failures, mut losses) = (Vec::new(), Losses::default());
         let (mut directory, mut index) = (EntryPath::root(), 0);
@@ -220,7 +220,7 @@ impl Shared {
         Ok(TargetOutcome::Done)
     }
 
-    /// Finds out early whether a file can have this name in the end.
+    /// Checks early whether a file can get this name in the end.
     fn check_place(&self, path: &EntryPath) -> Result<()> {
         let Some((parent, _)) = path.split_last() else {
             return Err(conflict("making the file", "the target itself is a directory"));
@@ -257,7 +257,7 @@ impl Shared {
     }
 }
 
-/// Takes the content out of a pack, and checks it as it is kept.
+/// Copies the content from a pack, and verifies the copy.
 fn owned(content: Packed<'_>) -> Result<Content> {
     Ok(match content {
         Packed::File(file) => {

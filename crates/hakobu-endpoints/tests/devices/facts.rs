@@ -1,4 +1,4 @@
-//! What is found out about real devices.
+//! Tests of the facts about real devices.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -52,7 +52,7 @@ fn the_kernel_and_we_read_the_same_partitions() {
     }
     for (option, sector_bytes) in [("512", 512), ("4096", 4096)] {
         let device = LoopDevice::with_options(32 * MIB, &["--partscan", "--sector-size", option]).unwrap();
-        // Held open, so that the kernel remembers what it read through it.
+        // Held open, so that the kernel keeps what it cached through this descriptor.
         let file = writable(device.path());
         assert_eq!(facts(device.path()).partitions, []);
         table(sector_bytes).write(&file).unwrap();
@@ -129,15 +129,15 @@ fn a_device_that_is_not_set_up_has_no_medium() {
     if no_root() {
         return;
     }
-    // A number of its own: `losetup --find` gives the lowest free one to whoever asks next.
+    // A fixed number, because `losetup --find` returns the lowest free one to any caller.
     let device = Path::new("/dev/loop2900");
     let place = tempfile::tempdir().unwrap();
     let image = place.path().join("image");
     File::create_new(&image).unwrap().set_len(32 * MIB).unwrap();
-    // Setting it up makes its node.
+    // Setting it up creates its node.
     run("losetup", &[device.to_str().unwrap()], &image).unwrap();
     run("losetup", &["--detach"], device).unwrap();
-    // Whoever looked at the device as it came up keeps it for a moment.
+    // Programs that inspect the new device keep it open for a moment.
     let deadline = Instant::now() + Duration::from_secs(30);
     while facts(device).size_bytes != 0 {
         assert!(Instant::now() < deadline, "the device is still set up");
@@ -184,7 +184,7 @@ fn the_list_has_loop_devices_that_are_in_use() {
     assert!(disks.iter().all(|disk| disk.size_bytes > 0));
 }
 
-/// The others would be held up by this one, so it is not run beside them.
+/// Other tests would be delayed by this one, so it does not run beside them.
 #[test]
 #[ignore = "long"]
 fn long_a_disk_that_does_not_answer_is_listed_all_the_same() {
@@ -219,7 +219,7 @@ fn content_without_a_mark_needs_consent() {
         let consent = verdict(device.path()).consent;
         file.write_all_at(&[0; 1], at + 9).unwrap();
         match at {
-            // Nobody reads all of a disk to find one byte.
+            // Samples cannot find a single byte on a disk.
             at if at == 16 * MIB => assert!(facts.contents.is_empty() && consent.is_none()),
             _ => {
                 assert_eq!(facts.contents[0].kind, SignatureKind::Unknown);

@@ -1,4 +1,4 @@
-//! One device by several names.
+//! Tests with one device that has several names.
 
 use std::os::fd::AsFd;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the kernel tells of a device and does to it.
+//! Tests of queries and operations of the kernel on devices.
 
 use std::os::unix::fs::FileExt;
 
@@ -38,7 +38,7 @@ fn ranges_become_zeros_and_others_stay() {
     let mut bytes = vec![0; 4 * 4096];
     file.read_exact_at(&mut bytes, 0).unwrap();
     assert!(bytes[..4096].iter().all(|&byte| byte == 7));
-    // A loop device punches a hole into its file for both.
+    // A loop device punches a hole into its file for both operations.
     assert!(bytes[4096..12288].iter().all(|&byte| byte == 0));
     assert!(bytes[12288..].iter().all(|&byte| byte == 7));
 }

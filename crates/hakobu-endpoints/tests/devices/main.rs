@@ -1,5 +1,5 @@
-//! Real block devices: what is found out about them, and whether the contract refuses them. Takes
-//! root, loop devices, and the tools of ext4 and swap.
+//! Tests with real block devices: the facts about them, and the refusals of the contract. They require root, loop
+//! devices, and the tools of ext4 and swap.
 
 #![allow(clippy::expect_used)]
 
@@ -18,7 +18,7 @@ mod uses;
 
 const MIB: u64 = 1 << 20;
 
-/// A device of 32 MiB.
+/// Creates a device of 32 MiB.
 fn device() -> LoopDevice {
     LoopDevice::new(32 * MIB).expect("root can make loop devices")
 }
@@ -27,12 +27,12 @@ fn facts(path: &Path) -> DeviceFacts {
     inspect_device(path).expect("the device can be inspected")
 }
 
-/// The verdict on a device for a source of 32 MiB.
+/// Returns the verdict on a device for a source of 32 MiB.
 fn verdict(path: &Path) -> Verdict {
     target_verdict(&facts(path), &Wanted { source_bytes: 32 * MIB, ..Wanted::default() })
 }
 
-/// The words of the one refusal of this kind.
+/// Returns the message of the only refusal of this kind.
 #[track_caller]
 fn refusal(verdict: &Verdict, kind: RefusalKind) -> String {
     let words: Vec<_> = verdict.refusals.iter().filter(|refusal| refusal.kind == kind).collect();

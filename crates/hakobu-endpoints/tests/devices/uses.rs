@@ -1,4 +1,4 @@
-//! Devices in use, each refused in words of its own.
+//! Tests that devices in use are refused, each with its own message.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ use hakobu_testkit::sshd::no_root;
 
 use super::{MIB, device, facts, refusal, verdict, writable};
 
-/// A shell that has done its commands and waits until it is dropped.
+/// A shell that has run its commands and waits until it is dropped.
 struct Waiting(Child);
 
 impl Waiting {
@@ -58,7 +58,7 @@ fn a_mounted_device_is_refused_with_the_place() {
     let source = source_verdict(&facts(device.path()), false);
     assert!(source.refusals.len() == 1 && source_verdict(&facts(device.path()), true).refusals.is_empty());
     drop(mounted);
-    // A process that made a namespace of its own at that moment sees the mount for as long as it lives.
+    // A process that created a mount namespace at that moment sees the mount as long as it lives.
     let deadline = Instant::now() + Duration::from_secs(60);
     while !verdict(device.path()).refusals.is_empty() {
         assert!(Instant::now() < deadline, "{:?}", verdict(device.path()).refusals);
@@ -155,17 +155,17 @@ fn what_the_kernel_holds_for_somebody_unseen_is_refused() {
         return;
     }
     let device = device();
-    // Rustix' flag is that of `open`, whatever the machine.
+    // Rustix' flag has the value of `open` on every architecture.
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let holder: File = File::options().read(true).custom_flags(exclusive).open(device.path()).unwrap();
     refusal(&verdict(device.path()), RefusalKind::Claimed);
-    // Somebody who writes is known, and says it all.
+    // A known writer explains the claim, so there is no second refusal.
     let writer = Waiting::start("env", &[], "exec 3<>\"$1\"", device.path());
     let refusals = verdict(device.path()).refusals;
     let kinds: Vec<_> = refusals.iter().map(|refusal| refusal.kind).collect();
     assert_eq!(kinds, [RefusalKind::OpenForWriting]);
     drop(writer);
-    // Whoever holds it has to ask by the descriptor.
+    // The holder itself must inspect through its descriptor.
     let facts = inspect_open(&Places::default(), holder.as_fd(), device.path()).unwrap();
     assert!(!facts.uses.iter().any(|used| used.kind == UseKind::Claimed));
 }

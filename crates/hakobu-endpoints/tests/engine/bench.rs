@@ -1,4 +1,4 @@
-//! A place with a source and a target, and runs between them that cannot hang unnoticed.
+//! A test environment with a source and a target, and runs between them with a watchdog.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -21,45 +21,45 @@ use tempfile::TempDir;
 
 use crate::view::{View, drafts};
 
-/// No run of these tests takes anywhere near as long.
+/// The maximum time of a run, far longer than any run of these tests takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A source and a target directory of their own.
+/// A source and a target directory.
 pub struct Place {
     base: TempDir,
 }
 
-/// A run to be made.
+/// The parameters of a run.
 #[derive(Clone)]
 pub struct Order {
     pub job: Job,
     pub source: Plan,
     pub target: Plan,
-    /// Whether the target says that it is on another machine.
+    /// True if the target claims to be on another machine.
     pub remote: bool,
-    /// What the target says about names.
+    /// The name rules that the target claims.
     pub names: Option<NameRules>,
-    /// The extended attributes that the target says it can hold.
+    /// The extended attributes that the target claims to support.
     pub extended: Option<Classes>,
-    /// How many entries more the target says it can hold.
+    /// The number of further entries for which the target claims to have space.
     pub free_inodes: Option<u64>,
-    /// Whether the source says that its numbers of inodes tell files apart.
+    /// True if the source claims that its inode numbers identify files.
     pub source_inodes: bool,
-    /// Whether the grant lets owners be set.
+    /// True if the grant allows setting owners.
     pub may_chown: bool,
-    /// What the target shows besides.
+    /// Further changes to the capabilities that the target claims.
     pub shows: fn(&mut Capabilities),
     pub cancel: Arc<AtomicBool>,
 }
 
-/// A run that was made.
+/// The result of a run.
 pub struct Made {
     pub summary: Summary,
     pub source_log: Vec<Logged>,
     pub target_log: Vec<Logged>,
     pub events: Vec<Event>,
     pub interrupted: bool,
-    /// How many entries the target says it may have made.
+    /// The number of entries that the target reports as possibly created.
     pub entries_made: u64,
 }
 
@@ -85,7 +85,7 @@ impl Place {
         self.base.path().join("target")
     }
 
-    /// Makes a run. Whatever came of it, no draft may be left.
+    /// Makes a run, which must not leave a draft, whatever its result.
     pub fn run(&self, order: &Order) -> Made {
         self.run_from(&self.source(), order)
     }
@@ -95,19 +95,19 @@ impl Place {
         self.run_from_three(&[source; 3], order)
     }
 
-    /// Makes a run with three sources, which the order's items take in turn.
+    /// Makes a run with three sources, which the order's items use in turn.
     pub fn run_from_three(&self, sources: &[&Path; 3], order: &Order) -> Made {
         let made = run_between(sources, &self.target(), order);
         assert_eq!(drafts(&self.target()), Vec::<PathBuf>::new(), "drafts were left");
         made
     }
 
-    /// Makes a run from another source, of which a later one can use what is left.
+    /// Makes a run from another source that may leave data for a later run.
     pub fn run_leaving(&self, source: &Path, order: &Order) -> Made {
         run_between(&[source; 3], &self.target(), order)
     }
 
-    /// Makes a run whose target is below a directory of the system.
+    /// Makes a run whose target is below a system directory.
     pub fn run_device(&self, target: &Path, order: &Order) -> Made {
         run_between(&[&self.source(); 3], target, order)
     }
@@ -160,12 +160,12 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
 }
 
 impl Order {
-    /// The contents of the source go into the target.
+    /// Copies the contents of the source into the target.
     pub fn contents(lanes: u16) -> Self {
         Self::items(lanes, &[("", "")])
     }
 
-    /// Entries of the source go to names in the target.
+    /// Copies entries of the source to names in the target.
     pub fn items(lanes: u16, items: &[(&str, &str)]) -> Self {
         let path = |text: &str| EntryPath::new(text).unwrap();
         let item = |(index, (source, target)): (usize, &(&str, &str))| Item {
@@ -222,7 +222,7 @@ impl Order {
 }
 
 impl Made {
-    /// The operations that changed, or would have changed, the target.
+    /// Returns the operations that changed, or would have changed, the target.
     pub fn writes(&self) -> Vec<&Logged> {
         self.target_log.iter().filter(|logged| logged.kind.writes()).collect()
     }
@@ -232,7 +232,7 @@ impl Made {
         logs.filter(|logged| logged.kind == kind).count()
     }
 
-    /// The failed paths, of which none may occur twice.
+    /// Returns the failed paths, none of which may occur twice.
     pub fn failed_paths(&self) -> Vec<Vec<u8>> {
         let mut paths: Vec<_> = self.summary.failures.iter().map(|failure| failure.path.clone()).collect();
         paths.sort();
@@ -248,7 +248,7 @@ impl Made {
     }
 }
 
-/// A clock that goes forward whenever it is looked at.
+/// A clock that advances whenever it is read.
 #[derive(Default)]
 struct Counter(AtomicU64);
 
@@ -267,7 +267,7 @@ impl Observer for Events {
     }
 }
 
-/// Ends the whole test program when a run does not end: there is no other way out of a deadlock.
+/// Ends the whole test program if a run does not end, because a deadlock cannot be resolved otherwise.
 struct Watchdog(Option<mpsc::Sender<()>>);
 
 impl Watchdog {

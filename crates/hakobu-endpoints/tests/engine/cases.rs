@@ -1,4 +1,4 @@
-//! Places, conflicts, several items, plans that are not carried out, and devices.
+//! Tests of target paths, conflicts, several items, dry runs, and devices.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -123,7 +123,7 @@ fn a_target_directory_is_made_first() {
     assert_eq!(fs::read(place.target().join("new")).unwrap(), b"in the way");
 }
 
-/// Items that need nothing but attributes are answered while the next items are looked at.
+/// Items that need only attributes are answered while the next items are inspected.
 #[test]
 fn several_items_all_arrive() {
     for lanes in [1, 2, 5] {
@@ -158,7 +158,7 @@ fn several_items_all_arrive() {
             for name in ["a", "b", "c", "directory"] {
                 dress(&source.join(name), numbers);
             }
-            // Equal but for the mode, so that only attributes have to be set.
+            // Equal except for the mode, so that only attributes must be set.
             let time = fs::metadata(place.target().join("a")).unwrap().modified().unwrap();
             for name in ["a", "b", "c"] {
                 let times = fs::FileTimes::new().set_modified(time);
@@ -181,7 +181,7 @@ fn content_goes_to_a_device_and_is_digested() {
             job.items[0].place = DraftKind::Sink;
             job.durable = true;
         });
-        // Nothing is looked for in `/dev`: other programs work there.
+        // The test does not search `/dev`, where other programs work.
         let made = place.run_device(null, &order);
         assert_eq!(made.summary.fatal, None);
         assert!(made.summary.failures.is_empty());
@@ -189,7 +189,7 @@ fn content_goes_to_a_device_and_is_digested() {
         assert_eq!(made.summary.counters.target_written_bytes, size as u64);
         assert_eq!(made.count(OperationKind::Barrier), 0);
     }
-    // What is no such device is left alone.
+    // A file that is not such a device is not changed.
     fs::write(place.target().join("file"), "kept").unwrap();
     let made =
         place.run(&Order::items(2, &[("file", "file")]).job(|job| job.items[0].place = DraftKind::Sink));
@@ -205,7 +205,7 @@ fn what_the_target_has_and_the_source_lacks_is_counted_and_kept() {
     let before = place.target_view();
     let made = place.run(&Order::contents(3));
     let source = place.source_view();
-    // Counted where both sides have the directory.
+    // Counted where both ends have the directory.
     let only = before.0.keys().filter(|path| !source.0.contains_key(*path));
     let parent = |path: &[u8]| match path.iter().rposition(|&byte| byte == b'/') {
         Some(slash) => path[..slash].to_vec(),

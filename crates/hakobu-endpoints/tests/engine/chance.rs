@@ -1,4 +1,4 @@
-//! Many runs with many faults at once, all decided by a seed.
+//! Tests with many runs and many faults at once, all derived from a seed.
 
 use hakobu_core::error::ErrorKind;
 use hakobu_testkit::faults::OperationKind::{self, *};
@@ -18,7 +18,7 @@ const MILD: [ErrorKind; 7] = [
     ErrorKind::SourceVanished,
 ];
 
-/// Faults that hit any of these operations.
+/// Returns faults that affect any of these operations.
 fn plan(numbers: &mut Numbers, operations: &[OperationKind], grave: bool) -> Plan {
     let mut plan = Plan::new(numbers.next()).reorder(*numbers.one_of(&[0, 1, 12, 100]));
     plan = plan.full_queue(*numbers.one_of(&[0, 50, 500]));
@@ -49,7 +49,7 @@ fn one(seed: u64) {
     let place = Place::new();
     small(&place.source(), numbers.next());
     if seed.is_multiple_of(3) {
-        // A part of it is there already.
+        // A part of the tree already exists.
         let plan = Plan::new(seed).on_any(When::Nth(30), Fault::LaneLost);
         place.run(&Order::contents(1).target(plan));
     }

@@ -1,4 +1,5 @@
-//! Runs that compare: to verify a copy, to find what times do not tell, and for a manifest of digests.
+//! Tests of runs that compare: to verify a copy, to find differences that times do not show, and for a manifest of
+//! digests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -239,7 +240,7 @@ fn collect(root: &Path, directory: &Path, found: &mut BTreeMap<String, String>) 
     }
 }
 
-/// What cannot be compared is said, since equal would be too much.
+/// Differences that cannot be compared are reported, because such entries must not be called equal.
 #[test]
 fn attributes_that_the_target_may_not_set_are_named() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Faults of single entries: each is told once, and everything else arrives.
+//! Tests with faults of single entries: each is reported once, and everything else is copied.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::bench::{Made, Order, Place};
 use crate::tree::{Numbers, small, write};
 use crate::view::{View, assert_honest, assert_same};
 
-/// Makes a run with one rule into an empty target, and one without it afterwards.
+/// Makes a run with one rule into an empty target, and then one without it.
 fn run_with(source_side: bool, kind: OperationKind, when: &When, fault: &Fault, lanes: u16) -> Made {
     let place = Place::new();
     small(&place.source(), 51);
@@ -25,7 +25,7 @@ fn run_with(source_side: bool, kind: OperationKind, when: &When, fault: &Fault, 
     assert_eq!(made.summary.fatal, None, "{what}");
     let after = place.target_view();
     assert_honest(&source, &View::default(), &after, &made);
-    // The rest is there: only what was told is missing.
+    // Everything else was copied: only reported entries are missing.
     let failed = made.failed_paths();
     let there = source.0.iter().filter(|(path, entry)| after.0.get(*path) == Some(*entry)).count();
     let told = source.0.keys().filter(|path| {
@@ -60,7 +60,7 @@ fn one_failed_operation_is_one_failure() {
                     let planned = |failure: &Failure| failure.error.detail == "a planned fault";
                     let told = made.summary.failures.iter().any(planned);
                     assert_eq!(told, struck, "{kind:?} {nth} {:?}", made.summary.failures);
-                    // The place of the error is the one at the target, if it was there.
+                    // The error's location is the one at the target, if it occurred there.
                     for failure in made.summary.failures.iter().filter(|failure| planned(failure)) {
                         let at = match &failure.path[..] {
                             _ if source_side => b"",
@@ -79,7 +79,7 @@ fn one_failed_operation_is_one_failure() {
 fn one_failed_entry_of_many_fails_alone() {
     for lanes in [1, 2, 5] {
         for (source_side, kind) in [(true, Fetch), (true, List), (false, Store), (false, Apply)] {
-            // The first list is of the directory that holds everything.
+            // The first list operation is of the directory that contains everything.
             let nth = if kind == List { 2 } else { 1 };
             let made = run_with(source_side, kind, &When::Nth(nth), &OneEntry(ErrorKind::Io), lanes);
             assert_eq!(made.failed_paths().len(), 1, "{kind:?}");
@@ -127,7 +127,7 @@ fn a_directory_that_cannot_be_listed_fails_with_what_is_in_it() {
         assert_eq!(made.failed_paths().len(), 1);
         assert!(made.failed_paths().contains(path));
     }
-    // Each was only left out of one run, so all is there.
+    // Each fault affected only one run, so everything is complete.
     assert_same(&source.copied(), &place.target_view());
 }
 
@@ -143,7 +143,7 @@ fn a_target_directory_that_cannot_be_listed_is_told_and_left_alone() {
         let mut order = Order::contents(2).target(rule(ErrorKind::PermissionDenied));
         order.remote = remote;
         let made = place.run(&order);
-        // From far away the listing may have come along with another one.
+        // On a remote target the listing may have been sent along with another one.
         assert_eq!(made.summary.fatal, None);
         if !remote {
             assert!(made.failed_paths().contains(&b"directory-0".to_vec()));
@@ -215,7 +215,7 @@ fn a_single_file_that_fails_is_told_once() {
     }
 }
 
-/// One of several items that cannot be looked at does not keep the others from being copied.
+/// If one of several items cannot be inspected, the others are still copied.
 #[test]
 fn an_item_that_cannot_be_looked_at_fails_alone() {
     for source_side in [false, true] {

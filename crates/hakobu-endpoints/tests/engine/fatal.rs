@@ -1,4 +1,4 @@
-//! What ends a run: it does end, says why, and leaves nothing partial.
+//! Tests of errors that end a run: it ends, reports the cause, and leaves nothing partial.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -83,7 +83,7 @@ fn a_lane_that_dies_ends_the_run() {
                 let log = if source_side { &made.source_log } else { &made.target_log };
                 let struck = log.len() as u64 >= nth;
                 assert_eq!(fatal_kind(&made), struck.then_some(ErrorKind::ConnectionLost), "{nth}");
-                // What had arrived stays, and another run brings the rest.
+                // Entries that were copied remain, and another run copies the rest.
                 let again = place.run(&Order::contents(lanes));
                 assert_eq!(again.summary.fatal, None);
                 assert_same(&place.source_view().copied(), &place.target_view());
@@ -113,7 +113,7 @@ fn a_lane_that_cannot_be_opened_is_done_without_if_others_can() {
                 }
                 made.summary.lanes
             };
-            // On a busy machine the first may have done all of it before the last is there, but not each time.
+            // On a busy machine the first lane may finish before the second is open, but not each time.
             let attempts = if expected.is_some() { 1 } else { 20 };
             let both = std::iter::repeat_with(attempt).take(attempts).any(|lanes| lanes == 2);
             assert!(expected.is_some() || both, "the other lane was never opened");
@@ -121,7 +121,7 @@ fn a_lane_that_cannot_be_opened_is_done_without_if_others_can() {
     }
 }
 
-/// Stops a run at an operation, and gives the lanes the time in which that is noticed.
+/// Stops a run at an operation, and delays that operation so that the lanes notice the stop.
 fn cancelled_at(lanes: u16, operation: OperationKind, nth: u64, remote: bool) {
     let place = Place::new();
     small(&place.source(), 74);
@@ -152,14 +152,14 @@ fn a_run_that_is_stopped_leaves_nothing_partial() {
     cancelled_at(1, Apply, 1, false);
 }
 
-/// A peer that says nothing any more holds no lane for ever.
+/// A silent peer does not block a lane forever.
 #[test]
 fn a_target_that_goes_silent_is_interrupted_after_a_stop() {
     let silent = |operation, lanes: u16, many: bool| {
         let place = Place::new();
         small(&place.source(), 75);
         if many {
-            // More than may be under way at once.
+            // More operations than can be pending at once.
             for index in 0..300 {
                 let path = place.source().join(format!("many-{index}"));
                 crate::tree::write(&path, &mut crate::tree::Numbers(index), 270_000);
@@ -176,7 +176,7 @@ fn a_target_that_goes_silent_is_interrupted_after_a_stop() {
             });
             let made = run_until(&place, &order);
             assert!(made.summary.fatal.is_some(), "{operation:?}");
-            // Only who waits for one answer has to be called back.
+            // Only a wait for a single answer must be interrupted.
             assert_eq!(made.interrupted, matches!(operation, Inspect | Barrier), "{operation:?}");
         });
     };
@@ -190,7 +190,7 @@ fn a_target_that_goes_silent_is_interrupted_after_a_stop() {
     });
 }
 
-/// A defect in one lane must not leave the others waiting for what it will never do.
+/// A panic in one lane must not leave the others waiting for it.
 #[test]
 fn a_lane_that_panics_stops_the_others() {
     let place = Place::new();

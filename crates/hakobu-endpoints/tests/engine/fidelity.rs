@@ -1,4 +1,4 @@
-//! What `ls -l` does not show: names of one inode, extended attributes, holes of small files.
+//! Tests of properties that `ls -l` does not show: hard links, extended attributes, holes of small files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -20,7 +20,7 @@ use crate::plain::assert_whole;
 use crate::tree::{Numbers, stamp, write};
 use crate::view::assert_same;
 
-/// Extended attributes of each entry, and the first name of its inode.
+/// The extended attributes of each entry, and the first name of its inode.
 type Deep = BTreeMap<PathBuf, (BTreeMap<String, Vec<u8>>, PathBuf)>;
 
 fn deep(root: &Path) -> Deep {
@@ -62,7 +62,7 @@ fn set(path: &Path, name: &str, value: &[u8]) {
     setxattr(path, name, value, XattrFlags::empty()).unwrap();
 }
 
-/// An access list that gives user 7 the right to read: owner, user 7, group, mask, others.
+/// Returns an access list that gives user 7 read permission: owner, user 7, group, mask, others.
 fn access_list() -> Vec<u8> {
     let entry = |tag: u16, permissions: u16, id: u32| {
         [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
@@ -77,7 +77,7 @@ fn access_list() -> Vec<u8> {
     [&2u32.to_le_bytes()[..], &entries.concat()].concat()
 }
 
-/// Directories with names of few inodes all over them, some large, and attributes on some.
+/// Creates directories with many names of few inodes, some large, and attributes on some.
 fn grow(root: &Path, numbers: &mut Numbers) {
     let mut directories = vec![root.to_path_buf()];
     for index in 0..6 {
@@ -107,7 +107,7 @@ fn grow(root: &Path, numbers: &mut Numbers) {
             _ => {}
         }
     }
-    // Times last: links and attributes do not change them, but links change those of directories.
+    // Times come last: hard links and attributes do not change them, but hard links change those of directories.
     for (index, path) in directories.iter().enumerate().rev() {
         stamp(path, index as i64, 7);
     }
@@ -160,13 +160,13 @@ fn links_that_were_broken_or_never_made_are_made() {
         write(&source.join("b/large"), numbers, 900_000);
         fs::hard_link(source.join("b/large"), source.join("c/large")).unwrap();
         let order = keeping(lanes);
-        // The first copy knows nothing of links.
+        // The first copy does not preserve hard links.
         run(&place, &Order::contents(lanes));
         assert_ne!(deep(&source), deep(&target));
         let made = run(&place, &order);
         equal(&place);
         assert_eq!(made.summary.counters.target_written_bytes, 0, "all content is there");
-        // One name is missing, one is a file of its own, and the content of all changed.
+        // One name is missing, one is a separate file, and the content of all has changed.
         fs::remove_file(target.join("c/one")).unwrap();
         fs::remove_file(target.join("a/one")).unwrap();
         fs::write(target.join("a/one"), "other").unwrap();
@@ -246,7 +246,7 @@ fn a_name_is_not_linked_to_what_lies_where_the_first_one_failed() {
 
 #[test]
 fn where_no_link_can_be_made_each_name_is_a_file() {
-    // Apart, as one operation may make both links, and one entry of each operation is refused.
+    // In separate directories, because one operation may create both links, and one entry of each operation is refused.
     let kinds = [ErrorKind::Unsupported, ErrorKind::Io, ErrorKind::NotFound];
     for (length, kind) in [60, 600_000].into_iter().flat_map(|length| kinds.map(|kind| (length, kind))) {
         let place = Place::new();
@@ -264,7 +264,7 @@ fn where_no_link_can_be_made_each_name_is_a_file() {
         assert_same(&place.source_view(), &place.target_view());
         let losses: Vec<_> = made.summary.losses.iter().map(|loss| (loss.what, loss.count)).collect();
         assert_eq!(losses, [(LossKind::HardLinks, 1)], "{length} {kind:?}");
-        // That a file system has none needs no cause.
+        // A file system without hard links needs no explanation.
         let is_cause = |event: &&Event| matches!(event, Event::Notice { words } if words.contains("hard link could not be made"));
         let causes = made.events.iter().filter(is_cause).count();
         assert_eq!(causes, usize::from(kind != ErrorKind::Unsupported), "{length} {kind:?}");
@@ -287,7 +287,7 @@ fn attributes_that_changed_move_no_data() {
         set(&source.join("dir"), "user.new", b"on a directory");
         set(&source.join("dir/a"), "system.posix_acl_access", &access_list());
         removexattr(source.join("c"), "user.old").unwrap();
-        // What only the target has goes as well.
+        // Attributes that only the target has are removed as well.
         set(&target.join("d"), "user.stray", b"x");
         set(&target.join("dir/b"), "system.posix_acl_access", &access_list());
         let made = run(&place, &keeping(lanes));
@@ -295,7 +295,7 @@ fn attributes_that_changed_move_no_data() {
         let it = &made.summary.counters;
         assert_eq!((it.entries_attributes_only, it.target_written_bytes), (5, 0));
         assert_eq!((it.entries_created, it.entries_updated), (0, 0));
-        // Of classes that are not kept nothing is touched.
+        // Attributes of classes that are not kept stay unchanged.
         set(&target.join("d"), "user.stray", b"x");
         let none = keeping(lanes).job(|job| job.extended = Classes::ACL);
         assert!(run(&place, &none).writes().is_empty());
@@ -345,7 +345,7 @@ fn small_files_keep_their_holes() {
     assert!(blocks(place.target()) < 20);
 }
 
-/// Equal files of which nobody can tell whether they are one at the target are left as they are.
+/// Equal files are left alone if it is unknown whether they are one file at the target.
 #[test]
 fn equal_files_stay_apart_where_inodes_are_not_told() {
     for told in [true, false] {
@@ -364,7 +364,7 @@ fn equal_files_stay_apart_where_inodes_are_not_told() {
     }
 }
 
-/// What the target cannot hold is lost once, whether content is brought over or only an attribute is set.
+/// An unsupported attribute is one loss, whether content is copied or only an attribute is set.
 #[test]
 fn a_loss_is_counted_once() {
     if no_root() {
@@ -389,7 +389,7 @@ fn a_loss_is_counted_once() {
     }
 }
 
-/// What is written to keeps no attributes of its own, so none are lost by it.
+/// A device keeps no attributes of the source, so none are lost by writing to it.
 #[test]
 fn content_that_goes_to_a_device_loses_nothing() {
     let place = Place::new();
@@ -407,7 +407,7 @@ fn content_that_goes_to_a_device_loses_nothing() {
     assert_eq!(made.count(Extended), 0, "nobody asks for them");
 }
 
-/// What a run says to be lost, and of how many entries.
+/// Returns the losses that a run reports, with the number of entries.
 fn losses(made: &Made) -> Vec<(LossKind, u64)> {
     made.summary.losses.iter().map(|loss| (loss.what, loss.count)).collect()
 }
@@ -437,7 +437,7 @@ fn what_a_directory_that_is_compared_cannot_hold_is_counted() {
     assert_eq!(losses(&made), [(LossKind::Times, 1)]);
 }
 
-/// Who sets attributes tells what they lose by that: it is counted once.
+/// Setting attributes reports their losses, which are counted once.
 #[test]
 fn what_an_entry_loses_is_counted_once() {
     if no_root() {

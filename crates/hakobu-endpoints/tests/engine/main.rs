@@ -1,4 +1,4 @@
-//! The engine from a local source to a local target, whole and with faults on the way.
+//! Tests of the engine from a local source to a local target, with and without injected faults.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Bits that change at the target between writing and reading back.
+//! Tests with bits that change at the target between writing and reading back.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -27,7 +27,7 @@ fn content() -> Vec<u8> {
     content
 }
 
-/// Copies one file, reading back. `flip` is done when the chunks that `when` names are complete.
+/// Copies one file and reads it back. `flip` is called when the chunks selected by `when` are complete.
 fn copy(place: &Place, mode: Mode, when: When, flip: impl Fn() + Send + Sync + 'static) -> Made {
     fs::write(place.source().join("file"), content()).unwrap();
     let plan = Plan::new(1).on(Complete, when, Fault::Call(Arc::new(flip)));
@@ -40,11 +40,11 @@ fn copy(place: &Place, mode: Mode, when: When, flip: impl Fn() + Send + Sync + '
     place.run(&order)
 }
 
-/// Flips a bit in what is being written.
+/// Flips a bit in the file that is being written.
 fn flip(path: &Path, offset: u64) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
-    // Zeros at the end may not be there yet.
+    // Zeros at the end may not exist yet.
     let _ = file.read_at(&mut byte, offset).unwrap();
     file.write_all_at(&[byte[0] ^ 4], offset).unwrap();
 }
@@ -71,7 +71,7 @@ fn a_bit_that_flips_is_written_again() {
         assert!(made.summary.fatal.is_none() && made.failed_paths().is_empty(), "{:?}", made.summary);
         assert_eq!(rewritten(&made), 1, "{nth}");
         assert!(fs::read(place.target().join("file")).unwrap() == content(), "{nth}");
-        // What was read twice is the same, and counts once.
+        // Data that was read twice is the same, and counts once.
         let digest = made.summary.digest.map(|digest| hex(&digest));
         assert_eq!(digest, Some(blake3::hash(&content()).to_hex().to_string()), "{nth}");
     }
@@ -111,7 +111,7 @@ fn a_medium_that_never_keeps_it_is_given_up() {
     let place = Place::new();
     let target = place.target();
     let made = copy(&place, Mode::Copy, When::Always, move || {
-        // No draft is left once it has been given up.
+        // An abandoned draft has been removed.
         if let Some(draft) = drafts(&target).first() {
             flip(draft, 5);
         }

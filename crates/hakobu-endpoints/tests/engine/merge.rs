@@ -1,4 +1,5 @@
-//! Several sources that land on one place: of entries of one name the first source's is copied, and the others are failures.
+//! Tests with several sources for one target directory: of entries of one name the first is copied, and the others
+//! fail.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,7 +13,7 @@ use crate::bench::{Made, Order, Place};
 use crate::tree::{Numbers, dress, small, write};
 use crate::view::{Sums, View, What, assert_same};
 
-/// Three sources beside each other.
+/// Creates three sources side by side.
 fn three(place: &Place) -> [PathBuf; 3] {
     ["a", "b", "c"].map(|name| {
         let path = place.source().join(name);
@@ -21,7 +22,7 @@ fn three(place: &Place) -> [PathBuf; 3] {
     })
 }
 
-/// What the first source of a name says is in the target, and nothing else.
+/// Returns the expected target: for each name the entry of the first source that has it.
 fn merged(sources: &[PathBuf; 3]) -> View {
     let mut all = View::default();
     for source in sources {
@@ -32,7 +33,7 @@ fn merged(sources: &[PathBuf; 3]) -> View {
     all
 }
 
-/// What is left out because an earlier source has something of its name, sorted.
+/// Returns the sorted paths that are not copied because an earlier source has an entry of that name.
 fn lost(sources: &[PathBuf; 3]) -> Vec<Vec<u8>> {
     let views = sources.each_ref().map(|source| View::of(source).copied().0);
     let mut lost = Vec::new();
@@ -48,7 +49,7 @@ fn lost(sources: &[PathBuf; 3]) -> Vec<Vec<u8>> {
     lost
 }
 
-/// The paths that failed; of several sources one may occur several times.
+/// Returns the failed paths. With several sources one may occur several times.
 fn failed(made: &Made) -> Vec<Vec<u8>> {
     let mut paths: Vec<_> = made.summary.failures.iter().map(|failure| failure.path.clone()).collect();
     paths.sort();
@@ -72,7 +73,7 @@ fn the_first_source_wins_and_each_name_counts_once() {
     for (round, lanes) in [1, 2, 5, 5, 5].into_iter().enumerate() {
         let place = Place::new();
         let sources = three(&place);
-        // One seed makes the same names, so the three have most of them in common.
+        // One seed gives the same names, so the three have most of them in common.
         let numbers = &mut Numbers(round as u64);
         for (number, source) in sources.iter().enumerate() {
             small(source, 90);
@@ -96,7 +97,7 @@ fn the_first_source_wins_and_each_name_counts_once() {
         assert!(lost.len() > 10 && failed(&made) == lost, "{:?}", made.summary.failures);
         assert_same(&expected, &place.target_view());
         let it = &made.summary.counters;
-        // Sockets are skipped as well; the target itself was there.
+        // Sockets are skipped as well; the target itself existed.
         let entries = expected.0.len() as u64;
         let kept = it.entries_unchanged + it.entries_attributes_only;
         assert_eq!((it.entries_created, kept), (entries - 1, 1));
@@ -125,7 +126,7 @@ fn what_the_user_named_is_merged_with_contents() {
             }
         }
         write(&sources[2].join("d/c"), numbers, 10);
-        // A file, then contents with a file of its name, then a directory that these have as well.
+        // A file, then contents with a file of its name, then a directory that these contain as well.
         let items = [("f", "f"), ("", ""), ("d", "d")];
         let made = run(&place, &sources, &Order::items(lanes, &items));
         let content = |source: usize, name: &str| fs::read(sources[source].join(name)).unwrap();
@@ -144,7 +145,7 @@ fn what_the_user_named_is_merged_with_contents() {
         let it = &made.summary.counters;
         assert_eq!((it.entries_created, it.entries_skipped, it.entries_only_in_target), (3, 0, 0));
         assert_eq!(failed(&made), [b"d/f", b"d/f"]);
-        // One of them is gone: the others are copied.
+        // One of them is missing: the others are copied.
         fs::remove_dir_all(sources[1].join("d")).unwrap();
         fs::remove_file(sources[0].join("f")).unwrap();
         let order = Order::items(lanes, &[("f", "f"), ("d", "d"), ("", "")]);
@@ -168,7 +169,7 @@ fn a_directory_and_something_else_of_one_name_are_a_conflict() {
     write(&sources[2].join("y"), numbers, 20);
     for lanes in [1, 3] {
         let made = run(&place, &sources, &Order::items(lanes, &ALL));
-        // The second `y`, and what both have in `x`, as well.
+        // The second `y`, and the names that both have in `x`, fail as well.
         assert_eq!(failed(&made), [&b"x"[..], b"x/in", b"y", b"y"]);
         let target = place.target();
         assert!(fs::read(target.join("x/in")).unwrap() == fs::read(sources[0].join("x/in")).unwrap());
@@ -177,7 +178,7 @@ fn a_directory_and_something_else_of_one_name_are_a_conflict() {
     }
 }
 
-/// A directory that nobody may write to any more gets its mode once all sources are through.
+/// A directory that becomes read-only gets its mode after all sources.
 #[test]
 fn a_directory_is_given_its_attributes_once() {
     let place = Place::new();
@@ -194,13 +195,13 @@ fn a_directory_is_given_its_attributes_once() {
     assert!(settled <= 2, "{:?}", made.target_log);
 }
 
-/// What a rule leaves out of an earlier source is in nobody's way, whatever kind it has.
+/// An entry that a rule excludes from an earlier source does not block its name, whatever its kind.
 #[test]
 fn what_a_rule_leaves_out_takes_no_name() {
     for lanes in [1, 3] {
         let place = Place::new();
         let sources = three(&place);
-        // The rule is about directories alone, and about files of a name.
+        // The rule covers only directories, and files of one name.
         fs::create_dir(sources[0].join("left")).unwrap();
         write(&sources[1].join("left"), &mut Numbers(1), 100);
         write(&sources[0].join("small"), &mut Numbers(2), 10);

@@ -1,4 +1,4 @@
-//! Large files whose content moved: what the old version has elsewhere does not travel.
+//! Tests with large files whose content moved: data that the old version has elsewhere is not sent.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::view::assert_same;
 
 const PIECE: usize = PIECE_BYTES as usize;
 const CHUNK: usize = CHUNK_BYTES as usize;
-/// The blocks of files as small as these.
+/// The block size for files as small as these.
 const BLOCK: u64 = 4096;
 
 fn order(lanes: u16, plan: Plan) -> Order {
@@ -45,7 +45,7 @@ fn run(place: &Place, order: &Order) -> Made {
     made
 }
 
-/// How many bytes travelled until the new content was there.
+/// Returns the number of bytes that were sent for the new content.
 fn travelled(old: &[u8], new: &[u8], lanes: u16) -> u64 {
     let place = Place::new();
     put(&place, old, new);
@@ -66,32 +66,32 @@ fn what_moved_does_not_travel() {
     let middle = 2 * CHUNK + 1000;
     let more = content(&mut Numbers(2), 777);
     for lanes in [1, 3] {
-        // A byte more at the beginning: the byte, and what is left at the end of the old file's blocks.
+        // One byte more at the beginning: costs that byte, and the rest of the old file's last block.
         let shifted = [b"x", &old[..]].concat();
         assert_at_most(travelled(&old, &shifted, lanes), 2 * BLOCK);
         // A few bytes less.
         assert_at_most(travelled(&old, &old[100..], lanes), 2 * BLOCK);
-        // Something put in, after a part that is the same.
+        // An insertion after an equal part.
         let inserted = [&old[..middle], &more, &old[middle..]].concat();
         assert_at_most(travelled(&old, &inserted, lanes), 777 + 3 * BLOCK);
-        // Two parts exchanged, far from where they were.
+        // Two parts exchanged, far from their old offsets.
         let exchanged = [&old[middle..], &old[..middle]].concat();
         assert_at_most(travelled(&old, &exchanged, lanes), 3 * BLOCK);
-        // A part twice, and zeros, of which those in a piece with something else travel.
+        // A part twice, and zeros, of which those in a piece with other data are sent.
         let twice = [&old[..middle], &vec![0; CHUNK], &old[1000..], &old[..middle]].concat();
         assert_at_most(travelled(&old, &twice, lanes), PIECE_BYTES + 4 * BLOCK);
     }
 }
 
-/// For a small part of the file not all of the old one is read.
+/// For a small part of the file, not all of the old one is read.
 #[test]
 fn a_small_part_is_not_looked_for() {
     let old = content(&mut Numbers(3), 40 * CHUNK);
     let mut new = old.clone();
-    // 8 MiB of 160, which are the beginning of the file once more.
+    // 8 MiB of 160 repeat the beginning of the file.
     new[9 * CHUNK..11 * CHUNK].copy_from_slice(&old[..2 * CHUNK]);
     assert_eq!(travelled(&old, &new, 2), 2 * CHUNK_BYTES);
-    // The whole of a file that is as new as that is looked for, and not found.
+    // If the whole file is that new, all of it is searched for, and not found.
     let other = content(&mut Numbers(4), 5 * CHUNK + 99);
     assert_eq!(travelled(&old[..5 * CHUNK], &other, 2), other.len() as u64);
 }
@@ -126,7 +126,7 @@ fn whatever_moved_the_new_file_is_right() {
     assert!(saved > 40 * CHUNK_BYTES / 2, "{saved}");
 }
 
-/// An old file that changes after it was looked at gives no wrong content: what is wrong is sent whole.
+/// An old file that changes after it was read causes no wrong content: wrong ranges are sent whole.
 #[test]
 fn an_old_file_that_changes_meanwhile_does_no_harm() {
     let old = content(&mut Numbers(6), 3 * CHUNK);
@@ -141,7 +141,7 @@ fn an_old_file_that_changes_meanwhile_does_no_harm() {
     assert!(made.summary.counters.target_written_bytes >= 3 * CHUNK_BYTES);
 }
 
-/// What fails on the way fails its file, or is done again, and nothing waits for ever.
+/// An error during the run fails its file, or is retried, and nothing waits forever.
 #[test]
 fn failures_on_the_way_end_the_file_and_nothing_else() {
     let old = content(&mut Numbers(5), 6 * CHUNK);
@@ -169,7 +169,7 @@ fn failures_on_the_way_end_the_file_and_nothing_else() {
             assert_eq!(made.failed_paths(), [b"file".to_vec()], "{kind:?} {nth} {lanes}");
             assert!(fs::read(place.target().join("file")).unwrap() == old, "{kind:?} {nth}");
             assert_eq!(fs::read(place.target().join("other")).unwrap(), b"small");
-            // Nothing is left that would be in the way of another run.
+            // No leftovers hinder another run.
             run(&place, &order(lanes, Plan::new(1)));
         }
     }

@@ -1,4 +1,4 @@
-//! Names that the target cannot hold: told one by one, and nothing takes the place of anything else.
+//! Tests of names that the target cannot hold: each is reported, and no entry takes the place of another.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -29,7 +29,7 @@ fn what_cannot_be_named_fails_and_the_others_come() {
     for name in bad.iter().copied().chain(good.map(str::as_bytes)) {
         fs::write(place.source().join("in").join(OsStr::from_bytes(name)), name).unwrap();
     }
-    // A directory that cannot be named is not looked into.
+    // A directory whose name is invalid is not read.
     fs::create_dir(place.source().join("what?")).unwrap();
     fs::write(place.source().join("what?/below"), "x").unwrap();
     let mut expected: Vec<_> = bad.iter().map(|name| [b"in/", *name].concat()).collect();
@@ -57,11 +57,11 @@ fn names_that_are_one_there_do_not_overwrite_each_other() {
     assert_eq!(made.failed_paths(), [b"Readme".to_vec()]);
     assert_eq!(made.summary.failures[0].error.kind, ErrorKind::Conflict);
     assert_eq!(fs::read(place.target().join("README")).unwrap(), b"README");
-    // The same again: what is there is what is meant.
+    // Another run gives the same result: the existing entry is the right one.
     assert_eq!(place.run(&order()).failed_paths(), [b"Readme".to_vec()]);
 }
 
-/// To such a target both are one file: what it has would be overwritten, and then be taken for something surplus.
+/// To such a target both names are one file: its file would be overwritten, and then be treated as an extra entry.
 #[test]
 fn what_the_target_has_in_another_case_is_in_the_way() {
     let place = Place::new();
@@ -69,7 +69,7 @@ fn what_the_target_has_in_another_case_is_in_the_way() {
     fs::write(place.target().join("NAME"), "old").unwrap();
     let made = place.run(&order().job(|job| job.mode = Mode::Delta));
     assert_eq!(made.failed_paths(), [b"name".to_vec()]);
-    // It was asked to write its name in that case, and refused: here it does not ignore it.
+    // The rename to that case was requested and refused, because this directory does not ignore case.
     assert!(made.writes().iter().all(|logged| logged.kind == OperationKind::Apply), "{:?}", made.writes());
     assert!(!place.target().join("name").exists());
     assert_eq!(fs::read(place.target().join("NAME")).unwrap(), b"old");

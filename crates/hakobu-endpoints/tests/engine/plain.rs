@@ -1,4 +1,4 @@
-//! Without faults: the target becomes the source, and the figures say so.
+//! Tests without faults: the target becomes equal to the source, and the counters agree.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn the_target_becomes_the_source() {
         let it = &made.summary.counters;
         assert_eq!(it.entries_scanned, view.0.len() as u64);
         assert_eq!((it.entries_skipped, it.entries_failed), (1, 0));
-        // The target itself was there, with other permissions.
+        // The target itself existed with other permissions.
         assert_eq!((it.entries_created, it.entries_attributes_only), (it.entries_scanned - 2, 1));
         assert_eq!((it.entries_updated, it.entries_unchanged, it.entries_only_in_target), (0, 0, 0));
         for bytes in [it.bytes_scanned, it.source_read_bytes, it.target_written_bytes] {

@@ -1,4 +1,4 @@
-//! A target that is far away: asked for much at once, and answering in any order.
+//! Tests with a remote target: many operations are requested at once, and are answered in any order.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,7 +14,7 @@ fn a_target_far_away_gets_the_same() {
     for lanes in [1, 2, 5] {
         let place = Place::new();
         everything(&place.source(), 90);
-        // Something to compare with on every level.
+        // Entries to compare with on every level.
         let source = place.source();
         for index in 0..20 {
             let inner = place.target().join(format!("many/directory-{index}/inner"));
@@ -44,7 +44,7 @@ fn a_target_far_away_gets_the_same() {
     }
 }
 
-/// Depth costs no round trip: what the target sends along is used on all levels.
+/// Depth costs no round trips: listings that the target sends along are used on all levels.
 #[test]
 fn listings_that_were_sent_along_are_not_asked_for_again() {
     let place = Place::new();

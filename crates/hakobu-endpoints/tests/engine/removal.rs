@@ -1,4 +1,4 @@
-//! Entries that only the target has: counted by one run, removed by another.
+//! Tests of extra entries: counted by one run, removed by another.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -22,12 +22,12 @@ fn run(place: &Place, order: &Order) -> Made {
     made
 }
 
-/// Some files and directories, the same for the same seed.
+/// Creates some files and directories from a seed.
 fn grow(root: &Path, numbers: &mut Numbers, count: usize) {
     let mut open = vec![root.to_path_buf()];
     for index in 0..count {
         let parent = numbers.one_of(&open).clone();
-        // Few names, so that trees have some in common, of another kind as well.
+        // Few names, so that trees have some in common, with other kinds as well.
         let path = parent.join(format!("name-{}", numbers.below(count)));
         if fs::symlink_metadata(&path).is_ok() {
             continue;
@@ -69,7 +69,7 @@ fn any_tree_becomes_any_other() {
         assert_eq!(counted.failed_paths(), Vec::<Vec<u8>>::new());
         let figures = &counted.summary.counters;
         assert_eq!((figures.entries_deleted, figures.entries_in_target), (0, before.0.len() as u64 - 1));
-        // Nothing is gone yet but what something of another kind took the place of.
+        // Nothing was removed yet except entries replaced by another kind.
         let after = place.target_view();
         assert!(before.0.keys().all(|path| after.0.contains_key(path)));
         assert_made(&counted, &before, &after);
@@ -79,7 +79,7 @@ fn any_tree_becomes_any_other() {
         assert_eq!(removed.summary.counters.entries_only_in_target, 0);
         let in_the_way = removed.summary.counters.entries_in_the_way;
         assert_eq!(in_the_way, figures.entries_in_the_way);
-        // Nothing was brought over by the way.
+        // The removal copied nothing.
         assert_eq!(removed.summary.counters.target_written_bytes, 0);
         if in_the_way > 0 {
             go(Removal::Leave);
@@ -90,7 +90,7 @@ fn any_tree_becomes_any_other() {
     }
 }
 
-/// Both ends know how many entries the target did not have before, or count some too many.
+/// Checks that both ends report at least the number of new entries.
 fn assert_made(made: &Made, before: &View, after: &View) {
     let new = after.0.keys().filter(|path| !before.0.contains_key(*path)).count() as u64;
     let absent = made.summary.counters.entries_absent;
@@ -98,8 +98,8 @@ fn assert_made(made: &Made, before: &View, after: &View) {
     assert!(new <= made.entries_made, "{new} new entries, {} that it says it made", made.entries_made);
 }
 
-/// A run that lost its connection has made entries of which it knows nothing: what its ends say is enough to tell how many there
-/// were before it.
+/// A run that lost its connection has created entries that it does not know of. The counters of both ends are enough to
+/// tell how many entries existed before.
 #[test]
 fn a_run_that_was_lost_made_no_more_than_either_end_says() {
     let mut middle = 0;
@@ -110,7 +110,7 @@ fn a_run_that_was_lost_made_no_more_than_either_end_says() {
         grow(&place.target(), numbers, 20);
         let before = place.target_view();
         let (mut lost, fault) = (order(lanes, Removal::Count), hakobu_core::error::ErrorKind::ConnectionLost);
-        // What was under way is done, and nobody hears of it.
+        // The pending operation is performed, but its answer is lost.
         let kind = if round % 2 == 0 { Store } else { Apply };
         lost.target = Plan::new(round).on(kind, When::Nth(1 + round % 4), Fault::Unheard(fault));
         let made = place.run(&lost);
@@ -119,7 +119,7 @@ fn a_run_that_was_lost_made_no_more_than_either_end_says() {
         if made.summary.fatal.is_some() && after.0.len() > before.0.len() {
             middle += 1;
         }
-        // A run that goes on sees what this one made.
+        // The next run sees the entries that this one created.
         let again = run(&place, &order(lanes, Removal::Count));
         let seen = again.summary.counters.entries_in_target;
         assert_eq!(seen, after.0.len() as u64 - 1, "round {round}");
@@ -130,7 +130,7 @@ fn a_run_that_was_lost_made_no_more_than_either_end_says() {
     assert!(middle > 10, "only {middle} runs were lost in the middle");
 }
 
-/// Nothing counts twice: what was there before would seem to be less than it was.
+/// Nothing counts twice, because the number of entries before the run would then seem too small.
 #[test]
 fn what_is_new_is_made_once() {
     let place = Place::new();
@@ -155,7 +155,7 @@ fn what_is_new_is_made_once() {
     }
 }
 
-/// What was there before does not count as made, however it is changed.
+/// Existing entries do not count as created, however they are changed.
 #[test]
 fn what_is_updated_is_not_made() {
     let place = Place::new();
@@ -208,7 +208,7 @@ fn nothing_goes_where_the_source_could_not_be_listed() {
         fs::create_dir(place.target().join(name)).unwrap();
         fs::write(place.target().join(name).join("old"), "x").unwrap();
     }
-    // The second directory that is listed is one of these.
+    // The second listed directory is one of these.
     let broken = Plan::new(1).on(List, When::Nth(2), Fault::OneEntry(hakobu_core::error::ErrorKind::Io));
     let made = place.run(&order(1, Removal::Remove).source(broken));
     assert_eq!(made.summary.counters.entries_failed, 1, "{:?}", made.summary.failures);
@@ -225,7 +225,7 @@ fn what_cannot_be_removed_is_told_once_and_counted_as_left() {
     fs::write(place.target().join("old/other"), "x").unwrap();
     stamp(&place.target(), 1, 1);
     stamp(&place.source(), 1, 1);
-    // The first to be removed is the one that is met first.
+    // The first entry found is the first to be removed.
     let broken = Plan::new(1).on(
         Apply,
         When::Nth(1),
@@ -239,7 +239,7 @@ fn what_cannot_be_removed_is_told_once_and_counted_as_left() {
     assert!(left > 0);
 }
 
-/// The source is not what it was when it was agreed to: it is not mounted any more, say.
+/// The source has changed since the user agreed, for example because it is no longer mounted.
 #[test]
 fn no_more_goes_than_was_agreed_to() {
     for lanes in [1, 5] {

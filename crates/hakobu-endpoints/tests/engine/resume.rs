@@ -1,4 +1,4 @@
-//! Going on with what an earlier run has brought over from a disk that is about to die.
+//! Tests of resuming the copy of a failing disk.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,8 @@ use hakobu_testkit::sshd::no_root;
 use crate::bench::{Order, Place};
 use crate::view::drafts;
 
-/// Some chunks are read once more, to find out whether it still is the same disk. One that cannot be read by now
-/// has been brought over, and is no reason to begin anew or to give up.
+/// Some chunks are read again, to check that the disk is the same. A chunk that has become unreadable was already
+/// copied, and is no reason to start over or to give up.
 #[test]
 fn what_cannot_be_read_any_more_has_been_brought_over() {
     if no_root() {

@@ -1,4 +1,4 @@
-//! Trees to copy.
+//! Trees for the tests to copy.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, ut
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Numbers that look random and are the same for the same seed.
+/// A pseudo-random number generator with a seed.
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -29,7 +29,7 @@ impl Numbers {
     }
 }
 
-/// Bytes that look random.
+/// Returns pseudo-random bytes.
 pub fn content(numbers: &mut Numbers, size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size + 8);
     while bytes.len() < size {
@@ -44,7 +44,7 @@ pub fn write(path: &Path, numbers: &mut Numbers, size: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Gives an entry attributes that it would not have by itself.
+/// Gives an entry attributes other than the defaults.
 pub fn dress(path: &Path, numbers: &mut Numbers) {
     let kind = fs::symlink_metadata(path).unwrap().file_type();
     if rustix::process::geteuid().is_root() {
@@ -76,8 +76,8 @@ pub fn socket(path: &Path) {
     drop(UnixListener::bind(path).unwrap());
 }
 
-/// A tree of everything: files around all limits, links, deep and wide directories, and two
-/// entries that are no files.
+/// Creates a comprehensive tree: files around all size limits, symbolic links, deep and wide directories, and two
+/// entries that are not files.
 pub fn everything(root: &Path, seed: u64) {
     let numbers = &mut Numbers(seed);
     let sizes = [
@@ -121,7 +121,7 @@ pub fn everything(root: &Path, seed: u64) {
     dress_all(root, numbers);
 }
 
-/// A small tree with something of every kind.
+/// Creates a small tree with some entries of every kind.
 pub fn small(root: &Path, seed: u64) {
     let numbers = &mut Numbers(seed);
     let sizes = [0, 1, 5000, 200 * KIB, 300 * KIB, 600 * KIB, 4 * MIB + 1, 9 * MIB];
@@ -149,7 +149,7 @@ pub fn small(root: &Path, seed: u64) {
     dress_all(root, numbers);
 }
 
-/// Links to nothing, to a directory and far away, names that are no text, a socket and a FIFO.
+/// Creates dangling and directory symbolic links, one out of the tree, names that are not UTF-8, a socket and a FIFO.
 fn odd_ones(root: &Path) {
     use std::os::unix::ffi::OsStrExt;
     symlink("nowhere", root.join("link-to-nothing")).unwrap();
@@ -162,7 +162,7 @@ fn odd_ones(root: &Path) {
     fifo(&root.join("fifo"));
 }
 
-/// Dresses everything below a directory and the directory itself, which comes last.
+/// Sets attributes on everything below a directory, and finally on the directory itself.
 pub fn dress_all(path: &Path, numbers: &mut Numbers) {
     if fs::symlink_metadata(path).unwrap().is_dir() {
         let mut entries: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();

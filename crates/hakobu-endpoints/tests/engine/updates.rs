@@ -1,4 +1,4 @@
-//! Large files that the target has in another version: only what differs is written.
+//! Tests with large files of which the target has another version: only differences are written.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ const BLOCK: usize = BLOCK_BYTES as usize;
 const PIECE: usize = PIECE_BYTES as usize;
 const CHUNK: usize = CHUNK_BYTES as usize;
 
-/// A run that synchronises trees on machines that are apart.
+/// Returns an order that synchronises trees on separate machines.
 fn order(update: Update, lanes: u16, blocks: bool) -> Order {
     let order = Order::contents(lanes).remote().target(Plan::new(u64::from(lanes)).reorder(40));
     order.job(|job| {
@@ -31,14 +31,14 @@ fn written(made: &Made) -> u64 {
     made.summary.counters.target_written_bytes
 }
 
-/// The old version is older.
+/// Creates an old version at the target, with an older time, and a new one at the source.
 fn put(place: &Place, old: &[u8], new: &[u8]) {
     fs::write(place.target().join("file"), old).unwrap();
     set_age(&place.target().join("file"));
     fs::write(place.source().join("file"), new).unwrap();
 }
 
-/// Where neither the source nor the target is.
+/// Returns a directory outside the source and the target.
 fn above(place: &Place) -> PathBuf {
     place.target().parent().unwrap().to_owned()
 }
@@ -48,7 +48,8 @@ fn set_age(path: &Path) {
     file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
 }
 
-/// Changes something at places that tell the cases apart. What has to be written: in pieces, and in blocks.
+/// Changes an old version so that the cases differ. Returns the new version, and the bytes to write in pieces and in
+/// blocks.
 fn changed(old: &[u8]) -> (Vec<u8>, u64, u64) {
     let mut new = old.to_vec();
     // One byte; two blocks of one piece; a piece almost whole; one that becomes zeros; a byte of the last, short block.
@@ -72,13 +73,13 @@ fn only_what_differs_is_written() {
             let (new, in_pieces, in_blocks) = changed(&old);
             put(&place, &old, &new);
             let snapshot = above(&place).join("snapshot");
-            // A file of several names is not written to in place.
+            // A file of several names is not updated in place.
             if update == Update::Changes {
                 fs::hard_link(place.target().join("file"), &snapshot).unwrap();
             }
             let inode = fs::metadata(place.target().join("file")).unwrap().ino();
             let made = place.run(&order(update, lanes, blocks));
-            // Of the piece that is almost another one the block that is not is found as well, where that is looked for.
+            // If blocks are searched, the unchanged block of the almost completely changed piece is found as well.
             let found = if blocks && update == Update::Changes { BLOCK_BYTES } else { 0 };
             assert_eq!(
                 written(&made) + found,
@@ -135,7 +136,7 @@ fn whatever_the_old_file_was_the_new_one_is_right() {
     }
 }
 
-/// What has the name of the file need not be one.
+/// The target's entry of that name may not be a file.
 #[test]
 fn what_is_no_file_gives_nothing() {
     let place = Place::new();
@@ -148,7 +149,7 @@ fn what_is_no_file_gives_nothing() {
     assert_same(&place.source_view().copied(), &place.target_view());
 }
 
-/// Where next to nothing is equal the rest is sent without being compared, and all of it is right.
+/// If almost nothing is equal, the rest is sent without being compared, and the result is right.
 #[test]
 fn comparing_ends_where_it_does_not_pay() {
     let place = Place::new();
@@ -157,7 +158,7 @@ fn comparing_ends_where_it_does_not_pay() {
     put(&place, &old, &new);
     let made = place.run(&order(Update::Changes, 1, true));
     assert_eq!(written(&made), size as u64);
-    // A part was compared, and all of it looked through for what may have moved.
+    // A part was compared, and the whole file was searched for moved data.
     let compared = made.summary.counters.target_read_bytes - size as u64;
     assert!(compared < size as u64 && compared >= 64 << 20, "{compared}");
     assert!(fs::read(place.target().join("file")).unwrap() == new);
@@ -177,7 +178,7 @@ fn a_file_that_is_equal_gets_its_time() {
     }
 }
 
-/// Small files as well are written to where they lie, if that was asked for.
+/// Small files are also written in place on request.
 #[test]
 fn small_files_in_place() {
     let place = Place::new();
@@ -197,7 +198,7 @@ fn small_files_in_place() {
     assert_same(&place.source_view().copied(), &place.target_view());
 }
 
-/// Where both sides have a hole neither of them is read, and what lies in the hole of one alone is compared.
+/// Holes at both ends are not read, and ranges that only one end has as a hole are compared.
 #[test]
 fn holes_of_both_sides_are_not_compared() {
     let sparse = |path: &Path, places: &[(usize, u8)]| {
@@ -217,7 +218,7 @@ fn holes_of_both_sides_are_not_compared() {
         let made = place.run(&order(Update::Changes, lanes, true));
         written(&made);
         assert_same(&place.source_view().copied(), &place.target_view());
-        // The first chunk, those of which one side has data, and at most what is around these.
+        // The first chunk, those in which one end has data, and at most their neighbours.
         let it = &made.summary.counters;
         let few = 0..=6 * CHUNK_BYTES;
         assert!(few.contains(&it.target_read_bytes), "{} read there", it.target_read_bytes);

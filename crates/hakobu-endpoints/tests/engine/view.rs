@@ -1,4 +1,4 @@
-//! What is in a directory, seen with the standard library alone, and comparisons of two views.
+//! A view of a directory, made with only the standard library, and comparisons of two views.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -63,7 +63,7 @@ impl View {
             What::Node(found.rdev())
         };
         let entry = Entry {
-            // The permissions of a link mean nothing.
+            // The permissions of a symbolic link have no meaning.
             mode: if kind.is_symlink() { 0 } else { found.mode() & 0o7777 },
             owner: (found.uid(), found.gid()),
             mtime: (found.mtime(), found.mtime_nsec()),
@@ -73,13 +73,13 @@ impl View {
         self.0.insert(below.to_vec(), entry);
     }
 
-    /// Without what is never copied.
+    /// Returns the view without entries that are never copied.
     pub fn copied(mut self) -> Self {
         self.0.retain(|_, entry| entry.what != What::Socket);
         self
     }
 
-    /// Bytes of all files.
+    /// Returns the number of bytes of all files.
     pub fn bytes(&self) -> u64 {
         let size = |entry: &Entry| match entry.what {
             What::File { size_bytes, .. } => size_bytes,
@@ -108,9 +108,8 @@ pub fn assert_same(source: &View, target: &View) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// What must hold after a run with faults from `source` to an identically named place, where
-/// `before` was at the target: nothing partial or wrong anywhere, and whatever is not as it should
-/// be is told.
+/// Checks the result of a run with faults from `source` to a target that contained `before`: nothing is partial or
+/// wrong, and every deviation is reported.
 pub fn assert_honest(source: &View, before: &View, after: &View, made: &Made) {
     let failed = made.failed_paths();
     for (path, entry) in &after.0 {
@@ -119,11 +118,11 @@ pub fn assert_honest(source: &View, before: &View, after: &View, made: &Made) {
             continue;
         }
         let is_new = source.0.get(path) == Some(entry);
-        // Content that was right already, with attributes that are not set yet.
+        // Unchanged content, possibly with attributes that are not set yet.
         let is_old = before.0.get(path) == Some(entry);
         assert!(is_new || is_old, "{name} is neither as before nor as at the source: {entry:?}");
     }
-    // Nothing is said to have been made that is not there.
+    // Every entry that is reported as created exists.
     let new = after.0.keys().filter(|path| !before.0.contains_key(*path)).count() as u64;
     let created = made.summary.counters.entries_created;
     assert!(created <= new, "{created} created, {new} are there");
@@ -150,7 +149,7 @@ pub fn assert_honest(source: &View, before: &View, after: &View, made: &Made) {
     assert_eq!(sums.scanned, sums.told);
 }
 
-/// Entries scanned, and entries of which it is said what became of them.
+/// The number of scanned entries, and the number of entries with a reported result.
 #[derive(Debug)]
 pub struct Sums {
     pub scanned: u64,
@@ -170,7 +169,7 @@ impl Sums {
     }
 }
 
-/// The drafts below a directory.
+/// Returns the drafts below a directory.
 pub fn drafts(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![root.to_path_buf()];

@@ -1,4 +1,4 @@
-//! Stores, runs between them, and what is in them afterwards.
+//! Stores, runs between them, and their contents afterwards.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,7 +16,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_endpoints::store::{Content, Store, StoreSource, StoreTarget};
 
-/// What a run said.
+/// The events of a run.
 #[derive(Default)]
 pub struct Events(pub Mutex<Vec<Event>>);
 
@@ -28,7 +28,7 @@ impl Observer for Events {
     }
 }
 
-/// A clock that goes on whenever it is looked at.
+/// A clock that advances whenever it is read.
 #[derive(Default)]
 pub struct Ticking(AtomicU64);
 
@@ -38,7 +38,7 @@ impl Clock for Ticking {
     }
 }
 
-/// A job that brings the contents of the source into the target.
+/// Returns a job that copies the contents of the source into the target.
 pub fn contents() -> Job {
     let item = Item { root: 0, source: EntryPath::root(), target: EntryPath::root(), ..whole() };
     Job { items: vec![item], lanes: 2, digest: true, hard_links: true, ..Job::default() }
@@ -78,10 +78,10 @@ pub fn copy(source: &Arc<impl Store>, target: &Arc<impl Store>, job: &Job) -> Su
     run_between(&source, &target, job, &AtomicBool::new(false))
 }
 
-/// What stands for a content where it is compared, and printed: what it is, how long, and a hash of it.
+/// A short form of a content for comparing and printing: its kind, its length in bytes, and a hash.
 pub type Print = (&'static str, usize, u64);
 
-/// Returns what stands for a content.
+/// Returns the short form of a content.
 pub fn print(content: &Content) -> Print {
     let mut hasher = DefaultHasher::new();
     match content {
@@ -97,25 +97,25 @@ pub fn print(content: &Content) -> Print {
     }
 }
 
-/// An entry, as far as two stores can have it in common.
+/// The properties of an entry that two stores can have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub kind: Kind,
     pub mode: u32,
     pub mtime: Time,
     pub content: Option<Print>,
-    /// How many names it has.
+    /// The number of its names.
     pub links: u32,
 }
 
-/// Everything in a store, by its path.
+/// Returns everything in a store, by path.
 pub fn view(store: &dyn Store) -> BTreeMap<Vec<u8>, Seen> {
     let mut seen = BTreeMap::new();
     let mut open = vec![EntryPath::root()];
     while let Some(directory) = open.pop() {
         let mut after = None;
         loop {
-            // A size that no page of the engine has.
+            // A page size that the engine never uses.
             let page = store.page(&directory, after.as_ref(), 7).unwrap();
             for index in 0..page.listing.len() {
                 let path = directory.join(page.listing.name(index)).unwrap();
@@ -143,7 +143,7 @@ pub fn view(store: &dyn Store) -> BTreeMap<Vec<u8>, Seen> {
     seen
 }
 
-/// The contents of all files, by their paths.
+/// Returns the contents of all files, by path.
 pub fn contents_of(store: &dyn Store) -> BTreeMap<Vec<u8>, Print> {
     let files = view(store).into_iter().filter_map(|(path, seen)| Some((path, seen.content?)));
     files.collect()
@@ -160,7 +160,7 @@ pub fn put(store: &impl Store, at: &str, bytes: &[u8]) {
     store.put(&path(at), Content::File(bytes.into()), &attributes, &Grant::everything()).unwrap();
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that vary with the offset and the seed.
 pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|index| ((index ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! Stores pass the conformance suite, as far as they can do what its cases need.
+//! Runs the conformance suite over stores, as far as they have the needed capabilities.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
 
 use crate::bench::path;
 
-/// Stores of a kind, and a directory of them in which the cases take place.
+/// Stores of one kind, with the directory in which the cases run.
 struct Stores {
     make: fn() -> Arc<dyn Store>,
     root: &'static str,

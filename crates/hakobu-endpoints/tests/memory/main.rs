@@ -1,4 +1,4 @@
-//! Runs of the engine between stores in memory.
+//! Tests of the engine between stores in memory.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,7 @@
-//! A million keys under one prefix, to a file system and back: memory stays flat, and the first is there before all are listed.
+//! Copies a million keys under one prefix to a file system and back. Memory use stays flat, and the first entry is
+//! copied before all are listed.
 //!
-//! What a process has used once it seldom gives back, so each measurement has a process of its own.
+//! A process seldom returns memory that it has used, so each measurement has its own process.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use hakobu_testkit::faults::{Fault, Faulty, Plan, When};
 use crate::bench::{contents, contents_of, path, run_between};
 
 const KEYS: u64 = 1_000_000;
-/// What may be used besides what the stores hold.
+/// The maximum memory use in KiB in addition to what the stores hold.
 const ABOVE_MAX_KIB: u64 = 64 * 1024;
 
 #[test]
@@ -30,21 +31,21 @@ fn long_a_million_keys_take_no_memory_of_their_own() {
     }
 }
 
-/// A figure of this process, in KiB.
+/// Returns a figure of this process in KiB.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// What copying all has taken.
+/// The cost of copying everything.
 #[derive(Debug)]
 struct Copied {
-    /// The most memory that was used besides what was used before, in KiB.
+    /// The peak memory use above that before the run, in KiB.
     above_before_kib: u64,
-    /// The same besides what was used afterwards, which the stores hold.
+    /// The peak memory use above that after the run, which the stores hold, in KiB.
     above_after_kib: u64,
-    /// How many listings had been asked for when the first pack came, and in all.
+    /// The number of requested listings when the first pack arrived, and in total.
     listings: (u64, u64),
 }
 
@@ -59,7 +60,7 @@ fn copied(source: Arc<dyn Store>, target: Arc<dyn Store>) -> Copied {
     let source = Faulty::new(StoreSource::new(source), Plan::new(1).on(List, When::Always, counted));
     let opened = StoreTarget::open(target, &path(""), &Grant::everything()).unwrap();
     let target = Faulty::new(opened, Plan::new(2).on(StorePack, When::Nth(1), noted));
-    // From here on the peak is counted anew.
+    // Resets the peak.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS:");
     let made = run_between(&source, &target, &contents(), &AtomicBool::new(false));
@@ -84,7 +85,7 @@ fn a_million_objects() -> Arc<MemoryObjectStore> {
 #[ignore = "a part of another test"]
 fn part_there_and_back() {
     let objects = a_million_objects();
-    // Where nothing is kept, all that is used is the engine's.
+    // If nothing is kept, all memory is used by the engine.
     let engine = copied(objects.clone(), Arc::new(NullStore));
     let files = Arc::new(MemoryFileSystem::new());
     let there = copied(objects.clone(), files.clone());
@@ -99,7 +100,7 @@ fn part_there_and_back() {
     assert_eq!(contents_of(&*objects), contents_of(&*back));
 }
 
-/// Where both sides have all of it, neither listing is held as a whole.
+/// If both ends have everything, neither listing is held as a whole.
 #[test]
 #[ignore = "a part of another test"]
 fn part_again() {
@@ -110,7 +111,7 @@ fn part_again() {
     assert!(made.listings.1 > 100, "{} listings", made.listings.1);
 }
 
-/// The tasks of all directories below one do not wait at the same time.
+/// The tasks of all directories below one are not queued at the same time.
 #[test]
 #[ignore = "a part of another test"]
 fn part_directories() {
@@ -118,7 +119,7 @@ fn part_directories() {
     for number in 0..KEYS {
         objects.upload(format!("prefix/{number:07}/object").as_bytes(), &number.to_le_bytes());
     }
-    // What injects faults keeps a log of all operations.
+    // The fault injector would keep a log of all operations.
     let target = StoreTarget::open(Arc::new(NullStore), &path(""), &Grant::everything()).unwrap();
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS:");
@@ -129,7 +130,7 @@ fn part_directories() {
     assert!(above_kib <= ABOVE_MAX_KIB);
 }
 
-/// What keeps nothing holds no large file while it is written.
+/// A store that keeps nothing does not hold a large file while it is written.
 #[test]
 #[ignore = "a part of another test"]
 fn part_large_file() {

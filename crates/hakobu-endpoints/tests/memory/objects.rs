@@ -1,4 +1,4 @@
-//! To object stores, and back.
+//! Tests of copies to object stores, and back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -34,7 +34,7 @@ fn files_go_to_an_object_store_and_come_back() {
     assert_eq!(contents_of(&*source), contents_of(&*objects));
     let lost: Vec<_> = first.losses.iter().map(|loss| (loss.what, loss.count)).collect();
     assert!(lost.contains(&(LossKind::Times, 51)), "{lost:?}");
-    // What was uploaded later than it was changed is up to date.
+    // An object that was uploaded after the source changed is up to date.
     let before = view(&*objects);
     let again = copy(&source, &objects, &contents());
     let counters = &again.counters;
@@ -85,7 +85,7 @@ fn a_key_that_is_no_path_fails_by_itself() {
     assert_eq!(contents_of(&*target).len(), 1);
 }
 
-/// The first portion of a large directory is looked at once.
+/// The first portion of a large directory is inspected once.
 #[test]
 fn a_key_that_is_no_path_fails_once_in_a_directory_of_many_portions() {
     let objects = Arc::new(MemoryObjectStore::new());
@@ -120,13 +120,13 @@ fn a_key_and_what_is_below_it_do_not_end_the_run() {
     let other = Arc::new(MemoryFileSystem::new());
     assert_eq!(copy(&objects, &other, &contents()).counters.entries_failed, 1);
     assert_eq!(contents_of(&*other), contents_of(&*target));
-    // Where both can be, both are.
+    // If a store can hold both, both are copied.
     let copied = Arc::new(MemoryObjectStore::new());
     assert!(copy(&objects, &copied, &contents()).failures.is_empty());
     assert_eq!(contents_of(&*copied), contents_of(&*objects));
 }
 
-/// Where a store lists all below a directory in one go, its directories are not asked for one by one.
+/// If a store lists everything below a directory at once, its directories are not requested individually.
 #[test]
 fn directories_come_along_with_what_they_are_in() {
     let objects = Arc::new(MemoryObjectStore::new());
@@ -135,7 +135,8 @@ fn directories_come_along_with_what_they_are_in() {
     }
     let files: Arc<dyn Store> = Arc::new(MemoryFileSystem::new());
     let back: Arc<dyn Store> = Arc::new(MemoryObjectStore::new());
-    // The source lists 402 directories in three portions, and a few that are cut anew; the target is listed as well once it is there.
+    // The source lists 402 directories in three portions, and a few that were cut off are listed again. The target is
+    // listed as well once it exists.
     for (target, times) in [(&files, [1, 1]), (&back, [1, 2])] {
         for times in times {
             let listings = Arc::new(AtomicU64::new(0));
@@ -148,7 +149,7 @@ fn directories_come_along_with_what_they_are_in() {
             };
             let source = Faulty::new(StoreSource::new(objects.clone()), count(Plan::new(1)));
             let opened = StoreTarget::open(Arc::clone(target), &path(""), &Grant::everything()).unwrap();
-            // A file system lists each directory by itself.
+            // A file system lists each directory separately.
             let plan = if Arc::ptr_eq(target, &back) { count(Plan::new(2)) } else { Plan::new(2) };
             let target = Faulty::new(opened, plan);
             let made = run_between(&source, &target, &contents(), &AtomicBool::new(false));

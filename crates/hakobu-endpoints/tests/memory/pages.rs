@@ -1,4 +1,4 @@
-//! A store that gives few entries at a time.
+//! A store that returns few entries at a time.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::store::{Content, Held, Page, Position, Store};
 
-/// A store whose pages have at most so many entries.
+/// A store with at most `most` entries per page.
 pub struct Pages {
     pub store: Arc<dyn Store>,
     pub most: usize,

@@ -1,4 +1,4 @@
-//! From a file system to a file system.
+//! Tests of copies from file system to file system.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use hakobu_endpoints::store::{Content, Store};
 
 use crate::bench::{bytes, contents, copy, path, put, view};
 
-/// A tree with something of everything.
+/// Returns a tree with entries of all kinds.
 fn tree() -> Arc<MemoryFileSystem> {
     let store = Arc::new(MemoryFileSystem::new());
     for (at, length) in

@@ -1,7 +1,8 @@
-//! Histories that follow from a seed: trees, runs with faults between stores in memory, and changes of the source between and
-//! within them. What may be there afterwards is known without the engine: whole versions of files, and in the end the source.
+//! Test histories derived from a seed: trees, runs with faults between stores in memory, and changes of the source
+//! between and during runs. The permitted results are known without the engine: whole versions of files, and in the end
+//! the source.
 //!
-//! `HAKOBU_MEMORY_SEEDS=FIRST..LAST` plays other seeds than usual.
+//! `HAKOBU_MEMORY_SEEDS=FIRST..LAST` selects other seeds than usual.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -25,10 +26,10 @@ use hakobu_testkit::faults::{Fault, Faulty, Plan, When};
 use crate::bench::{Print, bytes, contents, contents_of, path, print, run_between, view};
 use crate::pages::Pages;
 
-/// These are played unless others are asked for.
+/// The seeds that are used by default.
 const USUAL: std::ops::Range<u64> = 0..200;
 
-/// Numbers that look random and are the same for the same seed (SplitMix64).
+/// A pseudo-random number generator with a seed (SplitMix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -71,13 +72,13 @@ impl Versions {
 struct Ground {
     source: Arc<dyn Store>,
     keeps_all: bool,
-    /// Whether a name may be that of a file at one time and that of a directory at another.
+    /// True if a name may belong to a file at one time and to a directory at another.
     changes_kinds: bool,
     versions: Versions,
 }
 
 impl Ground {
-    /// Changes one path: a new file, another content, a link, or nothing any more.
+    /// Changes one path: a new file, other content, a symbolic link, or a removal.
     fn change(&self, numbers: &mut Numbers) {
         let at = some_path(numbers, self.changes_kinds);
         let everything = Grant::everything();
@@ -96,7 +97,7 @@ impl Ground {
         if self.changes_kinds && numbers.one_in(2) {
             self.make_way(&path(&at));
         }
-        // What is a directory stays one.
+        // A directory stays a directory.
         if self.source.inspect(&path(&at)).is_some_and(|found| found.kind == Kind::Directory) {
             return;
         }
@@ -107,7 +108,7 @@ impl Ground {
 }
 
 impl Ground {
-    /// Removes what is in the way of a file: all that is in a directory of its name, and files in the place of directories above it.
+    /// Removes entries in the way of a file: a directory's contents under its name, and files in place of its parents.
     fn make_way(&self, at: &EntryPath) {
         let kind = |path: &EntryPath| self.source.inspect(path).map(|found| found.kind);
         let remove = |path: &EntryPath, directory: bool| {
@@ -141,7 +142,7 @@ fn now() -> Attributes {
     Attributes { mode: 0o755, uid: 0, gid: 0, mtime }
 }
 
-/// A path out of so few that they meet again and again.
+/// Returns a path out of so few that collisions are frequent.
 fn some_path(numbers: &mut Numbers, changes_kinds: bool) -> String {
     let names = ["a", "b", "a-", "a.b", "é", "x y", "zz"];
     let depth = 1 + numbers.below(3);
@@ -151,7 +152,7 @@ fn some_path(numbers: &mut Numbers, changes_kinds: bool) -> String {
     format!("{}{}", above.collect::<String>(), all[depth - 1])
 }
 
-/// A size around one of the limits in the code.
+/// Returns a size around one of the limits in the code.
 fn some_size(numbers: &mut Numbers) -> usize {
     let limits = [0, 1, 100, 4096, PACKED_FILE_BYTES_MAX, PIECE_BYTES, 2 * PIECE_BYTES];
     let limit = match numbers.one_in(150) {
@@ -170,7 +171,7 @@ const MILD: [ErrorKind; 6] = [
     ErrorKind::SourceVanished,
 ];
 
-/// Faults of one end.
+/// Returns the faults of one end.
 fn plan(numbers: &mut Numbers, operations: &[OperationKind]) -> Plan {
     let mut plan = Plan::new(numbers.next()).reorder(*numbers.one_of(&[0, 1, 12, 100]));
     plan = plan.full_queue(*numbers.one_of(&[0, 50, 500]));
@@ -195,7 +196,7 @@ fn plan(numbers: &mut Numbers, operations: &[OperationKind]) -> Plan {
     plan
 }
 
-/// A target, of which all is known that the test needs.
+/// A target with its properties.
 struct Place {
     store: Arc<dyn Store>,
     is_flat: bool,
@@ -206,7 +207,7 @@ fn place(numbers: &mut Numbers) -> Place {
     Place { store: store(numbers, !is_flat), is_flat }
 }
 
-/// A file system, or an object store, whose directories come whole or a few entries at a time.
+/// Creates a file system or an object store, whose directories are listed completely or a few entries at a time.
 fn store(numbers: &mut Numbers, is_file_system: bool) -> Arc<dyn Store> {
     let store: Arc<dyn Store> = match is_file_system {
         true => Arc::new(MemoryFileSystem::new()),
@@ -244,7 +245,7 @@ fn run_plainly(ground: &Ground, target: &Place, job: &Job) -> Summary {
     run_between(&source, &opened, job, &AtomicBool::new(false))
 }
 
-/// Nothing under a name that is not a whole version of it, or what was there before.
+/// Checks that every file is a whole version of its source, or what was there before.
 fn assert_whole(ground: &Ground, before: &BTreeMap<Vec<u8>, Print>, target: &Place) {
     for (at, content) in contents_of(&*target.store) {
         let is_old = before.get(&at) == Some(&content);
@@ -252,7 +253,7 @@ fn assert_whole(ground: &Ground, before: &BTreeMap<Vec<u8>, Print>, target: &Pla
     }
 }
 
-/// A run that says that nothing failed has brought over all that was there all the time.
+/// Checks that a run without reported failures has copied all files that did not change meanwhile.
 fn assert_earned(first: &BTreeMap<Vec<u8>, Print>, ground: &Ground, target: &Place, made: &Summary) {
     if made.fatal.is_some() || !made.failures.is_empty() || made.counters.entries_failed > 0 {
         return;
@@ -263,7 +264,7 @@ fn assert_earned(first: &BTreeMap<Vec<u8>, Print>, ground: &Ground, target: &Pla
     }
 }
 
-/// Runs without faults until nothing is to be done any more, and insists on what has to be there then.
+/// Runs without faults until nothing is left to do, and checks the final state.
 fn settle(ground: &Ground, target: &Place) {
     for removal in [Removal::Count, Removal::Remove, Removal::Leave] {
         let made = run_plainly(ground, target, &Job { removal, removals_max: 10_000, ..contents() });
@@ -286,7 +287,7 @@ fn one(seed: u64) {
     let target = place(numbers);
     let keeps_all = !target.is_flat && numbers.below(4) > 0;
     let is_file_system = keeps_all || numbers.one_in(2);
-    // An object store has both of one name at a time, which a file system cannot take.
+    // An object store can hold an object and a directory of one name at a time, which a file system cannot.
     let changes_kinds = is_file_system && numbers.one_in(2);
     let source = store(numbers, is_file_system);
     let ground = Arc::new(Ground { source, keeps_all, changes_kinds, versions: Versions::default() });

@@ -1,7 +1,7 @@
-//! Why two rows that differ only in their direction, or in who starts, are not equally fast.
+//! Explains why two rows that differ only in direction, or in which machine starts, differ in speed.
 //!
-//! A pipeline is as fast as the process that is busy all the time. So in the slow row one is looked for that had a processor,
-//! or waited for one, for most of the run, and it is compared with its counterpart in the fast row.
+//! A pipeline is as fast as its busiest process. The slow row is searched for a process that ran, or waited for a
+//! processor, for most of the run. That process is compared with its counterpart in the fast row.
 
 use hakobu_core::units::format_rate;
 use serde::Serialize;
@@ -10,40 +10,43 @@ use super::case::{Case, Direction, Starter, Way};
 use super::processes::{Cost, is_server};
 use super::result::Row;
 
-/// Rows that differ by less than this are alike.
+/// Rows whose speeds differ by less than this factor count as equal.
 const TIMES_MIN: f64 = 1.5;
-/// A process that is busy for this share of a run has no time for more.
+/// The share of a run above which a process counts as busy all the time.
 const BUSY_MIN: f64 = 0.8;
-/// Where it has been found busy in one direction, this share says that it is the same in the other: starts differ, and a run may be
-/// little longer than they are.
+/// The lower limit for a process that was already found busy in the other direction. Starts differ, and a run may be
+/// little longer than its start.
 const ALSO_BUSY_MIN: f64 = 0.6;
-/// What waits for a processor this share of the run has not got all that it wants.
+/// The share of a run spent waiting for a processor above which a process counts as starved.
 const STARVED_MIN: f64 = 0.25;
-/// A run whose processes on the host were looked at for less than this share of it, or less often, does not tell that none was
-/// busy: who is kept from a processor may be kept for long, and what is not over is not counted yet.
+/// The share of a run, and the number of looks, that the looks at the host must at least cover. With less, a busy
+/// process may have been missed: a process can be kept from a processor for long, and a wait is only counted once it
+/// has ended.
 const SEEN_MIN: f64 = 0.5;
 const LOOKS_MIN: usize = 3;
-/// What uses more than one processor has more than one thread.
+/// A process that uses more processors than this has more than one thread.
 const ONE_PROCESSOR_MAX: f64 = 1.1;
 
-/// One difference and its cause.
+/// A difference between two rows, and its cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Asymmetry {
     /// The slow row.
     pub slow: Case,
     /// The fast row.
     pub fast: Case,
-    /// How many times as fast that is.
+    /// The ratio of the fast rate to the slow rate.
     pub times: f64,
-    /// The process that binds the slow one: at which end (`here`, `there`), and its name. `None` where none is busy all the time.
+    /// The process that limits the slow row: its end (`here`, `there`) and its name. `None` if no process is busy all
+    /// the time.
     pub process: Option<(String, String)>,
-    /// How busy that is, from 0 to 1, time that it waited for a processor included; of several threads their sum, and 1 at most.
+    /// The busy share of that process, from 0 to 1, including the time it waited for a processor. The sum over all
+    /// threads, capped at 1.
     pub busy: Option<f64>,
-    /// All of it in words.
+    /// The explanation as text.
     pub words: String,
 }
 
-/// Every difference, the largest first. `host` is the host's name.
+/// Returns all differences, the largest first. `host` is the name of the host.
 #[must_use]
 pub fn asymmetries(rows: &[Row], host: &str) -> Vec<Asymmetry> {
     let measured: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, row.rate()?))).collect();
@@ -66,25 +69,26 @@ pub fn asymmetries(rows: &[Row], host: &str) -> Vec<Asymmetry> {
     found
 }
 
-/// Whether every run of the one took longer than each of the other: else it may be by chance. Of a single run nobody knows.
+/// Returns true if every run of the slow row took longer than every run of the fast row. Otherwise the difference may
+/// be chance. With a single run each, chance cannot be excluded.
 fn are_apart(slow: &Row, fast: &Row) -> bool {
     let times = |row: &Row| row.runs.iter().map(|run| run.wall_seconds).collect::<Vec<_>>();
-    // The size of what is sent may differ from row to row.
+    // The amount sent may differ between rows.
     let per_byte = |row: &Row, seconds: f64| (seconds - row.start_seconds()) / row.size_bytes.max(1) as f64;
     let least = times(slow).into_iter().map(|time| per_byte(slow, time)).fold(f64::INFINITY, f64::min);
     let most = times(fast).into_iter().map(|time| per_byte(fast, time)).fold(0.0, f64::max);
     least > most
 }
 
-/// Whether they differ in the direction alone, or in who starts alone.
+/// Returns true if the cases differ only in direction, or only in who starts.
 fn differ_in_one(one: &Case, other: &Case) -> bool {
     let turned = Case { direction: other.direction, ..one.clone() };
     let by_the_other = Case { starter: other.starter, ..one.clone() };
     one != other && (turned == *other || by_the_other == *other)
 }
 
-/// The process that is busiest: at which end, its name, its share of a processor and the share that it waited for one, both added up
-/// over its threads, how many these are, and how long the run took.
+/// The busiest process of a row: its end, its name, the shares of the run that it ran and that it waited for a
+/// processor (both summed over its threads), its number of threads, and the duration of the run in seconds.
 struct Busiest {
     there: bool,
     name: String,
@@ -99,13 +103,13 @@ impl Busiest {
         self.cpu + self.waited
     }
 
-    /// Whether all it does is done by one processor at a time.
+    /// Returns true if the process uses one processor at a time.
     fn is_one_thread(&self) -> bool {
         self.threads <= 1 && self.cpu <= ONE_PROCESSOR_MAX
     }
 }
 
-/// What each process used in a row without the start: whether there, and its cost.
+/// Returns the cost of each process of a row without its start, with true for processes on the host.
 fn costs(row: &Row) -> Vec<(bool, Cost)> {
     let Some((here, there)) = row.costs() else { return Vec::new() };
     let there = there.into_iter().flatten().map(|cost| (true, cost));
@@ -128,7 +132,7 @@ fn busiest(row: &Row) -> Option<Busiest> {
     all.max_by(|one, other| one.busy().total_cmp(&other.busy()))
 }
 
-/// What such processes used at one end, in seconds for each byte.
+/// Returns the processor seconds per byte that matching processes used at one end.
 fn seconds_per_byte(row: &Row, there: bool, matches: impl Fn(&str) -> bool) -> Option<f64> {
     let of_them = costs(row).into_iter().filter(|(at, cost)| *at == there && matches(&cost.name));
     let sum: f64 = of_them.map(|(_, cost)| cost.cpu_seconds).sum();
@@ -167,7 +171,7 @@ fn explain(slow: &Row, fast: &Row, times: f64, host: &str, rows: &[Row]) -> Asym
     }
 }
 
-/// In what way a row differs from the other.
+/// Describes how a row differs from the other.
 fn manner(case: &Case, other: &Case, host: &str) -> String {
     let direction = match case.direction {
         Direction::ToHost => format!("to {host}"),
@@ -192,7 +196,7 @@ fn end_of(there: bool, host: &str) -> &str {
     if there { host } else { "this machine" }
 }
 
-/// What holds the slow row up, with its figures.
+/// Explains what limits the slow row, with figures.
 fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str, rows: &[Row]) -> String {
     let (name, end) = (&found.name, end_of(found.there, host));
     let own = seconds_per_byte(slow, found.there, |other| other == name);
@@ -216,7 +220,7 @@ fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str, rows: &[Row]) -> S
     words
 }
 
-/// How much of the processors it had, and wanted.
+/// Describes how much processor time the process had and wanted.
 fn share(found: &Busiest, end: &str) -> String {
     if found.waited >= STARVED_MIN && !found.is_one_thread() {
         format!(
@@ -250,7 +254,7 @@ fn share(found: &Busiest, end: &str) -> String {
     }
 }
 
-/// What the same work takes in the fast row, where it may be done by ssh at that end, and by sshd at the other.
+/// Describes the cost of the same work in the fast row. ssh and sshd count as counterparts of each other.
 fn counterpart(found: &Busiest, fast: &Row, end: &str) -> String {
     let encrypts = |name: &str| is_server(name) || name == "ssh";
     let is_it = |name: &str| name == found.name || (encrypts(&found.name) && encrypts(name));
@@ -260,7 +264,7 @@ fn counterpart(found: &Busiest, fast: &Row, end: &str) -> String {
     format!("; in the fast one {name} on {end} takes {:.2} s", seconds * 1e9)
 }
 
-/// Where the processes over there were not looked at for long or often enough to tell.
+/// Returns an explanation if the processes on the host were looked at too briefly or too rarely to draw conclusions.
 fn seen_too_little(slow: &Row, host: &str) -> Option<String> {
     let run = slow.middle()?;
     run.there.as_ref()?;
@@ -276,7 +280,7 @@ fn seen_too_little(slow: &Row, host: &str) -> Option<String> {
     })
 }
 
-/// Where no process was busy all the time.
+/// Explains a slow row in which no process was busy all the time.
 fn no_cause(busiest: Option<&Busiest>, slow: &Row, host: &str) -> String {
     if let Some(found) = busiest.filter(|found| found.waited >= STARVED_MIN) {
         let (name, end) = (&found.name, end_of(found.there, host));
@@ -304,7 +308,7 @@ fn no_cause(busiest: Option<&Busiest>, slow: &Row, host: &str) -> String {
     )
 }
 
-/// Whether the same server is what binds the row in the other direction, too.
+/// Returns true if the same server also limits the row in the other direction.
 fn binds_in_both_directions(found: &Busiest, slow: &Row, rows: &[Row]) -> bool {
     let direction = match slow.case.direction {
         Direction::ToHost => Direction::FromHost,
@@ -317,7 +321,7 @@ fn binds_in_both_directions(found: &Busiest, slow: &Row, rows: &[Row]) -> bool {
     })
 }
 
-/// What became of hakobu where the others differ so.
+/// Reports the rates of hakobu for the same two cases if it is not affected by the difference.
 fn of_hakobu(slow: &Case, fast: &Case, rows: &[Row]) -> Option<String> {
     if slow.way == Way::Hakobu {
         return None;

@@ -6,7 +6,7 @@ fn cost(name: &str, cpu_seconds: f64, waited_seconds: f64) -> Cost {
     Cost { name: name.to_owned(), cpu_seconds, waited_seconds, threads: 1 }
 }
 
-/// 1 GB in this time, after a start of a tenth of a second.
+/// A row of 1 GB that took `seconds` after a start of 0.1 s.
 fn measured(case: Case, seconds: f64, here: Vec<Cost>, there: Vec<Cost>) -> Row {
     let mut row = row(case, &[seconds + 0.1]);
     row.starts[0].here = Vec::new();
@@ -21,7 +21,7 @@ fn case(way: Way, direction: Direction, starter: Starter) -> Case {
     Case { starter, ..Case::plain(way, direction) }
 }
 
-/// What the second article saw: whenever one host's sshd serves, the rate halves.
+/// Rows in which the rate halves whenever the sshd of one host serves, as the second article reports.
 fn halved() -> Vec<Row> {
     let both = [Direction::ToHost, Direction::FromHost];
     both.into_iter()
@@ -139,7 +139,7 @@ fn threads_that_are_kept_from_processors_are_the_cause_too() {
             },
         )
     };
-    // More than the run took, since it is a sum.
+    // A sum over threads, so it may exceed the duration of the run.
     let found = asymmetries(&rows(0.9, 6.2), "vis");
     assert_eq!(found[0].process, Some(("here".to_owned(), "mbuffer".to_owned())));
     assert_eq!(found[0].busy, Some(1.0));
@@ -188,7 +188,7 @@ fn who_was_not_looked_at_for_long_may_have_been_busy() {
     for (looks, is_known) in [
         (&[0.3, 2.0, 4.7][..], true),
         (&[0.3, 2.0, 4.5], false),
-        // While it logged in.
+        // These looks happened during the login.
         (&[0.1, 2.0, 4.7], false),
         (&[2.0, 9.0], false),
         (&[], false),
@@ -203,7 +203,7 @@ fn who_was_not_looked_at_for_long_may_have_been_busy() {
             "{looks:?}: {words}"
         );
     }
-    // What nobody over there can tell is not waited for.
+    // If the processes on the host cannot be seen at all, longer runs would not help and are not suggested.
     rows[0].runs[0].there = None;
     assert!(asymmetries(&rows, "vis")[0].words.contains("no processor limits it"));
 }

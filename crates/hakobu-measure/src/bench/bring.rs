@@ -1,4 +1,5 @@
-//! Bringing files to the host before anything is measured: by ssh and cat, which every host has that a bench can log in to.
+//! Copies files to the host before anything is measured. It uses ssh and cat, which every host that bench can log in
+//! to has.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,9 +14,9 @@ use super::login::{Login, ssh_words};
 use super::run::Failure;
 use super::shell::quoted;
 
-/// How long a file may take.
+/// The time limit for one file.
 const LIMIT: Duration = Duration::from_secs(300);
-/// As much of what ssh says is kept.
+/// The maximum number of bytes kept of ssh's standard error.
 const WORDS_BYTES_MAX: u64 = 4096;
 
 /// Copies a file to a path on the host.

@@ -1,42 +1,42 @@
-//! What is varied from row to row.
+//! The parameters that vary from row to row.
 
 use serde::{Deserialize, Serialize};
 
-/// The size of a block where nothing else is asked for, in bytes.
+/// The default block size in bytes.
 pub const BLOCK_BYTES: u64 = 64 * 1024;
 
-/// What others are compared with, whatever the direction, the data and the endings.
+/// The methods that all others are compared with, whatever the direction, content and ends.
 pub const BASELINE: [Way; 2] = [Way::Hakobu, Way::Dd];
 
-/// What moves the data.
+/// The method that transfers the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// This program.
+    /// hakobu.
     Hakobu,
     /// `dd | ssh | dd`, or `dd` on one machine.
     Dd,
     /// `scp`
     Scp,
-    /// `dd | nc`, and `nc | dd` over there.
+    /// `dd | nc`, and `nc | dd` on the host
     Nc,
-    /// `mbuffer` at both ends.
+    /// `mbuffer` at both ends
     Mbuffer,
-    /// `rsync` over ssh, or on one machine.
+    /// `rsync` over ssh, or on one machine
     Rsync,
-    /// `tar | ssh | tar`, or `tar | tar`.
+    /// `tar | ssh | tar`, or `tar | tar`
     Tar,
-    /// `cp`, on one machine.
+    /// `cp`, on one machine
     Cp,
 }
 
-/// What shrinks the data on its way.
+/// The compressor that shrinks the data in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compressor {
-    /// Nothing, or what the way does by itself: hakobu compresses where that pays.
+    /// No compressor, or the method's own default: hakobu compresses when that pays off.
     None,
-    /// Nothing, of a way that would compress by itself: `--compress none` of hakobu.
+    /// No compression for a method that compresses by default: `--compress none` of hakobu.
     Off,
     /// `gzip`
     Gzip,
@@ -46,23 +46,24 @@ pub enum Compressor {
     Pigz,
     /// `zstd -T0`
     Zstd,
-    /// `-C` of scp.
+    /// `-C` of scp
     Ssh,
 }
 
-/// Where the data goes.
+/// The direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// From here to the host.
+    /// From this machine to the host.
     ToHost,
-    /// From the host to here.
+    /// From the host to this machine.
     FromHost,
-    /// From here to here.
+    /// Within this machine.
     Here,
 }
 
-/// Who starts the command, and so logs in to the other, whose sshd serves; or connects to the other, which listens.
+/// The machine that starts the command. It logs in to the other machine, whose sshd serves, or connects to it while
+/// it listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Starter {
@@ -72,55 +73,55 @@ pub enum Starter {
     There,
 }
 
-/// What the data is.
+/// The kind of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
-    /// Does not shrink.
+    /// Random bytes, which do not compress.
     Random,
-    /// Words and numbers, which shrink to about half.
+    /// Words and numbers, which compress to about half.
     Text,
-    /// Zeros, written and no holes.
+    /// Zeros that are written, not holes.
     Zeros,
-    /// What `gzip` makes of text: does not shrink again.
+    /// The output of `gzip` on text, which does not compress again.
     Gzipped,
 }
 
-/// From what to what.
+/// The kinds of source and target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ends {
     /// From a file in memory to `/dev/null`.
     MemoryToNothing,
-    /// From a file in memory to another.
+    /// From a file in memory to another one.
     MemoryToMemory,
-    /// From a file on disk that no cache holds to one on disk, until it is on the medium.
+    /// From an uncached file on disk to a file on disk, until it is on stable storage.
     DiskToDisk,
 }
 
-/// One row: a command line, but for the size of the data.
+/// The parameters of one row: a command line, except for the amount of data.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Case {
-    /// What moves the data.
+    /// The method.
     pub way: Way,
-    /// The cipher by the name that the way has for it; `None` is what it takes by itself.
+    /// The cipher, by the name that the method uses for it. `None` is the method's default.
     pub cipher: Option<String>,
-    /// What shrinks it.
+    /// The compressor.
     pub compressor: Compressor,
-    /// What is read and written at a time, in bytes, where the way has that.
+    /// The block size for reads and writes in bytes, if the method has one.
     pub block_bytes: u64,
-    /// Where the data goes.
+    /// The direction of the data.
     pub direction: Direction,
-    /// Who starts.
+    /// The machine that starts.
     pub starter: Starter,
-    /// What the data is.
+    /// The kind of data.
     pub content: Content,
-    /// From what to what.
+    /// The kinds of source and target.
     pub ends: Ends,
 }
 
 impl Case {
-    /// The plainest case of a way: random data, from memory to nothing, started here.
+    /// Returns the basic case of a method: random data, from memory to nothing, started here.
     #[must_use]
     pub fn plain(way: Way, direction: Direction) -> Self {
         Self {
@@ -135,14 +136,15 @@ impl Case {
         }
     }
 
-    /// Whether it is one that others are compared with: hakobu and `dd | ssh`, on one machine `dd`, with nothing chosen.
+    /// Returns true if others are compared with this case: hakobu and `dd | ssh` (on one machine `dd`) with default
+    /// options.
     #[must_use]
     pub fn is_baseline(&self) -> bool {
         let plain = Self::plain(self.way, self.direction);
         BASELINE.contains(&self.way) && *self == Self { content: self.content, ends: self.ends, ..plain }
     }
 
-    /// Whether anybody on the way could read the data. `None` where there is no way.
+    /// Returns whether the data is encrypted in transit. `None` if it does not leave the machine.
     #[must_use]
     pub fn encrypted(&self) -> Option<bool> {
         match (self.direction, self.way) {
@@ -153,13 +155,13 @@ impl Case {
         }
     }
 
-    /// Whether the way has blocks whose size can be chosen.
+    /// Returns true if the method has a block size that can be chosen.
     #[must_use]
     pub fn has_blocks(&self) -> bool {
         matches!(self.way, Way::Dd | Way::Nc | Way::Mbuffer)
     }
 
-    /// The row in short: `dd | ssh, aes128-ctr, gzip`.
+    /// Returns a short label of the row: `dd | ssh, aes128-ctr, gzip`.
     #[must_use]
     pub fn label(&self) -> String {
         let mut label = self.way.name(self.direction).to_owned();
@@ -190,7 +192,7 @@ impl Case {
     }
 }
 
-/// The size of a block as `dd` takes it.
+/// Formats a block size as `dd` accepts it.
 #[must_use]
 pub fn block(bytes: u64) -> String {
     match bytes {
@@ -201,7 +203,7 @@ pub fn block(bytes: u64) -> String {
 }
 
 impl Way {
-    /// What people call it.
+    /// Returns the display name.
     #[must_use]
     pub fn name(self, direction: Direction) -> &'static str {
         let here = direction == Direction::Here;
@@ -219,7 +221,7 @@ impl Way {
         }
     }
 
-    /// The programs that it takes, at both ends.
+    /// Returns the programs that the method needs, at both ends.
     #[must_use]
     pub fn programs(self) -> &'static [&'static str] {
         match self {
@@ -234,13 +236,14 @@ impl Way {
         }
     }
 
-    /// Whether it has a connection of its own beside ssh: one end listens, and the one that starts connects.
+    /// Returns true if the method has its own connection besides ssh. One end listens, and the one that starts
+    /// connects.
     #[must_use]
     pub fn has_own_connection(self) -> bool {
         matches!(self, Self::Nc | Self::Mbuffer)
     }
 
-    /// Whether it can write to nothing.
+    /// Returns true if the method can discard the data.
     #[must_use]
     pub fn discards(self) -> bool {
         self != Self::Rsync
@@ -248,7 +251,7 @@ impl Way {
 }
 
 impl Compressor {
-    /// The program.
+    /// Returns the name of the program.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -261,12 +264,12 @@ impl Compressor {
         }
     }
 
-    /// All that are programs of their own.
+    /// All compressors that are separate programs.
     pub const PROGRAMS: [Self; 4] = [Self::Gzip, Self::Lzop, Self::Pigz, Self::Zstd];
 }
 
 impl Content {
-    /// What people call it.
+    /// Returns the display name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -279,7 +282,7 @@ impl Content {
 }
 
 impl Ends {
-    /// What people call it.
+    /// Returns the display name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

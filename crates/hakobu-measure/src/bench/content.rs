@@ -1,4 +1,4 @@
-//! The data that is sent.
+//! Generates the data that is sent.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,17 +8,17 @@ use std::process::{Command, Stdio};
 use super::case::Content;
 use crate::generate::{self, FileSpec, Text, available_threads};
 
-/// What is written at a time.
+/// The size of each write in bytes.
 const WRITE_BYTES: usize = 1 << 20;
-/// Text repeats after so many bytes: further than any of the compressors looks back by itself.
+/// The period of the generated text in bytes. It is larger than the default window of any of the compressors.
 const TEXT_BYTES: usize = 16 << 20;
-/// So much text goes through gzip.
+/// The amount of text that is compressed with gzip, in bytes.
 const GZIPPED_TEXT_BYTES: usize = 48 << 20;
 
-/// Writes a new file of this content and size.
+/// Writes a new file with this content and size.
 ///
 /// # Errors
-/// The system's; `NotFound` where gzip is needed and is not there.
+/// System errors; `NotFound` if gzip is needed and not installed.
 pub fn write(path: &Path, content: Content, size_bytes: u64) -> io::Result<()> {
     if path.exists() {
         return Err(io::ErrorKind::AlreadyExists.into());
@@ -36,16 +36,16 @@ pub fn write(path: &Path, content: Content, size_bytes: u64) -> io::Result<()> {
         }
     };
     if written.is_err() {
-        // The first error is the one that matters.
+        // The first error is the relevant one.
         let _ = fs::remove_file(path);
     }
     written
 }
 
-/// A file of one byte.
+/// Writes a file of one byte.
 ///
 /// # Errors
-/// The system's.
+/// System errors.
 pub fn write_least(path: &Path) -> io::Result<()> {
     fs::write(path, b"x")
 }
@@ -80,7 +80,7 @@ fn gzipped(text: &[u8]) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The same each time.
+/// Returns reproducible text.
 fn text(length: usize) -> Vec<u8> {
     let mut text = vec![0; length];
     Text::new(1).fill(0, &mut text);

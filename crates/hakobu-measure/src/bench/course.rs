@@ -1,4 +1,4 @@
-//! The whole course: what is found first, then sizes, then rounds in turn.
+//! Runs a whole bench: exploration first, then the search for sizes, then the rounds.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,51 +24,53 @@ pub use super::setting::Settings;
 use super::setting::Site;
 use super::shown::Typed;
 
-/// Where a hakobu that is measured writes its report, beside the data.
+/// The file name of the report that a measured hakobu writes beside the data.
 const REPORT: &str = "report.json";
-/// The rounds of a bench with time for them.
+/// The maximum number of rounds, which a sufficient time budget allows.
 const ROUNDS: usize = 3;
-/// What a run is to take, at least and at most, in seconds.
+/// The minimum and maximum duration of a run, in seconds.
 const RUN_S: (f64, f64) = (0.7, 3.0);
-/// What a run takes besides its start and its data: looking and clearing away, in seconds.
+/// The duration of a run besides its start and its data, for looks and cleanup, in seconds.
 const BESIDE_S: f64 = 0.3;
-/// The first run of a row sends so much.
+/// The number of bytes that the first run of a row sends.
 const FIRST_BYTES: u64 = 16 << 20;
-/// Sizes grow by this factor at most from one try to the next.
+/// The maximum growth of the size from one try to the next.
 const GROWTH_MAX: f64 = 16.0;
 const TRIES_MAX: usize = 4;
-/// What takes longer has failed.
+/// The time limit of a run. A longer run has failed.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// Parts are measured by themselves where there is so much time.
+/// The minimum time budget for measuring ciphers and compressors separately.
 const BUDGET_FOR_PARTS: Duration = Duration::from_secs(60);
-/// The share of the budget in which sizes have to be found.
+/// The share of the budget for finding sizes.
 const SHARE_FOR_SIZES: f64 = 0.6;
 
-/// What logins, looking and two short rows take, where logins are fast, on one machine and with a host: with less nothing can be compared.
+/// The time that logins, exploration and two short rows take with fast logins, on one machine and with a host. Less
+/// does not allow a comparison.
 const LEAST_BUDGET: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
-/// What is advised is a multiple of this, in seconds.
+/// The granularity of the suggested budget, in seconds.
 const ADVICE_STEP_S: f64 = 5.0;
 
-/// With less time a bench is not begun.
+/// Returns the minimum time budget. A bench is not started with less.
 #[must_use]
 pub fn least_budget(has_host: bool) -> Duration {
     if has_host { LEAST_BUDGET.1 } else { LEAST_BUDGET.0 }
 }
 
-/// How a bench tells how far it is.
+/// Progress of a bench.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Something that the user should know before it begins.
+    /// Information for the user before the bench starts.
     Says(String),
-    /// So many runs are done of so many, and this one is under way.
+    /// The number of finished runs, the total number of runs, and a label of the current one.
     Run(usize, usize, String),
 }
 
-/// Measures everything that is wanted.
+/// Measures everything that the settings request.
 ///
 /// # Errors
-/// When there is no login, nothing to be measured or no time for one row, or `stop` says so. A host that is lost on the way ends the bench early, with what
-/// it has; what goes wrong in one row is in that row.
+/// If the login fails, nothing can be measured, the time does not suffice for one row, or `stop` returns true. A host
+/// that is lost during the runs ends the bench early with the results so far. An error in one row is stored in that
+/// row.
 pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn() -> bool) -> Result<Bench> {
     let began = Instant::now();
     let site = explore(settings, &mut |words| tell(Progress::Says(words)), stop)?;
@@ -128,15 +130,15 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
     Ok(bench)
 }
 
-/// How long all rounds of a row take, where the start alone takes `start`. The first round finds the size, by more than one run; each
-/// later one begins with the start alone.
+/// Returns the duration of all rounds of a row in seconds, if the start alone takes `start`. The first round finds
+/// the size and needs more than one run for it. Each later round begins with a measurement of the start alone.
 fn row_seconds(rounds: usize, run: f64, start: f64) -> f64 {
     let (beside, later) = (start + BESIDE_S, rounds.saturating_sub(1) as f64);
     (2.5 + 2.0 * later) * beside + (1.5 + later) * run
 }
 
-/// How many rows there is time for, how many rounds, and how long a run is to take, where the start alone takes `start`. `None` where
-/// there is no time for a row.
+/// Returns the number of rows that fit into the time, the number of rounds, and the duration of a run in seconds, if
+/// the start alone takes `start`. `None` if no row fits.
 fn share_out(seconds: f64, cases: usize, start: f64) -> Option<(usize, usize, f64)> {
     let each = seconds / cases.max(1) as f64;
     for rounds in (1..=ROUNDS).rev() {
@@ -149,7 +151,7 @@ fn share_out(seconds: f64, cases: usize, start: f64) -> Option<(usize, usize, f6
     (keep > 0).then(|| (keep.min(cases), 1, RUN_S.0))
 }
 
-/// Why nothing is measured, and with how much time something would be.
+/// Explains why nothing is measured, and which budget would suffice.
 fn out_of_budget(budget: Duration, beside: f64, two_rows: f64) -> String {
     let least = ((beside + two_rows) / ADVICE_STEP_S).ceil() * ADVICE_STEP_S;
     format!(
@@ -164,7 +166,7 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 fn out_of_time(cases: &[Case]) -> Option<LeftOut> {
-    // What is as in most rows goes without saying.
+    // Parameters that most rows share are not listed.
     let label = |case: &Case| {
         let from = (case.direction == Direction::FromHost).then_some("from the host");
         let content = Some(case.content).filter(|content| *content != Content::Random).map(Content::name);
@@ -181,11 +183,11 @@ fn out_of_time(cases: &[Case]) -> Option<LeftOut> {
     })
 }
 
-/// What came of a run.
+/// The result of a run.
 struct Ran {
     timing: Timing,
     lines: Lines,
-    /// The way that hakobu took.
+    /// The transport that hakobu used.
     transport: Option<String>,
 }
 
@@ -197,17 +199,17 @@ struct Course<'a> {
     deadline: Instant,
     done: usize,
     total: usize,
-    /// Sources that are on the host.
+    /// The sources that are on the host.
     brought: BTreeSet<String>,
-    /// How much they are, in memory and on the disk.
+    /// Their total size in bytes, in memory and on disk.
     brought_bytes: (u64, u64),
-    /// How much each row sends, as far as that is known.
+    /// The number of bytes that each row sends, as far as known.
     sizes: Vec<(Case, u64)>,
     stop: &'a dyn Fn() -> bool,
 }
 
 impl Course<'_> {
-    /// What will be done, before it is.
+    /// Describes what will be done, before it starts.
     fn announcement(&self, cases: usize, seconds: f64) -> String {
         let most = self.site.disk.as_ref().map_or(0, |disk| disk.most_bytes).max(self.site.memory.most_bytes);
         let mut words = format!(
@@ -231,7 +233,8 @@ impl Course<'_> {
         words
     }
 
-    /// Puts this program beside the data over there, where it is not installed: else each run would send it first.
+    /// Copies this program to the host beside the data if it is not installed there. Otherwise each run would upload
+    /// it first.
     fn install(&mut self, left_out: &mut Vec<LeftOut>) -> Result<()> {
         if self.settings.login.is_none() || !self.site.far_program.is_empty() {
             return Ok(());
@@ -251,7 +254,7 @@ impl Course<'_> {
             (Err(Failure::Ends(error)), _) => return Err(error),
             (Err(Failure::Row(why)), _) => why,
         };
-        // Its rows then go as a copy would, and say what came of it.
+        // hakobu's rows then upload the agent, as a copy would, and report the outcome.
         left_out.push(LeftOut { what: "this program on the host".to_owned(), why });
         Ok(())
     }
@@ -264,7 +267,8 @@ impl Course<'_> {
         }
     }
 
-    /// All rows: sizes first, which is a round as well, then the other rounds, another row first in each.
+    /// Runs all rows: a first round that also finds the sizes, then the other rounds, each starting with a different
+    /// row.
     fn all(
         &mut self,
         cases: &[Case],
@@ -316,12 +320,13 @@ impl Course<'_> {
         Ok((rows, None))
     }
 
-    /// A run of a later round: the start is measured anew as well, for a machine may be slower at one time than at another.
+    /// Runs a row in a later round. The start is measured again as well, since the speed of a machine may vary over
+    /// time.
     fn again(&mut self, case: &Case, bytes: u64) -> std::result::Result<(Ran, Ran), Failure> {
         Ok((self.once(case, 1)?, self.once(case, bytes)?))
     }
 
-    /// The start alone, then more and more data until a run takes as long as it should; that run counts.
+    /// Measures the start alone, then sends more and more data until a run takes long enough. That run counts.
     fn first(&mut self, case: &Case) -> Result<Row> {
         let mut row = Row::of(case);
         match self.find_size(case, &mut row) {
@@ -361,7 +366,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// What another row of this way has come to is a good beginning.
+    /// Returns a first guess for the size, from the latest row with the same method, compressor and ends.
     fn guess(&self, case: &Case) -> u64 {
         let known = self.sizes.iter().rev().find(|(other, _)| {
             (other.way, other.compressor, other.ends) == (case.way, case.compressor, case.ends)
@@ -374,7 +379,7 @@ impl Course<'_> {
         if is_on_disk(case) { self.site.disk.as_ref().ok_or_else(no_disk) } else { Ok(&self.site.memory) }
     }
 
-    /// One run with its source in place and its target empty, and with a look at what arrived.
+    /// Runs once, with the source prepared and the target emptied, and checks what arrived.
     fn once(&mut self, case: &Case, bytes: u64) -> std::result::Result<Ran, Failure> {
         if (self.stop)() {
             return Err(Error::Stopped.into());
@@ -399,7 +404,7 @@ impl Course<'_> {
         };
         let outcome = once(task, self.site.far.as_mut(), self.stop);
         let timing = match outcome {
-            // What failed because the host went away is told by the host's shell.
+            // If the run failed because the host was lost, the host's shell reports that.
             Err(Failure::Row(why)) => {
                 if let Some(far) = &mut self.site.far {
                     far.ask(":")?;
@@ -415,7 +420,7 @@ impl Course<'_> {
         Ok(Ran { timing, lines, transport })
     }
 
-    /// What is to listen before a run begins.
+    /// Returns the command that must listen before a run starts.
     fn waiting(&self, lines: &Lines, names: &Names, environment: &[(&str, String)]) -> Option<Waiting> {
         let (Some(ssh), Some(login)) = (&self.site.ssh, &self.settings.login) else { return None };
         Some(match lines.listener.as_ref()? {
@@ -432,7 +437,7 @@ impl Course<'_> {
         })
     }
 
-    /// The way that hakobu says it took, in the report of the run before.
+    /// Returns the transport that hakobu used, from the report of the previous run.
     fn transport(&mut self, case: &Case, names: &Names) -> std::result::Result<String, Failure> {
         let unknown = || Failure::Row("its report does not say which way it went".to_owned());
         let found = match (case.starter, &mut self.site.far, &names.far_report) {
@@ -452,7 +457,7 @@ impl Course<'_> {
         Path::new(self.site.memory.near.path()).join(REPORT)
     }
 
-    /// How people name what the command lines name.
+    /// Returns the names that people type for what the command lines name.
     fn typed(&self) -> Typed {
         Typed {
             login: self.settings.login.clone(),
@@ -462,7 +467,7 @@ impl Course<'_> {
         }
     }
 
-    /// The address of the host.
+    /// Returns the address of the host.
     fn address(&self) -> String {
         let host = self.settings.login.as_ref().map(|login| login.host.clone()).unwrap_or_default();
         self.site.address.map_or(host, |address| address.to_string())
@@ -516,7 +521,7 @@ impl Course<'_> {
         all
     }
 
-    /// Makes the source, where it is to be, and empties the target.
+    /// Creates the source on the machine that needs it, and empties the target.
     fn prepare(&mut self, case: &Case, bytes: u64) -> std::result::Result<(), Failure> {
         let row = |error: Error| Failure::Row(error.to_string());
         let place = self.place(case)?;
@@ -557,7 +562,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// A run that brought less than all is no run.
+    /// Returns an error if fewer or more bytes arrived than were sent.
     fn check_arrival(&mut self, case: &Case, names: &Names, bytes: u64) -> std::result::Result<(), Failure> {
         let arrived = match (case.direction, &mut self.site.far) {
             (Direction::ToHost, Some(far)) => {
@@ -577,7 +582,8 @@ impl Course<'_> {
     }
 }
 
-/// The size that takes about as long as it should, a power of two of bytes; the same where it is near enough.
+/// Returns the size, a power of two in bytes, that should take about `wanted` seconds. Returns `bytes` if that is
+/// close enough.
 fn next_size(bytes: u64, seconds: f64, wanted: f64, most: u64) -> u64 {
     let factor = (wanted / seconds).min(GROWTH_MAX);
     if factor < 1.6 {

@@ -1,33 +1,33 @@
-//! What ends a bench.
+//! Errors that end a bench.
 
 use std::io;
 
-/// What ends a bench. What goes wrong in one row is in that row.
+/// An error that ends a bench. An error in one row is stored in that row.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Somebody asked for the end.
+    /// The user asked to stop.
     #[error("stopped as asked")]
     Stopped,
-    /// There is no login on the host. In ssh's own words.
+    /// The login on the host failed. Holds ssh's message.
     #[error("{0}")]
     Login(String),
-    /// The connection to the host was lost, or it does not answer.
+    /// The connection to the host was lost, or the host does not answer.
     #[error("{0}")]
     Lost(String),
-    /// The host answered, but not as a shell does.
+    /// The host answered, but not with a shell.
     #[error("{0}")]
     NoShell(String),
-    /// There is nothing that could be measured.
+    /// Nothing can be measured.
     #[error("{0}")]
     Nothing(String),
-    /// There is no time for a single row.
+    /// The time budget does not suffice for one row.
     #[error("{0}")]
     Budget(String),
-    /// The system refused something.
+    /// A system call failed.
     #[error("{during}: {}", words_of(cause))]
     Io {
-        /// What was being done, and to what.
+        /// The operation and its object.
         during: String,
         /// The system's error.
         #[source]
@@ -38,13 +38,13 @@ pub enum Error {
 /// A result with this module's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The system's words without its number.
+/// Returns the system's message without its number.
 pub(super) fn words_of(error: &io::Error) -> String {
     hakobu_core::error::Error::io("", error).reason()
 }
 
 impl Error {
-    /// Wraps an error of the system; for `map_err`.
+    /// Wraps a system error; for `map_err`.
     pub(super) fn io(during: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let during = during.into();
         move |cause| Self::Io { during, cause }

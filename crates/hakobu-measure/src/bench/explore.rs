@@ -1,4 +1,4 @@
-//! All that is found out of the two machines before the first run.
+//! Finds out everything about the two machines that must be known before the first run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use super::setting::{Settings, Site, out};
 use super::shell::is_plain;
 use super::tools::{self, Tools};
 
-/// Finds out all that is to be known before the first run.
+/// Finds out everything that must be known before the first run.
 pub(super) fn explore(
     settings: &Settings,
     say: &mut dyn FnMut(String),
@@ -103,7 +103,7 @@ fn no_scratch(below: &Path, error: &std::io::Error) -> Error {
     ))
 }
 
-/// Leaves out what there is no room for.
+/// Excludes memory or disk if its free space does not suffice.
 fn enough_room(site: &mut Site) -> Result<()> {
     let words = |bytes: u64| format!("a run could have {} MB, and 16 MiB is the least", bytes / 1_000_000);
     if site.memory.most_bytes < LEAST_BYTES {
@@ -118,7 +118,7 @@ fn enough_room(site: &mut Site) -> Result<()> {
     Ok(())
 }
 
-/// This program by a plain path: by a link, where its own is not.
+/// Returns a plain path to this program. If its own path is not plain, creates a symbolic link.
 fn near_program(program: &Path, directory: &NearDirectory) -> Result<String> {
     if let Some(path) = program.to_str().filter(|path| is_plain(path)) {
         return Ok(path.to_owned());
@@ -128,14 +128,14 @@ fn near_program(program: &Path, directory: &NearDirectory) -> Result<String> {
     Ok(link)
 }
 
-/// Writes what hakobu's rows read for settings, and gives its path, or what stands for none.
+/// Writes the settings for hakobu's rows and returns the path, or `none` if there are none.
 fn settings_of_hakobu(text: &str, directory: &NearDirectory) -> Result<String> {
     use std::os::unix::fs::PermissionsExt;
     if text.is_empty() {
         return Ok("none".to_owned());
     }
     let path = format!("{}/settings", directory.path());
-    // What others may write is not read.
+    // hakobu ignores settings files that others can write.
     std::fs::write(&path, text)
         .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)))
         .map_err(Error::io(format!("writing {path}")))?;

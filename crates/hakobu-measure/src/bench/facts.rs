@@ -1,10 +1,10 @@
-//! What tells a machine from others, asked of `sh` on either.
+//! Identifies a machine with an `sh` script that runs on either machine.
 
 use std::process::{Command, Stdio};
 
 use super::result::MachineFacts;
 
-/// What tells a machine from others.
+/// The script that prints facts about a machine.
 pub(super) const FACTS: &str = "\
 printf 'network %s\\n' \"$(readlink /proc/self/ns/net 2>/dev/null)\"
 one() { line=; { IFS= read -r line <\"$1\"; } 2>/dev/null; printf %s \"$line\"; }

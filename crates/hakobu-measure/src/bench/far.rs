@@ -1,8 +1,9 @@
-//! The eye on the host: one shell over there for all of the bench, fed through a login of its own.
+//! Observes the host through one shell that runs there for the whole bench, over its own login.
 //!
-//! Its script comes through standard input, so that no login shell reads it. When this end goes away, for whatever
-//! reason, its input ends, and it removes what was made over there. Where its input does not end, since the network is gone without
-//! a word, or where it is killed, a watcher beside it does so: it wants to hear from this end now and then.
+//! The script arrives on standard input, so no login shell interprets it. When this end goes away for any reason, the
+//! input ends and the shell removes what was created on the host. If the input does not end, because the network
+//! failed silently or the shell was killed, a watcher process does the cleanup. It expects a periodic sign of life
+//! from this end.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -14,26 +15,28 @@ use super::error::{Error, Result};
 use super::processes::{Moment, Root, THREADS_MAX, parse_moment};
 use super::shell::quoted;
 
-/// How long the login may take.
+/// The time limit for the login.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
-/// How long ssh may take to end when its output has.
+/// The time that ssh may take to exit after its output has ended.
 const END_LIMIT: Duration = Duration::from_secs(5);
-/// How long an answer may take that costs the host nothing.
+/// The time limit for an answer that costs the host nothing.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// What a shell may say before it answers, and how long a line and an answer may be.
+/// The maximum number of bytes that a shell may print before it answers, and of a line and an answer.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 const LINES_MAX: usize = 20_000;
 const ANSWER_BYTES_MAX: usize = 8 << 20;
-/// As much of what ssh says is kept.
+/// The maximum number of bytes kept of ssh's standard error.
 const WORDS_BYTES_MAX: u64 = 16 * 1024;
-/// How often the watcher over there hears from this end, and how many seconds without that are the end.
+/// The interval of signs of life to the watcher on the host, and the seconds of silence after which it cleans up.
 const SIGNS: Signs = Signs { every: Duration::from_secs(5), silence_s: 120 };
-/// No banner has a NUL.
+/// Marks the end of an answer. No login banner contains a NUL.
 const MARK: &str = "\0hakobu-bench:";
 
-/// Functions of the host's shell. `look` prints one moment, see [`parse_moment`]; awk has the shell find the threads of many processes
-/// at once, and reads what each has waited, if it is still there. `watch` starts what removes a directory, and the one
-/// of a link to it, when the shell is gone or silent; the watcher is nobody's child, and what still writes there has lost its other end.
+/// Functions for the host's shell. `look` prints one moment, see [`parse_moment`]. awk has the shell list the threads
+/// of many processes at once, and reads the waiting time of each that still exists. `watch` starts a process that
+/// removes a directory, and the directory of a link to it, when the shell is gone or silent. The watcher is detached.
+/// Before it removes the directory, it ends processes that still have files open in it, since their other end is
+/// lost.
 const PROLOGUE: &str = r#"
 LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH; unset HISTFILE
 base=; root=; at=$$
@@ -92,14 +95,14 @@ look() {
 }
 "#;
 
-/// How the watcher over there is told that this end is there.
+/// The interval of signs of life, and the silence in seconds after which the watcher acts.
 #[derive(Debug, Clone, Copy)]
 struct Signs {
     every: Duration,
     silence_s: u32,
 }
 
-/// The shell over there.
+/// The shell on the host.
 #[derive(Debug)]
 pub(super) struct FarShell {
     child: Child,
@@ -107,20 +110,20 @@ pub(super) struct FarShell {
     answers: Receiver<Vec<String>>,
     words: Arc<Mutex<Vec<u8>>>,
     host: String,
-    /// How many answers are still to come.
+    /// The number of outstanding answers.
     asked: usize,
     server: Option<u32>,
 }
 
 impl FarShell {
-    /// Logs in by this command, to which the host's own command is added here.
+    /// Logs in with this command, to which the remote command `sh` is added here.
     pub fn open(command: Command, host: &str, stop: &dyn Fn() -> bool) -> Result<Self> {
         Self::open_with(command, host, SIGNS, stop)
     }
 
     fn open_with(mut command: Command, host: &str, signs: Signs, stop: &dyn Fn() -> bool) -> Result<Self> {
         command.arg("sh").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A Ctrl-C is for this program, which then ends the shell.
+        // A Ctrl-C must reach only this program, which then ends the shell.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child =
             command.spawn().map_err(Error::io(format!("starting {}", command.get_program().display())))?;
@@ -150,9 +153,9 @@ impl FarShell {
         Ok(shell)
     }
 
-    /// Why there is no shell.
+    /// Determines why there is no shell.
     fn not_in(&mut self, began: Instant) -> Error {
-        // Its output may be at its end a moment before it is.
+        // The output may end a moment before ssh exits.
         let closed = began.elapsed() < LOGIN_LIMIT;
         let deadline = Instant::now() + END_LIMIT;
         let mut ended = false;
@@ -173,12 +176,12 @@ impl FarShell {
         }
     }
 
-    /// The number of the server's process, if it can be told.
+    /// Returns the process ID of the ssh server, if known.
     pub fn server(&self) -> Option<u32> {
         self.server
     }
 
-    /// What ssh, and the host's shell, said on standard error.
+    /// Returns the last lines that ssh and the host's shell wrote to standard error.
     pub fn words(&self) -> String {
         let bytes = self.words.lock().map(|words| words.clone()).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -197,12 +200,12 @@ impl FarShell {
             .map_err(|error| lost(error.to_string()))
     }
 
-    /// Runs a script there and gives its lines.
+    /// Runs a script on the host and returns its output lines.
     pub fn ask(&mut self, script: &str) -> Result<Vec<String>> {
         self.ask_for(script, ANSWER_LIMIT, &|| false)
     }
 
-    /// As [`FarShell::ask`], with a limit of its own; `stop` ends the waiting.
+    /// Runs a script like [`FarShell::ask`] with its own time limit. Stops waiting when `stop` returns true.
     pub fn ask_for(&mut self, script: &str, limit: Duration, stop: &dyn Fn() -> bool) -> Result<Vec<String>> {
         self.begin(script)?;
         let deadline = Instant::now() + limit;
@@ -221,19 +224,19 @@ impl FarShell {
         }
     }
 
-    /// Begins a script whose answer is polled for.
+    /// Starts a script whose answer is polled for.
     pub fn begin(&mut self, script: &str) -> Result<()> {
         self.send(&format!("{script}\nprintf '\\n\\000hakobu-bench:\\n'\n"))?;
         self.asked += 1;
         Ok(())
     }
 
-    /// Whether an answer is still to come.
+    /// Returns true if an answer is outstanding.
     pub fn is_asked(&self) -> bool {
         self.asked > 0
     }
 
-    /// The next answer, if it comes within this time.
+    /// Returns the next answer, if it arrives within `wait`.
     pub fn poll(&mut self, wait: Duration) -> Result<Option<Vec<String>>> {
         match self.answers.recv_timeout(wait) {
             Ok(answer) => {
@@ -249,7 +252,7 @@ impl FarShell {
         }
     }
 
-    /// Whether somebody listens on this port over there.
+    /// Returns true if a process listens on this port on the host.
     pub fn listens(&mut self, port: u16) -> Result<bool> {
         let script = format!(
             "for table in /proc/net/tcp /proc/net/tcp6; do while read -r _ at _ state _; do \
@@ -258,8 +261,8 @@ impl FarShell {
         Ok(self.ask(&script)?.iter().any(|line| line == "listens"))
     }
 
-    /// The path of a program over there by a plain name: a link of this name in a scratch directory, where its own is not. `None`
-    /// where it cannot be run.
+    /// Returns a plain path to a program on the host. If its own path is not plain, this is a symbolic link at `link`
+    /// in a scratch directory. `None` if the program cannot be run.
     pub fn program(&mut self, path: &str, link: &str) -> Result<Option<String>> {
         let script = format!(
             "path={}; case $path in \"~/\"*) path=$HOME/${{path#??}};; /*) ;; *) path=$PWD/$path;; esac\n\
@@ -271,7 +274,8 @@ impl FarShell {
         Ok(lines.iter().find_map(|line| line.strip_prefix("at ")).map(str::to_owned))
     }
 
-    /// Makes a file over there a program and has it say what it is; what it or the shell says instead.
+    /// Makes a file on the host executable and runs it with `--version`. Returns the output, or the shell's message,
+    /// if it is not a working hakobu.
     pub fn tried_out(&mut self, path: &str) -> Result<Option<String>> {
         let path = quoted(path);
         let lines = self.ask(&format!("chmod 755 {path} && {path} --version 2>&1 | head -n 3"))?;
@@ -279,18 +283,18 @@ impl FarShell {
         Ok((!runs).then(|| lines.join(" ").trim().to_owned()))
     }
 
-    /// One moment over there.
+    /// Returns a snapshot of the processes on the host.
     pub fn moment(&mut self) -> Result<Moment> {
         self.ask("look").map(|lines| moment_of(&lines))
     }
 
-    /// Whose descendants are of a run there.
+    /// Returns the roots whose descendants belong to a run on the host.
     pub fn roots(&self) -> Vec<Root> {
         self.server.map(Root::Server).into_iter().collect()
     }
 
-    /// Makes a scratch directory below this one, which goes with the shell. Gives its path, which is plain, and how many bytes are
-    /// free there; or why not, in the host's words.
+    /// Creates a scratch directory below `below` that is removed with the shell. Returns its plain path and its free
+    /// space in bytes, or the host's reason for failure.
     pub fn scratch(&mut self, below: &str) -> Result<std::result::Result<(String, u64), String>> {
         let lines = self.ask(&scratch_script(below))?;
         let value = |key: &str| lines.iter().find_map(|line| line.strip_prefix(key)).map(str::to_owned);
@@ -310,7 +314,7 @@ fn prologue(signs: Signs) -> String {
     format!("silence={}; step={step_s}; threads={THREADS_MAX}\n{PROLOGUE}", signs.silence_s)
 }
 
-/// Tells the watcher that this end is there, until the input is closed.
+/// Sends signs of life to the watcher until the input is closed.
 fn give_signs(input: &Weak<Mutex<Option<ChildStdin>>>, every: Duration) {
     loop {
         std::thread::sleep(every);
@@ -323,7 +327,8 @@ fn give_signs(input: &Weak<Mutex<Option<ChildStdin>>>, every: Duration) {
     }
 }
 
-/// Directories of odd names are reached by a link of a plain one.
+/// Returns the script that creates a scratch directory. If its path is not plain, a symbolic link with a plain path
+/// leads to it.
 fn scratch_script(below: &str) -> String {
     format!(
         r#"below={below}
@@ -360,7 +365,7 @@ pub(super) fn moment_of(lines: &[String]) -> Moment {
     parse_moment(lines.iter().map(String::as_str))
 }
 
-/// Reads lines up to each mark. Ends when nobody takes the answers, or what comes is no answer.
+/// Reads lines up to each mark. Returns when the receiver is gone or the output is not a valid answer.
 fn read_answers(output: impl Read, mut take: impl FnMut(Vec<String>) -> bool) {
     let mut output = BufReader::new(output);
     let (mut answer, mut answer_bytes): (Vec<String>, usize) = (Vec::new(), 0);
@@ -371,7 +376,7 @@ fn read_answers(output: impl Read, mut take: impl FnMut(Vec<String>) -> bool) {
             Ok(_) => {}
         }
         if line.starts_with(MARK.as_bytes()) {
-            // The line before the mark is the one that the mark began with.
+            // The mark is preceded by a line feed, which leaves an empty last line.
             answer.pop_if(|last| last.is_empty());
             if !take(std::mem::take(&mut answer)) {
                 return;
@@ -401,7 +406,7 @@ fn keep_words(errors: impl Read, kept: &Mutex<Vec<u8>>) {
 
 impl Drop for FarShell {
     fn drop(&mut self) {
-        // The end of its input ends the shell, which clears away.
+        // The end of its input ends the shell, which cleans up.
         if let Ok(mut input) = self.input.lock() {
             drop(input.take());
         }

@@ -1,7 +1,7 @@
 use super::super::spinner::Spinner;
 use super::*;
 
-/// A shell here, in the place of one over there: `sh -c` runs the `sh` that is added.
+/// A shell on this machine instead of the host: `sh -c` runs the `sh` that is added.
 fn shell() -> FarShell {
     let mut command = Command::new("env");
     command.arg("X=1");
@@ -110,7 +110,7 @@ fn what_is_no_shell_is_an_error_in_its_own_words() {
     );
 }
 
-/// Beside the shell's own end, somebody has a file open there.
+/// Runs a process that keeps a file open in the scratch directory.
 fn scratch_with_a_writer(
     shell: &mut FarShell,
     below: &std::path::Path,
@@ -167,7 +167,7 @@ fn a_shell_hears_from_this_end_and_tells_its_watchers() {
     let signs = Signs { every: Duration::from_millis(10), silence_s: 600 };
     let mut shell = FarShell::open_with(command, "h", signs, &|| false).unwrap();
     let heard = place.path().join("heard");
-    // In the place of a watcher, which counts.
+    // Replaces the watcher with a process that counts signs of life.
     let script = format!(
         "watchers=$( (trap \"echo x >>{}\" USR1; exec </dev/null >/dev/null 2>&1; kept=$$\n\
          while kill -0 $kept; do sleep 0.01; done) & echo $! )",

@@ -1,4 +1,4 @@
-//! The other machine: the login on it, and what is found there before anything runs.
+//! Explores the host: the login, and what is found there before anything runs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,13 +17,13 @@ use super::shell::{is_plain, quoted};
 use super::tools;
 use super::wrapper::place_wrapper;
 
-/// How long a login back may take.
+/// The time limit for a login from the host to this machine.
 const BACK_LIMIT: Duration = Duration::from_secs(15);
 const BACK_CONNECT_S: u32 = 5;
 
 pub(super) type FarDisk = std::result::Result<Option<(String, u64)>, String>;
 
-/// Logs in, and finds out what the host is and has. Gives its directory on a disk, or why there is none.
+/// Logs in, and finds out what the host is and has. Returns its directory on a disk, or the reason why there is none.
 pub(super) fn look_at_host(
     site: &mut Site,
     settings: &Settings,
@@ -129,7 +129,7 @@ fn far_disk(far: &mut FarShell, settings: &Settings) -> Result<FarDisk> {
     }
 }
 
-/// What both ends take, by one login that tells what the server proposes.
+/// Returns the ciphers that both ends support. One login shows the server's proposal.
 fn ssh_ciphers(ssh: &Path, host: &str) -> Vec<String> {
     let run = |arguments: &[&str]| Command::new(ssh).args(arguments).stdin(Stdio::null()).output();
     let Ok(offered) = run(&["-Q", "cipher"]) else { return Vec::new() };
@@ -140,7 +140,7 @@ fn ssh_ciphers(ssh: &Path, host: &str) -> Vec<String> {
     }
 }
 
-/// How the host logs in here, tried; sets why not.
+/// Finds out how the host logs in to this machine, by trying it. Records the reason if it cannot.
 fn way_back(
     site: &mut Site,
     settings: &Settings,

@@ -1,7 +1,8 @@
-//! Who clears away here when this process no longer can: after a second Ctrl-C, or SIGKILL.
+//! Cleans up on this machine when this process no longer can: after a second Ctrl-C, or SIGKILL.
 //!
-//! A shell that is told what was made and what runs. When its input ends, for whatever reason, it ends what still runs and
-//! removes what is still there. After an orderly end there is nothing left for it.
+//! A shell is told which directories were created and which process groups run. When its input ends, for any reason,
+//! it ends the groups that still run and removes the directories that still exist. After an orderly end nothing is
+//! left to do.
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 
-/// It starts no process before the end, so that it is in no account of a run.
+/// The script. It starts no process before the end, so that it does not appear in the account of a run.
 const SCRIPT: &str = r#"
 trap "" HUP INT QUIT TERM PIPE
 groups=" "; set --
@@ -27,14 +28,14 @@ for group in $groups; do kill -KILL "-$group"; done
 if [ $# -gt 0 ]; then rm -rf -- "$@"; fi
 "#;
 
-/// The shell that clears away.
+/// The shell that cleans up.
 #[derive(Debug)]
 pub(super) struct Keeper {
     child: Child,
     input: Mutex<Option<ChildStdin>>,
 }
 
-/// A process group that is ended with this process. Dropped when it has ended by itself.
+/// A process group that ends with this process. Drop it once the group has ended by itself.
 #[derive(Debug)]
 pub(super) struct Kept<'a> {
     keeper: &'a Keeper,
@@ -45,18 +46,18 @@ impl Keeper {
     pub fn start() -> io::Result<Self> {
         let mut command = Command::new("sh");
         command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // A Ctrl-C is not for it.
+        // A Ctrl-C must not reach it.
         let mut child = command.process_group(0).spawn()?;
         let input = Mutex::new(child.stdin.take());
         Ok(Self { child, input })
     }
 
-    /// A directory that goes in the end.
+    /// Registers a directory for removal.
     pub fn place(&self, path: &Path) {
         self.tell(&format!("place {}", escaped(path.as_os_str().as_bytes())));
     }
 
-    /// A process group that is not to outlive this process, by its leader.
+    /// Registers a process group, by its leader, that must not outlive this process.
     pub fn group(&self, leader: u32) -> Kept<'_> {
         self.tell(&format!("run {leader}"));
         Kept { keeper: self, group: leader }
@@ -66,7 +67,7 @@ impl Keeper {
         if let Ok(mut input) = self.input.lock()
             && let Some(input) = input.as_mut()
         {
-            // Where somebody has ended it, this process still clears away itself.
+            // If the shell was ended, this process still cleans up by itself.
             let _ = input.write_all(format!("{words}\n").as_bytes());
         }
     }
@@ -87,7 +88,7 @@ impl Drop for Kept<'_> {
     }
 }
 
-/// As `printf %b` reads it; a path may hold line feeds and blanks.
+/// Escapes a path for `printf %b`. A path may contain line feeds and spaces.
 fn escaped(path: &[u8]) -> String {
     let one = |byte: &u8| match byte {
         b'/' | b'.' | b'_' | b'-' => char::from(*byte).to_string(),
@@ -144,7 +145,7 @@ mod tests {
         let keeper = Keeper::start().unwrap();
         keeper.place(&path);
         let pid = rustix::process::Pid::from_child(&keeper.child);
-        // It is a shell that has read what it was told once it ignores the signals.
+        // Once it ignores the signals, the shell has started and reads its input.
         let deadline = Instant::now() + Duration::from_secs(20);
         let ignores = || {
             let status = fs::read_to_string(format!("/proc/{}/status", keeper.child.id())).unwrap();

@@ -1,8 +1,9 @@
-//! The command lines.
+//! Builds the command lines.
 //!
-//! What runs here is a script for `sh` whose paths and names are in its environment: `$SSH` (the user's ssh with its options),
-//! `$HOST`, `$SOURCE`, `$TARGET` and so on. What runs on the host is in `$FAR`, and holds plain letters alone. What people are
-//! shown is made by the same functions, of names that people can type: see [`super::shown`].
+//! On this machine a script for `sh` runs, with its paths and names in its environment: `$SSH` (the user's ssh with
+//! its options), `$HOST`, `$SOURCE`, `$TARGET` and so on. The host's script is in `$FAR` and contains only plain
+//! characters. The same functions build the lines that are shown to people, from names that people can type: see
+//! [`super::shown`].
 
 use super::case::{Case, Compressor, Direction, Ends, Starter, Way, block};
 use super::names::{Names, Spot};
@@ -11,26 +12,26 @@ use super::shell::{for_any_login_shell, is_plain};
 use super::shown::{self, Typed};
 use super::tools::{Netcat, Tools};
 
-/// What runs for one case.
+/// The scripts of one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
-    /// The script here.
+    /// The script for this machine.
     pub near: String,
-    /// `$FAR` of the script: what ssh runs over there.
+    /// The value of `$FAR`: the command that ssh runs on the host.
     pub far: Option<String>,
-    /// What has to listen first.
+    /// The command that must listen first.
     pub listener: Option<Listener>,
-    /// All of it as people type it, in a shell in which SOURCE and TARGET are set.
+    /// All commands as people type them, for a shell in which SOURCE and TARGET are set.
     pub shown: String,
 }
 
-/// The file to send and where it arrives, in scripts here.
+/// The file to send and the place where it arrives, in scripts for this machine.
 const SOURCE: &str = "\"$SOURCE\"";
 const SOURCE_DIRECTORY_AND_NAME: &str = "\"${SOURCE%/*}\" \"${SOURCE##*/}\"";
 const TARGET: &str = "\"$TARGET\"";
 const TARGET_DIRECTORY: &str = "\"${TARGET%/*}\"";
 
-/// The tail of what writes at the target: `dd`, or `>`.
+/// The last stage of a pipeline, which writes to the target.
 fn sink(case: &Case, target: &str) -> String {
     let sync = if case.ends == Ends::DiskToDisk { " conv=fsync" } else { "" };
     format!("dd of={target} bs={} status=none{sync}", block(case.block_bytes))
@@ -40,7 +41,7 @@ fn read(case: &Case, source: &str) -> String {
     format!("dd if={source} bs={} status=none", block(case.block_bytes))
 }
 
-/// The stage that compresses, with its pipe behind it; and the one that expands.
+/// The compressing and the expanding stage of a pipeline, each followed by a pipe.
 fn stages(compressor: Compressor) -> (&'static str, &'static str) {
     match compressor {
         Compressor::None | Compressor::Off | Compressor::Ssh => ("", ""),
@@ -51,7 +52,7 @@ fn stages(compressor: Compressor) -> (&'static str, &'static str) {
     }
 }
 
-/// The lines of a case. `None` where the tools that are there cannot do it.
+/// Builds the lines of a case. `None` if the installed tools cannot do it.
 #[must_use]
 pub fn lines(case: &Case, names: &Names, tools: &Tools, typed: &Typed) -> Option<Lines> {
     if case.ends == Ends::MemoryToNothing && !case.way.discards() {
@@ -69,7 +70,7 @@ pub fn lines(case: &Case, names: &Names, tools: &Tools, typed: &Typed) -> Option
     Some(Lines { near: real.near, far: wrapped(real.far)?, listener, shown })
 }
 
-/// From memory to nothing, nothing is the target.
+/// Replaces the target with `/dev/null` in cases from memory to nothing.
 fn towards(case: &Case, names: Names) -> Names {
     match case.ends {
         Ends::MemoryToNothing => Names { near_target: Spot::nothing(), far_target: Spot::nothing(), ..names },
@@ -99,7 +100,7 @@ fn scripts(case: &Case, names: &Names, words: &Words, tools: &Tools) -> Option<S
     })
 }
 
-/// Of one machine.
+/// Builds the script of a case on one machine.
 fn here(case: &Case, words: &Words) -> Option<String> {
     let to_disk = case.ends == Ends::DiskToDisk;
     let and_sync = if to_disk { format!(" && sync {TARGET}") } else { String::new() };
@@ -121,7 +122,7 @@ fn here(case: &Case, words: &Words) -> Option<String> {
     })
 }
 
-/// Over the user's ssh, started here.
+/// Builds the scripts of a case that uses the user's ssh and is started here.
 fn over_ssh(case: &Case, names: &Names, words: &Words) -> Option<(String, Option<String>)> {
     let to = case.direction == Direction::ToHost;
     let cipher = case.cipher.as_deref();
@@ -166,7 +167,7 @@ fn over_ssh(case: &Case, names: &Names, words: &Words) -> Option<(String, Option
         }
         (Way::Rsync, _) => {
             let ssh = format!("\"{}{ssh_cipher}\"", words.ssh_inside);
-            // Nobody types what rsync takes by itself.
+            // People omit `-e` when it is rsync's default.
             let by = if ssh == "\"ssh\"" { String::new() } else { format!(" -e {ssh}") };
             synced(case, format!("rsync{by} {}", places(to, names, words)), target, words)
         }
@@ -185,7 +186,7 @@ fn over_ssh(case: &Case, names: &Names, words: &Words) -> Option<(String, Option
     })
 }
 
-/// The cipher and the compressor of hakobu.
+/// Returns hakobu's options for cipher and compressor.
 fn of_hakobu(case: &Case) -> String {
     let cipher = case.cipher.as_ref().map(|cipher| format!(" --cipher {cipher}")).unwrap_or_default();
     let compress = match case.compressor {
@@ -195,7 +196,8 @@ fn of_hakobu(case: &Case) -> String {
     cipher + &compress
 }
 
-/// scp and rsync do not wait for the medium: here `sync` does, and over there a second login.
+/// Adds a sync to a line for scp or rsync, which do not wait for stable storage. On this machine `sync` runs
+/// afterwards; on the host a second login runs it.
 fn synced(case: &Case, line: String, target: &str, words: &Words) -> (String, Option<String>) {
     match (case.ends, case.direction) {
         (Ends::DiskToDisk, Direction::ToHost) => {
@@ -206,7 +208,7 @@ fn synced(case: &Case, line: String, target: &str, words: &Words) -> (String, Op
     }
 }
 
-/// Source and target of what takes `host:path`.
+/// Returns source and target for a tool that takes `host:path`.
 fn places(to: bool, names: &Names, words: &Words) -> String {
     match to {
         true => format!("{SOURCE} \"{}:{}\"", words.copy_host, names.far_target.path),
@@ -223,7 +225,7 @@ fn receives_by_mbuffer(case: &Case, port: u16, target: &str) -> String {
     format!("mbuffer -q -s {} -m 64M -I {port} >{target}{and_sync}", block(case.block_bytes))
 }
 
-/// Over a connection of its own, which the far end listens for. nc alone goes both ways.
+/// Builds the scripts of a case with its own connection for which the host listens. Only nc supports both directions.
 fn listened_there(case: &Case, names: &Names, words: &Words, tools: &Tools) -> Option<(String, String)> {
     let to = case.direction == Direction::ToHost;
     let (source, target) = (&names.far_source.path, &names.far_target.path);
@@ -248,7 +250,8 @@ fn listened_there(case: &Case, names: &Names, words: &Words, tools: &Tools) -> O
     })
 }
 
-/// The same, listened for here, and the host connects. Gives what runs there, and what runs here. mbuffer connects only to send.
+/// Builds the scripts of a case with its own connection for which this machine listens and the host connects. Returns
+/// the host's script and this machine's. mbuffer connects only to send.
 fn listened_here(case: &Case, names: &Names, tools: &Tools) -> Option<(String, String)> {
     let to = case.direction == Direction::ToHost;
     let (address, port) = names.near_port.as_ref().filter(|(address, _)| is_plain(address))?;
@@ -272,7 +275,7 @@ fn listened_here(case: &Case, names: &Names, tools: &Tools) -> Option<(String, S
     })
 }
 
-/// Started on the host, which logs in to this machine.
+/// Builds the script of a case that is started on the host, which logs in to this machine.
 fn from_there(case: &Case, names: &Names) -> Option<String> {
     let back = names.back.as_ref()?;
     let cipher = case.cipher.as_deref();
@@ -304,8 +307,9 @@ fn from_there(case: &Case, names: &Names) -> Option<String> {
             };
             let report =
                 names.far_report.as_ref().map(|path| format!(" --report {path}")).unwrap_or_default();
-            // Without its path the host would not find the program here, and take a slower way.
-            // What that machine's settings say is not measured; nobody types it, so it goes with the report.
+            // Without its path the host would not find the program on this machine, and would use a slower transport.
+            // The settings of that machine must not affect the measurement. People do not type this, so it is added
+            // only together with the report.
             let settings = names.far_report.as_ref().map_or("", |_| "HAKOBU_SETTINGS=none ");
             let hakobu = format!(
                 "{settings}{} copy -q{report} --ssh \"ssh -o BatchMode=yes\" --agent {}{}",
@@ -323,7 +327,7 @@ fn from_there(case: &Case, names: &Names) -> Option<String> {
 }
 
 impl Netcat {
-    /// Reads standard input, sends it and ends.
+    /// Returns the command that reads standard input, sends it and exits.
     pub(super) fn sends(self, to: &str) -> String {
         match self {
             Self::OpenBsd => format!("nc -N {to}"),
@@ -332,7 +336,7 @@ impl Netcat {
         }
     }
 
-    /// Writes to standard output what comes, and ends with it.
+    /// Returns the command that writes received data to standard output, and exits at its end.
     fn receives(self, from: &str) -> String {
         match self {
             Self::OpenBsd => format!("nc -d {from}"),
@@ -341,7 +345,7 @@ impl Netcat {
         }
     }
 
-    /// Waits for one connection, and sends or receives over it.
+    /// Returns the command that waits for one connection, and sends or receives over it.
     pub(super) fn listens(self, port: u16, sending: bool) -> String {
         match (self, sending) {
             (Self::OpenBsd, true) => format!("nc -N -l {port}"),

@@ -18,7 +18,7 @@ fn names() -> Names {
     }
 }
 
-/// What the user has typed: this program has an odd path, as has the one over there.
+/// The user's input, with paths that need quoting for this program and the one on the host.
 fn typed() -> Typed {
     let login =
         Login { typed: "h".into(), user: None, host: "h".into(), port: None, ssh: vec!["ssh".into()] };
@@ -116,7 +116,7 @@ fn what_the_host_connects_to_listens_here() {
         line.far.as_deref(),
         Some("sh -c 'nc -d 192.0.2.1 20001 | dd of=/dev/null bs=64k status=none'")
     );
-    // A host that sees no address of ours has none to connect to.
+    // A host that sees no address of this machine cannot connect to it.
     let case = there(Way::Nc, Direction::ToHost, Ends::MemoryToNothing);
     let nowhere = Names { near_port: None, ..names() };
     assert_eq!(lines(&case, &nowhere, &tools(Netcat::OpenBsd), &typed()), None);
@@ -190,7 +190,7 @@ fn every_line_of_a_full_plan_is_for_any_shell_and_what_is_shown_can_be_typed() {
             {
                 assert!(!line.shown.contains(ours), "{ours} in {}", line.shown);
             }
-            // The script is one, and so is what is shown: a shell reads both.
+            // Both the script and the shown line must be valid for a shell.
             for script in [&line.near, &line.shown] {
                 let check = std::process::Command::new("sh").args(["-n", "-c", script]).status().unwrap();
                 assert!(check.success(), "{script}");
@@ -206,7 +206,7 @@ fn what_cannot_be_is_none() {
     none(Case::plain(Way::Scp, Direction::Here));
     none(Case::plain(Way::Mbuffer, Direction::FromHost));
     none(Case { starter: Starter::There, ..Case::plain(Way::Mbuffer, Direction::ToHost) });
-    // A name that a shell would read never gets that far, but would stop here.
+    // A name that a shell would interpret never gets this far, but would be rejected here.
     let odd = Names { far_target: Spot::at("/it's"), ..names() };
     let case = Case { ends: Ends::MemoryToMemory, ..Case::plain(Way::Dd, Direction::ToHost) };
     assert_eq!(lines(&case, &odd, &tools(Netcat::OpenBsd), &typed()), None);

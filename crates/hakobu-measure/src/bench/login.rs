@@ -1,8 +1,9 @@
-//! A login on the other machine, as each tool takes it, and one from there to this machine.
+//! A login on the host in the form that each tool takes, and a login from the host to this machine.
 
 use super::shell::joined;
 
-/// Besides the user's own: nobody is asked anything, and each run logs in anew, as the user's would.
+/// The ssh options in addition to the user's own: never ask for input, and log in anew in each run, as the user's
+/// command would.
 const SSH_OPTIONS: [&str; 8] = [
     "BatchMode=yes",
     "ControlMaster=no",
@@ -14,31 +15,31 @@ const SSH_OPTIONS: [&str; 8] = [
     "ForwardAgent=no",
 ];
 
-/// A login on the other machine.
+/// A login on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// The host as it was typed, for people.
+    /// The host as the user typed it, for messages.
     pub typed: String,
-    /// The user, if one was typed.
+    /// The user name, if one was typed.
     pub user: Option<String>,
-    /// The name or address.
+    /// The host name or address.
     pub host: String,
     /// The port, if one was typed.
     pub port: Option<u16>,
-    /// The user's ssh and its options.
+    /// The user's ssh command and its options.
     pub ssh: Vec<String>,
 }
 
 /// A login from the host to this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Back {
-    /// `host` or `user@host`, plain.
+    /// `host` or `user@host`, in plain characters.
     pub host: String,
-    /// The port of its sshd, if it is not the usual one.
+    /// The port of this machine's sshd, if it is not the default.
     pub port: Option<u16>,
 }
 
-/// The words of ssh with what a bench adds, and where the login goes.
+/// Returns the ssh command with the options that bench adds, and the user and port.
 pub(super) fn ssh_words(login: &Login) -> Vec<String> {
     let mut words = login.ssh.clone();
     words.extend(SSH_OPTIONS.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
@@ -52,14 +53,14 @@ pub(super) fn ssh_words(login: &Login) -> Vec<String> {
     words
 }
 
-/// The words for hakobu, which makes what it shares between its own connections itself.
+/// Returns the ssh command for hakobu, which handles connection sharing itself.
 pub(super) fn ssh_of_hakobu(login: &Login) -> String {
     let mut words = login.ssh.clone();
     words.extend(SSH_OPTIONS[..3].iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
     joined(&words)
 }
 
-/// The host as hakobu takes it, up to the path.
+/// Returns the host in hakobu's syntax, up to the path.
 pub(super) fn hakobu_host(login: &Login) -> String {
     let user = login.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
     let host = copy_host(&login.host);
@@ -69,7 +70,7 @@ pub(super) fn hakobu_host(login: &Login) -> String {
     }
 }
 
-/// The host as scp and rsync take it.
+/// Returns the host in the syntax of scp and rsync.
 pub(super) fn copy_host(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }

@@ -1,8 +1,8 @@
-//! The ways to bring data from one machine to another, measured side by side with the tools that are installed.
+//! Measures hakobu side by side with the usual tools that are installed, on one machine or between two.
 //!
-//! What is run is data: [`case`] says what is varied, [`lines`] has the command lines, [`plan`] chooses. [`course`] runs them in
-//! turn, [`far`] is the eye on the other machine, [`processes`] finds out who used how much processor, and
-//! [`asymmetry`] says why two rows that should be alike are not.
+//! The runs are described by data: [`case`] has the parameters, [`lines`] builds the command lines, [`plan`] chooses
+//! the rows. [`course`] runs them in turn, [`far`] observes the host, [`processes`] accounts for the processor time,
+//! and [`asymmetry`] explains why two rows that should be equally fast are not.
 
 pub mod asymmetry;
 mod bring;

@@ -1,4 +1,4 @@
-//! What scripts on the host may name: files, ports and programs.
+//! The files, ports and programs that scripts on the host may name.
 
 use super::login::Back;
 
@@ -7,21 +7,21 @@ use super::login::Back;
 pub struct Spot {
     /// Its path.
     pub path: String,
-    /// That of its directory.
+    /// The path of its directory.
     pub directory: String,
     /// Its name.
     pub name: String,
 }
 
 impl Spot {
-    /// The file at a plain path.
+    /// Returns the file at a plain path.
     #[must_use]
     pub fn at(path: &str) -> Self {
         let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
         Self { path: path.to_owned(), directory: directory.to_owned(), name: name.to_owned() }
     }
 
-    /// The file whose path is in a variable of a shell.
+    /// Returns the file whose path is in a shell variable.
     pub(super) fn in_variable(name: &str) -> Self {
         Self {
             path: format!("${name}"),
@@ -35,30 +35,31 @@ impl Spot {
     }
 }
 
-/// The program over there where it could not be placed: whatever is on the PATH.
+/// The name of the program on the host if it could not be placed there: whichever is in PATH.
 pub const NOT_PLACED: &str = "hakobu";
 
-/// What scripts on the host may name. All of it is plain.
+/// The names that scripts on the host may use. All of them are plain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// Of this machine: the file to send, as the host's login back names it.
+    /// The file to send from this machine, as the host's login back names it.
     pub near_source: Spot,
-    /// Where one is to arrive here.
+    /// The path where a file arrives on this machine.
     pub near_target: Spot,
-    /// The file to send on the host.
+    /// The file to send from the host.
     pub far_source: Spot,
-    /// Where one is to arrive there.
+    /// The path where a file arrives on the host.
     pub far_target: Spot,
-    /// The free port over there, for ways that have a connection of their own.
+    /// The free port on the host, for methods with their own connection.
     pub port: u16,
-    /// How the host reaches this machine, where that listens, and the free port here.
+    /// The address at which the host reaches this machine, and the free port here, for methods where this machine
+    /// listens.
     pub near_port: Option<(String, u16)>,
-    /// How the host logs in to this machine, if it does.
+    /// The login from the host to this machine, if it works.
     pub back: Option<Back>,
-    /// The program `hakobu` over there.
+    /// The `hakobu` program on the host.
     pub far_hakobu: String,
-    /// The same here, as the host is to start it.
+    /// The `hakobu` program on this machine, as the host starts it.
     pub near_hakobu: String,
-    /// Where a hakobu that is started there writes its report.
+    /// The path of the report of a hakobu that is started on the host.
     pub far_report: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Looking at the processes of this machine.
+//! Observes the processes of this machine.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::processes::{
     Moment, Root, Seen, THREADS_MAX, is_server, parse_retransmitted, parse_stat, parse_waited,
 };
 
-/// The processes here that began after this one, and the servers.
+/// Returns the processes on this machine that began after this one, and the ssh servers.
 pub(super) fn moment() -> Moment {
     let own = read("/proc/self/stat").as_deref().and_then(parse_stat).map_or(0, |own| own.began_ticks);
     let mut processes: Vec<Seen> = Vec::new();
@@ -26,14 +26,15 @@ pub(super) fn moment() -> Moment {
     Moment { processes, retransmitted }
 }
 
-/// How long the threads of a process have waited for a processor, added up. One that ends meanwhile is passed over.
+/// Returns how long the threads of a process have waited for a processor, as a sum in nanoseconds. Threads that end
+/// meanwhile are skipped.
 fn waited_ns(process: &str) -> Option<u64> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
     let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
     texts.filter_map(|text| parse_waited(&text)).reduce(u64::saturating_add)
 }
 
-/// Whether somebody listens on this port here.
+/// Returns true if a process on this machine listens on this port.
 pub(super) fn listens(port: u16) -> bool {
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"]
         .into_iter()
@@ -41,7 +42,7 @@ pub(super) fn listens(port: u16) -> bool {
         .any(|table| is_listening(&table, port))
 }
 
-/// The second field of a line is the address and the port, the fourth the state.
+/// Searches a table of `/proc/net`. The second field of a line is the address with the port, the fourth the state.
 fn is_listening(table: &str, port: u16) -> bool {
     let at = format!(":{port:04X}");
     table.lines().any(|line| {
@@ -50,8 +51,9 @@ fn is_listening(table: &str, port: u16) -> bool {
     })
 }
 
-/// Whose descendants are of a run here: ours, and of what was started there the sessions of the servers, except that of the host,
-/// where the host is this very machine.
+/// Returns the roots whose descendants belong to a run on this machine: this process and, if the run is started on
+/// the host, the sessions of the ssh servers. The server of the bench's own login is excluded, for the case that the
+/// host is this machine.
 pub(super) fn roots(moment: &Moment, serves: bool, except: Option<u32>) -> Vec<Root> {
     let own = std::iter::once(Root::Process(std::process::id()));
     let is_listener = |seen: &&Seen| {
@@ -67,12 +69,12 @@ pub(super) fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second().max(1) as f64
 }
 
-/// This run of the kernel: where the host has the same, it is this machine.
+/// Returns the boot ID of this machine. A host with the same ID is this machine.
 pub(super) fn boot() -> Option<String> {
     read("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
 }
 
-/// The network that this process is in, with counters of its own.
+/// Returns the network namespace of this process, which has its own counters.
 pub(super) fn network() -> Option<String> {
     fs::read_link("/proc/self/ns/net").ok().map(|link| link.to_string_lossy().into_owned())
 }
@@ -112,7 +114,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         assert!(listens(port));
         drop(listener);
-        // A child of another test may have it for a moment.
+        // A child process of another test may hold it for a moment.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while listens(port) {
             assert!(std::time::Instant::now() < deadline, "{port}");

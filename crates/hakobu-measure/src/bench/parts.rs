@@ -1,4 +1,4 @@
-//! Ciphers and compressors of this machine by themselves.
+//! Measures ciphers and compressors of this machine separately.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,12 +19,12 @@ const CIPHERS: [(&str, &str); 6] = [
     ("aes256-ctr", "aes-256-ctr"),
     ("chacha20-poly1305", "chacha20-poly1305"),
 ];
-/// What a compressor gets.
+/// The size of a compressor's input in bytes.
 const SAMPLE_BYTES: u64 = 32 << 20;
-/// No part takes longer.
+/// The time limit for one measurement.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What one core does with each cipher by OpenSSL, a second each, in records of 16 KiB.
+/// Returns the rate of one core for each cipher with OpenSSL, measured for a second each with records of 16 KiB.
 #[must_use]
 pub fn openssl_ciphers(tools: &Machine, stop: &dyn Fn() -> bool) -> Vec<PartSpeed> {
     if !tools.has("openssl") {
@@ -52,14 +52,14 @@ pub fn openssl_ciphers(tools: &Machine, stop: &dyn Fn() -> bool) -> Vec<PartSpee
     speeds
 }
 
-/// The figure of `openssl speed -mr`: `+F:22:AES-128-GCM:5713969152.00`.
+/// Parses the figure of `openssl speed -mr`: `+F:22:AES-128-GCM:5713969152.00`.
 fn openssl_speed(text: &str) -> Option<f64> {
     let line = text.lines().rev().find_map(|line| line.strip_prefix("+F:"))?;
     let speed: f64 = line.rsplit(':').next()?.trim().parse().ok()?;
     (speed.is_finite() && speed > 0.0).then_some(speed)
 }
 
-/// What each compressor that is there makes of text, by the clock, and how much smaller it gets.
+/// Returns the wall-clock rate of each installed compressor on text, and its compression ratio.
 #[must_use]
 pub fn compressors(tools: &Machine, scratch: &Path, stop: &dyn Fn() -> bool) -> Vec<PartSpeed> {
     let sample = scratch.join("compressors.sample");

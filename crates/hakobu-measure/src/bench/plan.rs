@@ -1,4 +1,4 @@
-//! Which rows there are.
+//! Chooses the rows of a bench.
 
 use std::collections::BTreeSet;
 
@@ -8,50 +8,51 @@ use super::case::{BASELINE, BLOCK_BYTES, Case, Compressor, Content, Direction, E
 use super::result::GroupKey;
 use super::tools::Tools;
 
-/// Ciphers of hakobu's own, by the names of `--cipher`.
+/// hakobu's own ciphers, by the names of `--cipher`.
 const OWN_CIPHERS: [&str; 3] = ["aes-128-gcm", "aes-256-gcm", "chacha20-poly1305"];
-/// Sizes of blocks that are tried, in bytes.
+/// The block sizes to test, in bytes.
 const BLOCKS: [u64; 6] = [512, 4 << 10, 32 << 10, 64 << 10, 512 << 10, 4 << 20];
-/// Of these, what a short bench tries.
+/// The block sizes that a short bench tests.
 const FEW_BLOCKS: [u64; 2] = [512, 4 << 20];
-/// Of the ciphers of ssh, what a short bench tries.
+/// The ssh ciphers that a short bench tests.
 const FEW_CIPHERS: [&str; 4] =
     ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "chacha20-poly1305@openssh.com"];
 
-/// Rows that want a login from the host to here. What has a connection of its own is started there without one.
+/// Describes the rows that need a login from the host to this machine. Methods with their own connection do not need
+/// one.
 const BY_SSH_THERE: &str = "started there, by ssh (hakobu, dd | ssh, scp)";
-/// Of the rows that want a missing program, so many are named.
+/// The maximum number of rows that are listed for a missing program.
 const LABELS_MAX: usize = 6;
 
-/// What the plan depends on.
+/// The facts that the plan depends on.
 #[derive(Debug, Clone, Default)]
 pub struct Ground {
-    /// Whether there is another machine.
+    /// True if there is another machine.
     pub has_host: bool,
-    /// All of it, and not a subset.
+    /// True for the full set of rows, false for a subset.
     pub full: bool,
-    /// Which tools there are.
+    /// The installed tools.
     pub tools: Tools,
-    /// Why the host cannot log in here; `None` if it can.
+    /// The reason why the host cannot log in to this machine; `None` if it can.
     pub no_way_back: Option<String>,
-    /// Why a port over there cannot be reached; `None` if it can.
+    /// The reason why a port on the host cannot be reached; `None` if it can.
     pub no_port: Option<String>,
-    /// Why the host cannot reach a port here; `None` if it can.
+    /// The reason why the host cannot reach a port on this machine; `None` if it can.
     pub no_near_port: Option<String>,
-    /// Endings for which there is no room or place, with words.
+    /// Ends without room or a suitable directory, each with the reason.
     pub no_ends: Vec<(Ends, String)>,
 }
 
 /// Something that is not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// What.
+    /// The measurement, row or tool.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// The rows, what matters most first, and what is left out.
+/// Returns the rows, the most important first, and what is left out.
 #[must_use]
 pub fn plan(ground: &Ground) -> (Vec<Case>, Vec<LeftOut>) {
     let wanted = if ground.has_host { between(ground) } else { on_one(ground) };
@@ -78,7 +79,8 @@ pub fn plan(ground: &Ground) -> (Vec<Case>, Vec<LeftOut>) {
     (baselines_first(&cases), missing.into_iter().map(Missing::left_out).chain(others).collect())
 }
 
-/// Wherever the time ends, rows that can be compared are there together with what they are compared with.
+/// Moves the baseline rows to the start of each group, so that whenever the time runs out, measured rows have their
+/// baselines.
 fn baselines_first(cases: &[Case]) -> Vec<Case> {
     let mut begun: BTreeSet<GroupKey> = BTreeSet::new();
     let mut ordered: Vec<Case> = Vec::with_capacity(cases.len());
@@ -98,7 +100,7 @@ fn baselines_first(cases: &[Case]) -> Vec<Case> {
     ordered
 }
 
-/// A program that is not there, and the rows that want it.
+/// A program that is not installed, and the rows that need it.
 struct Missing {
     program: &'static str,
     place: &'static str,
@@ -119,7 +121,7 @@ impl Missing {
     }
 }
 
-/// The programs that a row wants and that are not there, and where not.
+/// Returns the programs that a row needs and that are missing, and where they are missing.
 fn lacks(case: &Case, tools: &Tools) -> Vec<(&'static str, &'static str)> {
     let mut programs = case.way.programs().to_vec();
     if case.way != Way::Hakobu && Compressor::PROGRAMS.contains(&case.compressor) {
@@ -146,7 +148,7 @@ fn lacks(case: &Case, tools: &Tools) -> Vec<(&'static str, &'static str)> {
     lacks
 }
 
-/// What stands in the way of a row.
+/// Returns what prevents a row.
 fn obstacle(case: &Case, ground: &Ground) -> Option<LeftOut> {
     let out = |what: &str, why: String| Some(LeftOut { what: what.to_owned(), why });
     if let Some((ends, why)) = ground.no_ends.iter().find(|(ends, _)| *ends == case.ends) {
@@ -174,7 +176,7 @@ fn obstacle(case: &Case, ground: &Ground) -> Option<LeftOut> {
     None
 }
 
-/// mbuffer sends to whoever listens, so from the host it is the host that connects.
+/// mbuffer sends to a listener, so when the host sends, the host connects.
 const FROM_BY_MBUFFER: Case = Case {
     way: Way::Mbuffer,
     cipher: None,
@@ -186,7 +188,7 @@ const FROM_BY_MBUFFER: Case = Case {
     ends: Ends::MemoryToNothing,
 };
 
-/// Of what shrinks, hakobu without a compressor and with one, beside what it chooses.
+/// Returns two hakobu cases for compressible data, with and without a compressor, in addition to its default.
 fn of_hakobu(content: Content) -> [Case; 2] {
     [Compressor::Off, Compressor::Zstd].map(|compressor| Case {
         compressor,
@@ -195,14 +197,14 @@ fn of_hakobu(content: Content) -> [Case; 2] {
     })
 }
 
-/// Rows between two machines.
+/// Returns the rows between two machines.
 fn between(ground: &Ground) -> Vec<Case> {
     let to = |way| Case::plain(way, Direction::ToHost);
     let both = [Direction::ToHost, Direction::FromHost];
     let ciphers: Vec<Option<String>> = ground.tools.ssh_ciphers.iter().cloned().map(Some).collect();
     let ways = [Way::Hakobu, Way::Dd, Way::Scp, Way::Nc, Way::Mbuffer, Way::Tar];
     let mut cases: Vec<Case> = ways.map(to).to_vec();
-    // The other direction, and the other one who starts.
+    // The opposite direction, and the other machine as the starter.
     for way in [Way::Hakobu, Way::Dd, Way::Scp] {
         cases.push(Case::plain(way, Direction::FromHost));
     }
@@ -231,7 +233,7 @@ fn between(ground: &Ground) -> Vec<Case> {
     cases
 }
 
-/// Every one of what can be varied, with that which it depends on; not every combination.
+/// Adds all values of each parameter, combined with the parameters that it depends on, but not all combinations.
 fn all_between(ciphers: &[Option<String>], cases: &mut Vec<Case>) {
     let both = [Direction::ToHost, Direction::FromHost];
     let to = |way| Case::plain(way, Direction::ToHost);
@@ -276,7 +278,7 @@ fn all_between(ciphers: &[Option<String>], cases: &mut Vec<Case>) {
     }
 }
 
-/// Rows of one machine.
+/// Returns the rows of one machine.
 fn on_one(ground: &Ground) -> Vec<Case> {
     let here = |way| Case::plain(way, Direction::Here);
     let mut cases = Vec::new();
@@ -385,7 +387,7 @@ mod tests {
         ] {
             assert_eq!(said.iter().filter(|line| line.starts_with(words)).count(), 1, "{words}: {said:?}");
         }
-        // Of several that a row wants, each is named.
+        // Every missing program that a row needs is listed.
         let mut bare = self::ground(true);
         bare.tools.there.as_mut().unwrap().programs.clear();
         let bare = plan(&bare).1;
@@ -401,7 +403,7 @@ mod tests {
                 && case.ends != Ends::DiskToDisk
         };
         assert!(cases.iter().all(fits) && cases.len() > 20);
-        // Its own needs no program.
+        // hakobu's own compression needs no program.
         assert!(cases.iter().any(|case| case.compressor == Compressor::Zstd));
     }
 

@@ -1,4 +1,4 @@
-//! Ports for ways that have a connection of their own, at both ends, and whether they can be reached.
+//! Finds ports at both ends for methods with their own connection, and checks that they can be reached.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
@@ -11,10 +11,10 @@ use super::far::FarShell;
 use super::near;
 use super::setting::Site;
 
-/// How long a port may take to be reached.
+/// The time limit for reaching a port.
 const REACH_LIMIT: Duration = Duration::from_secs(3);
 
-/// A port over there that nobody has.
+/// Returns a free port on the host.
 pub(super) fn free_port(far: &mut FarShell, typed: Option<u16>) -> Result<u16> {
     if let Some(port) = typed {
         return Ok(port);
@@ -25,12 +25,12 @@ pub(super) fn free_port(far: &mut FarShell, typed: Option<u16>) -> Result<u16> {
     Ok(ports().find(|port| !taken.contains(port)).unwrap_or(*ports().start()))
 }
 
-/// Below what the kernel hands out by itself.
+/// Returns the candidate ports, below the range that the kernel assigns by itself.
 fn ports() -> RangeInclusive<u16> {
     20_000 + u16::try_from(std::process::id() % 10_000).unwrap_or(0)..=32_000
 }
 
-/// How the host reaches this machine without ssh, and a port here that nobody has.
+/// Returns the address at which the host reaches this machine without ssh, and a free port here.
 pub(super) fn near_port(
     typed: Option<u16>,
     far_port: u16,
@@ -42,7 +42,8 @@ pub(super) fn near_port(
     Some((address.to_string(), port))
 }
 
-/// Why the host cannot reach that port: tried with what would connect.
+/// Returns the reason why the host cannot reach that port, or `None` if it can. Tests it with the tool that would
+/// connect.
 pub(super) fn no_near_port(site: &Site, ssh: &Path, host: &str) -> Option<String> {
     let Some((address, port)) = &site.near_port else {
         return Some("it is not known at which address the host reaches this machine".to_owned());
@@ -51,7 +52,7 @@ pub(super) fn no_near_port(site: &Site, ssh: &Path, host: &str) -> Option<String
     let connects = match there.netcat {
         Some(netcat) => netcat.sends(&format!("{address} {port}")),
         None if there.has("mbuffer") => format!("mbuffer -q -O {address}:{port}"),
-        // Its rows are left out for that.
+        // The rows are left out because of the missing tool.
         None => return None,
     };
     let any: IpAddr = match address.contains(':') {
@@ -79,14 +80,14 @@ pub(super) fn no_near_port(site: &Site, ssh: &Path, host: &str) -> Option<String
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Its session ends with the connection, and the login with that.
+    // The session on the host ends with the connection, and the login with the session.
     let _ = child.kill();
     let _ = child.wait();
     (!reached)
         .then(|| format!("port {port} of {address}, which is this machine, cannot be reached from the host"))
 }
 
-/// Why the port cannot be reached: tried with an nc that listens there.
+/// Returns the reason why the port cannot be reached, or `None` if it can. Tests it with an nc that listens there.
 pub(super) fn no_port(site: &Site, ssh: &Path, host: &str, far: &mut FarShell) -> Option<String> {
     let Some(address) = site.address else { return Some("the host's address is not known".to_owned()) };
     let kind = site.ground.tools.there.as_ref()?.netcat?;
@@ -105,7 +106,7 @@ pub(super) fn no_port(site: &Site, ssh: &Path, host: &str, far: &mut FarShell) -
         std::thread::sleep(Duration::from_millis(50));
     }
     if reached {
-        // It ends with the connection.
+        // It exits with the connection.
         let _ = child.wait();
         return None;
     }

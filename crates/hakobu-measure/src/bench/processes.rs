@@ -1,46 +1,49 @@
-//! Who used how much processor: the kernel's account of each process of a run, looked at while they live.
+//! Accounts for processor time by process, from the kernel's figures for each process of a run while it lives.
 //!
-//! Only processes that began with the run count, and that descend from the command here or from a new session of the sshd over
-//! there. What a process uses between the last look and its end is not seen; the sum of all is, for whoever waits for
-//! them is told, and the difference is spread over them in proportion. Nobody is told how long they waited for a processor: that is
-//! taken to have gone on as it was seen. The kernel counts a wait when it has ended; one that lasts, as with a quota that has been
-//! overdrawn, is known by a process that wants to run and has got no further from one look to the next.
+//! A process counts if it began during the run and descends from the command here, or from a new session of the sshd
+//! on the host. Processor time between the last look and the end of a process is not seen. The total is still known,
+//! because the kernel reports it to the process that waits for the others, so the difference is distributed in
+//! proportion. The kernel reports no such total for time spent waiting for a processor, so waiting is assumed to
+//! continue at the observed rate. The kernel counts a wait only when it has ended. A wait that lasts, as with an
+//! exhausted quota, is recognised by a process that is runnable but makes no progress from one look to the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// Each thread of a process is looked at, where it has no more of them: what is measured here has fewer.
+/// The maximum number of threads of a process up to which each thread is looked at. Processes that are measured here
+/// have fewer.
 pub const THREADS_MAX: u32 = 256;
 
-/// Between looks that are not so far apart, in seconds, nothing is known of how fast something goes on.
+/// The minimum interval between two looks in seconds for estimating a rate.
 const APART_MIN_S: f64 = 0.1;
 
 /// A process at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
-    /// Its parent's.
+    /// The process ID of the parent.
     pub parent: u32,
-    /// Its name, as the kernel has it.
+    /// The name in the kernel.
     pub name: String,
-    /// Whether it runs, or wants to; of several threads the first.
+    /// True if the process, or the first of its threads, runs or is ready to run.
     pub is_runnable: bool,
-    /// Processor time of its own, in ticks.
+    /// Its own processor time, in ticks.
     pub ticks: u64,
-    /// That of the descendants it has waited for.
+    /// The processor time of the descendants it has waited for, in ticks.
     pub child_ticks: u64,
-    /// When it began, in ticks since the machine did.
+    /// The start time, in ticks since boot.
     pub began_ticks: u64,
-    /// How many threads it has.
+    /// The number of threads.
     pub threads: u32,
-    /// How long the threads that it has have waited for a processor, added up, in nanoseconds.
+    /// The time that its current threads have waited for a processor, as a sum in nanoseconds.
     pub waited_ns: Option<u64>,
 }
 
 impl Seen {
-    /// Takes note of the same process at a later moment. What threads that have ended had waited is in no sum any more, and stays.
+    /// Updates this state from a later look. The wait of threads that have ended is missing from the later sum, so
+    /// the maximum is kept.
     fn update(&mut self, later: &Self) {
         let waited_ns = self.waited_ns.max(later.waited_ns);
         let threads = self.threads.max(later.threads);
@@ -48,49 +51,50 @@ impl Seen {
     }
 }
 
-/// The processes of one moment.
+/// The processes at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// Those that can matter.
+    /// The processes that may matter.
     pub processes: Vec<Seen>,
-    /// Segments that TCP has sent again since the machine began.
+    /// The number of TCP segments retransmitted since boot.
     pub retransmitted: Option<u64>,
 }
 
-/// Whose descendants count.
+/// A root whose descendants count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
-    /// All of this process.
+    /// All descendants of this process.
     Process(u32),
-    /// Sessions that this server has begun: its children of its own kind.
+    /// The sessions that this server has started: its children that are server processes too.
     Server(u32),
 }
 
-/// What the processes of one name used.
+/// The resource usage of all processes with one name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// The name.
+    /// The process name.
     pub name: String,
     /// User and system time, in seconds.
     pub cpu_seconds: f64,
-    /// How long they wanted a processor and had none, in seconds, added up over their threads: it may be more than the run took.
+    /// The time that the processes were runnable without a processor, in seconds, as a sum over their threads. It may
+    /// exceed the duration of the run.
     pub waited_seconds: f64,
-    /// How many threads one of them had, at most.
+    /// The maximum number of threads in one of the processes.
     #[serde(default = "one")]
     pub threads: u32,
 }
 
-/// A process of the run. Times are seconds since that began.
+/// A process of the run. Times are in seconds since the start of the run.
 #[derive(Debug)]
 struct Tracked {
-    /// As it was seen the last time.
+    /// The latest state.
     seen: Seen,
-    /// When it was seen first, and how long it had waited by then.
+    /// The time of the first look, and the waiting time by then in nanoseconds.
     first: (f64, u64),
     last_s: f64,
-    /// Since when it has wanted to run, and got no further: a wait that lasts.
+    /// The time since which it has been runnable without progress: a wait that lasts.
     stuck_s: Option<f64>,
-    /// When it was found to be gone.
+    /// The time at which it was found to be gone.
     gone_s: Option<f64>,
 }
 
@@ -112,8 +116,8 @@ impl Tracked {
         (self.last_s, self.gone_s) = (at_s, None);
     }
 
-    /// How long its threads have waited for a processor in a run of so many seconds. After the last look at it, unless it was gone
-    /// before the run had ended, they are taken to have waited as much of the time as before.
+    /// Returns the time that its threads waited for a processor in a run of `run_s` seconds. After the last look they
+    /// are assumed to have waited at the same rate, unless the process was gone before the run had ended.
     fn waited_s(&self, run_s: f64) -> f64 {
         let lasts_s = self.stuck_s.map_or(0.0, |since_s| self.last_s - since_s);
         let waited_s = self.seen.waited_ns.unwrap_or(0) as f64 / 1e9 + lasts_s;
@@ -146,7 +150,7 @@ fn one() -> u32 {
     1
 }
 
-/// A line of `/proc/PID/stat`.
+/// Parses a line of `/proc/PID/stat`.
 #[must_use]
 pub fn parse_stat(line: &str) -> Option<Seen> {
     let (pid, rest) = line.split_once(" (")?;
@@ -166,14 +170,14 @@ pub fn parse_stat(line: &str) -> Option<Seen> {
     })
 }
 
-/// The second number of `schedstat`: nanoseconds in the queue for a processor.
+/// Parses the second number of `schedstat`: nanoseconds in the run queue.
 #[must_use]
 pub fn parse_waited(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// What the host's shell prints for one moment: `P` and a line of `stat`, `W`, the number of a process and how long its threads have
-/// waited, `R` and the segments that were sent again. All else is passed over.
+/// Parses the output of the host's shell for one moment: `P` and a line of `stat`; `W`, a process ID and the waiting
+/// time of its threads; `R` and the number of retransmitted segments. Other lines are ignored.
 #[must_use]
 pub fn parse_moment<'a>(lines: impl IntoIterator<Item = &'a str>) -> Moment {
     let mut moment = Moment::default();
@@ -197,7 +201,7 @@ pub fn parse_moment<'a>(lines: impl IntoIterator<Item = &'a str>) -> Moment {
     moment
 }
 
-/// The counter of `/proc/net/snmp`.
+/// Parses the number of retransmitted segments in `/proc/net/snmp`.
 #[must_use]
 pub fn parse_retransmitted(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
@@ -206,14 +210,14 @@ pub fn parse_retransmitted(text: &str) -> Option<u64> {
     pairs.find(|(name, _)| *name == "RetransSegs")?.1.parse().ok()
 }
 
-/// Whether it is a process of an ssh server.
+/// Returns true if this is a process of an ssh server.
 #[must_use]
 pub fn is_server(name: &str) -> bool {
     name.starts_with("sshd") || name.starts_with("dropbear")
 }
 
 impl Account {
-    /// Begins with what is there before the run.
+    /// Creates an account from the processes that exist before the run.
     #[must_use]
     pub fn new(roots: Vec<Root>, before: &Moment) -> Self {
         let keys = before.processes.iter().map(|seen| (seen.pid, seen.began_ticks)).collect();
@@ -228,7 +232,7 @@ impl Account {
         }
     }
 
-    /// Takes note of a moment, so many seconds after the run began.
+    /// Records a moment, `at_s` seconds after the start of the run.
     pub fn look(&mut self, moment: &Moment, at_s: f64) {
         self.child_ticks = self.child_ticks.max(children_of(&self.roots, moment));
         let by_pid: BTreeMap<u32, &Seen> = moment.processes.iter().map(|seen| (seen.pid, seen)).collect();
@@ -249,13 +253,13 @@ impl Account {
         }
     }
 
-    /// When there were looks that found processes of the run, in seconds since it began.
+    /// Returns the times of the looks that found processes of the run, in seconds since its start.
     #[must_use]
     pub fn looks_s(&self) -> &[f64] {
         &self.looks_s
     }
 
-    /// Whether none of the run's processes is there any more.
+    /// Returns true if no process of the run is left.
     #[must_use]
     pub fn is_over(&self, moment: &Moment) -> bool {
         moment.processes.iter().all(|seen| !self.ours.contains_key(&(seen.pid, seen.began_ticks)))
@@ -263,7 +267,7 @@ impl Account {
 
     fn descends(&self, seen: &Seen, by_pid: &BTreeMap<u32, &Seen>) -> bool {
         let mut at = seen;
-        // Numbers are used again, so a table that is read bit by bit may have a circle.
+        // Process IDs are reused, so a table that is read over time may contain a cycle.
         for _ in 0..64 {
             let parent = at.parent;
             let is_root = |root: &Root| match root {
@@ -281,8 +285,9 @@ impl Account {
         false
     }
 
-    /// What each used in a run of so many seconds, those that used most first. `known_seconds` is the processor time of all of
-    /// them, where somebody has waited for them all; of a server it follows from what the server has waited for.
+    /// Returns the cost of each process name in a run of `run_s` seconds, the most expensive first. `known_seconds`
+    /// is the total processor time, if a parent has waited for all processes. Without it, the total is the time of
+    /// the children that the servers have waited for.
     #[must_use]
     pub fn costs(&self, run_s: f64, known_seconds: Option<f64>, ticks_per_second: f64) -> Vec<Cost> {
         let mut costs: BTreeMap<&str, (f64, f64, u32)> = BTreeMap::new();
@@ -295,7 +300,7 @@ impl Account {
         let sum: f64 = costs.values().map(|(cpu, ..)| cpu).sum();
         let waited_for = self.child_ticks.saturating_sub(self.child_ticks_before) as f64 / ticks_per_second;
         let whole = known_seconds.unwrap_or(waited_for);
-        // A look that saw almost nothing says nothing about the rest.
+        // A look that saw almost nothing says little about the rest.
         let stretch = if sum > 0.0 && whole > sum { (whole / sum).min(4.0) } else { 1.0 };
         let mut costs: Vec<Cost> = costs
             .into_iter()
@@ -317,7 +322,7 @@ impl Account {
     }
 }
 
-/// What servers among the roots have waited for.
+/// Returns the processor time, in ticks, of the children that the servers among the roots have waited for.
 fn children_of(roots: &[Root], moment: &Moment) -> u64 {
     let is_server_root = |seen: &&Seen| roots.contains(&Root::Server(seen.pid)) && is_server(&seen.name);
     moment.processes.iter().filter(is_server_root).map(|seen| seen.child_ticks).sum()
@@ -373,7 +378,7 @@ mod tests {
         ];
         account.look(&moment(&[&old[..], &run].concat()), 1.0);
         assert!(!account.is_over(&moment(&run)) && account.is_over(&moment(&old)));
-        // What lost its parent is still known.
+        // A process that has lost its parent is still known.
         account.look(&moment(&[seen(21, 1, "dd", 60)]), 2.0);
         let costs = account.costs(3.0, None, 100.0);
         let found: Vec<_> = costs.iter().map(|cost| (cost.name.as_str(), cost.cpu_seconds)).collect();
@@ -402,7 +407,7 @@ mod tests {
         assert_eq!(costs.len(), 2);
         let costs = account.costs(1.0, Some(9.0), 100.0);
         assert_eq!((costs[0].name.as_str(), costs[0].cpu_seconds), ("(not seen alone)", 5.0));
-        // Less than was seen is no account of it.
+        // A total below the observed sum is not used.
         assert_eq!(account.costs(1.0, Some(0.1), 100.0)[0].cpu_seconds, 0.8);
     }
 
@@ -415,7 +420,7 @@ mod tests {
         assert_eq!(account.costs(2.0, None, 100.0)[0].cpu_seconds, 1.5);
     }
 
-    /// In a run of 4 s, of a process that waits nine tenths of the time from the first second on.
+    /// Waiting times in a run of 4 s with a process that waits nine tenths of the time, starting at the first second.
     #[test]
     fn waiting_goes_on_as_it_was_seen() {
         let at = |waited_s: f64| Seen { waited_ns: Some((waited_s * 1e9) as u64), ..seen(2, 1, "sshd", 9) };
@@ -435,16 +440,17 @@ mod tests {
         };
         is(waited(&[(1.0, Some(0.0)), (2.0, Some(0.9))]), 2.7, 2.0);
         is(waited(&[(1.0, Some(0.0)), (2.0, Some(0.9)), (4.1, None)]), 2.7, 2.0);
-        // Nothing is made of what was seen to its end, or ended before.
+        // Nothing is added for a process that was seen to the end, or that ended before the end of the run.
         is(waited(&[(1.0, Some(0.0)), (4.0, Some(2.7))]), 2.7, 4.0);
         is(waited(&[(1.0, Some(0.0)), (2.0, Some(0.9)), (3.0, None)]), 0.9, 2.0);
-        // One look alone tells of all the time before it.
+        // A single look stands for all the time before it.
         is(waited(&[(2.0, Some(0.9))]), 1.8, 2.0);
-        // A thread cannot wait more than all the time.
+        // A thread cannot wait more than all of the time.
         is(waited(&[(0.01, Some(0.9))]), 0.9 + 3.99, 0.01);
     }
 
-    /// The kernel counts a wait when it has ended. A quota that has been overdrawn may keep a process waiting for most of a run.
+    /// The kernel counts a wait only when it has ended. An exhausted quota may keep a process waiting for most of a
+    /// run.
     #[test]
     fn a_wait_that_lasts_is_one() {
         let at = |ticks, is_runnable| {
@@ -457,7 +463,7 @@ mod tests {
             account.costs(2.0, None, 100.0)[0].waited_seconds
         };
         assert_eq!(waited(&[(1.0, 5, true), (1.5, 5, true), (2.0, 5, true)]), 1.4);
-        // It got further, or slept.
+        // It made progress, or slept.
         assert_eq!(waited(&[(1.0, 5, true), (1.5, 6, true), (2.0, 6, true)]), 0.9);
         assert_eq!(waited(&[(1.0, 5, true), (1.5, 6, true), (2.0, 7, true)]), 0.4);
         assert_eq!(waited(&[(1.0, 5, true), (1.5, 5, false), (2.0, 5, true)]), 0.4);

@@ -1,9 +1,10 @@
-//! What hakobu's own report says of the way that it took: a row that went another way than its agent's is no row of the agent's.
+//! Reads the transport from hakobu's own report. A row that used another transport than the agent does not count as a
+//! row of the agent.
 
-/// The beginning of the line that says it: the report has a line for each field.
+/// The beginning of the line with the transport. The report has one field per line.
 const FIELD: &str = "\"transport\": \"";
 
-/// The way, by the lines of a report. `None` where none says it.
+/// Returns the transport from the lines of a report, or `None` if it is missing.
 pub(super) fn transport<'a>(lines: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let value = lines.into_iter().find_map(|line| line.trim().strip_prefix(FIELD))?;
     let (way, _) = value.split_once('"')?;
@@ -11,7 +12,7 @@ pub(super) fn transport<'a>(lines: impl IntoIterator<Item = &'a str>) -> Option<
     (!way.is_empty() && way.bytes().all(is_sound)).then(|| way.to_owned())
 }
 
-/// The script that prints that line of a report at a plain path.
+/// Returns the script that prints that line of a report at a plain path.
 pub(super) fn question(path: &str) -> String {
     format!("grep '^ *{FIELD}' {path} | head -n 1")
 }

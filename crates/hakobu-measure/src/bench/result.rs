@@ -1,4 +1,4 @@
-//! What came of a bench: rows, their order, and the fastest.
+//! The results of a bench: rows, groups of comparable rows, and the fastest rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,50 +7,51 @@ use super::plan::LeftOut;
 use super::processes::Cost;
 use crate::statistics::median;
 
-/// What is left without the start counts only where it is so long, in seconds and of the start: starts differ by less.
+/// The minimum duration without the start, in seconds and as a multiple of the start, for a usable figure. Starts
+/// vary by less.
 const LEAST_S: f64 = 0.02;
 const LEAST_OF_START: f64 = 0.15;
 
-/// One run.
+/// The measurements of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// From the start of the command until both ends had ended.
+    /// The wall-clock time from the start of the command until both ends have exited.
     pub wall_seconds: f64,
-    /// What each used here.
+    /// The costs on this machine by process name.
     pub here: Vec<Cost>,
-    /// What each used on the host; `None` where that cannot be seen.
+    /// The costs on the host by process name; `None` if they cannot be seen.
     pub there: Option<Vec<Cost>>,
-    /// When they were looked at while the run lasted, in seconds since it began.
+    /// The times of the looks at the processes on the host, in seconds since the start of the run.
     #[serde(default)]
     pub looks_there_seconds: Vec<f64>,
-    /// Segments that TCP sent again meanwhile, of anybody here.
+    /// The TCP segments retransmitted on this machine during the run, by any process.
     pub retransmitted_here: Option<u64>,
-    /// The same on the host.
+    /// The TCP segments retransmitted on the host during the run, by any process.
     pub retransmitted_there: Option<u64>,
 }
 
-/// One row.
+/// The results of one row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was run.
+    /// The parameters of the row.
     pub case: Case,
     /// The command line, for a shell in which SOURCE and TARGET are set.
     pub command: String,
-    /// The way that hakobu says it took: `agent`, `local`, `ssh`, `sftp` and so on. `None` of other tools.
+    /// The transport that hakobu reports: `agent`, `local`, `ssh`, `sftp` and so on. `None` for other tools.
     #[serde(default)]
     pub transport: Option<String>,
-    /// How much was sent in each run.
+    /// The number of bytes sent in each run.
     pub size_bytes: u64,
-    /// The same command on one byte: logins, start and end.
+    /// Runs of the same command on one byte: logins, start and end.
     pub starts: Vec<Timing>,
-    /// The runs, in the order in which they were made.
+    /// The runs, in chronological order.
     pub runs: Vec<Timing>,
-    /// Why there is none, or no more of them.
+    /// The reason why there are no runs, or no more of them.
     pub failed: Option<String>,
 }
 
 impl Row {
-    /// A row of which nothing is known yet.
+    /// Creates a row without results.
     #[must_use]
     pub fn of(case: &Case) -> Self {
         Self {
@@ -64,13 +65,13 @@ impl Row {
         }
     }
 
-    /// The row in short, with the way that hakobu took where that was not its agent's.
+    /// Returns a short label of the row, with hakobu's transport if that was not the agent.
     #[must_use]
     pub fn label(&self) -> String {
         self.case.label() + &self.by_another_way()
     }
 
-    /// The way that hakobu took where that was not its agent's, with a comma before it; else nothing.
+    /// Returns a comma and hakobu's transport if that was not the agent, or an empty string.
     pub(super) fn by_another_way(&self) -> String {
         match self.transport.as_deref() {
             None | Some("agent" | "local") => String::new(),
@@ -80,33 +81,33 @@ impl Row {
         }
     }
 
-    /// Takes note of the way that a run took. One that is not the agent's stays.
+    /// Records the transport of a run. A transport other than the agent is kept.
     pub(super) fn went(&mut self, transport: Option<String>) {
         if self.transport.is_none() || !matches!(transport.as_deref(), None | Some("agent" | "local")) {
             self.transport = transport;
         }
     }
 
-    /// The median of the runs, start and end included.
+    /// Returns the median wall-clock time of the runs in seconds, including start and end.
     #[must_use]
     pub fn wall_seconds(&self) -> Option<f64> {
         median(&self.runs.iter().map(|run| run.wall_seconds).collect::<Vec<_>>())
     }
 
-    /// What logins, start and end take: the median of the runs on one byte.
+    /// Returns the median time of the runs on one byte in seconds: logins, start and end.
     #[must_use]
     pub fn start_seconds(&self) -> f64 {
         median(&self.starts.iter().map(|run| run.wall_seconds).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
-    /// What is left of it without start and end; `None` where that is within what runs differ by.
+    /// Returns the wall-clock time without start and end in seconds; `None` if it is within the variation of runs.
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         let seconds = self.wall_seconds()? - self.start_seconds();
         (seconds > (self.start_seconds() * LEAST_OF_START).max(LEAST_S)).then_some(seconds)
     }
 
-    /// Bytes a second, without start and end.
+    /// Returns the rate in bytes per second, without start and end.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         if self.failed.is_some() {
@@ -115,7 +116,7 @@ impl Row {
         Some(self.size_bytes as f64 / self.seconds()?)
     }
 
-    /// The run in the middle, whose processes are shown.
+    /// Returns the run with the median duration, whose processes are shown.
     #[must_use]
     pub fn middle(&self) -> Option<&Timing> {
         let mut runs: Vec<&Timing> = self.runs.iter().collect();
@@ -123,7 +124,8 @@ impl Row {
         runs.get(runs.len().saturating_sub(1) / 2).copied()
     }
 
-    /// What each process used in the run in the middle, without what it uses for the start: here, and on the host.
+    /// Returns the cost of each process in the median run, without the cost of the start, on this machine and on the
+    /// host.
     #[must_use]
     pub fn costs(&self) -> Option<(Vec<Cost>, Option<Vec<Cost>>)> {
         let run = self.middle()?;
@@ -133,7 +135,7 @@ impl Row {
         Some((here, run.there.as_deref().map(|there| less(there, of_start))))
     }
 
-    /// The sums of [`Row::costs`], in seconds.
+    /// Returns the sums of [`Row::costs`], in seconds.
     #[must_use]
     pub fn cpu_seconds(&self) -> (Option<f64>, Option<f64>) {
         let sum = |costs: &[Cost]| costs.iter().map(|cost| cost.cpu_seconds).sum::<f64>();
@@ -144,7 +146,8 @@ impl Row {
         )
     }
 
-    /// Segments that were sent again, at both ends, in the run in the middle. Where both ends have the same counters they count once.
+    /// Returns the number of retransmitted segments at both ends in the median run. If both ends share the counters,
+    /// they are counted once.
     #[must_use]
     pub fn retransmitted(&self, same_network: bool) -> Option<u64> {
         let run = self.middle()?;
@@ -155,7 +158,7 @@ impl Row {
     }
 }
 
-/// What is left without the start; nothing is less than nothing.
+/// Subtracts the costs of the start, down to zero at least.
 fn less(costs: &[Cost], start: &[Cost]) -> Vec<Cost> {
     let of_start = |name: &str| start.iter().find(|cost| cost.name == name);
     let one = |cost: &Cost| {
@@ -171,89 +174,90 @@ fn less(costs: &[Cost], start: &[Cost]) -> Vec<Cost> {
     costs.iter().map(one).collect()
 }
 
-/// Rows that can be compared: alike in what is sent, whither, and from what to what.
+/// The properties that comparable rows share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct GroupKey {
-    /// Whither.
+    /// The direction of the data.
     pub direction: Direction,
-    /// From what to what.
+    /// The kinds of source and target.
     pub ends: Ends,
-    /// What.
+    /// The kind of data.
     pub content: Content,
 }
 
 impl GroupKey {
-    /// Where a case belongs.
+    /// Returns the group of a case.
     #[must_use]
     pub fn of(case: &Case) -> Self {
         Self { direction: case.direction, ends: case.ends, content: case.content }
     }
 }
 
-/// Rows that can be compared, the fastest first; those without a figure last.
+/// Comparable rows, the fastest first and those without a rate last.
 #[derive(Debug, Clone)]
 pub struct Group<'a> {
-    /// What they have in common.
+    /// The properties that the rows share.
     pub key: GroupKey,
     /// The rows.
     pub rows: Vec<&'a Row>,
 }
 
-/// A part of this machine that was measured by itself.
+/// The speed of a cipher or compressor that was measured separately on this machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PartSpeed {
-    /// What: a cipher, a compressor.
+    /// The name of the cipher or compressor.
     pub name: String,
-    /// Whose: `openssl`, `hakobu`, or the program itself.
+    /// The implementation: `openssl`, `hakobu`, or the program itself.
     pub by: String,
-    /// Bytes a second, of what goes in.
+    /// The rate in bytes of input per second.
     pub bytes_per_second: f64,
-    /// How much smaller what comes out is; of compressors.
+    /// The compression ratio, for compressors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
 }
 
-/// All of it.
+/// The results of a bench.
 #[derive(Debug, Clone, Default)]
 pub struct Bench {
-    /// The other machine, as it was typed.
+    /// The host, as the user typed it.
     pub host: Option<String>,
-    /// Whether the host is this machine.
+    /// True if the host is this machine.
     pub same_machine: bool,
-    /// Whether both have the same counters of TCP as well.
+    /// True if both ends also share their TCP counters.
     pub same_network: bool,
-    /// What the two are.
+    /// The facts about both machines.
     pub machines: Vec<MachineFacts>,
     /// The rows, in the order of the plan.
     pub rows: Vec<Row>,
-    /// What a script has to run whose path is in SSH of command lines, where they have it.
+    /// The content of the script whose path is in SSH in the command lines, if they use it.
     pub script_of_ssh: Option<String>,
-    /// What was left out.
+    /// The rows and measurements that were left out.
     pub left_out: Vec<LeftOut>,
-    /// Ciphers of this machine, one core.
+    /// The speed of ciphers on one core of this machine.
     pub ciphers: Vec<PartSpeed>,
-    /// Compressors of this machine.
+    /// The speed of compressors on this machine.
     pub compressors: Vec<PartSpeed>,
-    /// How many rounds there were to be.
+    /// The number of planned rounds.
     pub rounds: usize,
-    /// Why it ended early, if it did.
+    /// The reason why the bench ended early, if it did.
     pub ended_early: Option<String>,
 }
 
-/// What a machine is.
+/// Facts about a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct MachineFacts {
-    /// `here`, or the host as it was typed.
+    /// `here`, or the host as the user typed it.
     pub whose: String,
-    /// Its processor, by the maker's name.
+    /// The model name of the processor.
     pub processor: String,
-    /// How many of them the system has; `None` where it does not tell.
+    /// The number of processors; `None` if unknown.
     pub processors: Option<u32>,
-    /// Its kernel.
+    /// The kernel.
     pub kernel: String,
 }
 
-/// The rows in groups: to the host before from it, what was measured most of before the rest.
+/// Returns the rows in groups, sorted by direction (to the host first), ends and content, the most measured kinds
+/// first.
 #[must_use]
 pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -272,7 +276,7 @@ pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     groups
 }
 
-/// What of the rows that others are compared with has no figure, so that the group is not complete.
+/// Returns the baseline methods of a group without a rate. If there are any, the group is incomplete.
 #[must_use]
 pub fn not_measured(group: &Group<'_>) -> Vec<Way> {
     let is_measured = |way: Way| {
@@ -281,8 +285,8 @@ pub fn not_measured(group: &Group<'_>) -> Vec<Way> {
     BASELINE.into_iter().filter(|way| !is_measured(*way)).collect()
 }
 
-/// The fastest of a group, and the fastest that encrypts, which may be the same. `None` where it is not complete: then the fastest
-/// that was measured says little.
+/// Returns the fastest row of a group, and the fastest encrypted one, which may be the same. `None` if the group is
+/// incomplete, since the fastest measured row then says little.
 #[must_use]
 pub fn winners<'a>(group: &Group<'a>) -> Option<(&'a Row, Option<&'a Row>)> {
     if !not_measured(group).is_empty() {
@@ -295,7 +299,7 @@ pub fn winners<'a>(group: &Group<'a>) -> Option<(&'a Row, Option<&'a Row>)> {
     Some((first, sound))
 }
 
-/// The group by which the winner of all is named: the first that was measured.
+/// Returns the group that determines the overall winner: the first with a measured row.
 #[must_use]
 pub fn main_group<'a>(groups: &'a [Group<'a>]) -> Option<&'a Group<'a>> {
     groups.iter().find(|group| group.rows.iter().any(|row| row.rate().is_some()))
@@ -305,7 +309,7 @@ pub fn main_group<'a>(groups: &'a [Group<'a>]) -> Option<&'a Group<'a>> {
 pub(super) mod tests {
     use super::*;
 
-    /// A row whose runs took so long, with a start of a tenth of a second.
+    /// A row whose runs took `walls` seconds, with a start of 0.1 s.
     pub fn row(case: Case, walls: &[f64]) -> Row {
         let cost =
             |cpu_seconds| Cost { name: "ssh".to_owned(), cpu_seconds, waited_seconds: 0.0, threads: 1 };
@@ -374,7 +378,7 @@ pub(super) mod tests {
         let (first, sound) = winners(main_group(&groups).unwrap()).unwrap();
         assert_eq!((first.case.way, sound.unwrap().case.way), (Way::Nc, Way::Hakobu));
         assert!(main_group(&super::groups(&rows[1..2])).is_none());
-        // Without what all are compared with, the first of the others is no winner.
+        // Without the baselines, the fastest of the other rows is not a winner.
         assert!(winners(&groups[1]).is_none());
         assert_eq!(not_measured(&groups[1]), [Way::Hakobu]);
         let mut rows = rows;

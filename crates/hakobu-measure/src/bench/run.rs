@@ -1,4 +1,4 @@
-//! One run of one row: from an empty target to the account of it.
+//! Runs one row once, from an empty target to the account of the run.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -17,26 +17,26 @@ use super::processes::{Account, Moment};
 use super::result::Timing;
 use crate::process::Running;
 
-/// How often the processes here are looked at, and those on the host.
+/// The interval of looks at the processes on this machine and on the host.
 const LOOK_HERE: Duration = Duration::from_millis(200);
 const LOOK_THERE: Duration = Duration::from_millis(300);
-/// A look over there may take a twentieth of the time. On a busy host it takes long without working for long, and what is
-/// looked for may be gone before the next one, so that there is never longer than this between two.
+/// Looks at the host may take up to a twentieth of the time. On a busy host a look takes long without using much
+/// processor time, and processes may end before the next look, so the interval has an upper limit.
 const SHARE_OF_LOOKS: u32 = 20;
 const LOOK_THERE_AT_LEAST: Duration = Duration::from_millis(600);
-/// How long what listened over there may take to end after the other end has.
+/// The time that a listener may take to exit after the other end has.
 const END_LIMIT: Duration = Duration::from_secs(10);
-/// How long the sessions over there may take to be gone.
+/// The time that the sessions on the host may take to disappear.
 const SESSIONS_LIMIT: Duration = Duration::from_secs(2);
-/// As much of what a failed command said is kept.
+/// The maximum number of bytes kept of a failed command's output.
 const WORDS_BYTES_MAX: i64 = 4096;
 
-/// Why there is no time.
+/// The reason why there is no timing.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It ends the bench.
+    /// An error that ends the bench.
     Ends(Error),
-    /// This row failed, in words.
+    /// The failure of this row, as text.
     Row(String),
 }
 
@@ -46,34 +46,34 @@ impl From<Error> for Failure {
     }
 }
 
-/// What is to run.
+/// A run to execute.
 pub(super) struct Task<'a> {
-    /// The script here.
+    /// The script for this machine.
     pub near: &'a str,
-    /// Its environment.
+    /// The environment of the script.
     pub environment: &'a [(&'a str, String)],
-    /// What runs first, and the port that it then listens on.
+    /// The command that runs first, and the port on which it then listens.
     pub listener: Option<Waiting>,
-    /// Whether the servers here serve.
+    /// True if the ssh servers of this machine serve the run.
     pub serves: bool,
-    /// It ends after this time.
+    /// The time limit for the run.
     pub limit: Duration,
-    /// Where commands may write what they say.
+    /// The file for the output of the commands.
     pub log: &'a Path,
-    /// Ends it all where this process cannot.
+    /// Ends all commands if this process cannot.
     pub keeper: &'a Keeper,
 }
 
-/// What waits for a connection.
+/// A command that waits for a connection.
 pub(super) struct Waiting {
-    /// The command here; of what listens over there it is ssh.
+    /// The command on this machine. For a listener on the host it is ssh.
     pub command: Command,
-    /// Whether it listens over there.
+    /// True if it listens on the host.
     pub there: bool,
     pub port: u16,
 }
 
-/// A command with all it has started. Dropped before its end, all of it is killed.
+/// A command with all processes it has started. If it is dropped before it has ended, all of them are killed.
 struct Group<'a> {
     running: Option<Running>,
     group: Option<Pid>,
@@ -98,7 +98,8 @@ impl<'a> Group<'a> {
         self.running.as_ref().is_none_or(|running| running.ended_within(wait).unwrap_or(true))
     }
 
-    /// What it used, which takes its end. The words are those of a failure.
+    /// Waits for the end and returns the processor time used in seconds. The error holds the output of a failed
+    /// command.
     fn finish(mut self) -> Result<f64, String> {
         let Some(running) = self.running.take() else { return Ok(0.0) };
         let measured = running.finish().map_err(|error| error.to_string())?;
@@ -114,7 +115,7 @@ impl<'a> Group<'a> {
         let back = i64::try_from(length).unwrap_or(0).min(WORDS_BYTES_MAX);
         let mut bytes = Vec::new();
         if self.log.seek(SeekFrom::End(-back)).is_ok() {
-            // What cannot be read is not said.
+            // Unreadable output is omitted.
             let _ = self.log.read_to_end(&mut bytes);
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -126,7 +127,7 @@ impl<'a> Group<'a> {
 impl Drop for Group<'_> {
     fn drop(&mut self) {
         if let (Some(_), Some(group)) = (&self.running, self.group) {
-            // ssh takes its proxy commands along when it is told to end.
+            // On SIGTERM ssh also ends its proxy commands.
             let _ = kill_process_group(group, Signal::TERM);
             if !self.ended_within(Duration::from_millis(300)) {
                 let _ = kill_process_group(group, Signal::KILL);
@@ -135,13 +136,13 @@ impl Drop for Group<'_> {
     }
 }
 
-/// The accounts of both ends.
+/// The process accounts of both ends during a run.
 struct Looks<'a> {
     far: Option<&'a mut FarShell>,
     here: Account,
     there: Option<Account>,
     sent_again: (Option<u64>, Option<u64>),
-    /// When the command began.
+    /// The start of the command.
     began: Instant,
     asked: Instant,
     next_here: Instant,
@@ -165,7 +166,7 @@ impl<'a> Looks<'a> {
         Ok(Self { far, here, there, sent_again, began, asked, next_here: now + LOOK_HERE / 4, next_there })
     }
 
-    /// Looks wherever it is time to.
+    /// Takes all looks that are due.
     fn look(&mut self) -> Result<(), Failure> {
         let now = Instant::now();
         if now >= self.next_here {
@@ -186,7 +187,8 @@ impl<'a> Looks<'a> {
         Ok(())
     }
 
-    /// The answer to the last look over there, which was somewhere between question and answer, and not later than `latest_s`.
+    /// Records the answer to the last look at the host. Its time is estimated as the middle between question and
+    /// answer, but not later than `latest_s`.
     fn told(&mut self, lines: &[String], latest_s: f64) {
         let at_s = self.since_began(self.asked + self.asked.elapsed() / 2).min(latest_s);
         if let Some(there) = &mut self.there {
@@ -198,10 +200,10 @@ impl<'a> Looks<'a> {
         at.saturating_duration_since(self.began).as_secs_f64()
     }
 
-    /// The last looks, once the sessions over there are gone.
+    /// Takes the last looks, once the sessions on the host are gone.
     fn end(mut self, wall: Duration, cpu_seconds: f64) -> Result<Timing, Failure> {
         let (moment, run_s) = (near::moment(), wall.as_secs_f64());
-        // A look that is under way tells most of all.
+        // A pending look is the most informative one.
         if let Some(far) = self.far.as_mut().filter(|far| far.is_asked())
             && let Some(lines) = far.poll(SESSIONS_LIMIT)?
         {
@@ -209,7 +211,7 @@ impl<'a> Looks<'a> {
         }
         let looks_there_seconds =
             self.there.as_ref().map(|there| there.looks_s().to_vec()).unwrap_or_default();
-        // What is there now was there to the end.
+        // Processes that exist now existed until the end of the run.
         self.here.look(&moment, run_s);
         let again = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         let mut timing = Timing {
@@ -279,11 +281,12 @@ pub(super) fn once(
         wall = began.elapsed();
         cpu_seconds += listener.finish().map_err(Failure::Row)?;
     }
-    // Sessions that were served here are no children of ours, and are in no sum.
+    // Sessions of this machine's servers are not children of this process, so the sum does not include them.
     looks.end(wall, if task.serves { 0.0 } else { cpu_seconds })
 }
 
-/// Found out without connecting: the first connection is the one that counts. `far` is where it listens, if that is not here.
+/// Waits until the port is open. It does not connect, because the listener accepts only one connection. `far` is the
+/// shell of the host if it listens there.
 fn wait_until_listening<'a>(
     mut far: Option<&mut FarShell>,
     port: u16,
@@ -348,7 +351,7 @@ mod tests {
         let script = format!("sleep 600 & echo $! >{}; wait", pid.display());
         assert!(matches!(run(&script, Duration::from_millis(400)), Err(Failure::Row(_))));
         let pid = std::fs::read_to_string(pid).unwrap();
-        // A busy machine takes its time to end what was told to.
+        // On a busy machine a terminated process may take a while to exit.
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();

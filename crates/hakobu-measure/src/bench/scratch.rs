@@ -1,4 +1,4 @@
-//! Where the data lies, here and on the host. All of it goes in the end.
+//! Manages the scratch data on this machine and on the host. All of it is removed at the end.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -13,32 +13,32 @@ use super::keeper::Keeper;
 use super::shell::is_plain;
 use crate::memory;
 
-/// Where memory looks like a directory.
+/// A directory that is in memory.
 pub(super) const IN_MEMORY: &str = "/dev/shm";
-/// Where a disk is mostly below.
+/// A directory that is usually on a disk.
 pub(super) const ON_DISK: &str = "/var/tmp";
-/// Where links of plain names are made.
+/// The directory for symbolic links with plain names.
 pub(super) const FOR_LINKS: &str = "/tmp";
-/// Less than this is no room.
+/// The minimum size of a run in bytes. With less room, memory or disk is not used.
 pub(super) const LEAST_BYTES: u64 = 16 << 20;
-/// No run sends more.
+/// The maximum size of a run in bytes.
 const MOST_BYTES: u64 = 4 << 30;
-/// A run sends so small a share of the room at most, and sources that are kept for other rows take so much at each end: both ends may
-/// be one machine, and others need room as well.
+/// The divisors of the free space that limit the size of a run, and the total size of the sources kept for other rows
+/// at each end. Both ends may be on the same machine, and other programs need space as well.
 const SHARE_OF_ROOM: u64 = 24;
 const SHARE_OF_SOURCES: u64 = 6;
 
-/// A directory of ours on this machine.
+/// A scratch directory on this machine.
 #[derive(Debug)]
 pub(super) struct NearDirectory {
-    /// What is removed in the end.
+    /// The paths to remove at the end.
     made: Vec<PathBuf>,
-    /// Its path, which is plain.
+    /// The plain path of the directory.
     path: String,
 }
 
 impl NearDirectory {
-    /// Makes one below `below`, with `source` and `target` in it.
+    /// Creates a directory below `below`, with `source` and `target` in it.
     pub fn make(below: &Path, keeper: &Keeper) -> io::Result<Self> {
         let real = fresh(below)?;
         keeper.place(&real);
@@ -63,18 +63,18 @@ impl NearDirectory {
         &self.path
     }
 
-    /// How many bytes are free there.
+    /// Returns the number of free bytes.
     pub fn free_bytes(&self) -> u64 {
         let free =
             rustix::fs::statvfs(&self.path).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
-        // What calls itself free in memory may be more than there is.
+        // The free space of a file system in memory may exceed the available memory.
         match is_in_memory(Path::new(&self.path)) {
             true => free.min(memory::available_bytes().unwrap_or(u64::MAX)),
             false => free,
         }
     }
 
-    /// Empties what the last run has filled.
+    /// Removes the files of the previous run.
     pub fn clear_target(&self) -> io::Result<()> {
         let target = Path::new(&self.path).join("target");
         for entry in fs::read_dir(target)? {
@@ -87,7 +87,7 @@ impl NearDirectory {
 impl Drop for NearDirectory {
     fn drop(&mut self) {
         for path in self.made.iter().rev() {
-            // There is nobody left to tell.
+            // An error cannot be reported here.
             let _ = fs::remove_dir_all(path);
         }
     }
@@ -97,7 +97,7 @@ fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// A new directory that is ours alone.
+/// Creates a new directory that only this user can access.
 fn fresh(below: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let below = if below.is_absolute() { below.to_owned() } else { std::env::current_dir()?.join(below) };
@@ -112,21 +112,21 @@ fn fresh(below: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Memory, or a disk: the directory at each end.
+/// The scratch directories at both ends, in memory or on disk.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Here.
+    /// The directory on this machine.
     pub near: NearDirectory,
-    /// On the host; the same machine's where there is none.
+    /// The directory on the host. Without a host, the one on this machine serves both purposes.
     pub far: Option<String>,
-    /// As much as one run may send.
+    /// The maximum number of bytes that one run may send.
     pub most_bytes: u64,
-    /// As much as the sources may take at each end.
+    /// The maximum total size of the sources at each end, in bytes.
     pub sources_bytes: u64,
 }
 
 impl Place {
-    /// With so much room at each end.
+    /// Creates a place, with limits that follow from the free space at each end.
     pub fn new(near: NearDirectory, far: Option<(String, u64)>) -> Self {
         let near_free = near.free_bytes();
         let mut place = Self { near, far: None, most_bytes: MOST_BYTES, sources_bytes: u64::MAX };
@@ -137,7 +137,7 @@ impl Place {
         place
     }
 
-    /// Adds the directory of the host, with the room that is there.
+    /// Adds the directory on the host, with its free space in bytes.
     pub fn reach(&mut self, (path, free_bytes): (String, u64)) {
         self.fit(free_bytes);
         self.far = Some(path);
@@ -148,7 +148,7 @@ impl Place {
         self.sources_bytes = self.sources_bytes.min(free_bytes / SHARE_OF_SOURCES);
     }
 
-    /// Removes the sources here where another one of this size would be too much.
+    /// Removes the sources on this machine if a further one of `bytes` would exceed the limit.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let sources = Path::new(self.near.path()).join("source");
         let files: Vec<_> = fs::read_dir(&sources)?.collect::<io::Result<_>>()?;
@@ -160,7 +160,7 @@ impl Place {
     }
 }
 
-/// The name of a file with this content: its size is in it.
+/// Returns the name of a file with this content and size.
 pub(super) fn file_name(content: Content, bytes: u64) -> String {
     let content = match content {
         Content::Random => "random",
@@ -171,7 +171,8 @@ pub(super) fn file_name(content: Content, bytes: u64) -> String {
     format!("{content}.{bytes}")
 }
 
-/// Makes the source of a case here, if it is not there yet. Of one byte, it is the same whatever the content.
+/// Creates the source of a case on this machine, unless it exists. A source of one byte does not depend on the
+/// content.
 pub(super) fn near_source(place: &Place, content: Content, bytes: u64) -> Result<PathBuf> {
     let path = Path::new(place.near.path()).join("source").join(file_name(content, bytes));
     if path.exists() {
@@ -183,7 +184,7 @@ pub(super) fn near_source(place: &Place, content: Content, bytes: u64) -> Result
     Ok(path)
 }
 
-/// Brings a file onto the disk, and out of the cache.
+/// Writes a file to disk, and drops it from the cache.
 pub(super) fn forget(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     file.sync_all()?;
@@ -191,17 +192,17 @@ pub(super) fn forget(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the case's source is here.
+/// Returns true if the source of the case is on this machine.
 pub(super) fn source_is_here(case: &Case) -> bool {
     case.direction != Direction::FromHost
 }
 
-/// Whether it is on a disk.
+/// Returns true if the case uses a disk.
 pub(super) fn is_on_disk(case: &Case) -> bool {
     case.ends == Ends::DiskToDisk
 }
 
-/// Whether a directory is in memory, so that it is no disk.
+/// Returns true if a directory is in memory.
 pub(super) fn is_in_memory(path: &Path) -> bool {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58f6;
@@ -250,7 +251,7 @@ mod tests {
         let near = || NearDirectory::make(Path::new(IN_MEMORY), &keeper).unwrap();
         let place = Place::new(near(), Some(("/x".to_owned(), 2400)));
         assert_eq!((place.most_bytes, place.sources_bytes), (100, 400));
-        // The third is one too many, and the others go.
+        // The third source exceeds the limit, so the others are removed.
         for (bytes, left) in [(150, 1), (200, 2), (151, 1)] {
             near_source(&place, Content::Zeros, bytes).unwrap();
             let sources = Path::new(place.near.path()).join("source");

@@ -1,17 +1,17 @@
-//! The scripts of a case, and the words of those that run here.
+//! The scripts of a case, and the words that scripts on this machine use.
 
 use super::names::{NOT_PLACED, Names};
 
-/// What waits for a connection before the script begins.
+/// A command that waits for a connection before the script starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listener {
-    /// What ssh runs over there.
+    /// A command that ssh runs on the host.
     There(String),
-    /// A script here.
+    /// A script for this machine.
     Here(String),
 }
 
-/// The scripts of a case, before those for the host are made fit for its shell.
+/// The scripts of a case, before those for the host are quoted for its shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scripts {
     pub near: String,
@@ -19,31 +19,32 @@ pub(super) struct Scripts {
     pub listener: Option<Listener>,
 }
 
-/// How scripts here name programs and hosts: by variables where they run, by what is typed where they are shown.
+/// The names of programs and hosts in scripts for this machine: variables in scripts that run, and the user's input
+/// in those that are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Words {
-    /// ssh, up to the host.
+    /// The ssh command, up to the host.
     pub ssh: String,
-    /// The same within double quotes.
+    /// The ssh command, for use within double quotes.
     pub ssh_inside: String,
-    /// scp, up to its ciphers and places.
+    /// The scp command, up to cipher and paths.
     pub scp: String,
     pub host: String,
-    /// The host within double quotes, as scp and rsync take it.
+    /// The host within double quotes, for scp and rsync.
     pub copy_host: String,
-    /// hakobu, up to its own options.
+    /// The hakobu command, up to its own options.
     pub hakobu: String,
-    /// `--agent` and its path, with a blank before it.
+    /// `--agent` and its path, preceded by a space.
     pub agent: String,
-    /// The host as hakobu takes it, before a path.
+    /// The host in hakobu's syntax, to which a path is appended.
     pub hakobu_host: String,
-    /// The address of the host, and its port.
+    /// The address and the port of the host.
     pub address: String,
     pub port: String,
 }
 
 impl Words {
-    /// Of scripts that run.
+    /// Returns the words for scripts that run.
     pub(super) fn variables(names: &Names) -> Self {
         let word = str::to_owned;
         Self {
@@ -53,7 +54,7 @@ impl Words {
             host: word("\"$HOST\""),
             copy_host: word("$COPY_HOST"),
             hakobu: word("\"$HAKOBU\" copy -q --report \"$REPORT\""),
-            // Where it could not be placed there, that is for hakobu itself to find out.
+            // If the program could not be placed on the host, hakobu has to find it by itself.
             agent: match names.far_hakobu.as_str() {
                 NOT_PLACED => String::new(),
                 path => format!(" --agent {path}"),

@@ -1,4 +1,4 @@
-//! What the user wants measured, and what is found of the two machines before anything is.
+//! The user's settings for a bench, and the facts about the two machines that are found before the first run.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -11,32 +11,32 @@ use super::plan::{Ground, LeftOut};
 use super::result::MachineFacts;
 use super::scratch::{NearDirectory, Place};
 
-/// What is wanted.
+/// The settings of a bench.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The other machine, if there is one.
+    /// The login on the host, if there is one.
     pub login: Option<Login>,
-    /// Every one, and not a subset.
+    /// True for the full set of rows, false for a subset.
     pub full: bool,
-    /// The whole bench takes about so long.
+    /// The approximate duration of the whole bench.
     pub budget: Duration,
-    /// A directory on a disk here.
+    /// A directory on a disk of this machine.
     pub scratch: Option<PathBuf>,
-    /// The same over there.
+    /// A directory on a disk of the host.
     pub far_scratch: Option<String>,
-    /// How the host reaches this machine, where that is not the address that it sees.
+    /// The login from the host to this machine, if it differs from the address that the host sees.
     pub back: Option<Back>,
-    /// The port over there that ways with a connection of their own use.
+    /// The port on the host for methods with their own connection.
     pub port: Option<u16>,
-    /// This program.
+    /// The path of this program.
     pub program: PathBuf,
-    /// Where it is over there, if it is not on the PATH; without control characters.
+    /// The path of the program on the host, if it is not in PATH; without control characters.
     pub far_program: Option<String>,
-    /// The settings file of hakobu's rows, which read no other one.
+    /// The content of the settings file for hakobu's rows. They read no other settings.
     pub of_hakobu: String,
 }
 
-/// The machines, and what of the plan they can do.
+/// The machines, and the facts that the plan depends on.
 pub(super) struct Site {
     pub memory: Place,
     pub disk: Option<Place>,
@@ -46,30 +46,30 @@ pub(super) struct Site {
     pub machines: Vec<MachineFacts>,
     pub same_machine: bool,
     pub same_network: bool,
-    /// The address of the host at which it was logged in to.
+    /// The address of the host that the login used.
     pub address: Option<IpAddr>,
     pub port: u16,
     /// The address at which the host reaches this machine, and a free port here.
     pub near_port: Option<(String, u16)>,
     pub back: Option<Back>,
-    /// This program by a plain path, as the host may start it.
+    /// A plain path to this program, as the host may start it.
     pub near_program: String,
-    /// What it is to read for settings.
+    /// The path of the settings file for hakobu's rows, or `none`.
     pub settings_of_hakobu: String,
-    /// That over there; empty where there is none yet.
+    /// The plain path of the program on the host; empty if it is not there yet.
     pub far_program: String,
-    /// Its own path, where it stays when the bench is over.
+    /// The original path of the program on the host, if it remains after the bench.
     pub far_program_typed: Option<String>,
     pub ssh: Option<PathBuf>,
-    /// Where its wrapper lies if nothing can be run from memory.
+    /// The directory of the ssh wrapper, if the memory file system does not allow execution.
     pub _beside: Option<NearDirectory>,
-    /// How long a login takes with a command that does nothing.
+    /// The duration of a login with a command that does nothing, in seconds.
     pub login_seconds: f64,
-    /// Clears away where this process cannot. It ends after all else.
+    /// Cleans up if this process cannot. It is dropped last.
     pub keeper: Keeper,
 }
 
-/// What is left out, and why.
+/// Creates a record of something left out, with the reason.
 pub(super) fn out(what: &str, why: String) -> LeftOut {
     LeftOut { what: what.to_owned(), why }
 }

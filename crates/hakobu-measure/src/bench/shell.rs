@@ -1,16 +1,16 @@
-//! Quoting for shells whose kind is not known.
+//! Quotes text for shells of unknown kind.
 //!
-//! The login shell over there may be sh, bash, zsh, csh, tcsh or fish. It gets nothing but `sh -c '…'`, and inside the quotes
-//! there is nothing that any of them reads. Paths in such scripts are plain: scratch directories are reached by a link of a plain
-//! name where theirs is not.
+//! The login shell on the host may be sh, bash, zsh, csh, tcsh or fish. It only ever gets `sh -c '…'`, and the text
+//! inside the quotes contains nothing that any of these shells interprets. Paths in such scripts are plain. A scratch
+//! directory without a plain path is accessed by a symbolic link that has one.
 
-/// A word for a POSIX shell, in single quotes.
+/// Quotes a word for a POSIX shell, in single quotes.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Whether any shell leaves these letters alone, within quotes and without.
+/// Returns true if every shell leaves these characters unchanged, within quotes and without.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {
     !text.is_empty()
@@ -18,21 +18,22 @@ pub fn is_plain(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte))
 }
 
-/// A command for a login shell of any kind; `None` where the script has letters that one of them would read.
+/// Returns a command for a login shell of any kind; `None` if the script has characters that one of them would
+/// interpret.
 #[must_use]
 pub fn for_any_login_shell(script: &str) -> Option<String> {
     let read_by_some = |letter: char| matches!(letter, '\'' | '\n' | '\\' | '!');
     (!script.contains(read_by_some)).then(|| format!("sh -c '{script}'"))
 }
 
-/// Words as `--ssh` takes them: split at blanks, with single and double quotes and nothing else.
+/// Joins words in the syntax of `--ssh`: separated by spaces, with single and double quotes and nothing else.
 #[must_use]
 pub fn joined(words: &[String]) -> String {
     let quote = |word: &String| {
         if is_plain(word) || (word.starts_with('-') && is_plain(&word[1..])) {
             return word.clone();
         }
-        // A single quote stands between double ones, all else between single ones.
+        // Single quotes are put within double quotes, everything else within single quotes.
         let pieces: Vec<String> = word.split('\'').map(|piece| format!("'{piece}'")).collect();
         pieces.join("\"'\"")
     };

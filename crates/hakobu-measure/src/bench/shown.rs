@@ -1,8 +1,8 @@
-//! Command lines as people type them: a line for a shell in which SOURCE and TARGET are set, each to a path without blanks on the
-//! machine where it is.
+//! Builds the command lines that people can type: one line for a shell in which SOURCE and TARGET are set, each to a
+//! path without spaces on the machine where it is.
 //!
-//! They are made by the functions that make what runs, of other names. What stands between double quotes goes through the
-//! shell here, so variables in it are those of this machine.
+//! The functions that build the scripts also build these lines, from other names. The shell of this machine expands
+//! text between double quotes, so variables in it are those of this machine.
 
 use super::case::{Case, Ends};
 use super::login::{Login, copy_host, hakobu_host};
@@ -10,21 +10,21 @@ use super::names::{Names, Spot};
 use super::scripts::{Listener, Scripts, Words};
 use super::shell::{is_plain, joined, quoted};
 
-/// What the user typed, or would: how this machine, the host and the programs are named.
+/// The names of this machine, the host and the programs as the user typed them, or would type them.
 #[derive(Debug, Clone, Default)]
 pub struct Typed {
-    /// The login; `None` on one machine.
+    /// The login on the host; `None` on one machine.
     pub login: Option<Login>,
-    /// The program `hakobu` here.
+    /// The `hakobu` program on this machine.
     pub hakobu: String,
-    /// The same on the host, if it is there when the bench is over.
+    /// The `hakobu` program on the host, if it remains after the bench.
     pub agent: Option<String>,
-    /// The address of the host, and the port for ways that have a connection of their own.
+    /// The address of the host, and the port for methods with their own connection.
     pub address: (String, u16),
 }
 
 impl Typed {
-    /// The words of ssh with user and port.
+    /// Returns the ssh command with user and port.
     pub(super) fn ssh(&self) -> Vec<String> {
         let Some(login) = &self.login else { return Vec::new() };
         let mut words = login.ssh.clone();
@@ -37,14 +37,15 @@ impl Typed {
         words
     }
 
-    /// What `$SSH` of the lines has to run, where they have it: scp takes the name of a program for its ssh, and no options.
+    /// Returns the content of the script for `$SSH` in the lines, if they use it. scp accepts only a program name for
+    /// its ssh, without options.
     #[must_use]
     pub fn script_of_ssh(&self) -> Option<String> {
         let login = self.login.as_ref()?;
         (!is_simple(login)).then(|| format!("exec {} \"$@\"", joined(&self.ssh())))
     }
 
-    /// Of scripts here.
+    /// Returns the words for scripts on this machine.
     pub(super) fn words(&self) -> Words {
         let mut words = Words {
             ssh: joined(&self.ssh()),
@@ -73,7 +74,7 @@ impl Typed {
         words
     }
 
-    /// Of scripts on the host, which stand between double quotes.
+    /// Returns the names for scripts on the host, which are put between double quotes.
     pub(super) fn names(&self, names: &Names) -> Names {
         Names {
             near_source: Spot::in_variable("SOURCE"),
@@ -88,17 +89,17 @@ impl Typed {
     }
 }
 
-/// Whether ssh is the usual one with no options: then scp and hakobu take it by themselves.
+/// Returns true if ssh is the default without options, which scp and hakobu use by themselves.
 fn is_simple(login: &Login) -> bool {
     login.ssh == ["ssh"]
 }
 
-/// One word for a shell.
+/// Returns one word for a shell, quoted if necessary.
 fn word(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// Text that the shell here leaves alone between double quotes, but for those quotes themselves.
+/// Escapes text for use between double quotes in this machine's shell. Double quotes themselves are not escaped.
 fn within(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -110,7 +111,7 @@ fn within(text: &str) -> String {
     escaped
 }
 
-/// One line of all that runs.
+/// Returns all commands of a case as one line.
 pub(super) fn line(case: &Case, scripts: &Scripts, words: &Words) -> String {
     let between = |script: &str| format!("\"{}\"", script.replace('"', "\\\""));
     let mut line = scripts.near.replace("\"$FAR\"", &between(scripts.far.as_deref().unwrap_or_default()));
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(words.hakobu, r#"'/my $HOME/it'\''s' copy -q --ssh 'ssh -F '\''/my conf'\'''"#);
         assert_eq!(words.agent, " --agent '/far programs/hakobu'");
         assert_eq!(typed.script_of_ssh().unwrap(), "exec ssh -F '/my conf' \"$@\"");
-        // A shell that reads it between double quotes hands on what another one reads as the path.
+        // If a shell reads it between double quotes, another shell that gets the result must read the original path.
         let script = format!("sh -c \"printf %s {}\"", within(&word("/my $HOME/it's")));
         let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         assert_eq!(output.stdout, b"/my $HOME/it's");

@@ -1,16 +1,16 @@
-//! A process of more threads than there are processors, the first of which does nothing. For tests.
+//! For tests: a process with more threads than there are processors, of which the first does nothing.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set where this test is to be such a process.
+/// The variable that tells this test to be such a process.
 const VARIABLE: &str = "HAKOBU_TEST_SPIN";
-/// So much in all can have been waited by threads that want to run alone.
+/// The minimum total waiting time in nanoseconds.
 const ENOUGH_NS: u64 = 200_000_000;
-/// It ends by itself where nobody is left to end it.
+/// The time after which the process exits by itself if nothing ends it.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The process; it ends with this.
+/// The process, which is ended on drop.
 pub(super) struct Spinner(Child);
 
 impl Spinner {
@@ -25,7 +25,8 @@ impl Spinner {
         self.0.id()
     }
 
-    /// Until what `look` tells, the number of threads and how long they have waited, can be no account of the first thread alone.
+    /// Waits until the number of threads and their waiting time, as `look` returns them, exceed what the first thread
+    /// alone could account for.
     pub fn wait_until_all_threads_count(&self, mut look: impl FnMut() -> (u32, u64)) {
         let deadline = Instant::now() + LIMIT / 2;
         loop {

@@ -1,18 +1,18 @@
-//! Which tools are there, and which kind of each.
+//! Detects the installed tools and their variants.
 
-/// A kind of `nc`. They differ in how they end.
+/// A variant of `nc`. They differ in how they exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Netcat {
-    /// OpenBSD's: `-N` ends it.
+    /// OpenBSD's `nc`, which exits with `-N`.
     OpenBsd,
-    /// Nmap's `ncat`: `--send-only`.
+    /// Nmap's `ncat`, which exits with `--send-only`.
     Ncat,
-    /// The traditional one: `-q 0`.
+    /// The traditional `nc`, which exits with `-q 0`.
     Traditional,
 }
 
 impl Netcat {
-    /// The kind that says this about itself; `None` for others, whose ways of ending are not known.
+    /// Returns the variant from its help text; `None` for others, whose options are not known.
     #[must_use]
     pub fn of(help: &str) -> Option<Self> {
         let help = help.to_ascii_lowercase();
@@ -22,7 +22,7 @@ impl Netcat {
         if help.contains("ncat") && help.contains("nmap") {
             return Some(Self::Ncat);
         }
-        // Its list of letters has the N; that of BSDs' own may not.
+        // The option letters of Debian's OpenBSD variant include the N. Those of other BSD variants may not.
         if help.contains("openbsd") || help.contains("[-46cddfhklnn") {
             return Some(Self::OpenBsd);
         }
@@ -33,42 +33,42 @@ impl Netcat {
 /// The tools of one machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Names of those that are there.
+    /// The names of the installed programs.
     pub programs: Vec<String>,
-    /// The kind of its `nc`.
+    /// The variant of its `nc`.
     pub netcat: Option<Netcat>,
-    /// What its `nc` says of itself, the first line.
+    /// The first line of its `nc`'s help text.
     pub netcat_says: String,
 }
 
-/// The tools of both.
+/// The tools of both machines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tools {
-    /// Of this machine.
+    /// The tools of this machine.
     pub here: Machine,
-    /// Of the host, if there is one.
+    /// The tools of the host, if there is one.
     pub there: Option<Machine>,
-    /// Ciphers that the ssh here offers and the sshd over there accepts, by their names.
+    /// The names of the ciphers that ssh on this machine offers and the sshd on the host accepts.
     pub ssh_ciphers: Vec<String>,
 }
 
-/// Programs that are looked for.
+/// The programs to look for.
 pub const WANTED: [&str; 22] = [
     "dd", "scp", "nc", "mbuffer", "rsync", "tar", "cp", "ssh", "gzip", "lzop", "pigz", "zstd", "openssl",
     "sync", "awk", "mktemp", "df", "cat", "ls", "ln", "mkdir", "rm",
 ];
-/// Without these nothing can be measured over there: its directories are made, looked at and removed by them.
+/// The programs without which nothing can be measured on the host. They create, list and remove its directories.
 pub const NEEDED_THERE: [&str; 5] = ["df", "ln", "ls", "mkdir", "rm"];
 
 impl Machine {
-    /// Whether a program is there.
+    /// Returns true if a program is installed.
     #[must_use]
     pub fn has(&self, program: &str) -> bool {
         self.programs.iter().any(|name| name == program)
     }
 }
 
-/// The script that tells the tools of a machine: lines of `tool NAME` and `nc WORDS`.
+/// Returns the script that lists the tools of a machine, as lines of `tool NAME` and `nc WORDS`.
 #[must_use]
 pub fn question() -> String {
     format!(
@@ -79,7 +79,7 @@ pub fn question() -> String {
     )
 }
 
-/// What a machine has answered to [`question`].
+/// Parses a machine's answer to [`question`].
 #[must_use]
 pub fn answer<'a>(lines: impl IntoIterator<Item = &'a str>) -> Machine {
     let (mut programs, mut help) = (Vec::new(), String::new());
@@ -98,8 +98,8 @@ pub fn answer<'a>(lines: impl IntoIterator<Item = &'a str>) -> Machine {
     Machine { programs, netcat, netcat_says }
 }
 
-/// The ciphers of `ssh -Q cipher` that are sound: those with counters or authenticated. The rest is broken or slow, and today's
-/// servers refuse it.
+/// Returns the secure ciphers of `ssh -Q cipher`: those in counter mode, or authenticated. The others are broken or
+/// slow, and current servers refuse them.
 #[must_use]
 pub fn offered_ciphers(answer: &str) -> Vec<String> {
     let sound = |name: &&str| {
@@ -112,7 +112,8 @@ pub fn offered_ciphers(answer: &str) -> Vec<String> {
     answer.lines().map(str::trim).filter(sound).map(str::to_owned).collect()
 }
 
-/// Of these, what the server accepts, by what `ssh -vv` says of its proposal; all of them where that cannot be read.
+/// Returns the offered ciphers that the server accepts, according to the proposal in the output of `ssh -vv`. Returns
+/// all of them if that cannot be parsed.
 #[must_use]
 pub fn accepted_ciphers(offered: &[String], debug: &str) -> Vec<String> {
     let mut lines = debug.lines().skip_while(|line| !line.contains("peer server KEXINIT proposal"));

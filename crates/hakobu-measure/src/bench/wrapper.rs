@@ -1,4 +1,4 @@
-//! The script that stands for the user's ssh with its options.
+//! Creates the script that stands for the user's ssh with its options.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use super::scratch::{FOR_LINKS, NearDirectory};
 use super::setting::Site;
 use super::shell::quoted;
 
-/// Puts the wrapper beside the data in memory, or where something can be run from if that is nowhere to do so.
+/// Puts the wrapper beside the data in memory, or into `/tmp` if nothing can be executed there.
 pub(super) fn place_wrapper(site: &mut Site, words: &[String]) -> Result<PathBuf> {
     let in_memory = Path::new(site.memory.near.path()).join("ssh");
     write_wrapper(&in_memory, words)?;
@@ -24,7 +24,7 @@ pub(super) fn place_wrapper(site: &mut Site, words: &[String]) -> Result<PathBuf
     Ok(ssh)
 }
 
-/// A script of the user's ssh with its options, for tools that take a program's name alone.
+/// Writes a script that runs the user's ssh with its options, for tools that accept only a program name.
 pub(super) fn write_wrapper(path: &Path, words: &[String]) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();

@@ -1,4 +1,4 @@
-//! Network devices.
+//! Reads facts about network devices.
 
 use std::net::IpAddr;
 
@@ -11,15 +11,15 @@ use hakobu_sys::ethtool::{self, Feature};
 use super::root::Root;
 use super::{netlink, queues};
 
-/// What only the kernel itself tells of the network, and no file.
+/// Network facts that only the kernel reports, and no file.
 pub trait Hardware {
-    /// How a connection to an address leaves.
+    /// Returns how a connection to an address leaves this machine.
     fn way_out(&self, toward: IpAddr) -> Option<WayOut>;
-    /// What packets wait in before the device sends them.
+    /// Returns the queues of a device.
     fn queues(&self, name: &str) -> Vec<Queue>;
-    /// What the device does in the processor's place.
+    /// Returns the operations that the device takes over from the processor.
     fn offloads(&self, name: &[u8]) -> Option<Offloads>;
-    /// Its room for packets received.
+    /// Returns the size of the ring for received packets.
     fn receive_ring(&self, name: &[u8]) -> Option<Ring>;
 }
 
@@ -62,7 +62,8 @@ pub(super) fn read(root: &Root<'_>, hardware: &dyn Hardware, facts: &mut HostFac
     let several_nodes = has_several_nodes(root);
     let devices = names.iter().filter_map(|name| device(root, hardware, name, several_nodes));
     facts.devices = devices.take(NETWORK_DEVICES_MAX).collect();
-    // The kernel tells of those of all devices at a time, of which there may be thousands: only what counts is asked for.
+    // The kernel lists the queues of all devices at once, which may be thousands, so only the relevant device is
+    // queried.
     let leaving = facts.leaving_device().map(|device| {
         let ports = device.bond.iter().flat_map(|bond| bond.ports.clone());
         std::iter::once(device.name.clone()).chain(ports).collect::<Vec<_>>()
@@ -70,14 +71,14 @@ pub(super) fn read(root: &Root<'_>, hardware: &dyn Hardware, facts: &mut HostFac
     let leaving = leaving.unwrap_or_default();
     for device in facts.devices.iter_mut().filter(|device| leaving.contains(&device.name)) {
         device.queues = hardware.queues(&device.name.shown());
-        // This one has the room that the device says.
+        // This queue takes its limit from the device.
         let room = root.number(&format!("/sys/class/net/{}/tx_queue_len", device.name.shown()));
         let plain = device.queues.iter_mut().filter(|queue| queue.kind.is("pfifo_fast"));
         plain.for_each(|queue| queue.packets_max = room);
     }
 }
 
-/// Whether it matters what is attached to which node.
+/// Returns true if the machine has several NUMA nodes.
 pub(super) fn has_several_nodes(root: &Root<'_>) -> bool {
     root.has("/sys/devices/system/node/node1")
 }
@@ -89,7 +90,7 @@ fn device(
     several_nodes: bool,
 ) -> Option<NetworkDevice> {
     let at = |attribute: &str| format!("/sys/class/net/{name}/{attribute}");
-    // Files such as `bonding_masters` are no devices.
+    // Files such as `bonding_masters` are not devices.
     let mtu_bytes = root.number(&at("mtu"))?;
     let bond = bond(root, name);
     let is_hardware = root.has(&at("device"));
@@ -120,7 +121,7 @@ fn device(
 
 fn bond(root: &Root<'_>, name: &str) -> Option<Bond> {
     let text = |attribute: &str| root.text(&format!("/sys/class/net/{name}/bonding/{attribute}"));
-    // A name and its number: `802.3ad 4`.
+    // The value is a name and its number: `802.3ad 4`.
     let first = |text: String| Name::from(text.split_whitespace().next().unwrap_or_default());
     let mode = text("mode").map(first)?;
     let ports = text("slaves").unwrap_or_default();

@@ -1,13 +1,13 @@
-//! Disks, and the processors that have to feed them.
+//! Reads facts about disks and processors.
 
 use hakobu_core::host::{HOST_DISKS_MAX, HostDisk, HostFacts, Name, PROCESSOR_KINDS_MAX, Processors};
 
 use super::device::has_several_nodes;
 use super::root::Root;
 
-/// More processors than these are not looked at.
+/// The maximum number of processors that are read.
 const PROCESSORS_MAX: usize = 2048;
-/// Disks that are not made of anything: in memory, of files, or nothing.
+/// Block devices without a disk behind them: in memory, on files, or empty.
 const NO_DISKS: [&str; 5] = ["loop", "ram", "zram", "nbd", "fd"];
 
 pub(super) fn read(root: &Root<'_>, facts: &mut HostFacts) {
@@ -20,10 +20,10 @@ pub(super) fn read(root: &Root<'_>, facts: &mut HostFacts) {
 
 fn disk(root: &Root<'_>, name: &str, several_nodes: bool) -> Option<HostDisk> {
     let at = |attribute: &str| format!("/sys/block/{name}/{attribute}");
-    // Without a medium there is nothing to be fast with.
+    // A drive without a medium does not matter.
     root.number::<u64>(&at("size")).filter(|size| *size > 0)?;
     let scheduler = root.text(&at("queue/scheduler")).unwrap_or_default();
-    // That of a disk, or of the controller that it is on.
+    // The NUMA node of a disk, or of its controller.
     let node = ["device/numa_node", "device/device/numa_node"];
     let node = node.iter().find_map(|path| root.number::<i32>(&at(path))).filter(|_| several_nodes);
     Some(HostDisk {
@@ -34,7 +34,7 @@ fn disk(root: &Root<'_>, name: &str, several_nodes: bool) -> Option<HostDisk> {
     })
 }
 
-/// The word in brackets: `mq-deadline kyber [bfq] none`.
+/// Returns the word in brackets: `mq-deadline kyber [bfq] none`.
 fn chosen(text: &str) -> &str {
     let words = text.split_whitespace();
     let mut marked = words.filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));

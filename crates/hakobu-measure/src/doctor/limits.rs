@@ -1,4 +1,4 @@
-//! What a process of this login may have.
+//! Reads the resource limits of a process of this login.
 
 use hakobu_core::host::{Capped, HostFacts, ProcessLimits};
 

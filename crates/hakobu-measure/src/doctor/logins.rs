@@ -1,35 +1,35 @@
-//! Whether a `Match` in the configuration of an ssh server is about a login.
+//! Decides whether a `Match` in the configuration of an ssh server applies to a login.
 
 use std::net::IpAddr;
 
 use super::root::Root;
 
-/// A login through ssh, as its server sees it.
+/// A login through ssh, from the server's point of view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SshLogin {
     /// The name of the account.
     pub user: String,
     /// The client's address.
     pub from: IpAddr,
-    /// The server's address and port that it came in by.
+    /// The server's address for this connection.
     pub at: IpAddr,
-    /// The same.
+    /// The server's port for this connection.
     pub port: u16,
 }
 
-/// A login with the groups of its account, if they are known.
+/// A login with the groups of its account, if known.
 pub(super) struct Known<'a> {
     login: &'a SshLogin,
     groups: Option<Vec<String>>,
 }
 
 impl<'a> Known<'a> {
-    /// Groups are those of the files; other sources are not asked.
+    /// Reads the groups from files only; other sources are not consulted.
     pub fn new(root: &Root<'_>, login: &'a SshLogin) -> Self {
         Self { login, groups: groups(root, &login.user) }
     }
 
-    /// Whether the criteria behind a `Match` fit: all of them have to. `None`: one of them cannot be told.
+    /// Returns whether all criteria of a `Match` apply. `None` if one of them cannot be decided.
     pub fn fits(&self, criteria: &str) -> Option<bool> {
         let mut words =
             criteria.split(|c: char| c.is_whitespace() || c == '=').filter(|word| !word.is_empty());
@@ -37,7 +37,7 @@ impl<'a> Known<'a> {
         while let Some(name) = words.next() {
             let fits = match name.to_ascii_lowercase().as_str() {
                 "all" => Some(true),
-                // It has logged in.
+                // The user has logged in, so it is valid.
                 "invalid-user" => Some(false),
                 name => self.one(name, words.next()?.trim_matches('"')),
             };
@@ -61,7 +61,7 @@ impl<'a> Known<'a> {
             "address" => Some(is_among(list, |pattern| is_within(pattern, login.from))),
             "localaddress" => Some(is_among(list, |pattern| is_within(pattern, login.at))),
             "localport" => Some(list.parse() == Ok(login.port)),
-            // The server may have looked its name up.
+            // The server may have looked up the client's host name.
             "host" if list.contains(|c: char| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit()) => None,
             "host" => Some(is_among(list, |pattern| is_within(pattern, login.from))),
             _ => None,
@@ -69,7 +69,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Whether something is in a list of patterns, those with `!` before them excepted.
+/// Returns true if an item of a pattern list applies and no item negated with `!` does.
 fn is_among(list: &str, mut fits: impl FnMut(&str) -> bool) -> bool {
     let mut found = false;
     for pattern in list.split(',') {
@@ -82,11 +82,11 @@ fn is_among(list: &str, mut fits: impl FnMut(&str) -> bool) -> bool {
     found
 }
 
-/// Whether a name fits a pattern with `*` and `?`.
+/// Returns true if a name matches a pattern with `*` and `?`.
 fn is_like(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut in_name) = (0, 0);
-    // Where the last star stands, and how much of the name it takes.
+    // The position of the last star, and how much of the name it covers.
     let mut star = None;
     while in_name < name.len() {
         match pattern.get(at) {
@@ -105,7 +105,7 @@ fn is_like(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|&byte| byte == b'*')
 }
 
-/// Whether an address is in a network such as `10.0.0.0/8`, or fits a pattern.
+/// Returns true if an address is in a network such as `10.0.0.0/8`, or matches a pattern.
 fn is_within(pattern: &str, address: IpAddr) -> bool {
     let address = address.to_canonical();
     let Some((network, bits)) = pattern.split_once('/') else {
@@ -128,7 +128,7 @@ fn is_within(pattern: &str, address: IpAddr) -> bool {
     }
 }
 
-/// The groups of an account: its own one, and those that list it. `None`: it is in no file.
+/// Returns the groups of an account: its primary group, and those that list it. `None` if the account is in no file.
 fn groups(root: &Root<'_>, user: &str) -> Option<Vec<String>> {
     let (accounts, groups) = (root.text("/etc/passwd")?, root.text("/etc/group")?);
     let mut accounts = accounts.lines().map(|line| line.split(':'));

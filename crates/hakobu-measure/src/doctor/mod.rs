@@ -1,7 +1,7 @@
-//! What a machine is set to, and which of that holds transfers back.
+//! Reads the settings of a machine and judges which of them slow transfers down.
 //!
-//! [`read`] gathers facts on the machine that has them, [`advise`] judges them where the user is: it does no I/O. Nothing
-//! is changed anywhere.
+//! [`read`] gathers the facts on each machine. [`advise`] judges them where the user is, without I/O. Nothing is
+//! changed anywhere.
 
 mod advice;
 mod device;
@@ -24,10 +24,10 @@ use hakobu_core::host::HostFacts;
 pub use logins::SshLogin;
 use root::Root;
 
-/// Reads what this machine is set to. `root` is `/`, or a recorded tree in its place; `toward` is the other machine, if
-/// there is one, and `login` the one by which this process has come here through ssh.
+/// Reads the settings of this machine. `root` is `/`, or a recorded tree in its place. `toward` is the other machine,
+/// if there is one, and `login` is the login through ssh that started this process.
 ///
-/// What cannot be read is left out, and noted where a login with more rights would see it.
+/// Facts that cannot be read are omitted, and recorded if a login with more rights could read them.
 pub fn read(
     root: &Path,
     hardware: &dyn Hardware,

@@ -1,11 +1,11 @@
-//! File systems that hold data.
+//! Reads the mounted file systems that hold data.
 
 use hakobu_core::disk::PATH_BYTES_MAX;
 use hakobu_core::host::{HostFacts, HostMount, MOUNT_OPTIONS_BYTES_MAX, MOUNTS_MAX, Name};
 
 use super::root::Root;
 
-/// Those that people copy to and from, and whose options are known here.
+/// The kinds of file system that people copy to and from, and whose options are known here.
 const KINDS: [&str; 14] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "nfs", "nfs4", "cifs", "smb3", "vfat", "exfat", "ntfs3",
     "fuseblk",
@@ -19,7 +19,7 @@ pub(super) fn read(root: &Root<'_>, facts: &mut HostFacts) {
     facts.mounts = text.lines().filter_map(mount).take(MOUNTS_MAX).collect();
 }
 
-/// `device place type options 0 0`, blanks and the like written as `\040`.
+/// Parses `device place type options 0 0`, in which spaces and similar characters are written as `\040`.
 fn mount(line: &str) -> Option<HostMount> {
     let words: Vec<_> = line.split(' ').collect();
     let [_, path, kind, options, ..] = words[..] else { return None };
@@ -29,7 +29,7 @@ fn mount(line: &str) -> Option<HostMount> {
     let mut path = unescaped(path.as_bytes());
     path.truncate(PATH_BYTES_MAX);
     let end = match options.len() > MOUNT_OPTIONS_BYTES_MAX {
-        // Not in the middle of an option, which would be another one.
+        // A cut in the middle of an option could produce a different one.
         true => {
             options.as_bytes()[..MOUNT_OPTIONS_BYTES_MAX].iter().rposition(|&byte| byte == b',').unwrap_or(0)
         }

@@ -1,6 +1,8 @@
-//! Questions to the kernel that no file answers in full: which way packets take, and what queues they wait in.
+//! Queries the kernel over netlink for facts that no file reports completely: the route of packets, and the queues of
+//! a device.
 //!
-//! Of `rtnetlink(7)` there is only what these take. The kernel is trusted, and lengths are checked all the same.
+//! Only the needed parts of `rtnetlink(7)` are implemented. The kernel is trusted, but lengths are checked all the
+//! same.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,25 +14,25 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with,
 };
 
-/// `struct nlmsghdr`, and `struct nlattr`.
+/// The sizes of `struct nlmsghdr` and `struct nlattr`.
 const HEADER_BYTES: usize = 16;
 const ATTRIBUTE_BYTES: usize = 4;
-/// Both begin at a multiple of this.
+/// Both start at a multiple of this.
 const ALIGNMENT: usize = 4;
 const IS_REQUEST: u16 = 1;
 const IS_ONE_OF_SEVERAL: u16 = 2;
 const ALL_OF_THEM: u16 = 0x300;
 const FAILED: u16 = 2;
 const DONE: u16 = 3;
-/// The kernel fills no more than 32 KiB at a time.
+/// The buffer size in bytes. The kernel fills no more than 32 KiB at a time.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// More answers to one question are not looked at: each of these may be a device of a container.
+/// The maximum number of answers to one query. Each may be a device of a container.
 const ANSWERS_MAX: usize = 65_536;
-/// It answers at once, or something keeps it from answering.
+/// The time limit for an answer. The kernel answers at once, unless something prevents it.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 const GET_ROUTE: u16 = 26;
-/// Behind `struct rtmsg`.
+/// The size of `struct rtmsg`, which attributes follow.
 const ROUTE_BYTES: usize = 12;
 const ROUTE_TO: u16 = 1;
 const ROUTE_FROM: u16 = 2;
@@ -43,19 +45,19 @@ const TCP: u8 = 6;
 
 const GET_QUEUE: u16 = 38;
 const GET_CLASS: u16 = 42;
-/// Behind `struct tcmsg`.
+/// The size of `struct tcmsg`, which attributes follow.
 const TRAFFIC_BYTES: usize = 20;
 const TRAFFIC_KIND: u16 = 1;
 const TRAFFIC_OPTIONS: u16 = 2;
 
-/// How packets to an address leave.
+/// The route of packets to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub device: String,
     pub has_gateway: bool,
 }
 
-/// A queueing discipline, or a class of one, of a device.
+/// A queueing discipline of a device, or a class of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub device: u32,
@@ -65,12 +67,13 @@ pub(super) struct Traffic {
     pub options: Vec<u8>,
 }
 
-/// Asks by which device a connection to an address leaves, with the rules that choose among tables.
+/// Queries the device by which a connection to an address leaves, with the rules that select a routing table.
 ///
-/// A rule may go by our own address, and the kernel looks a second time once it has chosen that; so does this.
+/// A rule may depend on this machine's own address. The kernel looks up the route again after it has chosen that
+/// address, and so does this function.
 ///
 /// # Errors
-/// As the kernel says: that there is no route, or that it may not be asked.
+/// The kernel's error: there is no route, or the query is not permitted.
 pub(super) fn route(toward: IpAddr) -> io::Result<Route> {
     let toward = toward.to_canonical();
     let socket = socket()?;
@@ -83,18 +86,18 @@ pub(super) fn route(toward: IpAddr) -> io::Result<Route> {
     Ok(Route { device, has_gateway: second.has_gateway })
 }
 
-/// Asks for all queueing disciplines of a device.
+/// Queries all queueing disciplines of a device.
 ///
 /// # Errors
-/// As the kernel says.
+/// The kernel's error.
 pub(super) fn queues(device: &str) -> io::Result<Vec<Traffic>> {
     of_device(GET_QUEUE, device)
 }
 
-/// Asks for all classes of the queueing disciplines of a device.
+/// Queries all classes of the queueing disciplines of a device.
 ///
 /// # Errors
-/// As the kernel says.
+/// The kernel's error.
 pub(super) fn classes(device: &str) -> io::Result<Vec<Traffic>> {
     of_device(GET_CLASS, device)
 }
@@ -120,7 +123,7 @@ fn traffic(body: &[u8]) -> Option<Traffic> {
     })
 }
 
-/// An answer of the kernel's about a route.
+/// The kernel's answer to a route query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     device: u32,
@@ -170,13 +173,13 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 }
 
 fn socket() -> io::Result<OwnedFd> {
-    // Of this family, protocol 0 is the one of routes.
+    // Protocol 0 of this family is NETLINK_ROUTE.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&socket, Timeout::Recv, Some(TIME_LIMIT))?;
     Ok(socket)
 }
 
-/// Asks, and gives what stands behind the headers of the answers.
+/// Sends a query, and returns the bodies of the answers without their headers.
 fn ask(socket: &OwnedFd, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
     message.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
@@ -199,7 +202,7 @@ fn ask(socket: &OwnedFd, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<V
     }
 }
 
-/// Takes what is in one piece of an answer; whether that was all.
+/// Appends the messages in one piece of an answer. Returns true if the answer is complete.
 fn take(mut answer: &[u8], found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     while let Some(length) = number(answer, 0) {
         let length = length as usize;
@@ -224,9 +227,9 @@ fn take(mut answer: &[u8], found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The value of the first attribute of this kind.
+/// Returns the value of the first attribute of this kind.
 pub(super) fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
-    // What is nested, or in the network's order, is marked in the two highest bits.
+    // The two highest bits mark nested attributes, and those in network byte order.
     const KIND: u16 = 0x3fff;
     loop {
         let length = usize::from(short(bytes, 0)?);
@@ -238,12 +241,12 @@ pub(super) fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     }
 }
 
-/// The number of 32 bits at a place.
+/// Returns the 32-bit number at an offset.
 pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The number of 64 bits at a place.
+/// Returns the 64-bit number at an offset.
 pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
@@ -252,7 +255,7 @@ fn short(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-/// Adds an attribute.
+/// Appends an attribute.
 pub(super) fn push(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.extend(((ATTRIBUTE_BYTES + value.len()) as u16).to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
@@ -290,7 +293,7 @@ mod tests {
             let mut found = Vec::new();
             assert!(!take(&answer[..end], &mut found).unwrap_or(false) && found.is_empty(), "{end}");
         }
-        // An attribute that says it is shorter than its own head would be read for ever.
+        // An attribute with a length below that of its own header would cause an endless loop.
         assert_eq!(attribute(&[0, 0, 9, 0, 0, 0, 9, 0], 1), None);
         assert_eq!(attribute(&[2, 0, 9, 0, 0, 0, 9, 0], 1), None);
     }

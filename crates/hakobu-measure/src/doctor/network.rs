@@ -1,4 +1,4 @@
-//! The settings of TCP, and the way out toward another machine.
+//! Reads the TCP settings, and the route toward another machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use hakobu_core::host::{HostFacts, Name, Tcp};
 use super::device::Hardware;
 use super::root::Root;
 
-/// Addresses of nobody: the way to them is the one to all the world.
+/// Unassigned addresses. The route to them is the default route.
 const ELSEWHERE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 
@@ -38,7 +38,7 @@ pub(super) fn read(root: &Root<'_>, hardware: &dyn Hardware, toward: Option<IpAd
     }
 }
 
-/// 6 and 12 of `6.12.3-arch`.
+/// Parses the version, 6 and 12 of `6.12.3-arch`.
 fn version(release: &str) -> Option<(u16, u16)> {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -49,7 +49,7 @@ fn triple(text: &str) -> Option<[u64; 3]> {
     numbers?.try_into().ok()
 }
 
-/// The counters of TCP: what was sent, and what of it again.
+/// Returns the TCP counters of sent and of retransmitted segments.
 fn segments(text: &str) -> Option<(u64, u64)> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
     let (names, values) = (lines.next()?, lines.next()?);

@@ -1,22 +1,22 @@
-//! What packets wait in before a network device sends them, and what that does to them.
+//! Reads the queues of a network device, and their effect on packets.
 
 use hakobu_core::host::{Name, QUEUES_MAX, Queue};
 
 use super::netlink::{self, Traffic, attribute, long, number};
 
-/// The parent of what is not below another one.
+/// The parent of a discipline that is not below another one.
 const ROOT: u32 = 0xffff_ffff;
-/// The parent of what looks at packets that come in, which is no queue.
+/// The parent of the discipline for incoming packets, which is not a queue.
 const INCOMING: u32 = 0xffff_fff1;
-/// A rate of this is none.
+/// The value that stands for no rate.
 const NO_RATE: u32 = u32::MAX;
-/// The rate in `struct tc_ratespec`, and how long that is.
+/// The offset of the rate in `struct tc_ratespec`, and the size of that structure.
 const RATE_AT: usize = 8;
 const RATE_BYTES: usize = 12;
-/// Classes below classes are not followed any deeper.
+/// The maximum depth of nested classes.
 const CLASSES_DEEP_MAX: usize = 16;
 
-/// The queues of a device, alike ones once. Nothing if the kernel does not tell.
+/// Returns the queues of a device, without duplicates. Empty if the kernel does not report them.
 pub(super) fn of(device: &str) -> Vec<Queue> {
     let Ok(queues) = netlink::queues(device) else { return Vec::new() };
     let has_classes = queues.iter().any(|queue| queue.kind == b"htb");
@@ -63,13 +63,13 @@ fn one(traffic: &Traffic, classes: &[Traffic]) -> Queue {
     }
 }
 
-/// The rate that begins a structure, or the larger one that an attribute holds where it does not fit.
+/// Returns the rate at the start of a structure, or the 64-bit rate of an attribute if it does not fit there.
 fn rate(parameters: &[u8], large: Option<&[u8]>) -> Option<u64> {
     let small = number(parameters, RATE_AT).map(u64::from);
     large.and_then(|rate| long(rate, 0)).or(small).filter(|rate| *rate > 0)
 }
 
-/// `struct tc_netem_qopt`, and attributes behind it.
+/// Parses `struct tc_netem_qopt` and the attributes that follow it.
 fn netem(options: &[u8], queue: Queue) -> Queue {
     const BYTES: usize = 24;
     const LOSS_AT: usize = 8;
@@ -91,7 +91,8 @@ fn rate_of_netem(attributes: &[u8]) -> Option<u64> {
     attribute(attributes, 8).and_then(|rate| long(rate, 0)).or(small).filter(|rate| *rate > 0)
 }
 
-/// What the class gets that takes packets no filter is about: its own most, and that of those above it.
+/// Returns the maximum rate of the default class, which takes packets that no filter matches, limited by the classes
+/// above it.
 fn usual_class(htb: &Traffic, classes: &[Traffic]) -> Option<u64> {
     const USUAL_AT: usize = 8;
     let minor = attribute(&htb.options, 2).and_then(|global| number(global, USUAL_AT))?;
@@ -101,7 +102,7 @@ fn usual_class(htb: &Traffic, classes: &[Traffic]) -> Option<u64> {
         let Some(class) = classes.iter().find(|class| class.handle == id && class.kind == b"htb") else {
             break;
         };
-        // The rate that it is sure of comes first, then what it may borrow up to.
+        // The guaranteed rate comes first, then the ceiling up to which the class may borrow.
         let parameters = attribute(&class.options, 1)?.get(RATE_BYTES..)?;
         let most = rate(parameters, attribute(&class.options, 7))?;
         least = Some(least.map_or(most, |least| least.min(most)));
@@ -119,7 +120,7 @@ mod tests {
         Traffic { device: 1, handle: 0x10000, parent: ROOT, kind: kind.into(), options }
     }
 
-    /// Numbers of 32 bits, one behind the other.
+    /// Returns a sequence of 32-bit numbers as bytes.
     fn numbers(numbers: &[u32]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
     }
@@ -174,7 +175,7 @@ mod tests {
         let htb = traffic("htb", with(&[(2, numbers(&[3, 10, 0x20, 0, 0]))]));
         let classes = [class(1, ROOT, 5_000), class(0x20, 0x10001, 9_000), class(0x30, 0x10001, 10)];
         assert_eq!(read(std::slice::from_ref(&htb), &classes)[0].bytes_per_second, Some(5_000));
-        // Without that class packets pass as they are.
+        // Without that class, packets pass without a limit.
         assert_eq!(read(&[htb], &classes[..1])[0].bytes_per_second, None);
     }
 

@@ -1,4 +1,4 @@
-//! Reading below a root, with limits: files of the kernel's are small, and others may be anything.
+//! Reads files below a root directory, with limits. Files of the kernel are small, but other files may have any size.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use hakobu_core::host::HostFacts;
 
-/// No file is read any further.
+/// The maximum number of bytes read from a file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// No directory has more entries that are looked at.
+/// The maximum number of entries read from a directory.
 const ENTRIES_MAX: usize = 4096;
 
-/// Where the system is.
+/// The root directory of the system.
 pub(super) struct Root<'a>(&'a Path);
 
 impl<'a> Root<'a> {
@@ -19,24 +19,24 @@ impl<'a> Root<'a> {
         Self(root)
     }
 
-    /// A path of the system, such as `/proc/mounts`, below the root.
+    /// Returns the path below the root for a path of the system, such as `/proc/mounts`.
     pub fn path(&self, path: &str) -> PathBuf {
         self.0.join(path.trim_start_matches('/'))
     }
 
-    /// The text of a file without blanks around it. Bytes that are no text become marks.
+    /// Returns the text of a file without surrounding white space. Invalid UTF-8 is replaced.
     pub fn read(&self, path: &str) -> io::Result<String> {
         let mut bytes = Vec::new();
         File::open(self.path(path))?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// As [`Root::read`]; what cannot be read is nothing.
+    /// Reads a file like [`Root::read`]; returns `None` if that fails.
     pub fn text(&self, path: &str) -> Option<String> {
         self.read(path).ok().filter(|text| !text.is_empty())
     }
 
-    /// As [`Root::text`], and notes it where there is something that this login may not read.
+    /// Reads a file like [`Root::text`], and records it if it exists but this login may not read it.
     pub fn text_or_note(&self, path: &str, facts: &mut HostFacts) -> Option<String> {
         match self.read(path) {
             Ok(text) => Some(text).filter(|text| !text.is_empty()),
@@ -47,22 +47,22 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// The number in a file.
+    /// Returns the number in a file.
     pub fn number<N: std::str::FromStr>(&self, path: &str) -> Option<N> {
         self.text(path)?.parse().ok()
     }
 
-    /// Whether something is there; links are followed.
+    /// Returns true if the path exists; symbolic links are followed.
     pub fn has(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    /// The names in a directory, in their order; none if it cannot be read.
+    /// Returns the sorted names in a directory; none if it cannot be read.
     pub fn names(&self, path: &str) -> Vec<String> {
         self.entries(path).unwrap_or_default()
     }
 
-    /// As [`Root::names`], and notes it where this login may not read them.
+    /// Lists a directory like [`Root::names`], and records it if this login may not read it.
     pub fn names_or_note(&self, path: &str, facts: &mut HostFacts) -> Vec<String> {
         self.entries(path).unwrap_or_else(|error| {
             note(path, &error, facts);
@@ -84,7 +84,7 @@ fn note(path: &str, error: &io::Error, facts: &mut HostFacts) {
     }
 }
 
-/// Recorded trees for the tests of this module.
+/// Recorded trees for tests.
 #[cfg(test)]
 pub(super) mod recorded {
     use std::net::IpAddr;
@@ -95,7 +95,7 @@ pub(super) mod recorded {
 
     use super::super::device::Hardware;
 
-    /// A tree with these files.
+    /// Creates a tree with these files.
     pub fn tree(files: &[(&str, &str)]) -> TempDir {
         let root = tempfile::tempdir().unwrap();
         add(root.path(), files);
@@ -110,7 +110,7 @@ pub(super) mod recorded {
         }
     }
 
-    /// Devices that say nothing beyond their files.
+    /// A kernel that reports nothing beyond the files.
     pub struct Silent;
 
     impl Hardware for Silent {
@@ -131,7 +131,7 @@ pub(super) mod recorded {
         }
     }
 
-    /// The facts of a machine with these files.
+    /// Returns the facts of a machine with these files.
     pub fn facts(files: &[(&str, &str)], toward: Option<&str>) -> HostFacts {
         let toward: Option<IpAddr> = toward.map(|address| address.parse().unwrap());
         super::super::read(tree(files).path(), &Silent, toward, None)

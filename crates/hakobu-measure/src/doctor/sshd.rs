@@ -1,5 +1,5 @@
-//! What this machine's ssh server allows, as its configuration says. What a `Match` says holds for some logins only; for the
-//! one that is asked about, if there is one.
+//! Reads the limits in the configuration of this machine's ssh server. A `Match` is taken into account only for the
+//! login in question, if there is one.
 
 use hakobu_core::host::{HostFacts, LoginServer, Penalties};
 
@@ -7,7 +7,7 @@ use super::logins::{Known, SshLogin};
 use super::root::Root;
 
 const MAIN: &str = "/etc/ssh/sshd_config";
-/// So many files may be included in all.
+/// The maximum number of included files in total.
 const INCLUDED_MAX: usize = 64;
 
 pub(super) fn read(root: &Root<'_>, login: Option<&SshLogin>, facts: &mut HostFacts) {
@@ -29,30 +29,30 @@ pub(super) fn read(root: &Root<'_>, login: Option<&SshLogin>, facts: &mut HostFa
     });
 }
 
-/// For whom lines hold.
+/// The logins to which lines apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
-    /// All logins: at the beginning, or behind `Match all`.
+    /// All logins: at the beginning, or after `Match all`.
     ForAll { matched: bool },
-    /// Those of a `Match`. Whether it is about the one that is asked about may not be known.
+    /// The logins of a `Match`. It may be unknown whether it applies to the login in question.
     ForSome { login: Option<bool> },
 }
 
 struct Line {
-    /// In small letters.
+    /// In lower case.
     keyword: String,
     value: String,
     section: Section,
 }
 
-/// What holds for the server itself, and stands in no `Match` but that of all: the first value.
+/// Returns the value for the server itself: the first one outside of any `Match`, or in a `Match all`.
 fn of_server<'a>(lines: &'a [Line], keyword: &str) -> Option<&'a str> {
     let holds = |line: &&Line| line.keyword == keyword && matches!(line.section, Section::ForAll { .. });
     lines.iter().find(holds).map(|line| line.value.as_str())
 }
 
-/// What holds for the login: the first value in a `Match` that is about it, else the first before them. And whether it is in a
-/// `Match`.
+/// Returns the value for the login, and true if it is in a `Match`: the first value in a `Match` that applies,
+/// otherwise the first global one.
 fn of_login<'a>(lines: &'a [Line], keyword: &str, facts: &mut HostFacts) -> Option<(&'a str, bool)> {
     let mut usual = None;
     for line in lines.iter().filter(|line| line.keyword == keyword) {
@@ -74,7 +74,7 @@ fn is_of_match(found: Option<(&str, bool)>) -> bool {
     found.is_some_and(|(_, of_match)| of_match)
 }
 
-/// Reads a configuration and what it includes.
+/// A parser for a configuration and its included files.
 struct Reading<'a> {
     root: &'a Root<'a>,
     login: Option<&'a Known<'a>>,
@@ -83,7 +83,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Adds the lines of a file in the order in which they hold; whether it could be read.
+    /// Adds the lines of a file in the order in which they apply. Returns true if the file could be read.
     fn file(&mut self, path: &str, begins: Section, facts: &mut HostFacts) -> bool {
         let Some(text) = self.root.text_or_note(path, facts) else { return false };
         let mut section = begins;
@@ -106,7 +106,8 @@ impl Reading<'_> {
         true
     }
 
-    /// A `Match` ends with the file that it is in, and a file that is included in one is about nobody else.
+    /// Returns the section that a `Match` begins. A `Match` ends with its file, and a `Match` in an included file
+    /// cannot apply to more logins than the section that includes it.
     fn section(&self, begins: Section, criteria: &str) -> Section {
         if criteria.trim_matches('"').eq_ignore_ascii_case("all") {
             return match begins {
@@ -114,7 +115,7 @@ impl Reading<'_> {
                 of_some => of_some,
             };
         }
-        // Where no login is asked about, none is kept to less.
+        // Without a login in question, no `Match` applies.
         let fits = self.login.map_or(Some(false), |login| login.fits(criteria));
         let login = match (begins, fits) {
             (Section::ForSome { login: Some(false) }, _) | (_, Some(false)) => Some(false),
@@ -135,7 +136,7 @@ impl Reading<'_> {
     }
 }
 
-/// A line up to a `#` that begins a word.
+/// Returns a line up to a `#` that begins a word.
 fn without_comment(line: &str) -> &str {
     let mut quoted = false;
     let mut before = ' ';
@@ -150,7 +151,7 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// The files that a pattern means: the `*` of its last name is the only one that is known.
+/// Returns the files that a pattern matches. Only `*` in the last component is supported.
 fn included(root: &Root<'_>, pattern: &str, facts: &mut HostFacts) -> Vec<String> {
     let whole = match pattern.starts_with('/') {
         true => pattern.to_owned(),
@@ -169,7 +170,7 @@ fn included(root: &Root<'_>, pattern: &str, facts: &mut HostFacts) -> Vec<String
     }
 }
 
-/// `10:30:100`, or one number.
+/// Parses `10:30:100`, or a single number.
 fn startups(value: &str) -> Option<(u32, u32, u32)> {
     let numbers: Option<Vec<u32>> = value.split(':').map(|number| number.parse().ok()).collect();
     match numbers?[..] {
@@ -179,7 +180,7 @@ fn startups(value: &str) -> Option<(u32, u32, u32)> {
     }
 }
 
-/// `512M 1h`: so much, and after what time; `default` and `none` are no limit by amount.
+/// Parses the amount in `512M 1h`, an amount and a time. `default` and `none` set no limit on the amount.
 fn bytes(value: &str) -> Option<u64> {
     let word = value.split_whitespace().next()?;
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -193,7 +194,7 @@ fn bytes(value: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
 }
 
-/// `authfail:5s noauth:1s min:15s`, or `no`.
+/// Parses `authfail:5s noauth:1s min:15s`, or `no`.
 fn penalties(value: &str) -> Penalties {
     let words = || value.split_whitespace().filter_map(|word| word.split_once(':'));
     let seconds = |name: &str| words().find(|(word, _)| *word == name).and_then(|(_, time)| seconds(time));
@@ -207,7 +208,7 @@ fn penalties(value: &str) -> Penalties {
     }
 }
 
-/// `90`, `90s`, `1m30s`, as sshd writes times.
+/// Parses `90`, `90s` or `1m30s`, sshd's notation for times.
 fn seconds(text: &str) -> Option<u32> {
     let (mut total, mut number) = (0_u32, None::<u32>);
     for letter in text.chars() {

@@ -1,23 +1,20 @@
-//! What the bytes are.
+//! Generates the content of files.
 //!
-//! Random bytes are the output of SplitMix64 (Steele, Lea, Flood: "Fast
-//! splittable pseudorandom number generators", 2014; constants as in Vigna's
-//! public-domain version), read as little-endian words. It is counter-based: the
-//! word at index `i` is `mix(key + (i + 1) * GAMMA)`, so any offset is reached
-//! at once, the words do not wait for one another in the CPU, and no word of one
-//! seed ever repeats, which keeps deduplication and delta transfer from finding
-//! matches that real data would not have. It is no secret generator, and nothing
-//! here needs one.
+//! Random bytes are the output of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+//! 2014; constants as in Vigna's public-domain version), read as little-endian words. It is counter-based: the word
+//! at index `i` is `mix(key + (i + 1) * GAMMA)`. So any offset can be computed directly, the words do not depend on
+//! each other in the CPU, and no word repeats for a seed. Deduplication and delta transfer therefore find no matches
+//! that real data would not have. The generator is not cryptographically secure, and does not need to be.
 
-/// Content is laid out in blocks of this size: each begins with its random part
-/// and ends with its zeros, in the proportion of the compressibility.
+/// The block size of the content in bytes. Each block begins with random bytes and ends with zeros, in proportion to
+/// the compressibility.
 pub const BLOCK_BYTES: u64 = 4096;
 
 const WORD_BYTES: usize = 8;
 const BLOCK: usize = BLOCK_BYTES as usize;
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64's finaliser: a bijection that spreads every bit over all.
+/// The finaliser of SplitMix64: a bijection in which every input bit affects all output bits.
 #[inline]
 pub(super) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,24 +22,23 @@ pub(super) fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// A number for one `purpose` and `index`, independent of all others.
+/// Returns a number for one `purpose` and `index`, independent of all others.
 pub(super) fn derive(seed: u64, purpose: u64, index: u64) -> u64 {
     mix(mix(mix(seed.wrapping_add(GAMMA)) ^ purpose.wrapping_mul(GAMMA)) ^ index)
 }
 
-/// The content that a seed stands for.
+/// The content that belongs to a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {
     key: u64,
-    /// How much of each block is random; a multiple of the word.
+    /// The number of random bytes per block; a multiple of the word size.
     random_bytes: usize,
 }
 
 impl Pattern {
-    /// The pattern of `seed`. Of every block the share `compressibility` is
-    /// zeros: 0.0 is wholly random, 1.0 wholly zeros, 0.75 shrinks to about a
-    /// quarter. Values outside 0 to 1 are taken as the nearer of them. Below 1.0
-    /// no block is all zeros, so that only 1.0 triggers the detection of holes.
+    /// Creates the pattern of `seed`. The share `compressibility` of every block is zeros: 0.0 is completely random,
+    /// 1.0 all zeros, 0.75 compresses to about a quarter. Values outside 0 to 1 are clamped. Below 1.0 no block is
+    /// all zeros, so only 1.0 triggers the detection of holes.
     #[must_use]
     pub fn new(seed: u64, compressibility: f64) -> Self {
         let random = 1.0 - compressibility.clamp(0.0, 1.0);
@@ -51,7 +47,7 @@ impl Pattern {
         Self { key: mix(seed.wrapping_add(GAMMA)), random_bytes: words.max(least) * WORD_BYTES }
     }
 
-    /// Fills `buffer` with the content that begins at `offset` bytes.
+    /// Fills `buffer` with the content at `offset` bytes.
     pub fn fill(&self, offset: u64, buffer: &mut [u8]) {
         let mut at = offset;
         let mut rest = buffer;
@@ -65,8 +61,7 @@ impl Pattern {
         }
     }
 
-    /// Compares `data`, which was found at `offset`, with the content. Returns
-    /// the offset of the first byte that differs.
+    /// Compares `data` from `offset` with the content. Returns the offset of the first different byte.
     #[must_use]
     pub fn first_difference(&self, offset: u64, data: &[u8]) -> Option<u64> {
         let mut expected = [0; BLOCK];
@@ -83,7 +78,7 @@ impl Pattern {
         None
     }
 
-    /// Fills what lies inside one block, from `within` bytes behind its start.
+    /// Fills `buffer` with content of a single block, from `within` bytes after its start.
     fn fill_in_block(&self, offset: u64, within: usize, buffer: &mut [u8]) {
         let random = self.random_bytes.saturating_sub(within).min(buffer.len());
         let (random, zeros) = buffer.split_at_mut(random);
@@ -121,7 +116,7 @@ impl Pattern {
     }
 }
 
-/// Fills `buffer` with the wholly random content of `seed` at `offset` bytes.
+/// Fills `buffer` with the completely random content of `seed` at `offset` bytes.
 pub fn fill(seed: u64, offset: u64, buffer: &mut [u8]) {
     Pattern::new(seed, 0.0).fill(offset, buffer);
 }
@@ -138,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_generator_is_splitmix64() {
-        // The first outputs of the reference program for state 1234567.
+        // The first outputs of the reference implementation for state 1234567.
         let pattern = Pattern { key: 1_234_567, random_bytes: BLOCK };
         let bytes = content(pattern, 0, 24);
         let expected = [6_457_827_717_110_365_317_u64, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
@@ -176,7 +171,7 @@ mod tests {
         for byte in content(Pattern::new(3, 0.0), 0, 1 << 20) {
             counts[usize::from(byte)] += 1;
         }
-        // 4096 expected, standard deviation 64: seven of them either way.
+        // 4096 are expected, with a standard deviation of 64; seven of them are allowed either way.
         assert!(counts.iter().all(|count| (3648..=4544).contains(count)));
     }
 

@@ -1,4 +1,4 @@
-//! The content of one disk, or of an image of one.
+//! Generates the content of a disk or disk image.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -14,40 +14,40 @@ use super::threads::available_threads;
 use super::{Pattern, Text};
 use crate::{Error, Result};
 
-/// Zeros come in pieces of this size.
+/// The size of a piece in bytes, which is either all zeros or all content.
 pub const PIECE_BYTES: u64 = 256 * 1024;
 
-/// What one `write` takes: the buffer stays in the core's L2 cache between
-/// filling it and the kernel's copying out of it.
+/// The size of one `write` in bytes. The buffer stays in the core's L2 cache between being filled and being copied by
+/// the kernel.
 pub(super) const WRITE_BYTES: usize = 256 * 1024;
-/// What a thread takes at a time: long enough that the medium sees runs.
+/// The range in bytes that a thread takes at a time. It is large enough for the device to see sequential writes.
 pub(super) const CHUNK_BYTES: u64 = 8 * 1024 * 1024;
-/// What one write takes past the page cache, where each is a command to the device.
+/// The size of one write with direct I/O, where each is a command to the device.
 const DIRECT_BYTES: usize = 1024 * 1024;
-/// What memory, offsets and lengths are aligned to for that.
+/// The alignment of memory, offsets and lengths for direct I/O.
 const ALIGNMENT: usize = 4096;
-/// For which of a seed's numbers [`derive`] is asked; those of trees are small.
+/// The purpose passed to [`derive`]. Those of trees are small numbers.
 const PURPOSE_ZEROS: u64 = 0x7a65_726f;
 
-/// What a disk shall hold.
+/// The specification of a disk's content.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiskSpec {
-    /// How many bytes, from the beginning on.
+    /// The number of bytes to write, from the start of the disk.
     pub size_bytes: u64,
-    /// What the content follows from.
+    /// The seed of the content.
     pub seed: u64,
-    /// Of what is not zeros, from 0.0 (random) to 1.0; see [`Pattern::new`].
+    /// The compressibility of the content that is not zeros, from 0.0 (random) to 1.0; see [`Pattern::new`].
     pub compressibility: f64,
-    /// Whether it is [`Text`] instead.
+    /// True for [`Text`] instead of a pattern.
     pub text: bool,
-    /// The share of pieces that are zeros, from 0.0 to 1.0.
+    /// The share of pieces that are all zeros, from 0.0 to 1.0.
     pub zeros: f64,
-    /// How many threads write; 0 is taken as 1.
+    /// The number of writing threads; 0 means 1.
     pub threads: usize,
 }
 
 impl Default for DiskSpec {
-    /// Nothing yet, random, on all cores.
+    /// An empty disk of random content, written on all cores.
     fn default() -> Self {
         Self {
             size_bytes: 0,
@@ -60,7 +60,7 @@ impl Default for DiskSpec {
     }
 }
 
-/// The content of a disk, at any offset.
+/// The content of a disk at any offset.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiskPattern {
     pattern: Pattern,
@@ -70,7 +70,7 @@ pub struct DiskPattern {
 }
 
 impl DiskPattern {
-    /// What `spec` stands for.
+    /// Creates the content for `spec`.
     #[must_use]
     pub fn new(spec: &DiskSpec) -> Self {
         let pattern = Pattern::new(spec.seed, spec.compressibility);
@@ -78,14 +78,14 @@ impl DiskPattern {
         Self { pattern, text, seed: spec.seed, zeros: spec.zeros.clamp(0.0, 1.0) }
     }
 
-    /// Whether the piece of this number is zeros.
+    /// Returns true if the piece with this number is all zeros.
     #[must_use]
     pub fn is_zeros(&self, piece: u64) -> bool {
         let bits = derive(self.seed, PURPOSE_ZEROS, piece) >> 11;
         (bits as f64) < self.zeros * (1_u64 << 53) as f64
     }
 
-    /// Fills `buffer` with the content that begins at `offset`, a multiple of [`PIECE_BYTES`].
+    /// Fills `buffer` with the content at `offset`, a multiple of [`PIECE_BYTES`].
     pub fn fill(&self, offset: u64, buffer: &mut [u8]) {
         let pieces = (offset / PIECE_BYTES..).zip(buffer.chunks_mut(PIECE_BYTES as usize));
         for (piece, part) in pieces {
@@ -98,27 +98,27 @@ impl DiskPattern {
     }
 }
 
-/// Where the content goes.
+/// The output of the generated content.
 #[derive(Debug)]
 pub struct Output<'a> {
     /// An open file or block device.
     pub file: &'a File,
-    /// What it is called, for errors.
+    /// The path, for error messages.
     pub path: &'a Path,
-    /// Whether everything in it reads as zeros already, so that zeros need not be written.
+    /// True if all of it already reads as zeros, so that zeros need not be written.
     pub is_empty: bool,
-    /// Whether it is a block device, which is written to past the page cache.
+    /// True if it is a block device, which is written with direct I/O.
     pub is_device: bool,
-    /// Ends the work when it is set from elsewhere.
+    /// Stops the work when it is set by another thread.
     pub stop: &'a AtomicBool,
-    /// How many bytes are done, zeros included.
+    /// The number of bytes done, including zeros.
     pub done_bytes: &'a AtomicU64,
 }
 
-/// Writes the content of a disk, and sees that it is on the medium. Gives how many bytes of it are zeros.
+/// Writes the content of a disk to stable storage. Returns the number of bytes that are zeros.
 ///
 /// # Errors
-/// [`Error::Stopped`] when that was asked for; [`Error::Io`] from the system. What was written is left.
+/// [`Error::Stopped`] if a stop was requested; [`Error::Io`] for system errors. Data that was written remains.
 pub fn disk(output: &Output<'_>, spec: &DiskSpec) -> Result<u64> {
     let written = write(output, spec).and_then(|zeros| output.file.sync_all().map(|()| zeros));
     written.map_err(|error| match error.kind() {
@@ -127,7 +127,7 @@ pub fn disk(output: &Output<'_>, spec: &DiskSpec) -> Result<u64> {
     })
 }
 
-/// As [`disk`], without waiting for the medium. The error of a stop is `Interrupted`.
+/// Writes like [`disk`], without waiting for stable storage. A stop returns the error `Interrupted`.
 pub(super) fn write(output: &Output<'_>, spec: &DiskSpec) -> io::Result<u64> {
     let writer = Writer { output, pattern: DiskPattern::new(spec), size_bytes: spec.size_bytes };
     writer.write_with(spec.threads)
@@ -171,7 +171,7 @@ impl Writer<'_> {
                 match done {
                     Ok(length) => at += length,
                     Err(error) => {
-                        // Let the other threads stop at their next chunk.
+                        // Stops the other threads at their next chunk.
                         next.store(u64::MAX / 2, Ordering::Relaxed);
                         return Err(error);
                     }
@@ -180,7 +180,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes as many pieces from `at` on as are of one kind and fit the buffer. Says how many bytes they are.
+    /// Writes as many pieces of one kind, starting at `at`, as fit into the buffer. Returns their size in bytes.
     fn write_run(&self, at: u64, end: u64, buffer: &mut Buffer, zeros: &AtomicU64) -> io::Result<u64> {
         let most = end - at;
         let kind = self.pattern.is_zeros(at / PIECE_BYTES);
@@ -202,12 +202,12 @@ impl Writer<'_> {
     }
 }
 
-/// One thread's way to the medium.
+/// The write buffer of one thread.
 struct Buffer {
     storage: Vec<u8>,
     begin: usize,
     length: usize,
-    /// The device past the page cache, where it can be had.
+    /// The device opened for direct I/O, if available.
     direct: Option<File>,
 }
 
@@ -226,7 +226,7 @@ impl Buffer {
 
     fn write(&self, output: &Output<'_>, at: u64, length: usize) -> io::Result<()> {
         let bytes = &self.storage[self.begin..self.begin + length];
-        // The end of a size that is no multiple of a sector goes through the page cache.
+        // A tail that is not a multiple of the sector size goes through the page cache.
         let whole = if self.direct.is_some() { length / ALIGNMENT * ALIGNMENT } else { 0 };
         if let Some(direct) = &self.direct {
             direct.write_all_at(&bytes[..whole], at)?;
@@ -243,7 +243,7 @@ impl Buffer {
     }
 }
 
-/// The same device past the page cache; `None` where it cannot be had.
+/// Opens the same device for direct I/O; `None` if that is not possible.
 fn open_direct(file: &File) -> Option<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC;

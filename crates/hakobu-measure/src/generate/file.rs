@@ -1,4 +1,4 @@
-//! One large file.
+//! Generates one large file.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -7,37 +7,36 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use super::disk::{self, DiskSpec, Output};
 use crate::{Error, Result};
 
-/// What a file shall be.
+/// The specification of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FileSpec {
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size_bytes: u64,
-    /// What its content follows from.
+    /// The seed of the content.
     pub seed: u64,
-    /// From 0.0 (random) to 1.0 (zeros); see [`super::Pattern::new`].
+    /// The compressibility, from 0.0 (random) to 1.0 (zeros); see [`super::Pattern::new`].
     pub compressibility: f64,
-    /// How many threads write; 0 is taken as 1.
+    /// The number of writing threads; 0 means 1.
     pub threads: usize,
 }
 
-/// Writes a new file of [`super::Pattern`] content. Nothing is synced.
+/// Writes a new file with [`super::Pattern`] content, without syncing it.
 ///
 /// # Errors
 ///
-/// [`Error::NotEmpty`] where `path` is anything but absent or an empty regular
-/// file; [`Error::Io`] from the system, and then a file that this call made is
-/// removed again.
+/// [`Error::NotEmpty`] if `path` is anything but absent or an empty regular file. [`Error::Io`] for system errors; a
+/// file that this call created is then removed.
 pub fn file(path: &Path, spec: FileSpec) -> Result<()> {
     let (file, created) = open_empty(path)?;
     let written = write_all(&file, path, spec).map_err(Error::io("write", path));
     if written.is_err() && created {
-        // The error that matters is the first one.
+        // The first error is the relevant one.
         let _ = std::fs::remove_file(path);
     }
     written
 }
 
-/// Opens `path` for writing; the flag tells whether it was made here.
+/// Opens `path` for writing. The flag is true if it was created here.
 fn open_empty(path: &Path) -> Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.write(true);
@@ -109,7 +108,7 @@ mod tests {
     fn a_failed_file_is_removed() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("huge");
-        // Beyond the largest file offset, so that the length is refused.
+        // The size exceeds the largest file offset, so setting the length fails.
         assert!(file(&path, spec(u64::MAX, 1)).is_err());
         assert!(!path.exists());
     }

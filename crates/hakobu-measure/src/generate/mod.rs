@@ -1,8 +1,8 @@
-//! Reproducible test data at memory speed.
+//! Generates reproducible test data at memory speed.
 //!
-//! Everything follows from a seed: the content at any offset, and a tree's
-//! names, sizes, modes and times. So any range can be checked without a copy of
-//! the original, and two trees generated alike are equal entry by entry.
+//! Everything follows from a seed: the content at any offset, and the names, sizes, modes and times of a tree. Any
+//! range can be checked without a copy of the original, and two trees with the same specification are equal entry by
+//! entry.
 
 mod content;
 mod disk;

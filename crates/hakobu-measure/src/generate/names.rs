@@ -1,35 +1,35 @@
-//! Names, plain and nasty.
+//! Generates plain and difficult names.
 //!
-//! Every name holds its entry's number, so that no two in a directory collide.
+//! Every name contains the number of its entry, so names in a directory never collide.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// The longest name Linux file systems take.
+/// The maximum length of a name in Linux file systems, in bytes.
 const LONGEST_NAME_BYTES: usize = 255;
 
-/// How many kinds of nasty names there are; the last is the longest.
+/// The number of kinds of difficult names. The last kind has the longest names.
 pub(super) const KINDS: u64 = 16;
 
-/// A plain name: the letter of its kind and its number.
+/// Returns a plain name: the letter of its kind and its number.
 pub(super) fn plain(letter: char, index: u64) -> OsString {
     format!("{letter}{index:07}").into()
 }
 
-/// A name that careless programs trip over; which kind follows from `choice`.
-/// Always a valid name: 1 to 255 bytes, no `/`, no NUL, not `.` or `..`.
+/// Returns a difficult name of the kind that `choice` selects. It is always a valid name: 1 to 255 bytes, no `/`, no
+/// NUL, not `.` or `..`.
 pub(super) fn nasty(letter: char, index: u64, choice: u64) -> OsString {
     let number = format!("{letter}{index:07}");
     let name: Vec<u8> = match choice % KINDS {
-        // Not UTF-8: stray bytes, a cut-off sequence, an encoded surrogate.
+        // Invalid UTF-8: stray bytes, a truncated sequence, an encoded surrogate.
         0 => [b"\xff\xfe".as_slice(), number.as_bytes(), b"\xe3\x81"].concat(),
         1 => [number.as_bytes(), b"\xed\xa0\x80"].concat(),
-        // Ends of lines, inside and at the end.
+        // Line ends, inside and at the end.
         2 => format!("{number}\nsecond line").into(),
         3 => format!("{number}\r\n").into(),
-        // Control characters, an escape sequence that paints a terminal.
+        // Control characters, and an escape sequence that colours a terminal.
         4 => format!("{number}\x01\t\x07\x7f\x1b[31m\u{9b}2J").into(),
-        // What looks like an option, a remote host, a home, a comment.
+        // Names that look like an option, a remote host, a home directory or a comment.
         5 => format!("-rf {number}").into(),
         6 => format!("--delete={number}").into(),
         7 => format!("host:{number}").into(),
@@ -38,7 +38,7 @@ pub(super) fn nasty(letter: char, index: u64, choice: u64) -> OsString {
         10 => format!("{number}'\"`$(exit)${{HOME}};&|<>").into(),
         11 => format!("{number}*?[a-z]{{x,y}}!\\").into(),
         12 => format!("...{number}.").into(),
-        // The same letter composed and decomposed, right-to-left override.
+        // The same letter composed and decomposed, and a right-to-left override.
         13 => format!("{number} caf\u{e9} cafe\u{301} \u{202e}txt").into(),
         14 => format!("{number} 運ぶ 🚚").into(),
         _ => {
@@ -70,7 +70,7 @@ mod tests {
             assert!(bytes != b"." && bytes != b"..");
         }
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
-        // One number, all kinds: still no two alike.
+        // All kinds with the same number: the names still differ.
         let same: HashSet<_> = (0..KINDS).map(|choice| nasty('f', 7, choice)).collect();
         assert_eq!(same.len() as u64, KINDS);
     }

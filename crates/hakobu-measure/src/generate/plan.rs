@@ -1,4 +1,4 @@
-//! What a tree holds, worked out from its specification without touching a disk.
+//! Computes the content of a tree from its specification, without disk access.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,60 +10,57 @@ use super::names;
 use super::threads::available_threads;
 use crate::{Error, Result};
 
-/// How large files are.
+/// The distribution of file sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SizeDistribution {
-    /// All of this many bytes.
+    /// All files have this size in bytes.
     Fixed(u64),
-    /// Log-normal, as home directories are: half of the files are smaller than
-    /// the median, two thirds within a factor of e^`sigma` of it. The mean is
-    /// `median * e^(sigma² / 2)`.
+    /// A log-normal distribution, as in home directories: half of the files are smaller than the median, and two
+    /// thirds are within a factor of e^`sigma` of it. The mean is `median * e^(sigma² / 2)`.
     LogNormal {
-        /// The size half of the files stay below.
+        /// The median size in bytes.
         median_bytes: u64,
-        /// The standard deviation of the size's natural logarithm; 0 to 4.
+        /// The standard deviation of the natural logarithm of the size; 0 to 4.
         sigma: f64,
     },
 }
 
-/// What a tree shall be.
+/// The specification of a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TreeSpec {
-    /// How many regular files, spread evenly over the directories.
+    /// The number of regular files, distributed evenly over the directories.
     pub files: u64,
-    /// How many directories hold files, besides the root. With 0 all files are
-    /// in the root, else none is.
+    /// The number of directories with files, besides the root. With 0 all files are in the root, otherwise none are.
     pub directories: u64,
-    /// How many further directories hold nothing.
+    /// The number of additional, empty directories.
     pub empty_directories: u64,
-    /// How many directories a directory holds, at least 1: directories are
-    /// filled level by level. 1 is a chain, which path lengths bound to a few
-    /// hundred; `directories` or more is flat.
+    /// The number of directories in a directory, at least 1. Directories are filled level by level. 1 results in a
+    /// chain, which the path length limits to a few hundred; `directories` or more results in a flat tree.
     pub fanout: u64,
-    /// How large the files are.
+    /// The distribution of file sizes.
     pub size: SizeDistribution,
-    /// From 0.0 (random) to 1.0 (zeros); see [`super::Pattern::new`].
+    /// The compressibility, from 0.0 (random) to 1.0 (zeros); see [`super::Pattern::new`].
     pub compressibility: f64,
-    /// Makes every fourth file's and every eighth directory's name a nasty one:
-    /// not UTF-8, line ends, control characters, a leading dash, 255 bytes…
+    /// Gives every fourth file and every eighth directory a difficult name: invalid UTF-8, line ends, control
+    /// characters, a leading dash, 255 bytes…
     pub nasty_names: bool,
-    /// Adds one symbolic link per directory and one more for every 20 files in
-    /// it: to files, to directories, to nothing, to themselves.
+    /// Adds one symbolic link per directory, and one more per 20 files in it. Their targets are files, directories,
+    /// missing paths and the links themselves.
     pub links: bool,
-    /// How many files have a second name; in another directory where several hold files. At most as many as there
-    /// are files.
+    /// The number of files with a second hard link, which is in another directory if several directories have files.
+    /// At most the number of files.
     pub hard_links: u64,
-    /// Gives about a third of the files and directories one to three attributes of users, of up to 199 bytes each. The
-    /// file system must be able to hold them.
+    /// Gives about a third of the files and directories one to three user extended attributes of up to 199 bytes
+    /// each. The file system must support them.
     pub extended_attributes: bool,
-    /// What names, sizes, content, modes, times and attributes follow from.
+    /// The seed of names, sizes, content, modes, times and attributes.
     pub seed: u64,
-    /// How many threads create; 0 is taken as 1. Does not change the tree.
+    /// The number of creating threads; 0 means 1. It does not affect the tree.
     pub threads: usize,
 }
 
 impl Default for TreeSpec {
-    /// An empty tree of plain names, 10 KiB a file once there are any.
+    /// An empty tree with plain names, and 10 KiB per file if there are any.
     fn default() -> Self {
         Self {
             files: 0,
@@ -82,7 +79,7 @@ impl Default for TreeSpec {
     }
 }
 
-/// What derived numbers are for; one seed gives independent ones for each.
+/// The purposes of derived numbers. Each has independent numbers for one seed.
 #[derive(Clone, Copy)]
 enum Purpose {
     FileContent = 1,
@@ -100,21 +97,20 @@ enum Purpose {
     DirectoryAttributes,
 }
 
-// Every file is writable or readable by its owner: a tree that its maker cannot
-// read again would be of no use to a user who is not root.
+// Every file is readable by its owner, since a user who is not root must be able to read the tree.
 const FILE_MODES: [u32; 8] = [0o644, 0o644, 0o644, 0o600, 0o640, 0o755, 0o444, 0o664];
 const DIRECTORY_MODES: [u32; 4] = [0o755, 0o755, 0o750, 0o700];
 
 const LINKS_PER_FILES: u64 = 20;
 const LONG_TARGET_BYTES: usize = 1000;
 
-// September 2001 to November 2023: unlike the time of generation, so that a
-// copier that loses times is caught.
+// September 2001 to November 2023. The range excludes the time of generation, so that a copier that loses times is
+// detected.
 const EARLIEST_SECONDS: u64 = 1_000_000_000;
 const SPAN_SECONDS: u64 = 700_000_000;
 
-/// A specification that has been checked, and all that follows from it.
-/// Directory 0 is the root; then come those with files, then the empty ones.
+/// A validated specification and everything that follows from it. Directory 0 is the root, followed by the
+/// directories with files and then the empty ones.
 pub(super) struct Plan<'a> {
     spec: &'a TreeSpec,
 }
@@ -125,7 +121,7 @@ impl<'a> Plan<'a> {
         if spec.fanout == 0 {
             return wrong("a directory's fanout must be at least 1");
         }
-        // Numbers beyond any file system, so that sums below cannot overflow.
+        // Larger numbers exceed any file system. The limit prevents overflow in the sums below.
         if [spec.files, spec.directories, spec.empty_directories].iter().any(|count| *count > 1 << 40) {
             return wrong("more than 2^40 files or directories");
         }
@@ -144,12 +140,12 @@ impl<'a> Plan<'a> {
         derive(self.spec.seed, purpose as u64, index)
     }
 
-    /// All directories, the root included.
+    /// Returns the number of directories, including the root.
     pub(super) fn directories(&self) -> u64 {
         1 + self.spec.directories + self.spec.empty_directories
     }
 
-    /// The directories that hold files; with numbers from this range.
+    /// Returns the numbers of the directories with files.
     pub(super) fn holders(&self) -> std::ops::Range<u64> {
         match self.spec.directories {
             0 => 0..1,
@@ -157,7 +153,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The numbers of the files in a directory that holds files.
+    /// Returns the numbers of the files in a directory with files.
     pub(super) fn files_in(&self, directory: u64) -> std::ops::Range<u64> {
         let holders = self.holders();
         let count = holders.end - holders.start;
@@ -167,7 +163,7 @@ impl<'a> Plan<'a> {
         first(place)..first(place + 1)
     }
 
-    /// The directory that holds a file.
+    /// Returns the directory of a file.
     pub(super) fn holder(&self, file: u64) -> u64 {
         let holders = self.holders();
         let count = holders.end - holders.start;
@@ -180,7 +176,7 @@ impl<'a> Plan<'a> {
         holders.start + place
     }
 
-    /// A file with a second name: its directory and number, and where the second name is and what.
+    /// Returns a second hard link: the directory and number of the file, and the directory and name of the link.
     pub(super) fn hard_link(&self, link: u64) -> (u64, u64, u64, OsString) {
         let file = (u128::from(link) * u128::from(self.spec.files) / u128::from(self.spec.hard_links)) as u64;
         let (holders, holder) = (self.holders(), self.holder(file));
@@ -199,7 +195,7 @@ impl<'a> Plan<'a> {
         let number = self.number(Purpose::DirectoryName, directory);
         let child = directory.saturating_mul(self.spec.fanout).saturating_add(1);
         let kind = match child <= self.spec.directories {
-            // Long names only where nothing is below: path lengths are limited.
+            // The longest names are only used for directories without subdirectories, since path lengths are limited.
             true => (number >> 32) % (names::KINDS - 1),
             false => number >> 32,
         };
@@ -209,7 +205,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// A directory's path below `root`.
+    /// Returns the path of a directory below `root`.
     pub(super) fn directory_path(&self, root: &Path, directory: u64) -> PathBuf {
         let mut names = Vec::new();
         let mut at = directory;
@@ -234,7 +230,7 @@ impl<'a> Plan<'a> {
         match self.spec.size {
             SizeDistribution::Fixed(bytes) => bytes,
             SizeDistribution::LogNormal { median_bytes, sigma } => {
-                // Box and Muller's normal from two numbers in (0, 1].
+                // The Box-Muller transform of two numbers in (0, 1] to a normal distribution.
                 let share = |purpose| {
                     let bits = self.number(purpose, file) >> 11;
                     (bits + 1) as f64 / (1_u64 << 53) as f64
@@ -259,12 +255,12 @@ impl<'a> Plan<'a> {
         times(self.number(Purpose::FileTime, file))
     }
 
-    /// Names and values of a file's attributes.
+    /// Returns the names and values of a file's extended attributes.
     pub(super) fn file_attributes(&self, file: u64) -> impl Iterator<Item = (String, Vec<u8>)> {
         self.attributes(Purpose::FileAttributes, file)
     }
 
-    /// Names and values of a directory's attributes.
+    /// Returns the names and values of a directory's extended attributes.
     pub(super) fn directory_attributes(&self, directory: u64) -> impl Iterator<Item = (String, Vec<u8>)> {
         self.attributes(Purpose::DirectoryAttributes, directory)
     }
@@ -294,7 +290,7 @@ impl<'a> Plan<'a> {
         times(self.number(Purpose::DirectoryTime, directory))
     }
 
-    /// How many symbolic links a directory that holds files has.
+    /// Returns the number of symbolic links in a directory with files.
     pub(super) fn links_in(&self, directory: u64) -> u64 {
         let files = self.files_in(directory);
         match self.spec.links {
@@ -303,13 +299,13 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Name, target and times of one of a directory's links.
+    /// Returns the name, target and times of a symbolic link in a directory.
     pub(super) fn link(&self, directory: u64, link: u64) -> (OsString, OsString, Timestamps) {
         let name = names::plain('l', link);
         let index = derive(directory, Purpose::LinkTarget as u64, link);
         let number = self.number(Purpose::LinkTarget, index);
         let files = self.files_in(directory);
-        // All kinds take turns, beginning at another in each directory.
+        // All kinds of target occur in turn, starting with a different one in each directory.
         let target = match directory.wrapping_add(link) % 7 {
             0 | 1 if !files.is_empty() => self.file_name(files.start + number % (files.end - files.start)),
             2 => "..".into(),

@@ -31,7 +31,7 @@ fn directories_come_after_their_parents_and_keep_the_fanout() {
         if directory <= 50 {
             children[parent as usize] += 1;
         }
-        // Empty ones lie beside or below those with files, not in one another.
+        // Empty directories are siblings or children of those with files, never of each other.
         assert!(parent <= 50);
     }
     assert!(children.iter().all(|count| *count <= 3));
@@ -48,7 +48,7 @@ fn sizes_follow_the_distribution() {
     sizes.sort_unstable();
     let median = sizes[5000] as f64;
     assert!((median / 8192.0).ln().abs() < 0.1, "{median}");
-    // One standard deviation up is e^1.5, 84.13 % of the way.
+    // One standard deviation above the median is a factor of e^1.5, at 84.13 %.
     let above = sizes[8413] as f64;
     assert!((above / 8192.0).ln() - 1.5 < 0.15, "{above}");
     assert!((above / 8192.0).ln() - 1.5 > -0.15, "{above}");
@@ -61,7 +61,7 @@ fn another_seed_is_another_tree() {
     let (one, two) = (Plan::new(&one).unwrap(), Plan::new(&two).unwrap());
     assert_ne!(one.file_seed(0), two.file_seed(0));
     assert_ne!(one.file_times(0).last_modification, two.file_times(0).last_modification);
-    // Nor do two purposes share their numbers.
+    // Two purposes do not share numbers either.
     assert_ne!(one.file_seed(0), one.number(Purpose::FileTime, 0));
 }
 

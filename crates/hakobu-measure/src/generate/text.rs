@@ -1,34 +1,34 @@
-//! Words, as in logs, tables and source code: content that compressors have to work for, and make about half of.
+//! Generates words as in logs, tables and source code, which compressors reduce to about half with some effort.
 //!
-//! Random bytes with zeros between them shrink as well, but cost a compressor next to nothing.
+//! Random bytes with zeros between them shrink as well, but cost a compressor almost nothing.
 
 use super::content::{BLOCK_BYTES, derive, mix};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
-/// For which of a seed's numbers [`derive`] is asked.
+/// The purpose passed to [`derive`].
 const PURPOSE_TEXT: u64 = 0x7465_7874;
-/// How many words there are, the first ones the most frequent.
+/// The number of words; the first ones are the most frequent.
 const WORDS: u64 = 1 << 12;
-/// How many turns of speech, and of how many words each: what makes longer matches.
+/// The number of phrases, and of words in each. They produce longer matches.
 const PHRASES: u64 = 1 << 10;
 const PHRASE_WORDS: u64 = 4;
-/// One letter of these for each six bits: about as frequent as in English.
+/// One letter for each six-bit value, with frequencies similar to English.
 const LETTERS: &[u8; 64] = b"eeeeeeetttttaaaaaoooooiiiiinnnnnsssshhhhrrrrddddllluuccmmwfgypbv";
 
-/// The text that a seed stands for.
+/// The text that belongs to a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text {
     seed: u64,
 }
 
 impl Text {
-    /// The text of `seed`.
+    /// Creates the text of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// Fills `buffer` with the text that begins at `offset` bytes.
+    /// Fills `buffer` with the text at `offset` bytes.
     pub fn fill(&self, offset: u64, buffer: &mut [u8]) {
         let mut block = [0; BLOCK];
         let (mut at, mut rest) = (offset, buffer);
@@ -55,7 +55,7 @@ impl Text {
                     (phrase..phrase + PHRASE_WORDS).fold(rest, |rest, number| word(number, rest))
                 }
                 _ => {
-                    // A square of numbers below one is crowded at the low end.
+                    // The square of numbers below one favours small values.
                     let even = state & 0xffff;
                     word((even * even * WORDS) >> 32, rest)
                 }
@@ -64,7 +64,7 @@ impl Text {
     }
 }
 
-/// Writes the word of this number, 2 to 9 letters and a space, as far as there is room. Gives what is left of that.
+/// Writes the word with this number, 2 to 9 letters and a space, as far as it fits. Returns the remaining room.
 fn word(number: u64, room: &mut [u8]) -> &mut [u8] {
     let bits = mix(number);
     let (letters, rest) = room.split_at_mut(room.len().min(3 + (bits >> 61) as usize));
@@ -77,7 +77,7 @@ fn word(number: u64, room: &mut [u8]) -> &mut [u8] {
     rest
 }
 
-/// The same of eight digits and the end of a line.
+/// Writes eight digits and a line end, as far as they fit. Returns the remaining room.
 fn number(bits: u64, room: &mut [u8]) -> &mut [u8] {
     let (digits, rest) = room.split_at_mut(room.len().min(9));
     for (place, digit) in digits.iter_mut().enumerate() {

@@ -1,6 +1,6 @@
-//! How many threads there may be.
+//! The default number of threads.
 
-/// As many threads as the machine has cores.
+/// Returns the number of cores of the machine.
 #[must_use]
 pub fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

@@ -1,4 +1,4 @@
-//! A tree of many files.
+//! Generates a tree of many files.
 
 use std::fs;
 use std::ops::Range;
@@ -14,33 +14,31 @@ use super::disk::WRITE_BYTES;
 use super::plan::{Plan, TreeSpec};
 use crate::{Error, Result};
 
-/// What a thread takes at a time, at most.
+/// The maximum number of files that a thread takes at a time.
 const FILES_AT_A_TIME: u64 = 256;
 
-/// What a tree holds once it is made.
+/// The contents of a generated tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeSummary {
-    /// Regular files.
+    /// The number of regular files.
     pub files: u64,
-    /// Directories below the root, the empty ones included.
+    /// The number of directories below the root, including empty ones.
     pub directories: u64,
-    /// Symbolic links.
+    /// The number of symbolic links.
     pub links: u64,
-    /// Second names of files.
+    /// The number of second hard links.
     pub hard_links: u64,
-    /// Bytes in all regular files.
+    /// The total size of all regular files in bytes.
     pub bytes: u64,
 }
 
-/// Makes a new tree below `path`, which is created with its parents where it is
-/// missing and becomes part of the tree: its mode and times are set as well.
-/// Owners are those of the process; nothing is synced.
+/// Creates a new tree below `path`. The directory `path` is created if missing, with its parents, and is part of the
+/// tree: its mode and times are set as well. The process owns all entries, and nothing is synced.
 ///
 /// # Errors
 ///
-/// [`Error::NotEmpty`] where `path` is there and anything but an empty
-/// directory, [`Error::Specification`] where `spec` cannot be met,
-/// [`Error::Io`] from the system; what was made until then is left.
+/// [`Error::NotEmpty`] if `path` exists and is anything but an empty directory, [`Error::Specification`] if `spec`
+/// cannot be met, [`Error::Io`] for system errors; entries that were created remain.
 pub fn tree(path: &Path, spec: &TreeSpec) -> Result<TreeSummary> {
     let plan = Plan::new(spec)?;
     make_root(path)?;
@@ -62,7 +60,7 @@ pub fn tree(path: &Path, spec: &TreeSpec) -> Result<TreeSummary> {
         maker.fill_directory(holders.start + holder, slice, buffer)
     })?;
     in_parallel(spec.threads, spec.hard_links, |link, _| maker.link_again(link))?;
-    // Only now does nothing change a directory's time any more.
+    // From here on nothing changes the time of a directory.
     in_parallel(spec.threads, plan.directories(), |directory, _| maker.finish_directory(directory))?;
     Ok(TreeSummary {
         files: spec.files,
@@ -85,8 +83,8 @@ fn make_root(path: &Path) -> Result<()> {
     }
 }
 
-/// How the work is cut: every directory into slices, few enough to cost nothing
-/// and enough of them to keep all threads busy with few large files.
+/// Divides the work: every directory into slices, few enough to cost nothing and many enough to keep all threads busy
+/// with few large files.
 struct Slices {
     holders: u64,
     per_holder: u64,
@@ -104,7 +102,7 @@ impl Slices {
         self.holders.saturating_mul(self.per_holder)
     }
 
-    /// A unit's directory and which of that directory's files, counted from 0.
+    /// Returns the directory of a unit, and the range of its files, counted from 0.
     fn at(&self, unit: u64) -> (u64, Range<u64>) {
         let first = unit % self.per_holder * self.files;
         (unit / self.per_holder, first..first + self.files)
@@ -144,7 +142,7 @@ impl Maker<'_> {
     fn make_file(&self, directory: BorrowedFd<'_>, file: u64, buffer: &mut [u8]) -> rustix::io::Result<u64> {
         let mode = Mode::from_raw_mode(self.plan.file_mode(file));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        // Attributes can be given to what one may write to.
+        // Extended attributes can only be set on a writable file.
         let opened =
             rustix::fs::openat(directory, self.plan.file_name(file), flags, Mode::RUSR | Mode::WUSR)?;
         let size = self.plan.file_size(file);
@@ -212,8 +210,8 @@ fn write_all(file: &OwnedFd, mut offset: u64, mut data: &[u8]) -> rustix::io::Re
     Ok(())
 }
 
-/// Calls `work` for every number below `count`, each thread with a buffer of its
-/// own, until all are done or one fails; the first failure is returned.
+/// Calls `work` for every number below `count` on several threads, each with its own buffer, until all are done or
+/// one fails. Returns the first error.
 fn in_parallel<W>(threads: usize, count: u64, work: W) -> Result<()>
 where
     W: Fn(u64, &mut [u8]) -> Result<()> + Sync,

@@ -20,7 +20,7 @@ fn spec() -> TreeSpec {
     }
 }
 
-/// Counts by an independent walk: files, directories, links, bytes.
+/// Counts files, directories, symbolic links and bytes with an independent walk.
 fn count(path: &Path, into: &mut TreeSummary) {
     for entry in fs::read_dir(path).unwrap() {
         let entry = entry.unwrap();
@@ -70,7 +70,7 @@ fn the_summary_is_what_is_there() {
     count(&root, &mut found);
     assert_eq!(found, summary);
     assert_eq!((found.files, found.directories), (300, 25));
-    // 15 files a directory: one link each.
+    // 15 files per directory: one link each.
     assert_eq!(found.links, 20);
 }
 
@@ -137,7 +137,7 @@ fn few_files_in_the_root_alone() {
         threads: 0,
         ..TreeSpec::default()
     };
-    // The place itself is there and empty.
+    // The directory exists and is empty.
     let summary = tree(place.path(), &small).unwrap();
     assert_eq!(summary.files, 3);
     let data = fs::read(place.path().join("f0000002")).unwrap();

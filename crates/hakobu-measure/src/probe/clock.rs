@@ -1,4 +1,4 @@
-//! Time: on the clock, of a thread's processor, and until work has to end.
+//! Measures wall-clock and processor time, and limits the duration of work.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::process::thread_time;
 use crate::statistics::median;
 
-/// The time that the calling thread has had a processor.
+/// Returns the processor time of the calling thread.
 pub(super) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
 }
 
-/// When work has to end: after a while, or when it is cancelled.
+/// The end of work: a deadline or a cancellation.
 #[derive(Clone, Copy)]
 pub(super) struct Until<'a> {
     end: Instant,
@@ -33,7 +33,7 @@ impl<'a> Until<'a> {
     }
 }
 
-/// Runs work on several threads at a time, each of which says how many and how many bytes it has done.
+/// Runs `work` on several threads. Each call returns the number of items and of bytes that it has processed.
 pub(super) fn on_threads(threads: usize, work: impl Fn(usize) -> (u64, u64) + Sync) -> Work {
     let began = Instant::now();
     let done: Vec<(u64, u64, Duration, u64)> = std::thread::scope(|scope| {
@@ -60,7 +60,7 @@ pub(super) fn on_threads(threads: usize, work: impl Fn(usize) -> (u64, u64) + Sy
     all
 }
 
-/// The time in the middle of several.
+/// Returns the median of several times in nanoseconds.
 pub(super) fn median_ns(times: &[Duration]) -> Option<u64> {
     let times: Vec<f64> = times.iter().map(|time| time.as_nanos() as f64).collect();
     median(&times).map(|time| time as u64)

@@ -1,11 +1,11 @@
-//! Memory that direct I/O accepts, with content that does not pack.
+//! Buffers for direct I/O, with incompressible content.
 
 use crate::generate;
 
-/// What direct I/O is aligned to.
+/// The alignment for direct I/O, in bytes.
 pub(super) const ALIGNMENT: usize = 4096;
 
-/// A buffer that begins at a multiple of [`ALIGNMENT`].
+/// A buffer that starts at a multiple of [`ALIGNMENT`].
 pub(super) struct Buffer {
     bytes: Box<[u8]>,
     begin: usize,
@@ -19,7 +19,7 @@ impl Buffer {
         Self { bytes, begin, length }
     }
 
-    /// With content that no file system packs or finds equal to other content.
+    /// Creates a buffer whose content no file system can compress or deduplicate.
     pub fn filled(length: usize, seed: u64) -> Self {
         let mut buffer = Self::new(length);
         generate::fill(seed, 0, buffer.bytes_mut());

@@ -1,5 +1,5 @@
-//! How fast a device is written to, with what it holds: what was read is written back to where it was, so that its content is
-//! the same before, after and whenever this is killed.
+//! Measures how fast a device can be written without changing it: data is read and written back to the same offset.
+//! So the content is the same before, after, and if the process is killed at any time.
 
 use std::fs::File;
 use std::io;
@@ -15,23 +15,24 @@ use super::clock::{Until, median_ns, on_threads};
 use super::content::{ALIGNMENT, Buffer};
 use super::load::Load;
 
-/// What is read and written at once, and what is held at a time.
+/// The size of one read or write in bytes, and the number of pieces in memory at a time.
 const PIECE_BYTES: usize = 1 << 20;
 const PIECES: usize = 128;
-/// How long writing should take in all, and reading what is written before each turn.
+/// The target duration of all writes, and the time limit for the reads before each turn.
 const WRITE_TIME: Duration = Duration::from_millis(1300);
 const READ_LIMIT: Duration = Duration::from_millis(600);
 const TURNS: usize = 8;
 const LATENCY_LIMIT: Duration = Duration::from_millis(250);
 const WRITES: u64 = 24;
 
-/// Measures a device that is open for nobody else.
+/// Measures a device that nothing else has open.
 ///
 /// # Errors
-/// When it cannot be read past the page cache, or does not take what it held.
+/// If the device does not support direct I/O, or rejects the data that it held.
 pub fn device(file: &File, ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
     let load = Load { gentle: ask.gentle, lanes: ask.lanes };
-    // What others wrote to it may still be in memory, and is not to be overwritten with what is below.
+    // Data that others wrote may be only in the page cache. Without this, direct reads would return older data, which
+    // would then be written over it.
     fdatasync(file)?;
     fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT)?;
     let size_bytes = seek(file, SeekFrom::End(0))?;
@@ -55,7 +56,8 @@ pub fn device(file: &File, ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<Wr
     Ok(figures)
 }
 
-/// As many pieces as fit into memory and the time. What cannot be read ends it: it would not be the same afterwards.
+/// Reads as many pieces as fit into memory and the time. A read error ends the loop, since such an area would change
+/// when it is written.
 fn read(
     file: &File,
     begin: u64,
@@ -79,7 +81,7 @@ fn read(
     pieces
 }
 
-/// Writes pieces back to where they were, until they are stable.
+/// Writes pieces back to their offsets, and waits until they are on stable storage.
 fn written_back(file: &File, begin: u64, pieces: &[Buffer], load: Load) -> io::Result<Work> {
     let (next, failed) = (AtomicU64::new(0), Mutex::new(None));
     let began = Instant::now();
@@ -112,7 +114,7 @@ fn sum(one: Work, other: Work) -> Work {
     }
 }
 
-/// What making a page stable takes, anywhere; each is what was there.
+/// Returns the median time to make one page stable, at scattered offsets. Each page is written with its own content.
 fn latency(file: &File, size_bytes: u64, load: Load, cancel: &AtomicBool) -> io::Result<Option<u64>> {
     let until = Until::after(load.limit(LATENCY_LIMIT), cancel);
     let pages = size_bytes / ALIGNMENT as u64;
@@ -135,7 +137,7 @@ fn latency(file: &File, size_bytes: u64, load: Load, cancel: &AtomicBool) -> io:
 mod tests {
     use super::*;
 
-    /// A file stands for a device where the file system has direct I/O.
+    /// A file stands for the device, on a file system that supports direct I/O.
     #[test]
     fn what_is_written_is_what_was_there() {
         let place = tempfile::tempdir().unwrap();

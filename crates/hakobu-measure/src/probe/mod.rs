@@ -1,7 +1,7 @@
-//! What a place gives when it is read and written, and what a transfer will make of that.
+//! Measures how fast data can be read and written at a path, and predicts a transfer from that.
 //!
-//! [`source`] and [`target`] measure on the machine that has the place, with its own files and in seconds. [`predict`]
-//! does no I/O. What they measure is not done by the copier, so it can be compared with what that gets.
+//! [`source`] and [`target`] measure on the machine that has the data, with its own files and within seconds.
+//! [`predict`] does no I/O. The measurements do not use the copier, so its speed can be compared with them.
 
 mod clock;
 mod content;

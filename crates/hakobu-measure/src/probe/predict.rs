@@ -1,6 +1,7 @@
-//! What a transfer will get, what will limit it, and how long it will take, from what was measured. Does no I/O.
+//! Predicts the rate, the bottleneck and the duration of a transfer from measurements. Does no I/O.
 //!
-//! A stage that was not measured, or whose figures make no sense, is left out; what is said is then at most that fast.
+//! A stage that was not measured, or whose figures are implausible, is omitted. The prediction is then an upper limit
+//! of the speed.
 
 use hakobu_core::probe::{MachineFigures, ReadFigures, ReadHow, Work, WriteHow, sound_rate};
 
@@ -17,21 +18,21 @@ mod moving;
 mod prediction;
 mod tree;
 
-/// A file of this size is made stable while it is written.
+/// The file size in bytes from which data is made stable while the file is being written.
 const JOURNALED_BYTES: u64 = 64 << 20;
 
-/// Questions and answers of a copy besides those of the login: to look at both ends, and to end.
+/// The number of round trips of a copy in addition to the login: to inspect both ends, and to finish.
 const ROUND_TRIPS: f64 = 6.0;
 
-/// The file that is told of where there is none.
+/// The size of the file to predict if there is none, in bytes.
 const FILE_BYTES: u64 = 2 << 30;
 
-/// Says what a transfer will get.
+/// Predicts a transfer.
 pub fn predict(measured: &Measured<'_>) -> Prediction {
     let costs = Costs::of(measured);
     let mut made = stages(measured, &costs);
     lower(&mut made.stages, f64::from(measured.lanes()));
-    // What only is known to be at least as fast limits nothing, unless nothing else is known.
+    // A stage with only a lower limit cannot be the bottleneck, unless nothing else is known.
     made.slowest = made
         .stages
         .iter()
@@ -48,7 +49,7 @@ pub fn predict(measured: &Measured<'_>) -> Prediction {
     made
 }
 
-/// What each stage gets by itself.
+/// Returns the rate of each stage on its own.
 fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
     let mut made = Prediction::default();
     let mut add = |stage, rate: Option<f64>, at_least, is_held| match rate.and_then(sound_rate) {
@@ -90,8 +91,8 @@ fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
     made
 }
 
-/// A lane reads and works in turn: while it waits for the source, its processor does nothing for it. With few lanes that
-/// is felt by both stages, of which the slower one keeps its name.
+/// Lowers the rate of the slower of reading and processing. A lane reads and processes in turn, and while it waits
+/// for the source it uses no processor. With few lanes this affects both stages, and the slower one keeps its name.
 fn lower(stages: &mut [StageRate], lanes: f64) {
     let is_work = |stage: Stage| matches!(stage, Stage::Processor | Stage::SourceProcessor);
     let of = |wanted: &dyn Fn(Stage) -> bool| stages.iter().position(|stage| wanted(stage.stage));
@@ -104,8 +105,8 @@ fn lower(stages: &mut [StageRate], lanes: f64) {
     stages[slower].bytes_per_second = together.min(stages[slower].bytes_per_second);
 }
 
-/// What so many lanes get that go back and forth between two stages of these rates, each of which serves one at a time
-/// (mean value analysis of a closed network of queues).
+/// Returns the rate of `lanes` lanes that alternate between two stages with these rates, each of which serves one
+/// lane at a time (mean value analysis of a closed network of queues).
 fn in_turn(one: f64, other: f64, lanes: f64) -> f64 {
     let (mut rate, mut waiting) = (0.0, [0.0, 0.0]);
     for count in 1..=(lanes.max(1.0) as u32) {
@@ -116,7 +117,8 @@ fn in_turn(one: f64, other: f64, lanes: f64) -> f64 {
     rate
 }
 
-/// Reading, of which what is in memory already costs the medium nothing; nobody reads that faster than it is copied there.
+/// Returns the rate of reading. Data that is already cached needs no access to the medium, but no read is faster than
+/// copying within memory.
 fn read_rate(source: &ReadFigures, machine: Option<&MachineFigures>) -> Option<f64> {
     let rate = source.content.as_ref()?.bytes_per_second()?;
     if source.how != ReadHow::Dropped || source.cached_share() == 0.0 {
@@ -128,7 +130,7 @@ fn read_rate(source: &ReadFigures, machine: Option<&MachineFigures>) -> Option<f
     sound_rate(from_medium.min(copied.unwrap_or(f64::INFINITY)).max(rate))
 }
 
-/// How long one file takes.
+/// Returns the duration of one file.
 fn file_span(made: &Prediction, measured: &Measured<'_>, bytes: u64) -> Option<Span> {
     let slowest = made.slowest?;
     let seconds = measured.start.as_secs_f64()

@@ -1,4 +1,4 @@
-//! How fast a place is read: the files that are there, or the device.
+//! Measures how fast data can be read at a path: its files, or the device.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -19,26 +19,27 @@ use super::content::{ALIGNMENT, Buffer};
 use super::load::Load;
 use super::scan::{BLOCK_BYTES, scan};
 
-/// What a thread takes of a file at a time, and what it reads at once.
+/// The sizes in bytes of the range that a thread takes at a time, and of one read.
 const CHUNK_BYTES: u64 = 4 << 20;
 const PIECE_BYTES: usize = 256 << 10;
 const DIRECT_BYTES: usize = 1 << 20;
-/// How long reading, listing and the small files may take.
+/// The time limits for reading content, listing, reading small files and measuring the latency.
 const CONTENT_LIMIT: Duration = Duration::from_millis(1200);
 const SCAN_LIMIT: Duration = Duration::from_millis(2500);
 const SMALL_LIMIT: Duration = Duration::from_millis(700);
 const LATENCY_LIMIT: Duration = Duration::from_millis(300);
-/// So many pages tell how much of a file is in memory, and so many what one costs.
+/// The number of pages that are tested to find out how much of a file is cached, and the number that are read for the
+/// latency.
 const PAGES_ASKED: u64 = 64;
 const PAGES_READ: u64 = 24;
 const PAGE_BYTES: u64 = 4096;
-/// From here on content counts as in memory.
+/// The share of cached pages, in thousandths, from which content counts as cached.
 const MOSTLY_PERMILLE: u16 = 500;
 
-/// Measures a place that is read. Nothing is changed but what of it is in memory.
+/// Measures a path that will be read. Nothing changes except the content of the page cache.
 ///
 /// # Errors
-/// When there is nothing that can be read.
+/// If nothing can be read.
 pub fn source(ask: &ReadAsk, cancel: &AtomicBool) -> io::Result<ReadFigures> {
     let path = Path::new(std::ffi::OsStr::from_bytes(&ask.path));
     let found = std::fs::symlink_metadata(path)?;
@@ -77,7 +78,7 @@ fn directory(path: &Path, load: Load, figures: &mut ReadFigures, cancel: &Atomic
     }
 }
 
-/// Small files as they are now, in memory or not: that is what a run finds as well.
+/// Reads small files in their current state, cached or not, as a run would find them.
 fn small(paths: &[PathBuf], load: Load, figures: &mut ReadFigures, cancel: &AtomicBool) {
     let until = Until::after(load.limit(SMALL_LIMIT), cancel);
     let (next, denied, one_denied) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
@@ -117,14 +118,14 @@ fn denied_words(path: &Path) -> String {
     format!("{}: this user may not read it", path.display())
 }
 
-/// Neither a link nor a pipe is waited for.
+/// Opens a file without following a symbolic link, and without blocking on a named pipe.
 fn open(path: &Path, more: OFlags) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | more).bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     Ok(file)
 }
 
-/// Large files, the largest first, each up to what is left to read.
+/// Reads large files, the largest first, each up to the remaining number of bytes.
 fn content(files: &[(u64, PathBuf)], load: Load, figures: &mut ReadFigures, cancel: &AtomicBool) {
     let mut left = load.bytes_max();
     let (mut opened, mut first) = (Vec::new(), None);
@@ -143,7 +144,7 @@ fn content(files: &[(u64, PathBuf)], load: Load, figures: &mut ReadFigures, canc
                 continue;
             }
         };
-        // What is a hole is not read by a copy either.
+        // A copy does not read a hole either.
         let begin = seek(&file, SeekFrom::Data(0)).unwrap_or(0).min(*size_bytes);
         let length = (size_bytes - begin).min(left);
         let (of_this, in_memory) = pages_in_memory(&file, begin, length);
@@ -169,7 +170,7 @@ fn content(files: &[(u64, PathBuf)], load: Load, figures: &mut ReadFigures, canc
     }
     figures.how = if left_over * 2 > asked { ReadHow::Memory } else { ReadHow::Dropped };
     if opened.iter().all(|(file, ..)| lies_in_memory(file)) {
-        // Such a file system does not say it of its pages: all of them are.
+        // Such a file system does not report its pages as cached, although all of them are.
         (figures.how, figures.cached_permille) = (ReadHow::Memory, Some(1000));
     }
     figures.content = in_order(&opened, load, PIECE_BYTES, cancel);
@@ -179,7 +180,7 @@ fn content(files: &[(u64, PathBuf)], load: Load, figures: &mut ReadFigures, canc
         }
     }
     if let Some((file, begin, length)) = opened.first() {
-        // Past the page cache, where the file system has that.
+        // Direct I/O, if the file system supports it.
         let direct = first.and_then(|path| open(path, OFlags::DIRECT).ok());
         figures.latency_ns = latency(direct.as_ref().unwrap_or(file), *begin, *length, load, cancel);
     }
@@ -198,7 +199,7 @@ fn device(path: &Path, load: Load, figures: &mut ReadFigures, cancel: &AtomicBoo
     Ok(())
 }
 
-/// Reading in order, as the lanes of a copy do: each takes the next chunk.
+/// Reads sequentially, as the lanes of a copy do: each takes the next chunk.
 fn in_order(files: &[(File, u64, u64)], load: Load, at_once: usize, cancel: &AtomicBool) -> Option<Work> {
     let until = Until::after(load.limit(CONTENT_LIMIT), cancel);
     let next = AtomicU64::new(0);
@@ -220,7 +221,7 @@ fn in_order(files: &[(File, u64, u64)], load: Load, at_once: usize, cancel: &Ato
                 break;
             }
             if load.gentle {
-                // As long a pause as the work took would be none of a fast disk's business.
+                // A pause as long as the work would be too long on a fast disk.
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
@@ -229,7 +230,7 @@ fn in_order(files: &[(File, u64, u64)], load: Load, at_once: usize, cancel: &Ato
     (work.bytes > 0).then_some(work)
 }
 
-/// The chunk of this number, counted over all files.
+/// Returns the chunk with this number, counted over all files.
 fn chunk(files: &[(File, u64, u64)], mut number: u64) -> Option<(&File, u64, u64)> {
     for (file, begin, length) in files {
         let chunks = length.div_ceil(CHUNK_BYTES);
@@ -242,34 +243,34 @@ fn chunk(files: &[(File, u64, u64)], mut number: u64) -> Option<(&File, u64, u64
     None
 }
 
-/// How many pages were asked for, and how many of them were in memory.
+/// Returns the number of pages that were tested, and the number that were cached.
 fn pages_in_memory(file: &File, begin: u64, length: u64) -> (u64, u64) {
     let pages = length.div_ceil(PAGE_BYTES).min(PAGES_ASKED);
     let mut byte = [0];
     let mut cached = 0;
     for page in 0..pages {
         let offset = begin + length / pages * page;
-        // It gives nothing where it would have to wait.
+        // Returns nothing if it would block.
         let read = preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT);
         cached += u64::from(matches!(read, Ok(1)));
     }
     (pages, cached)
 }
 
-/// Whether a file is in a file system that is nothing but memory: tmpfs, or ramfs (`linux/magic.h`).
+/// Returns true if a file is in a memory file system: tmpfs, or ramfs (`linux/magic.h`).
 fn lies_in_memory(file: &File) -> bool {
     const KINDS: [u64; 2] = [0x0102_1994, 0x8584_58f6];
     fstatfs(file).is_ok_and(|found| KINDS.contains(&(found.f_type as u64)))
 }
 
-/// What one page costs, anywhere.
+/// Returns the median time to read one page at scattered offsets.
 fn latency(file: &File, begin: u64, length: u64, load: Load, cancel: &AtomicBool) -> Option<u64> {
     let until = Until::after(load.limit(LATENCY_LIMIT), cancel);
     let pages = length / PAGE_BYTES;
     let mut page = Buffer::new(ALIGNMENT);
     let mut times = Vec::new();
     for number in 0..PAGES_READ.min(pages) {
-        // A stride that is no power of two, so that nobody reads ahead of it.
+        // A stride that is not a power of two defeats read-ahead.
         let at = (number.wrapping_mul(7_919) * 1_013) % pages;
         let begin = begin / PAGE_BYTES * PAGE_BYTES;
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Listing a tree for a bounded time: what it holds, how fast that can be told, and some of its files.
+//! Lists a tree for a limited time: its contents, the rate of listing, and some of its files.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -14,46 +14,47 @@ use rustix::io::Errno;
 
 use super::clock::{Until, on_threads};
 
-/// Files below this are small: they are moved many at a time, and each costs more than its bytes do.
+/// The size in bytes below which a file is small. Small files are sent in packs, and their fixed cost outweighs the
+/// cost of their bytes.
 pub const SMALL_BYTES: u64 = 256 << 10;
-/// In these the system counts what files take on their medium.
+/// The unit in which the system reports the allocated space, in bytes.
 pub(super) const BLOCK_BYTES: u64 = 512;
-/// So many large files are kept, the largest ones.
+/// The number of large files to keep, the largest ones.
 const LARGE_KEPT: usize = 8;
-/// So many small files are kept, and of one directory at most so many.
+/// The numbers of small files to keep in total, and per directory.
 const SMALL_KEPT: usize = 8000;
 const SMALL_OF_ONE: usize = 40;
-/// What a thread waits for others to find directories.
+/// The pause of a thread that waits for others to find directories.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// What was found.
+/// The result of a scan.
 #[derive(Default)]
 pub(super) struct Found {
     pub tree: TreeFigures,
-    /// The largest files, with their size.
+    /// The largest files, with their sizes in bytes.
     pub large: Vec<(u64, PathBuf)>,
-    /// Some of the small ones, from all over.
+    /// A selection of small files from the whole tree.
     pub small: Vec<PathBuf>,
-    /// Directories that could not be read.
+    /// The number of directories that could not be read.
     pub unread: u64,
-    /// Those of them that the user may not read, and one of these.
+    /// The number of these for which the user lacks permission, and the path of one.
     pub denied: (u64, Option<PathBuf>),
 }
 
 struct Shared<'a> {
     open: Mutex<Vec<PathBuf>>,
-    /// Directories that are open or being read.
+    /// The number of directories that are open or waiting.
     pending: AtomicUsize,
     found: Mutex<Found>,
     until: Until<'a>,
 }
 
-/// Whether it is the user who may not do it.
+/// Returns true if the user lacks permission.
 pub(super) fn is_denied(error: Errno) -> bool {
     matches!(error, Errno::ACCESS | Errno::PERM)
 }
 
-/// Lists what is below a directory, for as long as `limit` says.
+/// Lists the tree below a directory for at most `limit`.
 pub(super) fn scan(root: &Path, threads: usize, limit: Duration, cancel: &AtomicBool) -> Found {
     let shared = Shared {
         open: Mutex::new(vec![root.to_owned()]),
@@ -69,7 +70,7 @@ pub(super) fn scan(root: &Path, threads: usize, limit: Duration, cancel: &Atomic
 }
 
 impl Shared<'_> {
-    /// Reads directories until there are none, or the time is over. Gives how many entries there were.
+    /// Reads directories until there are none left or the time is over. Returns the number of entries.
     fn work(&self) -> (u64, u64) {
         let mut count = 0;
         while self.pending.load(SeqCst) > 0 && !self.until.is_over() {
@@ -163,7 +164,7 @@ impl Found {
         sum.small_files += own.tree.small_files;
         sum.small_bytes = sum.small_bytes.saturating_add(own.tree.small_bytes);
         own.large.into_iter().for_each(|(size_bytes, path)| self.keep(size_bytes, path));
-        // Later directories take the place of some of the earlier ones, so that all of the tree has its part.
+        // Later directories replace some of the earlier ones, so that the whole tree is represented.
         for (index, path) in own.small.into_iter().enumerate() {
             if self.small.len() < SMALL_KEPT {
                 self.small.push(path);

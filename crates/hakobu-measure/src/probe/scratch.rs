@@ -1,4 +1,4 @@
-//! Files that nobody sees: they have no name, so nothing of them stays, however the process ends.
+//! Creates scratch files without a name, of which nothing remains however the process ends.
 
 use std::fs::File;
 use std::io;
@@ -11,36 +11,36 @@ use hakobu_core::path::draft_name;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-/// How often, and after which pause, it is tried to remove a directory that is not empty yet.
+/// The number of attempts to remove a directory that is not empty yet, and the pause between them.
 const REMOVALS: u32 = 100;
 const REMOVE_AGAIN: Duration = Duration::from_millis(20);
 
-/// A directory in which scratch files are made.
+/// A directory for scratch files.
 pub(super) struct Scratch {
     directory: OwnedFd,
-    /// Whether the file system makes files without a name, as far as is known.
+    /// True if the file system supports files without a name, as far as known.
     nameless: AtomicBool,
 }
 
 impl Scratch {
     /// # Errors
-    /// When the directory cannot be opened.
+    /// If the directory cannot be opened.
     pub fn within(directory: &Path) -> io::Result<Self> {
-        // What cannot be listed may be written to all the same.
+        // A directory that cannot be listed may still be writable.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(rustix::fs::CWD, directory, flags, Mode::empty())?;
         Ok(Self { directory, nameless: AtomicBool::new(true) })
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &OwnedFd {
         &self.directory
     }
 
-    /// A new empty file. Where it has to have a name, that is gone when this returns.
+    /// Creates an empty file. If it needs a name, the name is removed before this returns.
     ///
     /// # Errors
-    /// Those of the system: no rights, no room, mounted for reading only.
+    /// System errors: missing permission, no space, a read-only file system.
     pub fn file(&self) -> io::Result<File> {
         if self.nameless.load(Relaxed) {
             match self.without_name() {
@@ -53,13 +53,14 @@ impl Scratch {
         Ok(self.with_name_removed()?)
     }
 
-    /// Where one thread makes files. In one directory a server makes them one after the other, and the files of a copy lie in
-    /// many: so where files have names, that is a directory of its own, which goes with the value.
+    /// Returns a directory in which one thread creates files. A server creates the files in one directory one after
+    /// another, while the files of a copy are in many. So if files need a name, the thread gets its own directory,
+    /// which is removed when the value is dropped.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If the directory cannot be created.
     pub fn apart(&self) -> io::Result<Apart<'_>> {
-        // Whether files have names is found out by the first one.
+        // The first file shows whether files need a name.
         if self.nameless.load(Relaxed) {
             let directory = self.directory.try_clone()?;
             let scratch = Self { directory, nameless: AtomicBool::new(true) };
@@ -94,10 +95,10 @@ impl Scratch {
     }
 }
 
-/// A directory in which one thread makes scratch files.
+/// A directory in which one thread creates scratch files.
 pub(super) struct Apart<'a> {
     pub scratch: Scratch,
-    /// What it is in, if it is to go.
+    /// The parent directory and the name, if the directory is to be removed.
     within: Option<(&'a OwnedFd, Vec<u8>)>,
 }
 
@@ -109,7 +110,7 @@ impl Drop for Apart<'_> {
     }
 }
 
-/// Removes an empty directory. On FUSE what was open in it a moment ago may still have a name.
+/// Removes an empty directory. On FUSE a recently closed file may still have a name in it.
 fn remove(directory: &OwnedFd, name: &[u8]) {
     for _ in 0..REMOVALS {
         match unlinkat(directory, name, AtFlags::REMOVEDIR) {
@@ -119,7 +120,7 @@ fn remove(directory: &OwnedFd, name: &[u8]) {
     }
 }
 
-/// The name of a draft that nobody else has: scans leave such files out.
+/// Returns a unique draft name. Scans ignore files with such names.
 pub(super) fn name() -> Vec<u8> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();

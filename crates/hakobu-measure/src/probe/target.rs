@@ -1,4 +1,4 @@
-//! How fast a place is written to: a scratch file without a name, and small ones.
+//! Measures how fast data can be written at a path, with a large scratch file without a name, and with small ones.
 
 use std::fs::File;
 use std::io;
@@ -24,40 +24,41 @@ use super::scan::scan;
 use super::scratch::{self, Scratch};
 use crate::memory;
 
-/// What is written at once, and what a thread takes at a time.
+/// The sizes in bytes of one write, and of the range that a thread takes at a time.
 const PIECE_BYTES: usize = 256 << 10;
 const CHUNK_BYTES: u64 = 4 << 20;
-/// The first bytes tell how many can be written in the time.
+/// The number of bytes of the first write, whose rate determines how much can be written in the available time.
 const FIRST_BYTES: u64 = 8 << 20;
-/// Never more is written than this part of what is free.
+/// The divisor of the free space that limits how much is written.
 const PART_OF_FREE: u64 = 4;
-/// With less room nothing is written.
+/// The minimum free space in bytes for writing anything.
 const ROOM_MIN_BYTES: u64 = 4 * FIRST_BYTES;
-/// How long writing in order should take, with making it stable.
+/// The target duration of the sequential write, including the sync.
 const CONTENT_TIME: Duration = Duration::from_millis(1300);
 const LATENCY_LIMIT: Duration = Duration::from_millis(250);
 const SMALL_LIMIT: Duration = Duration::from_millis(500);
 const SCAN_LIMIT: Duration = Duration::from_millis(1500);
-/// So many writes tell what one costs.
+/// The number of writes for measuring the latency.
 const WRITES: usize = 24;
 const PAGE_BYTES: usize = 4096;
-/// So many names are asked for.
+/// The number of names to look up.
 const LOOKUPS: u64 = 1000;
 const LOOKUP_LIMIT: Duration = Duration::from_millis(300);
-/// File systems on which files may share blocks, by the magic numbers of the kernel: Btrfs, XFS, bcachefs, OCFS2, ZFS, overlayfs,
-/// NFS, SMB.
+/// The file systems on which files may share blocks, by their magic numbers: Btrfs, XFS, bcachefs, OCFS2, ZFS,
+/// overlayfs, NFS, SMB.
 const SHARING: [u32; 8] =
     [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f, 0x2fc1_2fc1, 0x794c_7630, 0x0000_6969, 0xfe53_4d42];
 /// The magic number of ext4.
 const EXT4: u32 = 0xef53;
-/// So many small files, of this size.
+/// The number of small files, and their size in bytes.
 const SMALL_FILES: u64 = 600;
 const SMALL_FILE_BYTES: usize = 8 << 10;
 
-/// Measures a place that is written to. What is written has no name, and goes when this returns or the process ends.
+/// Measures a path that will be written. The written files have no name, and disappear when this returns or the
+/// process ends.
 ///
 /// # Errors
-/// When there is nothing that could be looked at.
+/// If nothing can be inspected.
 pub fn target(ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
     let path = Path::new(std::ffi::OsStr::from_bytes(&ask.path));
     let load = Load { gentle: ask.gentle, lanes: ask.lanes };
@@ -85,7 +86,7 @@ pub fn target(ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
     let room = fstatvfs(scratch.directory())?;
     let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
     figures.free_bytes = Some(free_bytes);
-    // Where there are as many as are wanted, none are counted.
+    // File systems without a fixed number of inodes report zero.
     figures.free_inodes = (room.f_files > 0).then_some(room.f_favail);
     figures.may_share =
         fstatfs(scratch.directory()).is_ok_and(|system| SHARING.contains(&(system.f_type as u32)));
@@ -101,20 +102,20 @@ pub fn target(ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
     Ok(figures)
 }
 
-/// The directory, or the nearest one above what is not there yet.
+/// Returns the directory, or its nearest existing ancestor.
 fn directory_of(path: &Path) -> PathBuf {
     let there = path.ancestors().find(|above| above.is_dir());
     there.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Whether this user has no right to make anything there. Whoever cannot be asked may have it.
+/// Returns true if this user may not create entries there. If that cannot be checked, permission is assumed.
 fn is_denied(scratch: &Scratch) -> bool {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     let asked = accessat(scratch.directory(), ".", access, AtFlags::EACCESS);
     matches!(asked, Err(Errno::ACCESS | Errno::PERM))
 }
 
-/// Writes all that is to be written; gives what became of it.
+/// Performs all write measurements, and returns the outcome.
 fn write(
     scratch: &Scratch,
     most_bytes: u64,
@@ -143,7 +144,7 @@ fn write(
     }
 }
 
-/// Writing in order, until it is stable. The first part tells how much fits into the time.
+/// Writes sequentially until the data is stable. The first part determines how much fits into the time.
 fn content(
     file: &File,
     most_bytes: u64,
@@ -163,7 +164,7 @@ fn content(
     }
     let (in_memory, content) = written(file, FIRST_BYTES, bytes, load.threads(), cancel)?;
     figures.content = Some(content);
-    // Threads that do nothing but write to one file use up processors waiting for its lock; lanes do other things between.
+    // Threads that only write to one file waste processor time on its lock. Lanes do other work in between.
     let cost = |work: &Work| work.processor_seconds_per_byte().unwrap_or(f64::INFINITY);
     if cost(&in_memory) < cost(&first.0) {
         figures.in_memory = Some(in_memory);
@@ -171,7 +172,7 @@ fn content(
     Ok(())
 }
 
-/// Writes so many bytes; gives what it took until they were in memory, and until they were stable.
+/// Writes `length` bytes. Returns the work until they were in memory, and until they were stable.
 fn written(
     file: &File,
     begin: u64,
@@ -180,7 +181,7 @@ fn written(
     cancel: &AtomicBool,
 ) -> io::Result<(Work, Work)> {
     let began = Instant::now();
-    // As a copy does, and only where it does.
+    // A copy does this too, and only on ext4.
     if fstatfs(file.as_fd()).is_ok_and(|system| system.f_type as u32 == EXT4) {
         let _ = fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, begin, length);
     }
@@ -216,7 +217,7 @@ fn written(
     Ok((in_memory, stable))
 }
 
-/// What making one small write stable takes.
+/// Returns the median time to make one small write stable.
 fn latency(file: &File, load: Load, cancel: &AtomicBool) -> io::Result<Option<u64>> {
     let until = Until::after(load.limit(LATENCY_LIMIT), cancel);
     let page = Buffer::filled(PAGE_BYTES, 1);
@@ -230,7 +231,7 @@ fn latency(file: &File, load: Load, cancel: &AtomicBool) -> io::Result<Option<u6
     Ok(median_ns(&times))
 }
 
-/// Small files: each is made, written, and given its mode and times, as a copy does.
+/// Creates small files as a copy does: each is created, written, and given its mode and times.
 fn small(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> io::Result<Option<Work>> {
     let own = (0..load.threads()).map(|_| scratch.apart()).collect::<io::Result<Vec<_>>>()?;
     let until = Until::after(load.limit(SMALL_LIMIT), cancel);
@@ -251,7 +252,7 @@ fn small(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> io::Result<Optio
     Ok((work.count > 0).then_some(work))
 }
 
-/// Asking for names that are not there, which nobody remembers: what a server takes for each.
+/// Looks up missing names that no cache holds, to measure a server's cost for each.
 fn lookups(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> Option<Work> {
     let until = Until::after(load.limit(LOOKUP_LIMIT), cancel);
     let next = AtomicU64::new(0);
@@ -275,7 +276,7 @@ fn one(scratch: &Scratch, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// So much is held in memory before the system writes it by itself.
+/// Returns the number of bytes that the system holds in memory before it starts writing.
 fn held_bytes() -> Option<u64> {
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     if let Some(bytes @ 1..) = number("/proc/sys/vm/dirty_background_bytes") {

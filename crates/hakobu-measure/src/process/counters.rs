@@ -1,4 +1,4 @@
-//! The kernel's counters of processes and network interfaces.
+//! Reads the kernel's counters of processes and network interfaces.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,79 +7,76 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// What a process and the children it waited for have read and written.
+/// The I/O counters of a process, including the children it has waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIo {
-    /// Bytes returned by read calls, from anything: files, caches, pipes,
-    /// sockets read with `read`. Not what was mapped, spliced or received with
-    /// `recv`.
+    /// Bytes returned by read calls, from any source: files, caches, pipes, sockets read with `read`. Mapped or
+    /// spliced data, and data received with `recv`, is not included.
     pub read_call_bytes: u64,
-    /// Bytes given to write calls, likewise.
+    /// Bytes passed to write calls, with the same exceptions.
     pub write_call_bytes: u64,
-    /// How many read calls there were.
+    /// The number of read calls.
     pub read_calls: u64,
-    /// How many write calls.
+    /// The number of write calls.
     pub write_calls: u64,
-    /// Bytes that storage was made to read; 0 for what the cache or tmpfs held.
+    /// Bytes that storage had to read; 0 for data in the cache or tmpfs.
     pub storage_read_bytes: u64,
-    /// Bytes that storage was or will be made to write.
+    /// Bytes that storage has written or will have to write.
     pub storage_write_bytes: u64,
-    /// Of these, what never will be, since it was truncated first.
+    /// The part of these that will not be written, because the file was truncated first.
     pub cancelled_write_bytes: u64,
 }
 
-/// What one network interface has carried since it was made.
+/// The counters of one network interface since its creation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceCounters {
-    /// The interface's name.
+    /// The name of the interface.
     pub name: String,
-    /// Bytes received, with link headers.
+    /// Bytes received, including link headers.
     pub received_bytes: u64,
     /// Packets received.
     pub received_packets: u64,
     /// Packets received in error.
     pub received_errors: u64,
-    /// Packets received and dropped.
+    /// Received packets that were dropped.
     pub received_dropped: u64,
-    /// Bytes sent, with link headers.
+    /// Bytes sent, including link headers.
     pub sent_bytes: u64,
     /// Packets sent.
     pub sent_packets: u64,
-    /// Packets that failed to be sent.
+    /// Packets that could not be sent because of an error.
     pub sent_errors: u64,
-    /// Packets dropped instead of sent.
+    /// Packets that were dropped instead of sent.
     pub sent_dropped: u64,
 }
 
-/// The largest resident set that a running process has had (`VmHWM`), in bytes.
-/// Of this process alone, without its children, and since its `exec`.
+/// Returns the peak resident set size of a running process (`VmHWM`) in bytes, without its children and since its
+/// `exec`.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] where there is no such process, [`Error::Counters`] where it
-/// has no memory any more (it has ended) or never had (a kernel thread).
+/// [`Error::Io`] if there is no such process, [`Error::Counters`] if it no longer has memory (it has ended) or never
+/// had any (a kernel thread).
 pub fn peak_rss_bytes(pid: u32) -> Result<u64> {
     let path = PathBuf::from(format!("/proc/{pid}/status"));
     parse_peak_rss(&read(&path)?).ok_or(Error::Counters { path, what: "no VmHWM" })
 }
 
-/// What a process has read and written so far. Works between its end and its
-/// reaping, too.
+/// Returns the I/O counters of a process so far. This also works between the end of a process and its reaping.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] where there is no such process or it is another user's,
-/// [`Error::Counters`] where a line is missing.
+/// [`Error::Io`] if there is no such process or it belongs to another user, [`Error::Counters`] if a line is missing.
 pub fn process_io(pid: u32) -> Result<ProcessIo> {
     let path = PathBuf::from(format!("/proc/{pid}/io"));
     parse_io(&read(&path)?).ok_or(Error::Counters { path, what: "a counter is missing" })
 }
 
-/// The interfaces in a process's network namespace, in the kernel's order.
+/// Returns the counters of the interfaces in a process's network namespace, in the kernel's order.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] where there is no such process, or [`Error::Counters`].
+/// [`Error::Io`] if there is no such process, or [`Error::Counters`].
 pub fn interface_counters_of(pid: u32) -> Result<Vec<InterfaceCounters>> {
     let path = PathBuf::from(format!("/proc/{pid}/net/dev"));
     parse_interfaces(&read(&path)?)
@@ -87,7 +84,7 @@ pub fn interface_counters_of(pid: u32) -> Result<Vec<InterfaceCounters>> {
 }
 
 fn read(path: &Path) -> Result<String> {
-    // Process names and interface names need not be UTF-8; figures are.
+    // Names of processes and interfaces may be invalid UTF-8; figures never are.
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(Error::io("read", path))
 }
 
@@ -120,7 +117,7 @@ fn parse_interfaces(text: &str) -> Option<Vec<InterfaceCounters>> {
 }
 
 fn parse_interface(line: &str) -> Option<InterfaceCounters> {
-    // A name may hold colons itself (an alias), figures never do.
+    // A name may contain colons (an alias), the figures cannot.
     let (name, figures) = line.rsplit_once(':')?;
     let figures =
         figures.split_ascii_whitespace().map(|figure| figure.parse().ok()).collect::<Option<Vec<u64>>>()?;

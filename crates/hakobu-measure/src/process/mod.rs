@@ -1,6 +1,6 @@
-//! What a command or a thread costs: time, CPU, memory, I/O, bytes on the network.
+//! Measures the cost of a command or a thread: time, CPU, memory, I/O, bytes on the network.
 //!
-//! All figures are the kernel's, none is the measured program's own report.
+//! All figures come from the kernel. The measured program's own report is not used.
 
 mod counters;
 mod running;

@@ -1,4 +1,4 @@
-//! Running a command to its end and accounting for it.
+//! Runs a command to its end and measures its resource usage.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,37 +11,36 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::counters::{ProcessIo, peak_rss_bytes, process_io};
 use crate::{Error, Result};
 
-/// What a command cost, with all descendants that it waited for. What it left
-/// running in the background is not in it.
+/// The cost of a command, including all descendants that it waited for. Processes that it left in the background are
+/// not included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// How it ended. A failed command is measured like any other.
+    /// The exit status. A failed command is measured like any other.
     pub status: ExitStatus,
-    /// From before it was started until it had ended.
+    /// The wall-clock time from before the start until the end.
     pub wall: Duration,
     /// CPU time in user mode.
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
-    /// The largest resident set of any one process (not the sum).
+    /// The largest peak resident set size of any single process in bytes (not the sum).
     pub peak_rss_bytes: u64,
-    /// This process's own peak before the start. The kernel counts it as the
-    /// child's until `exec`, so that a `peak_rss_bytes` not above it is only an
-    /// upper limit: measure from a process that is itself small.
+    /// This process's own peak before the start, in bytes. The kernel counts it for the child until `exec`. A
+    /// `peak_rss_bytes` that does not exceed it is only an upper limit, so measure from a small process.
     pub rss_floor_bytes: u64,
-    /// Its reads and writes; `None` where the kernel does not tell.
+    /// The I/O counters; `None` if the kernel does not report them.
     pub io: Option<ProcessIo>,
 }
 
 impl Measured {
-    /// User and system time.
+    /// Returns the sum of user and system time.
     #[must_use]
     pub fn cpu(&self) -> Duration {
         self.user + self.system
     }
 }
 
-/// A command that is being measured. Dropped before it is finished, it is killed.
+/// A command that is being measured. If dropped before it is finished, the command is killed.
 #[derive(Debug)]
 pub struct Running {
     name: String,
@@ -49,16 +48,16 @@ pub struct Running {
     handle: OwnedFd,
     started: Instant,
     rss_floor_bytes: u64,
-    /// The child's number may be another process's by now.
+    /// True once the child is reaped; its process ID may then belong to another process.
     reaped: bool,
 }
 
-/// Runs `command` to its end. Its standard streams are as `command` says; a pipe
-/// that nobody reads would block it: use [`Running::start`] for that.
+/// Runs `command` to its end. Its standard streams are those of `command`. A pipe that nobody reads would block it;
+/// use [`Running::start`] for that.
 ///
 /// # Errors
 ///
-/// [`Error::Command`] where it cannot be started.
+/// [`Error::Command`] if it cannot be started.
 pub fn measure(command: &mut Command) -> Result<Measured> {
     Running::start(command)?.finish()
 }
@@ -68,7 +67,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] where that fails.
+    /// [`Error::Command`] if that fails.
     pub fn start(command: &mut Command) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let rss_floor_bytes = peak_rss_bytes(std::process::id())?;
@@ -87,22 +86,22 @@ impl Running {
         }
     }
 
-    /// The process number, for [`peak_rss_bytes`], [`process_io`] or a signal.
+    /// Returns the process ID, for [`peak_rss_bytes`], [`process_io`] or a signal.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The child, to take its pipes from. It must not be waited for here.
+    /// Returns the child, to take its pipes. The caller must not wait for it.
     pub fn child_mut(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// Waits, but not longer than `wait`, and says whether the command has ended. It is to be finished all the same.
+    /// Waits for at most `wait`, and returns true if the command has ended. It still has to be finished.
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] where waiting fails.
+    /// [`Error::Command`] if waiting fails.
     pub fn ended_within(&self, wait: Duration) -> Result<bool> {
         self.wait_for_end(Some(self.started.elapsed() + wait)).map_err(|cause| self.wait_error(cause))
     }
@@ -111,7 +110,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] where the child was waited for elsewhere.
+    /// [`Error::Command`] if the child was reaped elsewhere.
     pub fn finish(self) -> Result<Measured> {
         self.finish_by(None)
     }
@@ -120,21 +119,21 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// As [`Running::finish`], and [`Error::TimedOut`]; the process is killed
-    /// then, what it had started may go on.
+    /// The errors of [`Running::finish`], and [`Error::TimedOut`]. The process is killed then, but processes that it
+    /// started may continue.
     pub fn finish_within(self, limit: Duration) -> Result<Measured> {
         self.finish_by(Some(limit))
     }
 
     fn finish_by(mut self, limit: Option<Duration>) -> Result<Measured> {
-        // Standard input at its end, or a filter would wait for ever.
+        // Closes standard input, since a filter would otherwise wait forever.
         drop(self.child.stdin.take());
         let ended = self.wait_for_end(limit).map_err(|cause| self.wait_error(cause))?;
         if let (false, Some(limit)) = (ended, limit) {
             return Err(Error::TimedOut { command: self.name.clone(), limit });
         }
         let wall = self.started.elapsed();
-        // Between its end and its reaping the counters can still be read.
+        // The counters can still be read between the end of a process and its reaping.
         let io = process_io(self.pid()).ok();
         let usage =
             hakobu_sys::process::wait_with_usage(self.pid()).map_err(|cause| self.wait_error(cause))?;
@@ -150,7 +149,7 @@ impl Running {
         })
     }
 
-    /// Waits without reaping; false where `limit` came first.
+    /// Waits without reaping; returns false if `limit` is reached first.
     fn wait_for_end(&self, limit: Option<Duration>) -> io::Result<bool> {
         loop {
             let left = limit.map(|limit| limit.saturating_sub(self.started.elapsed()));
@@ -214,7 +213,7 @@ mod tests {
 
     #[test]
     fn peak_memory_is_the_childs() {
-        // dd holds its whole block of 100 MB, read in full, at once.
+        // dd holds its whole 100 MB block in memory at once.
         let mut command = Command::new("dd");
         command.args(["if=/dev/zero", "of=/dev/null", "bs=100M", "count=1"]).stderr(Stdio::null());
         let measured = measure(&mut command).unwrap();
@@ -234,7 +233,7 @@ mod tests {
         let mut text = [0; 7];
         output.read_exact(&mut text).unwrap();
         assert_eq!(&text, b"through");
-        // It has answered, so it has memory; finishing closes its input.
+        // It has answered, so it has memory. Finishing closes its input.
         assert!(peak_rss_bytes(running.pid()).unwrap() > 100_000);
         assert!(running.finish().unwrap().status.success());
     }

@@ -1,8 +1,8 @@
-//! The time of one thread.
+//! Measures the time of one thread.
 
 use hakobu_core::counters::ThreadTime;
 
-/// The time of the thread that asks. Zeros on a kernel that does not count it (`CONFIG_SCHED_INFO`).
+/// Returns the times of the calling thread. Zeros on a kernel that does not count them (`CONFIG_SCHED_INFO`).
 pub fn thread_time() -> ThreadTime {
     let counted = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let mut numbers = counted.split_ascii_whitespace().map(|number| number.parse().unwrap_or(0));

@@ -1,35 +1,33 @@
-//! Authentication of frames on connections that do not encrypt.
+//! Authenticates frames on connections that are not encrypted.
 //!
-//! The MAC covers the frame's position in its direction, its header, the
-//! digest of its payload and its meta. The payload itself is covered through
-//! the digest, which whoever consumes the payload has to compare.
+//! The MAC covers the frame's position in its direction, its header, the digest of its payload and its meta. The
+//! payload itself is covered by the digest, which the consumer of the payload has to compare.
 
 use super::{FrameError, HEADER_BYTES, Header};
 
-/// Length of an encoded [`Seal`] in bytes.
+/// The length of an encoded [`Seal`] in bytes.
 pub const SEAL_BYTES: usize = 64;
 
-/// BLAKE3 of a payload; all zero where there is no payload.
+/// The BLAKE3 digest of a payload; all zeros without a payload.
 pub type Digest = [u8; 32];
 
-/// What follows the header of a sealed frame.
+/// The seal that follows the header of a sealed frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
-    /// BLAKE3 of the payload, all zero without a payload.
+    /// The BLAKE3 digest of the payload; all zeros without a payload.
     pub digest: Digest,
-    /// Keyed BLAKE3 over sequence number, header, digest and meta.
+    /// The keyed BLAKE3 digest of sequence number, header, digest and meta.
     pub mac: [u8; 32],
 }
 
 impl Seal {
-    /// The seal as it goes over the wire: digest, then MAC.
+    /// Encodes the seal: digest, then MAC.
     #[must_use]
     pub fn encode(&self) -> [u8; SEAL_BYTES] {
         zerocopy::transmute!([self.digest, self.mac])
     }
 
-    /// Reads a seal. What it says is worth nothing before [`Opener::open`]
-    /// accepted it.
+    /// Decodes a seal. Its content must not be trusted before [`Opener::open`] has accepted it.
     #[must_use]
     pub fn decode(bytes: &[u8; SEAL_BYTES]) -> Self {
         let [digest, mac]: [[u8; 32]; 2] = zerocopy::transmute!(*bytes);
@@ -41,7 +39,7 @@ impl Seal {
 pub struct SealKey([u8; 32]);
 
 impl SealKey {
-    /// A key of 32 bytes that only the two ends know.
+    /// Creates a key from 32 bytes that only the two ends know.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
         Self(*key)
@@ -63,7 +61,7 @@ impl std::fmt::Debug for SealKey {
     }
 }
 
-/// Seals the frames of one direction, in the order they are sent.
+/// Seals the frames of one direction, in the order in which they are sent.
 #[derive(Debug)]
 pub struct Sealer {
     key: SealKey,
@@ -71,7 +69,7 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Starts at sequence number 0.
+    /// Creates a sealer that starts at sequence number 0.
     #[must_use]
     pub fn new(key: SealKey) -> Self {
         Self { key, next: 0 }
@@ -80,7 +78,7 @@ impl Sealer {
     /// Seals the next frame.
     ///
     /// # Errors
-    /// A digest without a payload, or no sequence number left.
+    /// If there is a digest without a payload, or no sequence number is left.
     pub fn seal(&mut self, header: &Header, digest: &Digest, meta: &[u8]) -> Result<Seal, FrameError> {
         check_digest(header, digest)?;
         let sequence = take(&mut self.next)?;
@@ -89,7 +87,7 @@ impl Sealer {
     }
 }
 
-/// Checks the frames of one direction, in the order they arrive.
+/// Checks the frames of one direction, in the order in which they arrive.
 #[derive(Debug)]
 pub struct Opener {
     key: SealKey,
@@ -97,18 +95,16 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Starts at sequence number 0.
+    /// Creates an opener that starts at sequence number 0.
     #[must_use]
     pub fn new(key: SealKey) -> Self {
         Self { key, next: 0 }
     }
 
-    /// Checks the next frame's MAC, in constant time. A frame that fails is
-    /// the end of the connection.
+    /// Checks the MAC of the next frame, in constant time. After a failure the connection must be closed.
     ///
     /// # Errors
-    /// [`FrameError::BadMac`], a digest without a payload, or no sequence
-    /// number left.
+    /// [`FrameError::BadMac`], a digest without a payload, or no sequence number left.
     pub fn open(
         &mut self,
         header_bytes: &[u8; HEADER_BYTES],
@@ -125,8 +121,7 @@ impl Opener {
     }
 }
 
-/// Takes a sequence number. The last one is never used, so that the counter
-/// cannot come round to a number a second time.
+/// Takes a sequence number. The last one is never used, so the counter cannot wrap to a number that was already used.
 pub(super) fn take(next: &mut u64) -> Result<u64, FrameError> {
     let sequence = *next;
     *next = sequence.checked_add(1).ok_or(FrameError::SequenceExhausted)?;

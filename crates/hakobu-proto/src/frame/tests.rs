@@ -23,7 +23,7 @@ fn header_matches_the_documented_vector() {
     assert_eq!(Header::decode(&expected).unwrap(), header);
 }
 
-/// The MAC of the documented vectors, built here without the code under test.
+/// The MAC of the documented vectors, computed without the code under test.
 fn mac_by_hand(sequence: u64, header: &Header, digest: &Digest, meta: &[u8]) -> [u8; 32] {
     let mut message = sequence.to_le_bytes().to_vec();
     message.extend_from_slice(&header.encode());

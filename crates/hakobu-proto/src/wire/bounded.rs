@@ -1,4 +1,4 @@
-//! Byte strings, texts and lists with a limit, which holds while they are decoded.
+//! Defines byte strings, texts and lists with a limit, which is enforced while they are decoded.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::mirror::Mirror;
 
-/// At most `MAX` bytes; without a limit, as many as the message has.
+/// At most `MAX` bytes; by default only limited by the message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bytes<const MAX: usize = { usize::MAX }>(pub(crate) Vec<u8>);
 
@@ -18,12 +18,12 @@ pub(crate) struct Bytes<const MAX: usize = { usize::MAX }>(pub(crate) Vec<u8>);
 #[serde(transparent)]
 pub(crate) struct Text<const MAX: usize>(String);
 
-/// A list of at most `MAX`.
+/// A list of at most `MAX` items.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct List<T, const MAX: usize>(Vec<T>);
 
-/// A name of a device or of a setting.
+/// The name of a device or of a setting.
 pub(crate) type Name = Bytes<NAME_BYTES_MAX>;
 
 impl<const MAX: usize> Serialize for Bytes<MAX> {

@@ -1,4 +1,4 @@
-//! What an endpoint can do.
+//! The wire format of an endpoint's capabilities.
 
 use super::extended::Classes;
 use super::mirror::mirror;

@@ -1,4 +1,4 @@
-//! Changes that carry no content, and what a listing tells.
+//! The wire format of changes without content, and of the level of detail of listings.
 
 use super::entry::Attributes;
 use super::extended::{Classes, Extended};

@@ -1,4 +1,4 @@
-//! What is counted in a run.
+//! The wire format of a run's counters.
 
 use super::mirror::mirror;
 

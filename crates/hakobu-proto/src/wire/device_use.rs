@@ -1,4 +1,4 @@
-//! What uses a block device.
+//! The wire format of a block device's uses.
 
 use hakobu_core::disk::{PATH_BYTES_MAX, TEXT_BYTES_MAX};
 

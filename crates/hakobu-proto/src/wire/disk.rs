@@ -1,4 +1,4 @@
-//! Block devices.
+//! The wire format of facts about block devices.
 
 use hakobu_core::disk::{
     DISKS_MAX, NOTES_MAX, PARTITIONS_MAX, PATH_BYTES_MAX, SIGNATURES_MAX, TEXT_BYTES_MAX, USES_MAX,

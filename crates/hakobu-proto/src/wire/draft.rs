@@ -1,4 +1,4 @@
-//! Drafts.
+//! The wire format of drafts.
 
 use super::mirror::mirror;
 use super::path::EntryPath;

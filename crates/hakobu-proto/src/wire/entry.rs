@@ -1,4 +1,4 @@
-//! Entries, and what is said of them.
+//! The wire format of entries and their metadata.
 
 use super::mirror::mirror;
 

@@ -1,4 +1,4 @@
-//! Errors.
+//! The wire format of errors.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,8 @@ mirror! {
     }
 }
 
-/// An error as it is in all versions of the protocol: without its step, and with its hint behind its cause.
+/// An error in the form that all versions of the protocol share: without its step, and with its hint appended to its
+/// cause.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RefusedError {
     kind: ErrorKind,

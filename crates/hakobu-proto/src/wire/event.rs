@@ -1,4 +1,4 @@
-//! Events of a run.
+//! The wire format of a run's events.
 
 use super::bounded::Bytes;
 use super::counters::Snapshot;

@@ -1,4 +1,4 @@
-//! Extended attributes.
+//! The wire format of extended attributes.
 
 use hakobu_core::extended::{self as attributes, EXTENDED_BYTES_MAX};
 use serde::de::Error;

@@ -1,4 +1,4 @@
-//! Filter rules.
+//! The wire format of filter rules.
 
 use super::entry::Time;
 use super::mirror::mirror;

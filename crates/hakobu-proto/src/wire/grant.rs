@@ -1,4 +1,4 @@
-//! A grant.
+//! The wire format of a grant.
 
 use super::mirror::mirror;
 use super::path::EntryPath;

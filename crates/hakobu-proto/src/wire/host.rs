@@ -1,4 +1,4 @@
-//! What a machine is set to.
+//! The wire format of a machine's settings.
 
 use hakobu_core::disk::{NOTES_MAX, PATH_BYTES_MAX, TEXT_BYTES_MAX};
 use hakobu_core::host::{

@@ -1,4 +1,4 @@
-//! Which block device one is.
+//! The wire format of a block device's identity.
 
 use hakobu_core::disk::{ID_BYTES_MAX, PATH_BYTES_MAX, USES_MAX};
 

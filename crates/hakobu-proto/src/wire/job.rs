@@ -1,4 +1,4 @@
-//! A job: what to copy, and how.
+//! The wire format of a job: what to copy, and with which options.
 
 use super::draft::{DraftKind, Earlier};
 use super::entry::Inode;

@@ -1,4 +1,5 @@
-//! Where things land: what is there, and whether it is the source.
+//! The wire format of the entry that exists at the target's path, and of the identities that show whether it is the
+//! source.
 
 use super::bounded::Bytes;
 use super::mirror::mirror;

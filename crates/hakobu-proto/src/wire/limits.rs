@@ -1,4 +1,4 @@
-//! Limits of a run.
+//! The wire format of a run's limits.
 
 use super::mirror::mirror;
 

@@ -1,4 +1,4 @@
-//! What a copy does not keep.
+//! The wire format of losses, the metadata that a copy does not keep.
 
 use super::bounded::Bytes;
 use super::mirror::mirror;

@@ -1,16 +1,16 @@
-//! Conversion between values and their forms on the wire.
+//! Converts between values and their wire format.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The form of `T` on the wire.
+/// The wire format of `T`.
 pub(crate) trait Mirror<T> {
-    /// Returns the form of a value.
+    /// Returns the wire format of a value.
     fn of(value: &T) -> Self;
 
-    /// Returns the value. The form was checked when it was decoded.
+    /// Returns the value. The wire format was checked when it was decoded.
     fn into_value(self) -> T;
 }
 
@@ -33,8 +33,9 @@ impl<W> As<W> {
     }
 }
 
-/// Defines the mirror of a structure or an enum. Both conversions name all fields and variants of both, so that one that only
-/// one of them has does not compile. What stands behind `without` never travels, and is as by default where it arrives.
+/// Defines the mirror of a structure or an enum. Both conversions name all fields and variants of both types, so that
+/// one that exists in only one of them does not compile. Fields listed in `without` are never sent, and have their
+/// default value on the receiving side.
 macro_rules! mirror {
     (
         $(#[$attribute:meta])*

@@ -1,9 +1,10 @@
-//! The forms that values of `hakobu-core` have on the wire.
+//! The wire format of `hakobu-core` values.
 //!
-//! Each structure and enum of core that a message holds has a mirror here, with its fields or variants in the order in which
-//! they travel. What they mean is in `docs/PROTOCOL.md`, "Structures", which a test compares with them. A field or variant that
-//! is new in core does not compile until somebody has decided here whether it travels; one that is new here takes a new version
-//! of the protocol. Limits and checks of what a peer sends belong to the mirrors, and hold while a message is decoded.
+//! Each structure and enum of core that a message contains has a mirror here, with its fields or variants in wire
+//! order. Their meaning is described in `docs/PROTOCOL.md`, "Structures", which a test compares with them. A new
+//! field or variant in core does not compile until a decision is made here whether it is sent. A new one here
+//! requires a new version of the protocol. Limits and checks of a peer's data belong to the mirrors, and are enforced
+//! while a message is decoded.
 
 mod bounded;
 mod capabilities;

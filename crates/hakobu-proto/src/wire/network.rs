@@ -1,4 +1,4 @@
-//! Network devices and TCP.
+//! The wire format of facts about network devices and TCP.
 
 use hakobu_core::host::{BOND_PORTS_MAX, QUEUES_MAX};
 

@@ -1,4 +1,4 @@
-//! Paths.
+//! The wire format of paths.
 
 use hakobu_core::path::{self, PATH_BYTES_MAX};
 use serde::de::Error;
@@ -13,7 +13,7 @@ pub(crate) struct EntryPath(
     #[serde(serialize_with = "as_bytes", deserialize_with = "checked")] path::EntryPath,
 );
 
-/// A path that means something to whoever opens it only.
+/// A path that only the process that opens it can interpret.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PathBytes(Bytes);
 

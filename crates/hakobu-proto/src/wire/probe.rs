@@ -1,4 +1,4 @@
-//! What a probe asks for and finds.
+//! The wire format of a probe's measurements and their results.
 
 use hakobu_core::disk::{ID_BYTES_MAX, PATH_BYTES_MAX, TEXT_BYTES_MAX};
 use hakobu_core::probe::{COMPRESSORS_MAX, REMARKS_MAX, STEPS_MAX};

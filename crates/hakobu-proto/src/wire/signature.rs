@@ -1,4 +1,4 @@
-//! What is recognised on a block device.
+//! The wire format of the signatures that are recognised on a block device.
 
 use hakobu_core::disk::TEXT_BYTES_MAX;
 

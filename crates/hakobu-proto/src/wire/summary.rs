@@ -1,4 +1,4 @@
-//! The result of a run.
+//! The wire format of a run's result.
 
 use hakobu_core::compression::{self, LEVEL_MAX, LEVEL_MIN};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ mirror! {
     }
 }
 
-/// A set of levels of zstd: the lowest bit is for the lowest level.
+/// A set of zstd levels: the lowest bit is the lowest level.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Levels(u32);
 

@@ -1,4 +1,4 @@
-//! The chapter as text: read, with what people have written in it, and written anew.
+//! Reads the chapter of the document, including the parts written by hand, and rewrites it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::shape::Structures;
 const BEGIN: &str = "<!-- structures: what follows is rewritten by a test, but for what things mean -->\n";
 const END: &str = "<!-- structures: end -->\n";
 
-/// What to do when the chapter does not fit.
+/// The advice if the chapter does not match the code.
 const ADVICE: &str = "\
 What crosses the wire is no longer what docs/PROTOCOL.md says. If that was not meant, undo it: peers of this version would
 read something else than was written. If it was, docs/PROTOCOL.md, \"Versions\", says how: it takes a new version of the
@@ -17,12 +17,12 @@ protocol, or, while the newest one has not been released, a word in that version
 HAKOBU_BLESS=1 cargo test -p hakobu-proto --test structures
 rewrites the chapter; write down there what the new things mean.";
 
-/// What people have written in the chapter.
+/// The parts of the chapter that are written by hand.
 #[derive(Default)]
 struct Written {
-    /// By the heading: the words before the table.
+    /// The text before the table, by heading.
     words: BTreeMap<String, String>,
-    /// By the heading and the name of the row.
+    /// The meaning of a row, by heading and name of the row.
     meanings: BTreeMap<(String, String), String>,
 }
 
@@ -43,7 +43,7 @@ impl Written {
         written
     }
 
-    /// One section; what nobody has written about is added to `missing`.
+    /// Returns one section. Items without a description are added to `missing`.
     fn section(
         &self,
         heading: &str,
@@ -62,7 +62,7 @@ impl Written {
             if meaning.is_empty() {
                 missing.push(format!("{heading}: {name}"));
             }
-            // No two blanks where there is nothing.
+            // Avoids double spaces in empty cells.
             let row = format!("| {number} | {name} | {shape} | {meaning} |\n");
             section.push_str(&row.replace("|  |", "| |").replace("|  |", "| |"));
         }
@@ -88,7 +88,7 @@ pub fn check(structures: &Structures, frames: &[Frame]) {
     };
     let rows: Vec<_> = frames.iter().map(frame).collect();
     right.push_str(&written.section("Frames", ["kind", "postcard in it"], &rows, &mut missing));
-    // Where all begins comes first, the rest by name.
+    // The root types come first, the others sorted by name.
     let first = ["Request", "Answer"];
     let rest = structures.0.keys().filter(|name| !first.contains(name));
     for name in first.iter().chain(rest) {
@@ -107,7 +107,7 @@ pub fn check(structures: &Structures, frames: &[Frame]) {
     assert!(missing.is_empty(), "docs/PROTOCOL.md does not say what these mean: {}", missing.join(", "));
 }
 
-/// The rows that only one of the two has, with their headings.
+/// Returns the rows that only one of the two texts has, with their headings.
 fn differences(written: &str, right: &str) -> String {
     let lines = |text: &str| {
         let mut heading = String::new();

@@ -1,5 +1,5 @@
-//! The chapter "Structures" of `docs/PROTOCOL.md` is what the code puts on the wire: each structure with its fields or
-//! variants in order. What they mean is written there by hand, and must not be missing.
+//! Checks that the chapter "Structures" of `docs/PROTOCOL.md` describes what the code sends: each structure with its
+//! fields or variants in order. Their meanings are written there by hand, and must not be missing.
 //!
 //! `HAKOBU_BLESS=1 cargo test -p hakobu-proto --test structures` rewrites the chapter, and keeps the meanings.
 
@@ -14,10 +14,10 @@ use hakobu_proto::data::{self, kind};
 use shape::Shape;
 use trace::Tracer;
 
-/// What the frames of one kind hold as postcard: their number and name, meta, payload.
+/// The postcard parts of one kind of frame: its number and name, meta, payload.
 type Frame = (u8, &'static str, Option<Shape>, Option<Shape>);
 
-/// All structures, and the frames that hold them.
+/// Returns all structures, and the frames that contain them.
 fn traced() -> (shape::Structures, Vec<Frame>) {
     let mut tracer = Tracer::default();
     tracer.trace::<Request>();

@@ -1,12 +1,12 @@
-//! Shapes of values, and the structures that have names, in the words of the document.
+//! The shapes of values and the named structures, in the terms of the document.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a value looks like on the wire.
+/// The form of a value on the wire.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Shape {
-    /// It has not been read.
+    /// Not read yet.
     #[default]
     Unread,
     Scalar(&'static str),
@@ -52,7 +52,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What a variant of an enum holds.
+/// The content of an enum variant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Fields {
     #[default]
@@ -74,12 +74,12 @@ impl fmt::Display for Fields {
     }
 }
 
-/// A structure with a name.
+/// A named structure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Structure {
     Struct(Vec<(&'static str, Shape)>),
     Newtype(Shape),
-    /// Variants in the order of their numbers.
+    /// The variants in the order of their numbers.
     Enum(Vec<(&'static str, Fields)>),
 }
 
@@ -92,7 +92,7 @@ impl Structure {
         }
     }
 
-    /// What the columns of its table are called.
+    /// Returns the column headings of its table.
     pub fn columns(&self) -> [&'static str; 2] {
         match self {
             Self::Struct(_) | Self::Newtype(_) => ["field", "type"],
@@ -100,7 +100,7 @@ impl Structure {
         }
     }
 
-    /// Its fields or variants with what they hold, in order.
+    /// Returns its fields or variants with their types, in order.
     pub fn rows(&self) -> Vec<[String; 2]> {
         match self {
             Self::Struct(fields) => {
@@ -114,12 +114,12 @@ impl Structure {
     }
 }
 
-/// All structures by their names.
+/// All structures by name.
 #[derive(Default)]
 pub struct Structures(pub BTreeMap<&'static str, Structure>);
 
 impl Structures {
-    /// Takes in a structure. Two of one name must be the same.
+    /// Adds a structure. Two structures with one name must be equal.
     pub fn note(&mut self, name: &'static str, structure: Structure) {
         let before = self.0.insert(name, structure);
         let now = &self.0[name];
@@ -127,7 +127,7 @@ impl Structures {
         assert!(!differs, "two structures are called {name}: give one another name with #[serde(rename)]");
     }
 
-    /// Takes in one variant of an enum.
+    /// Adds one variant of an enum.
     pub fn note_variant(
         &mut self,
         name: &'static str,

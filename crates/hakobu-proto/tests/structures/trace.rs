@@ -1,7 +1,8 @@
-//! The shape of what serde reads: a deserializer that invents values, and notes what was asked for.
+//! Determines the shape of types with a deserializer that invents values and records which ones were requested.
 //!
-//! Crates that do this know a structure by its bare name, and so cannot tell one `Result` from another. Here a `Result` is
-//! a shape of its own. Enums are read once for each variant, and again while anything in that variant has not been read.
+//! Crates for this purpose identify a structure by its bare name, and so cannot distinguish one `Result` from
+//! another. Here a `Result` is a separate shape. Enums are read once for each variant, and again while anything in
+//! that variant has not been read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,27 +14,27 @@ use serde::de::{
 
 use crate::shape::{Fields, Shape, Structure, Structures};
 
-/// Bytes to read where none at all would be refused: extended attributes of no class, none of them.
+/// Bytes for types that reject an empty byte string: extended attributes of no class and without entries.
 const SAMPLES: [(&str, &[u8]); 1] = [("Extended", &[0, 0, 0])];
 
-/// Reads types, and notes the structures that they are made of.
+/// Reads types, and records the structures that they consist of.
 #[derive(Default)]
 pub struct Tracer {
     pub structures: Structures,
-    /// Which variants of an enum have been read with all that is in them.
+    /// The variants of each enum that have been read completely.
     complete: BTreeMap<String, Vec<bool>>,
-    /// The two shapes of each result, by where it is.
+    /// The two shapes of each result, by position.
     results: BTreeMap<String, [Shape; 2]>,
-    /// Where the reading is: structures with their fields and variants.
+    /// The current position: structures with their fields and variants.
     path: Vec<String>,
-    /// The shape of what was read last.
+    /// The shape of the latest value.
     last: Shape,
-    /// Whether what was read last has variants that have not been.
+    /// True if the latest value has variants that have not been read yet.
     pending: bool,
 }
 
 impl Tracer {
-    /// Reads a type until all of it is known, and returns its shape.
+    /// Reads a type until it is completely known, and returns its shape.
     pub fn trace<'de, T: serde::Deserialize<'de>>(&mut self) -> Shape {
         loop {
             self.pending = false;
@@ -63,7 +64,7 @@ impl Tracer {
     }
 }
 
-/// A type that refuses a value.
+/// The error of a type that rejects a value.
 #[derive(Debug)]
 pub struct Refused(String);
 
@@ -134,7 +135,7 @@ impl<'de> Deserializer<'de> for &mut Tracer {
         let mut elements = Elements::new(self, "[]", &[], 1);
         let value = visitor.visit_seq(&mut elements)?;
         let element = elements.shapes.pop().unwrap_or_default();
-        // Both are a length and so many bytes.
+        // Both are encoded as a length and that many bytes.
         self.last = match element {
             Shape::Scalar("u8") => Shape::Scalar("bytes"),
             element => Shape::Sequence(Box::new(element)),
@@ -219,7 +220,7 @@ impl<'de> Deserializer<'de> for &mut Tracer {
     }
 }
 
-/// Elements of a sequence, a tuple or a structure.
+/// The elements of a sequence, a tuple or a structure.
 struct Elements<'t> {
     tracer: &'t mut Tracer,
     of: &'static str,

@@ -1,4 +1,4 @@
-//! Abilities of both ends of a harness, and what they make of attributes.
+//! The capabilities of both endpoints of a harness, and their effect on attributes.
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::entry::{Attributes, Metadata, SET_ID, Time};
@@ -8,20 +8,20 @@ use super::harness::Harness;
 
 const NANOSECONDS: u32 = 1_000_000_000;
 
-/// The abilities of the endpoints that a harness makes.
+/// The capabilities of the endpoints that a harness creates.
 pub struct Abilities {
-    /// Of its targets, where the grant allows everything.
+    /// The capabilities of targets with a grant that allows everything.
     pub target: Capabilities,
-    /// Of its sources.
+    /// The capabilities of sources.
     pub source: Capabilities,
-    /// Places are directories of this machine.
+    /// True if places are directories on this machine.
     pub in_directory: bool,
-    /// What is written can be read.
+    /// True if written data can be read back.
     pub keeps: bool,
 }
 
 impl Abilities {
-    /// Asks endpoints on a place of their own.
+    /// Queries the endpoints of a new place.
     pub fn of(harness: &dyn Harness) -> Self {
         let place = harness.place();
         Self {
@@ -37,17 +37,17 @@ impl Abilities {
         self.target.modes && self.source.modes
     }
 
-    /// Returns true if an entry has the time that it was given.
+    /// Returns true if entries keep the time that was set.
     pub fn keeps_times(&self) -> bool {
         self.target.keeps_times && self.source.keeps_times
     }
 
-    /// Returns true if the owner of an entry is known: it is set, or is that of who runs the cases.
+    /// Returns true if the owner of an entry is known: it can be set, or it is the user who runs the cases.
     pub fn knows_owners(&self) -> bool {
         self.target.owners || self.in_directory
     }
 
-    /// Returns a time as it is read back once it was set.
+    /// Returns the value that is read back after `time` was set.
     pub fn kept_time(&self, time: Time) -> Time {
         let time = self.target.within_range(time);
         let step_ns = self.target.time_step_ns.max(self.source.time_step_ns).max(1);
@@ -58,10 +58,10 @@ impl Abilities {
         Time { seconds: time.seconds - time.seconds.rem_euclid(step_s), nanoseconds: 0 }
     }
 
-    /// Insists that what was found has the attributes that were set, as far as they are kept.
+    /// Checks that the found attributes equal those that were set, as far as they are kept.
     ///
     /// # Panics
-    /// When it has not.
+    /// If they do not.
     pub fn check(&self, at: &str, found: &Metadata, wanted: &Attributes) {
         let set_id = if self.target.set_id { 0 } else { SET_ID };
         let modes = if self.keeps_modes() { !set_id } else { 0 };

@@ -1,4 +1,4 @@
-//! Attributes: modes, times and owners are set as far as the endpoint says.
+//! Cases about attributes: modes, times and owners are set as far as the capabilities promise.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -35,7 +35,7 @@ pub(super) const CASES: &[Case] = &[
         .needs(&[Requirement::Directories]),
 ];
 
-/// Modes and times of all sorts.
+/// A variety of modes and times.
 fn all_sorts() -> [(&'static str, Attributes); 5] {
     [
         ("usual", 0o644, 1_700_000_000, 1),
@@ -74,7 +74,7 @@ fn link_times(bench: &Bench<'_>) {
     }
 }
 
-/// Attributes of another time than usual.
+/// Attributes with an unusual time.
 fn late(mode: u32) -> Attributes {
     Attributes { mtime: Time { seconds: 5, nanoseconds: 7 }, ..attributes(mode) }
 }
@@ -116,7 +116,8 @@ fn changed_link(bench: &Bench<'_>) {
     }
 }
 
-/// The entries of a directory come before it, in operations that are under way at the same time.
+/// Checks that the entries of a directory are processed before the directory, even if the operations are in flight at
+/// the same time.
 fn directories_in_order(bench: &Bench<'_>) {
     writer(bench).directories(["in"]);
     let target = bench.target();
@@ -126,7 +127,7 @@ fn directories_in_order(bench: &Bench<'_>) {
         attributes: Attributes { mtime: Time { seconds: 6, nanoseconds: 0 }, ..attributes(0o755) },
         extended: None,
     };
-    // Known as a directory from here on, so that there is little to be done for the second.
+    // The directory is now known, which makes the second operation on it short.
     ask(&mut *lane, TargetOp::Apply { changes: vec![directory("in")] }).unwrap();
     for (ticket, name) in [(1, "in/new/below"), (2, "in/new"), (3, "in")] {
         assert!(lane.submit(ticket, TargetOp::Apply { changes: vec![directory(name)] }).is_ok(), "{name}");
@@ -145,7 +146,7 @@ fn directories_in_order(bench: &Bench<'_>) {
     }
 }
 
-/// Attributes of an owner who is nobody else.
+/// Attributes with an owner that no user of the machine has.
 fn others() -> Attributes {
     Attributes { uid: 4711, gid: 815, ..attributes(0o6755) }
 }

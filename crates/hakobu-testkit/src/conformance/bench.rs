@@ -1,4 +1,4 @@
-//! The bench: a place for one case, and words for what the case asks of lanes.
+//! The bench: a place for one case, and helpers for the operations of cases.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -26,34 +26,34 @@ use hakobu_core::path::EntryPath;
 use super::abilities::Abilities;
 use super::harness::{Harness, Place};
 
-/// The longest that anything in a case may take before it has failed.
+/// The time limit of any wait in a case.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// The time of the first version of anything.
+/// The time of the first version of an entry, in seconds since 1970.
 const FIRST_VERSION_S: i64 = 1_000_000_000;
-/// The time from one version to the next: more than any step of times.
+/// The interval between versions in seconds, which exceeds the resolution of every file system's times.
 const NEXT_VERSION_S: i64 = 10;
 
-/// A fresh place of a harness, for one case.
+/// A new place of a harness, for one case.
 pub struct Bench<'a> {
     harness: &'a dyn Harness,
     place: Box<dyn Place>,
-    /// The abilities of the harness's endpoints.
+    /// The capabilities of the harness's endpoints.
     pub abilities: &'a Abilities,
     version_s: Cell<i64>,
 }
 
 impl<'a> Bench<'a> {
-    /// A bench with an empty place.
+    /// Creates a bench with an empty place.
     pub fn new(harness: &'a dyn Harness, abilities: &'a Abilities) -> Self {
         Self { harness, place: harness.place(), abilities, version_s: Cell::new(FIRST_VERSION_S) }
     }
 
-    /// Opens a target that may do everything.
+    /// Opens a target with all rights.
     pub fn target(&self) -> Box<dyn TargetEndpoint> {
         self.target_with(Grant::everything())
     }
 
-    /// Opens a target with that grant.
+    /// Opens a target with this grant.
     pub fn target_with(&self, grant: Grant) -> Box<dyn TargetEndpoint> {
         self.place.target(grant)
     }
@@ -63,17 +63,17 @@ impl<'a> Bench<'a> {
         self.place.source()
     }
 
-    /// The directory of this machine that the place is. Only for cases that require one.
+    /// Returns the directory of the place on this machine. Only for cases that require a directory.
     pub fn root(&self) -> &Path {
         self.place.directory().expect("the case requires a directory")
     }
 
-    /// A place over another directory of this machine. Only for cases that require a directory.
+    /// Returns a place over another directory on this machine. Only for cases that require a directory.
     pub fn over(&self, directory: &Path) -> Box<dyn Place> {
         self.harness.over(directory).expect("a harness over directories makes places over any of them")
     }
 
-    /// Attributes that nothing else of this bench has, whose time says that it is a later version.
+    /// Returns attributes that are unique in this bench, with a time later than all previous ones.
     pub fn next_version(&self, mode: u32) -> Attributes {
         let seconds = self.version_s.get();
         self.version_s.set(seconds + NEXT_VERSION_S);
@@ -81,9 +81,9 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// An endpoint of which lanes are opened, of whichever kind.
+/// An endpoint of any kind whose lanes can be opened.
 pub trait Opens {
-    /// A lane of it.
+    /// The type of its lanes.
     type Lane: ?Sized;
 
     /// Opens a lane.
@@ -111,18 +111,18 @@ pub fn lane<E: Opens + ?Sized>(endpoint: &E) -> Box<E::Lane> {
     endpoint.open()
 }
 
-/// A lane that tells what is there, of whichever kind.
+/// A lane of any kind that reports entries.
 pub trait Looks {
     /// Lists directories.
     ///
     /// # Errors
-    /// Those of the lane.
+    /// The errors of the lane.
     fn list(&mut self, directories: Vec<EntryPath>, budget: u32) -> Result<Vec<DirectoryListing>>;
 
-    /// Looks at one entry.
+    /// Returns the metadata of one entry.
     ///
     /// # Errors
-    /// Those of the lane.
+    /// The errors of the lane.
     fn inspect(&mut self, path: EntryPath) -> Result<Option<Metadata>>;
 }
 
@@ -161,10 +161,10 @@ impl Looks for dyn TargetLane + '_ {
 /// Submits one operation and waits for its completion.
 ///
 /// # Errors
-/// Those of the operation.
+/// The errors of the operation.
 ///
 /// # Panics
-/// When the queue stays full or no completion comes.
+/// If the queue stays full or no completion arrives.
 pub fn ask<O: Operation, L: Lane<O> + ?Sized>(lane: &mut L, operation: O) -> Result<O::Outcome> {
     const TICKET: u64 = 0x5eed;
     assert!(lane.submit(TICKET, operation).is_ok(), "an empty queue takes an operation");
@@ -173,7 +173,7 @@ pub fn ask<O: Operation, L: Lane<O> + ?Sized>(lane: &mut L, operation: O) -> Res
     while Instant::now() < deadline {
         match lane.reap(Wait::For(PATIENCE)) {
             Some(completion) if completion.ticket == TICKET => return completion.result,
-            // The lane failed as a whole, and this with it.
+            // The lane has failed as a whole, and so has this operation.
             Some(Completion { ticket: Ticket::MAX, result: Err(error) }) => return Err(error),
             Some(other) => panic!("a completion that was not asked for: {other:?}"),
             None => {}
@@ -182,23 +182,23 @@ pub fn ask<O: Operation, L: Lane<O> + ?Sized>(lane: &mut L, operation: O) -> Res
     panic!("no completion came");
 }
 
-/// A path below a root.
+/// Returns a path below a root.
 pub fn path(text: impl AsRef<[u8]>) -> EntryPath {
     EntryPath::new(text.as_ref()).unwrap()
 }
 
-/// Attributes that differ from whatever a new entry has.
+/// Returns attributes that differ from the defaults of a new entry.
 pub fn attributes(mode: u32) -> Attributes {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     Attributes { mode, uid, gid, mtime: Time { seconds: 1_000_000_000, nanoseconds: 123_456_789 } }
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ by offset.
 pub fn content(length: u64) -> Vec<u8> {
     (0..length).map(|index| (index.wrapping_mul(0x9e37_79b9) >> 13) as u8).collect()
 }
 
-/// A pack with files of one directory.
+/// Builds a pack with files of one directory.
 pub fn pack(directory: &str, files: &[(&[u8], &[u8])]) -> PackBuilder {
     let mut pack = PackBuilder::default();
     pack.directory(&path(directory));
@@ -224,7 +224,7 @@ pub type Stored = (Vec<(u32, ErrorKind)>, Vec<Loss>);
 /// Stores a pack.
 ///
 /// # Errors
-/// Those of the lane.
+/// The errors of the lane.
 pub fn store(lane: &mut dyn TargetLane, pack: PackBuilder) -> Result<Stored> {
     match ask(lane, TargetOp::Store { pack: pack.finish() })? {
         TargetOutcome::Stored { failures, losses } => {
@@ -234,7 +234,7 @@ pub fn store(lane: &mut dyn TargetLane, pack: PackBuilder) -> Result<Stored> {
     }
 }
 
-/// Stores a pack all of which has to get there.
+/// Stores a pack, and checks that all of it was stored.
 pub fn store_all(lane: &mut dyn TargetLane, pack: PackBuilder) {
     assert_eq!(store(lane, pack).unwrap(), (Vec::new(), Vec::new()));
 }
@@ -242,15 +242,15 @@ pub fn store_all(lane: &mut dyn TargetLane, pack: PackBuilder) {
 /// Begins a draft of a file.
 ///
 /// # Errors
-/// Those of the lane.
+/// The errors of the lane.
 pub fn begin(lane: &mut dyn TargetLane, draft: DraftId, at: &str, size_bytes: u64) -> Result<()> {
     done(&ask(lane, TargetOp::Begin { draft, begin: Begin::file(path(at), size_bytes) })?)
 }
 
-/// Writes one piece of a file of `size_bytes` and waits until it is there.
+/// Writes one piece of a file of `size_bytes` and waits until it is acknowledged.
 ///
 /// # Errors
-/// Those of the lane.
+/// The errors of the lane.
 pub fn write(
     lane: &mut dyn TargetLane,
     draft: DraftId,
@@ -269,15 +269,15 @@ pub fn write(
 /// Finishes a draft.
 ///
 /// # Errors
-/// Those of the lane.
+/// The errors of the lane.
 pub fn finish(lane: &mut dyn TargetLane, draft: DraftId, attributes: Attributes) -> Result<()> {
     done(&ask(lane, TargetOp::Finish { draft, attributes, extended: None, digest: None })?)
 }
 
-/// Makes changes, and returns those that failed and what was lost.
+/// Applies changes. Returns the failures and losses.
 ///
 /// # Errors
-/// Those of the lane.
+/// The errors of the lane.
 pub fn apply(lane: &mut dyn TargetLane, changes: Vec<Change>) -> Result<Stored> {
     match ask(lane, TargetOp::Apply { changes })? {
         TargetOutcome::Stored { failures, losses } => {
@@ -287,10 +287,10 @@ pub fn apply(lane: &mut dyn TargetLane, changes: Vec<Change>) -> Result<Stored> 
     }
 }
 
-/// Makes one change.
+/// Applies one change.
 ///
 /// # Errors
-/// Those of the lane and of the change.
+/// The errors of the lane and of the change.
 pub fn change(lane: &mut dyn TargetLane, change: Change) -> Result<()> {
     match ask(lane, TargetOp::Apply { changes: vec![change] })? {
         TargetOutcome::Stored { mut failures, .. } => failures.pop().map_or(Ok(()), |(_, error)| Err(error)),
@@ -301,21 +301,21 @@ pub fn change(lane: &mut dyn TargetLane, change: Change) -> Result<()> {
 /// Removes one entry.
 ///
 /// # Errors
-/// As [`change`].
+/// The errors of [`change`].
 pub fn remove(lane: &mut dyn TargetLane, at: &str, directory: bool, kept_names: u16) -> Result<()> {
     change(lane, Change::Remove { path: path(at), directory, kept_names })
 }
 
-/// Insists on the plain answer.
+/// Checks that the outcome is the plain confirmation.
 pub fn done(outcome: &TargetOutcome) -> Result<()> {
     assert!(matches!(outcome, TargetOutcome::Done), "not the plain answer: {outcome:?}");
     Ok(())
 }
 
-/// The listing of one directory.
+/// Lists one directory.
 ///
 /// # Errors
-/// Those of the lane or the directory.
+/// The errors of the lane or of the directory.
 pub fn list<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Listing> {
     let mut listed = lane.list(vec![path(at)], 0)?;
     assert!(!listed.is_empty(), "a listing for each directory that was asked for");
@@ -324,15 +324,15 @@ pub fn list<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Listing> {
     first.result
 }
 
-/// Returns what is known of one entry.
+/// Returns the metadata of one entry.
 ///
 /// # Errors
-/// Those of the lane.
+/// The errors of the lane.
 pub fn inspect<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Option<Metadata>> {
     lane.inspect(path(at))
 }
 
-/// The kind of the error that has to be there.
+/// Returns the kind of the error; panics on success.
 pub fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
     result.expect_err("this has to fail").kind
 }

@@ -1,26 +1,26 @@
-//! Cases: each is one thing that an endpoint has to do, and knows of which endpoints it can be asked.
+//! Cases: each describes one duty of an endpoint, and its requirements on the endpoint.
 
 use super::abilities::Abilities;
 use super::bench::Bench;
 
-/// One thing that an endpoint has to do.
+/// One duty of an endpoint.
 pub struct Case {
-    /// The sentence that says it; unique.
+    /// A unique sentence that describes the duty.
     pub name: &'static str,
     needs: &'static [Requirement],
-    /// It is only about what is refused.
+    /// True if the case is only about refused operations.
     is_of_refusals: bool,
     pub(super) run: fn(&Bench<'_>),
 }
 
-/// A condition without which a case says nothing.
+/// A requirement without which a case does not apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requirement {
-    /// Directories are entries of their own.
+    /// Directories are separate entries.
     Directories,
-    /// An entry has the time that it was given.
+    /// Entries keep the time that was set.
     Times,
-    /// Symbolic links can be made.
+    /// Symbolic links can be created.
     Symlinks,
     /// Owner and time of symbolic links can be set.
     LinkAttributes,
@@ -28,21 +28,21 @@ pub(super) enum Requirement {
     Owners,
     /// Set-ID bits can be set.
     SetId,
-    /// Files can be given further names.
+    /// Hard links can be created.
     HardLinks,
-    /// Listings tell inodes.
+    /// Listings include inodes.
     Inodes,
-    /// Directories are listed in order, in portions.
+    /// Directories can be listed in order, in pages.
     Order,
-    /// Named pipes can be made.
+    /// Named pipes can be created.
     SpecialFiles,
-    /// Users' extended attributes are seen and set.
+    /// User extended attributes can be read and set.
     UserAttributes,
-    /// It is known how much room there is.
+    /// The free space is known.
     Room,
-    /// The user is root, who mounts file systems and gives files away.
+    /// The user is root, and can mount file systems and change owners.
     Root,
-    /// The user is not root, who is refused nothing.
+    /// The user is not root, for whom permissions would not apply.
     NotRoot,
 }
 
@@ -81,7 +81,7 @@ impl Case {
         Self { needs, ..self }
     }
 
-    /// Says that it looks at nothing that was written, so that what keeps nothing can be asked as well.
+    /// Marks a case that reads nothing back, so that it also applies to endpoints that keep nothing.
     pub(super) const fn of_refusals(self) -> Self {
         Self { is_of_refusals: true, ..self }
     }

@@ -1,4 +1,4 @@
-//! Drafts: invisible until they are complete, and gone if they never are.
+//! Cases about drafts: invisible until they are complete, and removed if they never are.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -41,7 +41,7 @@ fn invisible(bench: &Bench<'_>) {
     settles_to(bench, "", &[b"file", b"fresh"]);
 }
 
-/// Writes two drafts, `file` and `fresh`, and finishes neither.
+/// Writes two drafts, `file` and `fresh`, without finishing them.
 pub(super) fn begin_two(lane: &mut dyn TargetLane) {
     begin(lane, 1, "file", 3).unwrap();
     begin(lane, 2, "fresh", 3).unwrap();
@@ -49,7 +49,7 @@ pub(super) fn begin_two(lane: &mut dyn TargetLane) {
     write(lane, 2, 3, 0, b"new").unwrap();
 }
 
-/// Leaves an empty `file`.
+/// Leaves an empty `file` behind.
 pub(super) fn abandoned(bench: &Bench<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -58,13 +58,13 @@ pub(super) fn abandoned(bench: &Bench<'_>) {
     done(&ask(&mut *lane, TargetOp::Abandon { draft: 1, keep: false }).unwrap()).unwrap();
     settles_to(bench, "", &[]);
     assert!(finish(&mut *lane, 1, attributes(0o644)).is_err());
-    // The path and the number are free again.
+    // The path and the draft number can be used again.
     begin(&mut *lane, 1, "file", 0).unwrap();
     finish(&mut *lane, 1, attributes(0o644)).unwrap();
     assert_eq!(reader(bench).names(""), [b"file"]);
 }
 
-/// Leaves nothing.
+/// Leaves nothing behind.
 pub(super) fn dropped(bench: &Bench<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -76,7 +76,7 @@ pub(super) fn dropped(bench: &Bench<'_>) {
     settles_to(bench, "", &[]);
 }
 
-/// Leaves nothing.
+/// Leaves nothing behind.
 pub(super) fn incomplete(bench: &Bench<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -89,7 +89,7 @@ pub(super) fn incomplete(bench: &Bench<'_>) {
     settles_to(bench, "", &[]);
 }
 
-/// Leaves nothing.
+/// Leaves nothing behind.
 pub(super) fn oversized(bench: &Bench<'_>) {
     for (offset, length) in [(0, 4), (3, 1), (2, 2), (u64::MAX, 1), (u64::MAX - 1, 4)] {
         let target = bench.target();
@@ -104,7 +104,7 @@ pub(super) fn oversized(bench: &Bench<'_>) {
     settles_to(bench, "", &[]);
 }
 
-/// Leaves nothing.
+/// Leaves nothing behind.
 pub(super) fn twice(bench: &Bench<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -128,7 +128,7 @@ fn unknown(bench: &Bench<'_>) {
     assert!(begin(&mut *lane, 7, "b", 0).is_err(), "a number is used once at a time");
 }
 
-/// Writes one of two chunks of a draft, and leaves it to a later run.
+/// Writes one of two chunks of a draft, and keeps it for a later run.
 pub(super) fn leave_half(bench: &Bench<'_>, at: &str) {
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -149,7 +149,7 @@ fn kept_for_later(bench: &Bench<'_>) {
     leave_half(bench, "file");
     let mut seen = reader(bench);
     assert_eq!((seen.inspect("file"), seen.names("")), (None, Vec::new()));
-    // Another job writes the file, whatever was kept of it.
+    // Another job writes the file, regardless of the kept draft.
     writer(bench).file("file", b"whole");
     let mut seen = reader(bench);
     assert_eq!((seen.content("file"), seen.names("")), (b"whole".to_vec(), vec![b"file".to_vec()]));

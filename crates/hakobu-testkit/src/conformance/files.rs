@@ -1,4 +1,4 @@
-//! Files and names: they arrive as they are, and take the place of what may give way.
+//! Cases about files and names: they are stored unchanged, and replace what may be replaced.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -120,7 +120,7 @@ fn replaces(bench: &Bench<'_>) {
         seen.check("file", &attributes(0o600));
         assert_eq!(seen.names(""), [b"file"]);
     }
-    // A name that is announced as being there and is not.
+    // The pack announces that the name exists, which is not true.
     let mut pack = pack("", &[]);
     add_file(&mut pack, b"gone", &attributes(0o600), true, b"new");
     store_all(&mut *lane, pack);
@@ -141,7 +141,7 @@ fn replaced_by_link(bench: &Bench<'_>) {
     }
 }
 
-/// It is replaced, not written into.
+/// Checks that the file is replaced, not written into.
 fn replaces_one_name(bench: &Bench<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -194,7 +194,7 @@ fn directory_conflict(bench: &Bench<'_>) {
         let (failures, _) = store(&mut *lane, pack).unwrap();
         assert_eq!(failures, [(1, ErrorKind::Conflict)]);
     }
-    // Whether it is found at the beginning or in the end, it is a conflict.
+    // It is a conflict whether it is detected at the beginning or at the end.
     let begun = begin(&mut *lane, 1, "taken", 1).and_then(|()| {
         write(&mut *lane, 1, 1, 0, b"x")?;
         finish(&mut *lane, 1, attributes(0o644))
@@ -219,7 +219,7 @@ fn directory_for_link(bench: &Bench<'_>) {
     assert_eq!(reader(bench).kind("taken/inside"), Kind::Directory);
 }
 
-/// A grant for everything but to remove.
+/// A grant for everything except removal.
 fn removes_nothing() -> Grant {
     Grant { may_remove: false, ..Grant::everything() }
 }

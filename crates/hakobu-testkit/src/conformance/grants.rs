@@ -1,4 +1,4 @@
-//! The grant: every operation stays within it, or is refused.
+//! Cases about the grant: operations beyond it are refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -104,7 +104,7 @@ fn one_name(bench: &Bench<'_>) {
     let refused = store(&mut *lane(&*target), pack("", &[(b"filed", b"1")]));
     assert_eq!(kind(refused), ErrorKind::BeyondGrant);
     settles_to(bench, "", &[b"file"]);
-    // What is below a name is not the name.
+    // A grant for a name does not include the entries below it.
     writer(bench).directories(["directory"]);
     let target = bench.target_with(grant("directory", false));
     let refused = store(&mut *lane(&*target), pack("directory", &[(b"x", b"1")]));
@@ -149,7 +149,7 @@ fn set_id(bench: &Bench<'_>) {
     assert!(failures.is_empty());
     assert_eq!((losses.len(), losses[0].what, losses[0].count), (1, LossKind::SetId, 2));
     assert_eq!(losses[0].example, b"first");
-    // What a draft loses need not be said, but it has to be lost.
+    // The loss need not be reported for a draft, but it must occur.
     begin(&mut *lane, 1, "draft", 0).unwrap();
     let finish = TargetOp::Finish { draft: 1, attributes: attributes(0o6755), extended: None, digest: None };
     ask(&mut *lane, finish).unwrap();
@@ -171,6 +171,6 @@ fn owner(bench: &Bench<'_>) {
     let kinds: Vec<_> = losses.iter().map(|loss| (loss.what, loss.count)).collect();
     assert_eq!(kinds, [(LossKind::Owner, 1), (LossKind::SetId, 1)]);
     let found = reader(bench).metadata("file");
-    // The bit would have lent root's rights, as the file is root's now.
+    // The file belongs to root now, so the bit would have given root's rights to everybody.
     assert_eq!((found.uid, found.mode), (0, 0o755));
 }

@@ -1,5 +1,5 @@
-//! Links in the way: replaced, never followed. They lead to another part of the same place here; those that lead out of
-//! it are cases over directories.
+//! Cases about symbolic links in a path: they are replaced, never followed. Here they lead to another part of the
+//! same place. Links that lead out of it are tested in the cases for directories.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -39,7 +39,7 @@ fn texts(bench: &Bench<'_>) {
     }
 }
 
-/// Puts a file that must stay as it is into a directory for which links are meant.
+/// Creates a file that must not change, in a directory that symbolic links will point to.
 fn aside(bench: &Bench<'_>) -> Attributes {
     let mut preparing = writer(bench);
     preparing.directories(["aside/b"]);
@@ -146,7 +146,7 @@ fn remove_through_a_link(bench: &Bench<'_>) {
     writer(bench).symlink("way", b"aside");
     let target = bench.target();
     let mut lane = lane(&*target);
-    // It is not below the link: it is not there.
+    // An entry behind the symbolic link is not below it, so it does not exist.
     remove(&mut *lane, "way/file", false, 0).unwrap();
     remove(&mut *lane, "way/b", true, 0).unwrap();
     untouched(bench, &of_file);

@@ -1,4 +1,4 @@
-//! Listings: complete, in order, or an error.
+//! Cases about listings: complete, in order, or an error.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
 fn ten_thousand(bench: &Bench<'_>) {
     let (mut files, mut directories, mut expected) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..10_000u32 {
-        // Every seventh is no UTF-8, every hundredth a directory.
+        // Every seventh name is invalid UTF-8, and every hundredth entry is a directory.
         let mut name = format!("{:x}-{number}", number.wrapping_mul(2_654_435_761)).into_bytes();
         if number.is_multiple_of(7) && !bench.abilities.target.names.text {
             name.insert(0, 0xff);
@@ -69,7 +69,7 @@ fn in_order(bench: &Bench<'_>) {
     let names: Vec<_> = (0..500).map(|number| format!("{number:x}").into_bytes()).collect();
     let mut preparing = writer(bench);
     preparing.files("d", &names.iter().map(|name| (&name[..], &b""[..])).collect::<Vec<_>>());
-    // Behind what begins with its name and a byte that is less than a slash.
+    // `d/a/` sorts after names that begin with `a` and a byte that is less than a slash.
     preparing.files("d/a", &[(b"x", b"")]);
     preparing.files("d", &[(b"a-b", b"")]);
     drop(preparing);
@@ -90,13 +90,14 @@ fn in_order(bench: &Bench<'_>) {
     };
     let is_missing = [ErrorKind::NotFound, ErrorKind::SourceVanished];
     let whole = list(&mut *lane(&*bench.source()), "d").unwrap();
-    // Where directories are entries of their own, one of them has the name of a file; elsewhere it is another entry.
+    // If directories are separate entries, the directory `a` takes the place of the file `a`; otherwise it is an
+    // additional entry.
     assert!(whole.len() > 500);
     all_portions(&whole, by_target, &is_missing);
     all_portions(&whole, by_source, &is_missing);
 }
 
-/// Asks for a directory in portions, and compares them with the whole of it.
+/// Lists a directory in pages, and compares them with the complete listing.
 fn all_portions(
     whole: &Listing,
     mut portion: impl FnMut(Option<Cursor>, &str) -> Result<(Listing, Option<Cursor>)>,
@@ -138,7 +139,7 @@ fn described(bench: &Bench<'_>) {
     let of_target = described_by(bench, &mut *lane(&*bench.target()), &expected);
     let of_source = described_by(bench, &mut *lane(&*bench.source()), &expected);
     for ((name, target), (other, source)) in of_target.iter().zip(&of_source) {
-        // Only the one end doubts.
+        // Only the target sets `doubted`, so it is not compared.
         let seen = |it: &Metadata| (it.kind, it.attributes(), it.size_bytes);
         assert_eq!((name, seen(target)), (other, seen(source)));
         let inodes = abilities.inodes && bench.abilities.source.inodes;
@@ -174,7 +175,7 @@ fn described_by<L: Looks + ?Sized>(
         assert_eq!(found.kind, *kind, "{name}");
         assert!(found.size_bytes == *size_bytes || *kind == Kind::Directory, "{name}");
         match kind {
-            // The permissions of links mean nothing, and their times are not set everywhere.
+            // The permissions of symbolic links have no meaning, and their times cannot be set everywhere.
             Kind::Symlink if bench.abilities.target.sets_links => {
                 assert_eq!(found.mtime, bench.abilities.kept_time(attributes.mtime));
             }

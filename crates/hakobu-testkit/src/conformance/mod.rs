@@ -1,11 +1,12 @@
-//! The conformance suite: the duties of every endpoint, whatever it is.
+//! The conformance suite: the duties of every endpoint, whatever its kind.
 //!
-//! An endpoint passes by handing a [`Harness`] to [`run_all`] in an ordinary test. Cases prepare through a target and read
-//! back through a source, never beside them, so they run on any endpoint. Which of them apply goes by the endpoints'
-//! capabilities and by the user who runs them: a harness with few abilities has fewer cases, and [`case_names`] tells which.
+//! An endpoint runs the suite by passing a [`Harness`] to [`run_all`] in an ordinary test. Cases prepare data through
+//! a target and read it back through a source, never in another way, so they run on any endpoint. The capabilities of
+//! the endpoints and the user who runs the tests determine which cases apply. A harness with few capabilities has
+//! fewer cases, and [`case_names`] lists them.
 //!
-//! The cases in `directory` prepare and look by themselves, in places that are directories of this machine. They are for
-//! what nobody can do or see through the traits.
+//! The cases in `directory` access the data directly, in places that are directories on this machine. They cover what
+//! cannot be done or seen through the traits.
 
 mod abilities;
 mod attributes;
@@ -32,7 +33,7 @@ pub use bench::ask;
 use case::Case;
 pub use harness::{Harness, Place};
 
-/// The cases that need nothing but the traits.
+/// The cases that need only the traits.
 const CASES: &[&[Case]] = &[
     files::CASES,
     attributes::CASES,
@@ -45,7 +46,7 @@ const CASES: &[&[Case]] = &[
     source_changes::CASES,
 ];
 
-/// Returns the cases that apply to endpoints with these abilities.
+/// Returns the cases that apply to endpoints with these capabilities.
 fn cases(abilities: &Abilities) -> impl Iterator<Item = &'static Case> {
     let of_directories = if abilities.in_directory { directory::CASES } else { &[] };
     CASES.iter().chain(of_directories).copied().flatten().filter(|case| case.applies(abilities))
@@ -59,7 +60,7 @@ pub fn case_names(harness: &dyn Harness) -> Vec<&'static str> {
 /// Runs all cases that apply to a harness.
 ///
 /// # Panics
-/// When cases fail, with their names; each one's own message has been printed before.
+/// If cases fail, with their names. The message of each case was printed before.
 pub fn run_all(harness: &dyn Harness) {
     let abilities = Abilities::of(harness);
     let passes =
@@ -68,10 +69,10 @@ pub fn run_all(harness: &dyn Harness) {
     assert!(failed.is_empty(), "these cases failed:\n  {}", failed.join("\n  "));
 }
 
-/// Runs the case of one name, while looking for a fault.
+/// Runs a single case by name, for debugging.
 ///
 /// # Panics
-/// When it fails, or there is no such case for this harness.
+/// If it fails, or there is no such case for this harness.
 pub fn run_one(harness: &dyn Harness, name: &str) {
     let abilities = Abilities::of(harness);
     let case = cases(&abilities).find(|case| case.name == name);

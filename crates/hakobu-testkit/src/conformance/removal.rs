@@ -1,4 +1,4 @@
-//! Removing what the source does not have.
+//! Cases about removing entries that the source does not have.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -60,7 +60,7 @@ fn gone(bench: &Bench<'_>) {
 }
 
 fn directories(bench: &Bench<'_>) {
-    // It only looks like a draft, so it is a user's.
+    // It only looks like a draft, so it belongs to the user.
     const NAMED: &str = "named/.hakobu.abcdefghijklmnopqrstuvwxyz";
     let mut preparing = writer(bench);
     preparing.file("full/file", b"x");
@@ -69,7 +69,7 @@ fn directories(bench: &Bench<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     assert_eq!(kind(remove(&mut *lane, "full", true, 0)), ErrorKind::Conflict);
-    // Each kind by its own name only.
+    // Files and directories are each removed only as what they are.
     assert!(remove(&mut *lane, "full", false, 0).is_err());
     assert!(remove(&mut *lane, "full/file", true, 0).is_err());
     assert_eq!(kind(remove(&mut *lane, "named", true, 0)), ErrorKind::Conflict);

@@ -1,4 +1,5 @@
-//! Sources that change: what was listed is what is read, or it is said that it is not. The changes are made through a target.
+//! Cases about sources that change: the listed version is read, or the change is reported. The changes are made
+//! through a target.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -28,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
 const CHANGED: Result<Vec<u8>, ErrorKind> = Err(ErrorKind::SourceChanged);
 const VANISHED: Result<Vec<u8>, ErrorKind> = Err(ErrorKind::SourceVanished);
 
-/// The expected results of entries.
+/// Returns the expected results of entries.
 fn entries<const N: usize>(all: [(&str, Result<Vec<u8>, ErrorKind>); N]) -> [Named; N] {
     all.map(|(name, result)| (name.as_bytes().to_vec(), result))
 }
@@ -52,7 +53,7 @@ fn changed(bench: &Bench<'_>) {
     changing.file("m large", &vec![b'x'; 300_000]);
     let fetched = fetch(&mut *lane, "", &listing, None);
     let content = |bytes: &[u8]| Ok(bytes.to_vec());
-    // What is still a file of the same names is taken as it is.
+    // A file that is still a file with the same number of hard links is accepted as it is.
     let expected = entries([
         ("a same", content(b"content")),
         ("b longer", content(b"content and more")),
@@ -78,7 +79,8 @@ fn changed_links(bench: &Bench<'_>) {
     let mut lane = lane(&*source);
     let listing = listed(&mut *lane, "");
     changing.symlink("b now a link", b"a same");
-    // Where the time of a link is not set, only its length tells within a step of time.
+    // If the time of a symbolic link cannot be set, only a different length reveals a change within one step of the
+    // clock.
     changing.symlink("c link", if bench.abilities.target.sets_links { b"b" } else { b"bb" });
     changing.remove(&["d gone"]);
     changing.file("e now a file", b"content");
@@ -153,7 +155,7 @@ fn big_change(bench: &Bench<'_>) {
     assert!(read(&mut *lane, &file, 0, PIECE_BYTES).unwrap() == bytes[..PIECE_BYTES as usize]);
     let other = vec![b'x'; bytes.len()];
     changing.file("big", &other);
-    // What was opened may be read on, but it is never taken for what took its place.
+    // An open file may be read further, but must not be mistaken for its replacement.
     match read(&mut *lane, &file, PIECE_BYTES, PIECE_BYTES) {
         Ok(rest) => assert!(rest == bytes[PIECE_BYTES as usize..], "not what it was"),
         Err(error) => assert_eq!(error.kind, ErrorKind::SourceChanged),

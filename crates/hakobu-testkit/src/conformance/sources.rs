@@ -1,4 +1,4 @@
-//! Sources: what was listed is what is read.
+//! Cases about sources: the listed version is read.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
         .needs(&[Requirement::UserAttributes, Requirement::Inodes]),
 ];
 
-/// Fetches all entries of a listing in one pack.
+/// Reads all entries of a listing in one pack.
 pub(super) fn fetch(
     lane: &mut dyn SourceLane,
     directory: &str,
@@ -50,20 +50,21 @@ pub(super) fn fetch(
     }
 }
 
-/// Lists a directory, for what is fetched by it.
+/// Lists a directory whose entries are then read.
 pub(super) fn listed(lane: &mut dyn SourceLane, directory: &str) -> Arc<Listing> {
     Arc::new(list(lane, directory).unwrap())
 }
 
-/// An entry by its name, with its content or why that is missing.
+/// The name of an entry, with its content or the reason why it is missing.
 pub(super) type Named = (Vec<u8>, Result<Vec<u8>, ErrorKind>);
 
-/// Returns what became of each entry.
+/// Returns the result of each entry.
 pub(super) fn results(listing: &Listing, fetched: &Fetched) -> Vec<Named> {
     results_now(listing, listing, fetched)
 }
 
-/// Returns what became of entries that have changed since they were listed: their attributes are those of another listing.
+/// Returns the results of entries that have changed since they were listed. Their attributes are those of a later
+/// listing.
 pub(super) fn results_now(listing: &Listing, now: &Listing, fetched: &Fetched) -> Vec<Named> {
     let mut results = Vec::new();
     let mut reader = PackReader::new(&fetched.pack);
@@ -113,7 +114,7 @@ fn packed(bench: &Bench<'_>) {
     are_packed(bench, &expected);
 }
 
-/// Insists that all that is in `d` goes into a pack.
+/// Checks that all entries of `d` are put into a pack.
 pub(super) fn are_packed(bench: &Bench<'_>, expected: &[(&str, Vec<u8>)]) {
     let mut lane = lane(&*bench.source());
     let listing = listed(&mut *lane, "d");
@@ -145,7 +146,7 @@ fn portions(bench: &Bench<'_>) {
         assert!(rest.is_none() || listing.len() >= 100, "a portion of {}", listing.len());
         found
             .extend((0..listing.len()).map(|index| (listing.name(index).to_vec(), *listing.metadata(index))));
-        // Others may be listed between two portions.
+        // Other directories may be listed between two pages.
         assert_eq!(listed(&mut *lane, "d").len(), 5001);
         from = rest;
         if from.is_none() {
@@ -187,13 +188,13 @@ pub(super) fn read(
     }
 }
 
-/// A file as it is listed now.
+/// Returns a file from the current listing.
 pub(super) fn file(lane: &mut dyn SourceLane, at: &str) -> Arc<SourceFile> {
     let metadata = inspect(lane, at).unwrap().unwrap();
     Arc::new(SourceFile { root: 0, path: path(at), metadata, tolerant: false })
 }
 
-/// Asks whether a file is still the version that was listed.
+/// Checks whether a file is still the listed version.
 pub(super) fn confirm(lane: &mut dyn SourceLane, file: &Arc<SourceFile>) -> Result<()> {
     let confirm = SourceOp::Confirm { file: Arc::clone(file), ask: ExtendedAsk::default() };
     match ask(lane, confirm)? {
@@ -231,7 +232,7 @@ fn at_a_time(bench: &Bench<'_>) {
     let files = ["one", "other", "one"].map(|name| file(&mut *lane, name));
     let gone =
         Arc::new(SourceFile { path: path("gone"), root: 0, metadata: files[0].metadata, tolerant: false });
-    // The tickets tell which piece of which file.
+    // A ticket identifies the file and the piece.
     let asked: Vec<u64> =
         (0..4 * COUNT).map(|number| number % 4 * COUNT + (number / 4 * 5) % COUNT).collect();
     for ticket in asked.iter().copied() {

@@ -1,4 +1,4 @@
-//! The tree reader: it reads back what a case has done, through a source.
+//! The tree reader: reads back the results of a case through a source.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -19,10 +19,10 @@ use hakobu_core::pack::{Content, PACKED_FILE_BYTES_MAX, PackReader, Record};
 use super::abilities::Abilities;
 use super::bench::*;
 
-/// A source with a lane, by which a case sees what is in a place. It panics where anything fails.
+/// A source with a lane, with which a case reads the content of a place. It panics on any error.
 pub struct TreeReader<'a> {
     abilities: &'a Abilities,
-    // The lane ends before its source.
+    // Declared before the source, so that it is dropped first.
     lane: Box<dyn SourceLane>,
     _source: Box<dyn SourceEndpoint>,
 }
@@ -33,8 +33,8 @@ pub fn reader<'a>(bench: &'a Bench<'_>) -> TreeReader<'a> {
     TreeReader { abilities: bench.abilities, lane: lane(&*source), _source: source }
 }
 
-/// Waits until a directory holds these names and no others, and no draft: the far side may need a moment to clean up
-/// behind a connection that ended.
+/// Waits until a directory has exactly these names and no draft. The remote host may need a moment to clean up after
+/// a connection that ended.
 pub fn settles_to(bench: &Bench<'_>, directory: &str, expected: &[&[u8]]) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -49,17 +49,17 @@ pub fn settles_to(bench: &Bench<'_>, directory: &str, expected: &[&[u8]]) {
 }
 
 impl TreeReader<'_> {
-    /// Looks at one entry.
+    /// Returns the metadata of one entry.
     pub fn inspect(&mut self, at: &str) -> Option<Metadata> {
         inspect(&mut *self.lane, at).unwrap()
     }
 
-    /// Looks at one entry that has to be there.
+    /// Returns the metadata of one entry that must exist.
     pub fn metadata(&mut self, at: &str) -> Metadata {
         self.inspect(at).unwrap_or_else(|| panic!("there is no {at:?}"))
     }
 
-    /// The kind of an entry that has to be there.
+    /// Returns the kind of an entry that must exist.
     pub fn kind(&mut self, at: &str) -> Kind {
         self.metadata(at).kind
     }
@@ -71,14 +71,14 @@ impl TreeReader<'_> {
         listing
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     pub fn names(&mut self, directory: &str) -> Vec<Vec<u8>> {
         let mut names = names_of(&self.listing(directory));
         names.sort();
         names
     }
 
-    /// Reads all of a file.
+    /// Reads a whole file.
     pub fn content(&mut self, at: &str) -> Vec<u8> {
         let metadata = self.metadata(at);
         assert_eq!(metadata.kind, Kind::File, "{at}");
@@ -88,20 +88,20 @@ impl TreeReader<'_> {
         }
     }
 
-    /// Reads the text of a link.
+    /// Reads the target of a symbolic link.
     pub fn text(&mut self, at: &str) -> Vec<u8> {
         let metadata = self.metadata(at);
         assert_eq!(metadata.kind, Kind::Symlink, "{at}");
         self.one_packed(at, metadata)
     }
 
-    /// Reads all small files and links of a directory: by name, content or text.
+    /// Reads all small files and symbolic links of a directory. Returns content or link target by name.
     pub fn contents(&mut self, directory: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let listing = Arc::new(self.listing(directory));
         self.packed(directory, &listing)
     }
 
-    /// Insists on attributes, as far as they are kept.
+    /// Checks attributes, as far as they are kept.
     pub fn check(&mut self, at: &str, wanted: &Attributes) {
         let found = self.metadata(at);
         self.abilities.check(at, &found, wanted);
@@ -159,7 +159,7 @@ impl TreeReader<'_> {
     }
 }
 
-/// The names of a listing, in its order.
+/// Returns the names of a listing, in its order.
 pub fn names_of(listing: &Listing) -> Vec<Vec<u8>> {
     (0..listing.len()).map(|index| listing.name(index).to_vec()).collect()
 }

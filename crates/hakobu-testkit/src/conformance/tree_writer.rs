@@ -1,4 +1,4 @@
-//! The tree writer: it prepares what a case needs, through a target that may do everything.
+//! The tree writer: prepares the data of a case through a target with all rights.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -10,10 +10,10 @@ use hakobu_core::pack::{Head, PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX, PackBuild
 
 use super::bench::*;
 
-/// A target with a lane, by which a case prepares and changes a place. It panics where anything fails.
+/// A target with a lane, with which a case prepares and changes a place. It panics on any error.
 pub struct TreeWriter<'a> {
     bench: &'a Bench<'a>,
-    // The lane ends before its target.
+    // Declared before the target, so that it is dropped first.
     lane: Box<dyn TargetLane>,
     _target: Box<dyn TargetEndpoint>,
 }
@@ -25,14 +25,14 @@ pub fn writer<'a>(bench: &'a Bench<'a>) -> TreeWriter<'a> {
 }
 
 impl TreeWriter<'_> {
-    /// Makes a file, in the place of whatever file or link is there, as a later version. Returns its attributes.
+    /// Creates a file as a later version, replacing any file or symbolic link. Returns its attributes.
     pub fn file(&mut self, at: &str, content: &[u8]) -> Attributes {
         let attributes = self.bench.next_version(0o644);
         self.file_with(at, content, attributes);
         attributes
     }
 
-    /// Makes a file with those attributes.
+    /// Creates a file with these attributes.
     pub fn file_with(&mut self, at: &str, content: &[u8], attributes: Attributes) {
         if content.len() as u64 <= PACKED_FILE_BYTES_MAX {
             let (mut pack, name) = pack_for(at);
@@ -47,14 +47,14 @@ impl TreeWriter<'_> {
         finish(&mut *self.lane, 0, attributes).unwrap();
     }
 
-    /// Makes many files in one directory, each with its content.
+    /// Creates many files with content in one directory.
     pub fn files(&mut self, directory: &str, files: &[(&[u8], &[u8])]) {
         for some in files.chunks(PACK_RECORDS_MAX as usize) {
             store_all(&mut *self.lane, pack(directory, some));
         }
     }
 
-    /// Makes a file of zeros with a hole as large as it is.
+    /// Creates a file that is a single hole of `size_bytes`.
     pub fn hole(&mut self, at: &str, size_bytes: usize) {
         let (mut pack, name) = pack_for(at);
         let head = Head { sparse: true, ..Head::new(&name, self.bench.next_version(0o644)) };
@@ -63,8 +63,8 @@ impl TreeWriter<'_> {
         store_all(&mut *self.lane, pack);
     }
 
-    /// Makes directories with usual permissions, and those above them. Where directories are no entries of their own, each gets
-    /// a file, `in`.
+    /// Creates directories with the usual permissions, including missing parents. If directories are not separate
+    /// entries, each gets a file `in`.
     pub fn directories<T: AsRef<[u8]>>(&mut self, all: impl IntoIterator<Item = T>) {
         if !self.bench.abilities.target.directories {
             for at in all {
@@ -79,7 +79,7 @@ impl TreeWriter<'_> {
         self.apply(all.into_iter().map(make).collect());
     }
 
-    /// Makes a symbolic link, in the place of whatever file or link is there.
+    /// Creates a symbolic link, replacing any file or symbolic link.
     pub fn symlink(&mut self, at: &str, text: &[u8]) -> Attributes {
         let attributes = self.bench.next_version(0o777);
         let (mut pack, name) = pack_for(at);
@@ -88,7 +88,7 @@ impl TreeWriter<'_> {
         attributes
     }
 
-    /// Makes a named pipe.
+    /// Creates a named pipe.
     pub fn pipe(&mut self, at: &str) -> Attributes {
         let attributes = self.bench.next_version(0o600);
         let (mut pack, name) = pack_for(at);
@@ -97,12 +97,12 @@ impl TreeWriter<'_> {
         attributes
     }
 
-    /// Gives a file one more name.
+    /// Creates a hard link to a file.
     pub fn hard_link(&mut self, at: &str, to: &str) {
         self.apply(vec![Change::Link { path: path(at), to: path(to), replaces: false }]);
     }
 
-    /// Sets the attributes of a file or link.
+    /// Sets the attributes of a file or symbolic link.
     pub fn attributes(&mut self, at: &str, attributes: Attributes) {
         self.apply(vec![Change::Attributes { path: path(at), attributes, extended: None }]);
     }
@@ -112,7 +112,7 @@ impl TreeWriter<'_> {
         self.apply(vec![Change::Directory { path: path(at), attributes, extended: None }]);
     }
 
-    /// Removes files and links.
+    /// Removes files and symbolic links.
     pub fn remove(&mut self, all: &[&str]) {
         all.iter().for_each(|at| remove(&mut *self.lane, at, false, 0).unwrap());
     }
@@ -127,7 +127,7 @@ impl TreeWriter<'_> {
     }
 }
 
-/// A pack of the directory above an entry, and the entry's name.
+/// Returns a pack for the parent directory of an entry, and the entry's name.
 fn pack_for(at: &str) -> (PackBuilder, Vec<u8>) {
     let whole = path(at);
     let (parent, name) = whole.split_last().expect("an entry has a name");

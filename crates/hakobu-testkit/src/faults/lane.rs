@@ -1,4 +1,4 @@
-//! One lane with faults, of a source or of a target.
+//! A lane of a source or target with injected faults.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,60 +12,61 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use super::{Fault, Logged, OperationKind, State, When, lock, planned};
 use crate::random::Random;
 
-/// The ticket of what the lane asks on its own.
+/// The ticket of operations that the lane submits by itself.
 const OWN_TICKET: Ticket = Ticket::MAX - 1;
-/// How long a silent lane sleeps before it looks whether it is interrupted.
+/// The interval at which a silent lane checks whether it is interrupted.
 const SILENT_WAIT: Duration = Duration::from_millis(5);
 
-/// Operations of one kind of lane, and what faults do to them.
+/// The operations of one kind of lane, and the effects of faults on them.
 pub(super) trait Fallible: Operation + Sized {
-    /// The lane that takes them.
+    /// The wrapped lane.
     type Inner: Lane<Self> + ?Sized;
 
-    /// Returns which operation it is.
+    /// Returns the kind of operation.
     fn kind(&self) -> OperationKind;
 
-    /// Returns the paths that it is about.
+    /// Returns the paths of the operation.
     fn paths(&self, state: &State) -> Vec<Vec<u8>>;
 
-    /// Returns the draft that it is about, if any.
+    /// Returns the draft of the operation, if any.
     fn draft(&self) -> Option<DraftId> {
         None
     }
 
-    /// Returns true for a write that comes with the digest of its piece.
+    /// Returns true for a write with the digest of its piece.
     fn has_digest(&self) -> bool {
         false
     }
 
-    /// Returns true if a draft that has lost a piece takes it no more.
+    /// Returns true if the operation fails on a draft that has lost a piece.
     fn needs_whole_draft(&self) -> bool {
         false
     }
 
-    /// Does what is due when the operation is not done.
+    /// Performs the cleanup for an operation that is not executed.
     fn refused(self, lane: &mut FaultyLane<Self>, error: &Error) {
         let _ = (lane, error);
     }
 
-    /// Makes sure that somebody hears of it, and spoils the draft that is written. False: nobody can hear of it.
+    /// Makes sure that the failure is reported, and spoils the draft that is written. Returns false if it cannot be
+    /// reported.
     fn make_unheard(&mut self, state: &State, error: &Error) -> bool {
         let _ = (state, error);
         true
     }
 
-    /// Returns true if a fault can be about one of its entries.
+    /// Returns true if a fault can affect a single entry of the operation.
     fn has_entries(&self) -> bool;
 
-    /// Has all of it done but one entry, which fails.
+    /// Executes the operation except for one entry, which fails.
     fn one_entry(self, lane: &mut FaultyLane<Self>, when: &When, error: Error) -> Result<Self::Outcome>;
 
-    /// Gives back half of what was read.
+    /// Halves the amount of data that was read.
     fn shorten(outcome: Self::Outcome) -> Self::Outcome {
         outcome
     }
 
-    /// Does it in the place of the endpoint, where the plan says so.
+    /// Executes the operation instead of the endpoint, if the plan says so.
     fn stand_in(self, lane: &mut FaultyLane<Self>) -> std::result::Result<Result<Self::Outcome>, Self> {
         let _ = lane;
         Err(self)
@@ -77,7 +78,7 @@ pub(super) struct FaultyLane<O: Fallible> {
     pub(super) state: Arc<State>,
     pub(super) random: Random,
     index: usize,
-    /// Answers that are not given yet.
+    /// Completions that are held back.
     held: Vec<Completion<O::Outcome>>,
     dead: bool,
 }
@@ -92,7 +93,7 @@ impl<O: Fallible> FaultyLane<O> {
         self.held.push(Completion { ticket, result });
     }
 
-    /// Hands an operation on, whatever it takes.
+    /// Submits an operation to the wrapped lane, and waits for room if necessary.
     fn pass(&mut self, ticket: Ticket, mut operation: O) {
         while let Err(back) = self.inner.submit(ticket, operation) {
             operation = back;
@@ -101,7 +102,7 @@ impl<O: Fallible> FaultyLane<O> {
         }
     }
 
-    /// Has an operation done and waits for its answer.
+    /// Executes an operation and waits for its completion.
     pub(super) fn ask(&mut self, operation: O) -> Result<O::Outcome> {
         self.pass(OWN_TICKET, operation);
         self.inner.flush();
@@ -114,13 +115,13 @@ impl<O: Fallible> FaultyLane<O> {
         }
     }
 
-    /// An operation that is not done.
+    /// Fails an operation without executing it.
     fn refuse(&mut self, ticket: Ticket, operation: O, error: Error) {
         operation.refused(self, &error);
         self.hold(ticket, Err(error));
     }
 
-    /// Returns why a draft can take nothing more.
+    /// Returns the reason why a draft accepts nothing more.
     fn spoiled(&self, operation: &O) -> Option<Error> {
         let draft = operation.draft().filter(|_| operation.needs_whole_draft())?;
         lock(&self.state.spoiled).get(&draft).cloned()
@@ -179,7 +180,7 @@ impl<O: Fallible> FaultyLane<O> {
         }
     }
 
-    /// Waits as a lane does to which nothing comes. Whether it is over.
+    /// Waits as if no completion arrived. Returns true once the endpoint is interrupted.
     fn stay_silent(&mut self, wait: Wait) -> bool {
         let mut rest = match wait {
             Wait::Now => Duration::ZERO,
@@ -269,7 +270,7 @@ impl TargetLane for FaultyLane<TargetOp> {
     }
 }
 
-/// Puts a failure in its place among others, whose numbers do not count its entry yet.
+/// Inserts a failure into a list of failures whose indices do not count its entry yet.
 pub(super) fn insert(failures: &mut Vec<(u32, Error)>, index: u32, error: Error) {
     failures.iter_mut().for_each(|(other, _)| *other += u32::from(*other >= index));
     let place = failures.partition_point(|(other, _)| *other < index);

@@ -1,4 +1,4 @@
-//! What faults do to operations of a source.
+//! The effects of faults on operations of a source.
 
 use std::sync::Arc;
 

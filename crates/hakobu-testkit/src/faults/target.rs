@@ -1,4 +1,4 @@
-//! What faults do to operations of a target.
+//! The effects of faults on operations of a target.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -112,7 +112,7 @@ impl Fallible for TargetOp {
                 lane.inner.recycle(buffer);
                 lock(&lane.state.spoiled).entry(draft).or_insert_with(|| error.clone());
             }
-            // A draft that could not be finished is gone.
+            // A draft that could not be finished is removed.
             Self::Finish { draft, .. } => drop(lane.ask(Self::Abandon { draft, keep: false })),
             _ => {}
         }
@@ -125,7 +125,7 @@ impl Fallible for TargetOp {
         if let Self::Write { draft, .. } | Self::Begin { draft, .. } = self {
             lock(&state.spoiled).entry(*draft).or_insert_with(|| error.clone());
         }
-        // Nobody would hear that they are done.
+        // These operations have no completion that could report the failure.
         !matches!(self, Self::Patch { .. } | Self::Assemble { .. })
     }
 
@@ -167,7 +167,7 @@ impl Fallible for TargetOp {
     }
 }
 
-/// Has an operation done that lacks the entry of number `index`, which is said to have failed.
+/// Executes an operation that lacks the entry with number `index`, which is reported as failed.
 fn all_but(
     lane: &mut FaultyLane<TargetOp>,
     operation: TargetOp,
@@ -180,7 +180,7 @@ fn all_but(
     Ok(TargetOutcome::Stored { failures, losses })
 }
 
-/// Does what sharing blocks does, as far as can be seen.
+/// Emulates sharing of blocks by copying them.
 fn share(lane: &mut FaultyLane<TargetOp>, draft: DraftId, from: &SharedFile) -> Result<TargetOutcome> {
     let failed = |error: std::io::Error| Error::io("sharing blocks", &error);
     let Some(file) = from.file::<OwnedFd>() else { return Err(planned(ErrorKind::Unsupported)) };
@@ -217,7 +217,7 @@ fn records(pack: &[u8]) -> usize {
     count
 }
 
-/// Returns the same pack without the file or link of number `skipped`.
+/// Returns the pack without the file or symbolic link with number `skipped`.
 fn without(pack: &[u8], skipped: usize) -> Vec<u8> {
     let mut reader = PackReader::new(pack);
     let mut builder = PackBuilder::default();

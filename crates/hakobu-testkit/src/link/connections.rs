@@ -1,17 +1,18 @@
-//! What each TCP connection is held to, whatever the others do: packets wait here for their connection's turn, and go
-//! on from there to the transmitter that all share. Knows no clock: the time is handed in, in nanoseconds.
+//! Limits the rate of each TCP connection, independently of the others: packets wait here for their connection's
+//! turn, and continue to the transmitter that all connections share. Has no clock: the time is passed in, in
+//! nanoseconds.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::settings::LinkSettings;
 
-/// A table of so many connections is looked through for those that are quiet.
+/// The number of connections from which the table is searched for idle ones.
 const TIDY_AT_LEAST: usize = 256;
-/// Memory for the packets of all connections that wait.
+/// The memory for the waiting packets of all connections, in bytes.
 const WAITING_MOST_BYTES: usize = 256 << 20;
 
-/// One direction of one connection, as its packets tell it.
+/// One direction of a TCP connection, identified by the addresses and ports in its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Connection {
     addresses: [u8; 8],
@@ -19,7 +20,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// That of an IPv4 packet; `None` where it is not of TCP, or not the first part of one.
+    /// Returns the connection of an IPv4 packet; `None` if it is not TCP, or not the first fragment.
     pub(super) fn of(packet: &[u8]) -> Option<Self> {
         let header = packet.get(..20)?;
         let is_tcp = header[0] >> 4 == 4 && header[9] == 6;
@@ -35,7 +36,7 @@ impl Connection {
     }
 }
 
-/// A packet that waits. They are ordered by when they go on, then by when they came.
+/// A waiting packet. Packets are ordered by the time at which they continue, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Waiting {
     goes_at_ns: u64,
@@ -50,12 +51,12 @@ pub(super) struct Connections {
     rate_bits_per_second: Option<u64>,
     queue_limit_bytes: u64,
     packet_most_bytes: usize,
-    /// When the transmitter of each has sent all it was given.
+    /// The time at which each connection's transmitter will have sent everything.
     free_at_ns: HashMap<Connection, u64>,
     tidy_at: usize,
     waiting: BinaryHeap<Reverse<Waiting>>,
     count: u64,
-    /// Places of the longest packet each, and those of them that are free.
+    /// The slots for packets of the maximum size, and the offsets of the free ones.
     bytes: Vec<u8>,
     free: Vec<usize>,
 }
@@ -75,25 +76,25 @@ impl Connections {
         }
     }
 
-    /// Takes over rate and queue, for the packets to come.
+    /// Applies rate and queue size to future packets.
     pub(super) fn change(&mut self, settings: &LinkSettings) {
         self.rate_bits_per_second = settings.connection_rate_bits_per_second;
         self.queue_limit_bytes = settings.connection_queue_limit_bytes();
     }
 
-    /// Whether connections are held to anything.
+    /// Returns true if connections have a rate limit.
     pub(super) fn are_limited(&self) -> bool {
         self.rate_bits_per_second.is_some()
     }
 
-    /// Takes a packet that came at `now_ns`. False where its connection's queue has no room for it; that takes none of
-    /// its time.
+    /// Accepts a packet that arrived at `now_ns`. Returns false if its connection's queue has no room for it; such a
+    /// packet takes no transmission time.
     pub(super) fn take(&mut self, now_ns: u64, connection: Connection, packet: &[u8]) -> bool {
         let Some(rate) = self.rate_bits_per_second else { return false };
         let start_ns = self.free_at_ns.get(&connection).map_or(now_ns, |free| now_ns.max(*free));
         let waiting_ns = start_ns - now_ns;
         let waiting_bytes = u128::from(waiting_ns) * u128::from(rate) / 8_000_000_000;
-        // An idle transmitter takes any packet, however small the queue.
+        // An idle transmitter accepts any packet, however small the queue.
         if waiting_ns > 0 && waiting_bytes + packet.len() as u128 > u128::from(self.queue_limit_bytes) {
             return false;
         }
@@ -107,19 +108,19 @@ impl Connections {
         true
     }
 
-    /// When the next packet goes on.
+    /// Returns the time at which the next packet continues.
     pub(super) fn next_ns(&self) -> Option<u64> {
         self.waiting.peek().map(|Reverse(next)| next.goes_at_ns)
     }
 
-    /// The packet that goes on by `now_ns`, with its time.
+    /// Returns the next packet if it continues by `now_ns`, with its time.
     pub(super) fn front(&self, now_ns: u64) -> Option<(u64, &[u8])> {
         let Reverse(next) = self.waiting.peek()?;
         let packet = self.bytes.get(next.slot..next.slot + next.length)?;
         (next.goes_at_ns <= now_ns).then_some((next.goes_at_ns, packet))
     }
 
-    /// Gives up the packet that is the next to go on.
+    /// Removes the next packet.
     pub(super) fn pop(&mut self) {
         if let Some(Reverse(gone)) = self.waiting.pop() {
             self.free.push(gone.slot);
@@ -140,7 +141,7 @@ impl Connections {
         Some(slot)
     }
 
-    /// Forgets the connections that are quiet: nothing is saved up, so they are as good as new.
+    /// Forgets idle connections. They accumulate no credit, so they are equivalent to new ones.
     fn tidy(&mut self, now_ns: u64) {
         if self.free_at_ns.len() >= self.tidy_at {
             self.free_at_ns.retain(|_, free| *free > now_ns);
@@ -156,7 +157,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// 1000 bytes a millisecond for each connection, of which 4000 may wait.
+    /// 1000 bytes per millisecond for each connection, of which 4000 may wait.
     fn connections() -> Connections {
         Connections::new(&LinkSettings {
             connection_rate_bits_per_second: Some(8_000_000),
@@ -165,7 +166,7 @@ mod tests {
         })
     }
 
-    /// A packet of TCP from this port.
+    /// A TCP packet from this port.
     fn packet(port: u16, length: usize) -> Vec<u8> {
         let mut packet = vec![0; length];
         (packet[0], packet[9]) = (0x45, 6);
@@ -182,7 +183,7 @@ mod tests {
     fn each_connection_gets_its_rate_and_no_more() {
         let mut connections = connections();
         let mut passed = HashMap::<u16, u64>::new();
-        // Three want twice as much as they may have, for a second; a fourth wants half.
+        // For a second, three connections want twice their rate, and a fourth wants half of it.
         for tick in 0..1000 {
             for (port, every) in [(1, 1), (2, 1), (3, 1), (4, 4)] {
                 for _ in 0..if tick % every == 0 { 2 } else { 0 } {

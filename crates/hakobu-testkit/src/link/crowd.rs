@@ -1,25 +1,25 @@
-//! How many connections are at work on a link, and what that leaves of its rate. Knows no clock: the time is handed in,
-//! in nanoseconds.
+//! Counts the active connections on a link, and computes the rate that remains with them. Has no clock: the time is
+//! passed in, in nanoseconds.
 
 use std::collections::HashMap;
 
 use super::connections::Connection;
 use super::settings::{Crowding, LinkSettings};
 
-/// A connection that has sent nothing for so long is not at work.
+/// The time without data after which a connection is idle.
 const QUIET_NS: u64 = 500_000_000;
-/// How often they are counted.
+/// The interval at which connections are counted.
 const COUNT_EVERY_NS: u64 = 50_000_000;
-/// Packets that are shorter carry acknowledgements, signs of life and requests.
+/// The minimum size of packets with data. Shorter ones are acknowledgements, keepalives and requests.
 const DATA_LEAST_BYTES: usize = 500;
-/// However many there are, so much of the rate is left.
+/// The minimum share of the rate that remains, with any number of connections.
 const LEFT_LEAST: f64 = 0.1;
 
 /// The connections of one direction of a link.
 #[derive(Debug)]
 pub(super) struct Crowd {
     crowding: Option<Crowding>,
-    /// When each has sent data last.
+    /// The time at which each connection last sent data.
     seen_ns: HashMap<Connection, u64>,
     counted_ns: u64,
 }
@@ -29,17 +29,17 @@ impl Crowd {
         Self { crowding: settings.crowding, seen_ns: HashMap::new(), counted_ns: 0 }
     }
 
-    /// Takes over what connections cost, from now on.
+    /// Applies the cost of connections from now on.
     pub(super) fn change(&mut self, settings: &LinkSettings) {
         self.crowding = settings.crowding;
     }
 
-    /// Whether it makes a difference how many there are.
+    /// Returns true if the number of connections matters.
     pub(super) fn counts(&self) -> bool {
         self.crowding.is_some()
     }
 
-    /// Takes note of a packet. What is left of the rate from now on, where that was counted anew.
+    /// Records a packet. Returns the remaining share of the rate if the connections were counted again.
     pub(super) fn see(&mut self, now_ns: u64, packet: &[u8]) -> Option<f64> {
         let crowding = self.crowding?;
         if packet.len() >= DATA_LEAST_BYTES
@@ -63,7 +63,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A packet of TCP from this port.
+    /// A TCP packet from this port.
     fn packet(port: u16, length: usize) -> Vec<u8> {
         let mut packet = vec![0; length];
         (packet[0], packet[9]) = (0x45, 6);
@@ -77,7 +77,7 @@ mod tests {
         let mut crowd = Crowd::new(&LinkSettings { crowding, ..LinkSettings::default() });
         let mut left = 1.0;
         for tick in 0..1000_u64 {
-            // Four send data until the first second is over, of which one goes on; a fifth only acknowledges.
+            // Four connections send data in the first second, then only one. A fifth only acknowledges.
             for port in 0..if tick < 500 { 4 } else { 1 } {
                 left = crowd.see(tick * 2 * MS, &packet(port, 1000)).unwrap_or(left);
             }

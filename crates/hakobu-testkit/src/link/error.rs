@@ -1,31 +1,31 @@
-//! Why there is no link.
+//! Errors of emulated links.
 
 use std::io;
 
-/// Why there is no link.
+/// The reason why there is no link.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The settings make no sense.
+    /// The settings are invalid.
     #[error("a link cannot have these settings: {0}")]
     Settings(String),
-    /// Only root may make namespaces and devices.
+    /// Only root can create namespaces and devices.
     #[error("emulating a link takes root")]
     NotRoot,
     /// `ip` failed.
     #[error("`{command}` failed: {message}")]
     Tool {
-        /// What was run.
+        /// The command.
         command: String,
-        /// What it, or starting it, answered.
+        /// The message of the command, or of the failure to start it.
         message: String,
     },
     /// A system call failed.
     #[error("cannot {what}")]
     Io {
-        /// What was to be done.
+        /// The intended operation.
         what: &'static str,
-        /// Why it could not.
+        /// The system's error.
         source: io::Error,
     },
 }

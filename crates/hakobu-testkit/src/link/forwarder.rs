@@ -1,5 +1,4 @@
-//! The threads that carry packets from one device to the other, one for each
-//! direction.
+//! The threads that forward packets between the two devices, one per direction.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,13 +18,13 @@ use super::settings::LinkSettings;
 use super::shaper::{Fate, Shaper};
 use super::traffic::{Counters, Traffic};
 
-/// Packets taken at a time, before looking at those that are due.
+/// The number of packets to receive before those that are due are sent.
 const BATCH_PACKETS: usize = 256;
-/// The shortest nap for the sake of larger batches, and the longest. A network card lets its interrupts wait for about
-/// as long as the shortest.
+/// The shortest and the longest sleep that allows larger batches. The shortest is comparable to the interrupt delay
+/// of a network card.
 const NAP_LEAST: Duration = Duration::from_micros(200);
 const NAP_MOST: Duration = Duration::from_micros(500);
-/// Pause after a device failed, as it does while somebody has set it down.
+/// The pause after a device failed, as it does while it is down.
 const DEVICE_FAILED_PAUSE: Duration = Duration::from_millis(10);
 
 /// Both threads. Dropping it ends them and closes their devices.
@@ -39,11 +38,11 @@ pub(super) struct Forwarder {
 struct Shared {
     origin: Instant,
     stopping: AtomicBool,
-    /// Readable once the threads are to end.
+    /// Becomes readable when the threads must end.
     stop: OwnedFd,
     cut: AtomicBool,
     settings: Mutex<LinkSettings>,
-    /// Counts the changes of `settings`, so that looking costs no lock.
+    /// The number of changes of `settings`, so that checking needs no lock.
     changes: AtomicU64,
     near_to_far: Tally,
     far_to_near: Tally,
@@ -88,7 +87,7 @@ impl Forwarder {
             near_to_far: Tally::default(),
             far_to_near: Tally::default(),
         });
-        // Made first: should a thread fail to start, its drop ends the other.
+        // Created first: if a thread fails to start, dropping it ends the other one.
         let mut forwarder = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let (near, far) = (Arc::new(near), Arc::new(far));
         let ends = [("link-near-far", Arc::clone(&near), Arc::clone(&far)), ("link-far-near", far, near)];
@@ -127,7 +126,7 @@ impl Drop for Forwarder {
         self.shared.stopping.store(true, Relaxed);
         let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
         for thread in self.threads.drain(..) {
-            // A panic there has been printed, and must not become an abort here.
+            // A panic in the thread was already printed, and must not become an abort here.
             let _ = thread.join();
         }
     }
@@ -143,7 +142,7 @@ impl Shared {
     }
 }
 
-/// One direction.
+/// The state of one direction.
 struct Carrier {
     shared: Arc<Shared>,
     direction: usize,
@@ -153,9 +152,9 @@ struct Carrier {
     crowd: Crowd,
     shaper: Shaper,
     ring: Ring,
-    /// What the ring should have.
+    /// The intended size of the ring.
     memory_bytes: usize,
-    /// Takes packets there is no room for.
+    /// Receives packets for which there is no room.
     spill: Vec<u8>,
     nap: Duration,
     changes_seen: u64,
@@ -169,7 +168,7 @@ impl Carrier {
         to: Arc<Tun>,
         settings: &LinkSettings,
     ) -> Self {
-        // Each direction loses packets of its own.
+        // Each direction loses different packets.
         let seed = settings.seed.wrapping_mul(2).wrapping_add(direction as u64);
         let packet_bytes = settings.mtu as usize;
         let memory_bytes = settings.memory_bytes() as usize;
@@ -209,7 +208,7 @@ impl Carrier {
         if self.direction == 0 { &self.shared.near_to_far } else { &self.shared.far_to_near }
     }
 
-    /// Called for each packet, so that one sent after a change is subject to it.
+    /// Applies changed settings. Called for each packet, so that a packet sent after a change is subject to it.
     fn take_changes(&mut self) {
         let changes = self.shared.changes.load(Relaxed);
         if changes != self.changes_seen {
@@ -224,7 +223,7 @@ impl Carrier {
         }
     }
 
-    /// Takes what the device has, up to a batch. The packets count as come now.
+    /// Receives up to one batch from the device. The packets count as arriving now.
     fn receive_batch(&mut self) -> io::Result<usize> {
         let now_ns = self.shared.now_ns();
         for count in 0..BATCH_PACKETS {
@@ -251,7 +250,7 @@ impl Carrier {
         Ok(BATCH_PACKETS)
     }
 
-    /// Counts the connection of the packet in the ring's next place, and what that leaves of the rate.
+    /// Counts the connection of the packet in the ring's next slot, and applies the remaining rate.
     fn count(&mut self, now_ns: u64, length: usize) {
         let place = self.ring.space().unwrap_or(&mut self.spill);
         if let Some(left) = self.crowd.see(now_ns, &place[..length.min(place.len())]) {
@@ -259,9 +258,10 @@ impl Carrier {
         }
     }
 
-    /// Has the packet in the ring's next place wait for its connection's turn. False where it is none's.
+    /// Makes the packet in the ring's next slot wait for its connection's turn. Returns false if it belongs to no
+    /// connection.
     fn hold_back(&mut self, now_ns: u64, length: usize) -> bool {
-        // The place is given again as long as nothing is pushed.
+        // The slot is the same one as long as nothing is pushed.
         let place = self.ring.space().unwrap_or(&mut self.spill);
         let packet = &place[..length.min(place.len())];
         let Some(connection) = Connection::of(packet) else { return false };
@@ -271,7 +271,7 @@ impl Carrier {
         true
     }
 
-    /// Decides over the packet in the ring's next place, if it had `room` there.
+    /// Decides the fate of the packet in the ring's next slot. `room` is true if it fits there.
     fn admit(&mut self, now_ns: u64, length: usize, room: bool) {
         match self.shaper.admit(now_ns, length) {
             Fate::Due { at_ns } if room => self.ring.push(length, at_ns),
@@ -284,7 +284,7 @@ impl Carrier {
         }
     }
 
-    /// Lets those packets on whose connections have had their turn.
+    /// Passes on the packets whose connections have had their turn.
     fn let_on(&mut self) {
         let now_ns = self.shared.now_ns();
         while let Some((at_ns, packet)) = self.connections.front(now_ns) {
@@ -299,7 +299,7 @@ impl Carrier {
         }
     }
 
-    /// Hands over what is due. The clock is read once, so this ends.
+    /// Sends the packets that are due. The clock is read only once, so the loop ends.
     fn send_due(&mut self) {
         let now_ns = self.shared.now_ns();
         while let Some((due_ns, packet)) = self.ring.front() {
@@ -307,7 +307,7 @@ impl Carrier {
                 break;
             }
             let tally = self.tally();
-            // What was on its way when the link was cut is gone, too.
+            // Packets in transit when the link was cut are lost, too.
             if self.shared.cut.load(Relaxed) {
                 tally.cut.fetch_add(1, Relaxed);
             } else if self.to.send(packet).is_ok() {
@@ -321,13 +321,13 @@ impl Carrier {
         }
     }
 
-    /// When the next packet has to go on.
+    /// Returns the time at which the next packet must be handled.
     fn next_ns(&self) -> Option<u64> {
         [self.ring.next_due_ns(), self.connections.next_ns()].into_iter().flatten().min()
     }
 
-    /// Waits for a packet to come or to be due. While packets are on their way
-    /// it naps first: a wake-up per packet would cost more than carrying it.
+    /// Waits until a packet arrives or is due. It sleeps first if packets are in transit, since a wake-up per packet
+    /// would cost more than forwarding it.
     fn wait(&self) {
         let timeout = match self.next_ns() {
             None => None,
@@ -343,12 +343,13 @@ impl Carrier {
             PollFd::from_borrowed_fd(self.from.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.shared.stop.as_fd(), PollFlags::IN),
         ];
-        // An interrupted wait is a short one.
+        // An interrupted wait is merely a short one.
         let _ = poll(&mut events, timeout.as_ref());
     }
 }
 
-/// How late packets may be for the sake of larger batches: hardly noticeable beside the delay.
+/// Returns the acceptable delay of packets for the sake of larger batches, which is small compared to the link's
+/// delay.
 fn nap_for(settings: &LinkSettings) -> Duration {
     (settings.one_way_delay / 40).clamp(NAP_LEAST, NAP_MOST)
 }

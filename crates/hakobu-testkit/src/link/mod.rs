@@ -1,7 +1,6 @@
-//! An emulated link: two network namespaces, near and far, joined by two TUN
-//! devices, between which threads of this process carry the packets with a
-//! chosen delay, jitter, rate and loss, and each TCP connection with a rate of
-//! its own or at a cost for all, if asked for. The kernel needs no `netem`.
+//! An emulated link: two network namespaces, near and far, joined by two TUN devices. Threads of this process carry
+//! the packets between them with a chosen delay, jitter, rate and loss. On request, each TCP connection has its own
+//! rate limit, or reduces the rate of all. The kernel needs no `netem`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -18,8 +17,8 @@
 //! # Ok::<(), hakobu_testkit::link::Error>(())
 //! ```
 //!
-//! It takes root and `ip` (iproute2). Packets have the size the MTU allows, no
-//! segmentation is offloaded, so loss, queue and rate see what a wire would.
+//! Requires root and `ip` (iproute2). No segmentation is offloaded, so packets are no larger than the MTU, and loss,
+//! queue and rate apply as on a wire.
 
 mod connections;
 mod crowd;
@@ -42,22 +41,20 @@ pub use namespace::Namespace;
 pub use settings::{Crowding, LinkSettings};
 pub use traffic::{Counters, Traffic};
 
-/// A link that is up. Dropping it removes all of it, ending the processes that
-/// still run in its namespaces.
+/// A link that is up. Dropping it removes everything, and ends the processes that still run in its namespaces.
 #[derive(Debug)]
 pub struct Link {
-    // In the order of removal: the devices go with the forwarder.
+    // In the order of removal: the devices are removed with the forwarder.
     forwarder: Forwarder,
     near: Namespace,
     far: Namespace,
 }
 
 impl Link {
-    /// Makes both ends and starts to carry packets. Removes what earlier
-    /// processes left behind when they were killed.
+    /// Creates both ends and starts to carry packets. Removes what killed processes left behind.
     ///
     /// # Errors
-    /// [`Error`]; nothing is left then.
+    /// [`Error`]; nothing is left behind then.
     pub fn up(settings: LinkSettings) -> Result<Self, Error> {
         settings.check()?;
         if !rustix::process::geteuid().is_root() {
@@ -74,26 +71,25 @@ impl Link {
         Ok(Self { forwarder, near, far })
     }
 
-    /// One end.
+    /// Returns one end.
     #[must_use]
     pub fn near(&self) -> &Namespace {
         &self.near
     }
 
-    /// The other end.
+    /// Returns the other end.
     #[must_use]
     pub fn far(&self) -> &Namespace {
         &self.far
     }
 
-    /// What happened to the packets so far.
+    /// Returns the packet counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.forwarder.counters()
     }
 
-    /// Drops every packet from now on, those on their way too, as a pulled
-    /// cable does: neither end is told.
+    /// Drops every packet from now on, including those in transit. Neither end is notified, as with a pulled cable.
     pub fn cut(&self) {
         self.forwarder.set_cut(true);
     }
@@ -103,18 +99,17 @@ impl Link {
         self.forwarder.set_cut(false);
     }
 
-    /// What the link is like now.
+    /// Returns the current settings.
     #[must_use]
     pub fn settings(&self) -> LinkSettings {
         self.forwarder.settings()
     }
 
-    /// Changes delay, jitter, rates, crowding, loss and queue for packets to come; those on their
-    /// way arrive when they would have, and order is kept. The seed counts only
-    /// when the link comes up.
+    /// Changes delay, jitter, rates, crowding, loss and queue for future packets. Packets in transit arrive as
+    /// planned, and the order is kept. The seed only takes effect when the link is created.
     ///
     /// # Errors
-    /// [`Error::Settings`], also for another MTU, which cannot be changed.
+    /// [`Error::Settings`], also for a different MTU, which cannot be changed.
     pub fn change(&self, settings: LinkSettings) -> Result<(), Error> {
         settings.check()?;
         if settings.mtu != self.settings().mtu {
@@ -125,15 +120,14 @@ impl Link {
     }
 }
 
-/// Tells the links of this process apart.
+/// Returns a number that is unique among the links of this process.
 fn next_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// A pair within 10.213.0.0/16, of 16384. The process id spreads those of
-/// several processes; should two be alike nevertheless, no harm is done, as
-/// namespaces keep them apart.
+/// Returns one of 16384 address pairs in 10.213.0.0/16. The process ID makes pairs of different processes differ.
+/// Equal pairs do no harm, since namespaces isolate them.
 fn addresses(number: u32) -> (Ipv4Addr, Ipv4Addr) {
     let pair = std::process::id().wrapping_mul(16).wrapping_add(number) % 16_384;
     let base = u32::from(Ipv4Addr::new(10, 213, 0, 0)) + 4 * pair;

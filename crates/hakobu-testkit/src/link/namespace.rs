@@ -1,4 +1,4 @@
-//! Network namespaces of a link: made, found, and removed with `ip`.
+//! The network namespaces of a link: created, found and removed with `ip`.
 
 use std::fs;
 use std::io::Write;
@@ -14,14 +14,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::Error;
 
-/// The link's device, called the same in both namespaces.
+/// The name of the link's device in both namespaces.
 const DEVICE: &str = "hakobu0";
-/// Packets the kernel keeps for the forwarder to fetch. Generous, so that
-/// packets are dropped by the emulated queue, where they are counted.
+/// The number of packets that the kernel queues for the forwarder. It is large, so that packets are dropped by the
+/// emulated queue, where they are counted.
 const DEVICE_QUEUE_PACKETS: u32 = 20_000;
 
-/// One end of a [`Link`](super::Link): a network of its own, with a loopback
-/// interface and the link.
+/// One end of a [`Link`](super::Link): a network namespace with a loopback interface and the link.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -30,27 +29,26 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes an empty namespace; [`add_device`](Self::add_device) makes the
-    /// addresses true.
+    /// Creates an empty namespace. [`add_device`](Self::add_device) assigns the addresses.
     pub(super) fn create(name: String, address: Ipv4Addr, peer: Ipv4Addr) -> Result<Self, Error> {
         ip(&["netns", "add", &name], "")?;
         Ok(Self { name, address, peer })
     }
 
-    /// What `ip netns` calls it.
+    /// Returns the name for `ip netns`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its address on the link.
+    /// Returns the address of this end on the link.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// `program` inside. The process becomes the program itself, so its id and
-    /// signals are as without the namespace.
+    /// Returns a command that runs `program` in the namespace. The process becomes the program itself, so its ID and
+    /// signals work as without the namespace.
     #[must_use]
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
@@ -58,22 +56,21 @@ impl Namespace {
         command
     }
 
-    /// Runs `work` inside, on a thread of its own. Sockets it opens stay inside
-    /// for good, so it may hand them back.
+    /// Runs `work` in the namespace, on its own thread. Sockets that it opens remain in the namespace, so it may
+    /// return them.
     ///
     /// # Errors
-    /// When the namespace cannot be entered.
+    /// If the namespace cannot be entered.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         netns::run_in(&self.name, work).map_err(Error::io("enter the namespace"))
     }
 
-    /// Sets the TCP congestion control for what this end sends over the link;
-    /// a program may still choose another. It is set on the route, because the
-    /// parameter `ipv4/tcp_congestion_control` accepts, outside the machine's
-    /// own network, only what the machine's settings allow everybody.
+    /// Sets the TCP congestion control for data that this end sends over the link; a program may still choose another
+    /// one. It is set on the route, because outside the initial network namespace the parameter
+    /// `ipv4/tcp_congestion_control` accepts only algorithms that the machine allows for everybody.
     ///
     /// # Errors
-    /// When the kernel has none of this name.
+    /// If the kernel has no such algorithm.
     pub fn set_congestion_control(&self, algorithm: &str) -> Result<(), Error> {
         let (peer, own) = (self.peer.to_string(), self.address.to_string());
         let place = ["-n", &self.name, "route", "replace", &peer, "dev", DEVICE];
@@ -82,21 +79,19 @@ impl Namespace {
         Ok(())
     }
 
-    /// Sets a kernel parameter under `net`, such as `ipv4/tcp_wmem`, for this
-    /// end alone.
+    /// Sets a kernel parameter under `net`, such as `ipv4/tcp_wmem`, for this end only.
     ///
     /// # Errors
-    /// When there is none of this name here, or it takes no such value.
+    /// If there is no such parameter in the namespace, or it rejects the value.
     pub fn set_parameter(&self, name: &str, value: &str) -> Result<(), Error> {
         let path = Path::new("/proc/sys/net").join(name);
         self.run(|| fs::write(path, value))?.map_err(Error::io("set a parameter of the network"))
     }
 
-    /// Creates the device, which leads to the peer, and starts it.
+    /// Creates the device that leads to the peer, and starts it.
     pub(super) fn add_device(&self, mtu: u32) -> Result<Tun, Error> {
         let tun = self.run(|| Tun::create(DEVICE))?.map_err(Error::io("create a TUN device"))?;
-        // Without link-local addresses, and so without packets nobody sent. A
-        // kernel that lacks IPv6 has none to begin with.
+        // Disables link-local addresses, and thereby packets that no program sent. A kernel without IPv6 has none.
         let _ = ip(&["-n", &self.name, "link", "set", DEVICE, "addrgenmode", "none"], "");
         let script = format!(
             "link set lo up\n\
@@ -111,7 +106,7 @@ impl Namespace {
 }
 
 impl Drop for Namespace {
-    /// Ends the processes inside as well: they would keep it alive, nameless.
+    /// Also ends the processes inside, which would keep the namespace alive without a name.
     fn drop(&mut self) {
         remove(&self.name);
     }
@@ -132,16 +127,16 @@ fn remove(name: &str) {
         }
         sleep(Duration::from_millis(10));
     }
-    // Nothing can be done where it fails, and the next link sweeps again.
+    // Nothing can be done if it fails, and the next link tries again.
     let _ = ip(&["netns", "delete", name], "");
 }
 
-/// Name of an end of link `number` of this process.
+/// Returns the name of an end of link `number` of this process.
 pub(super) fn name_of(number: u32, end: &str) -> String {
     format!("hakobu-{}-{number}-{end}", std::process::id())
 }
 
-/// The process that made a namespace of this name; `None` if it is not ours.
+/// Returns the ID of the process that created a namespace with this name; `None` if it is not one of ours.
 fn maker_of(name: &str) -> Option<u32> {
     let (pid, rest) = name.strip_prefix("hakobu-")?.split_once('-')?;
     let (number, end) = rest.split_once('-')?;
@@ -150,7 +145,7 @@ fn maker_of(name: &str) -> Option<u32> {
     pid.parse().ok()
 }
 
-/// Removes namespaces whose makers died without doing so.
+/// Removes namespaces whose creators died without doing so.
 pub(super) fn sweep() {
     let Ok(entries) = fs::read_dir(netns::DIRECTORY) else {
         return; // no namespace was ever made here
@@ -165,7 +160,7 @@ pub(super) fn sweep() {
     }
 }
 
-/// Runs `ip`, with `input` as its standard input, for what it prints.
+/// Runs `ip`, with `input` as its standard input. Returns its output.
 fn ip(arguments: &[&str], input: &str) -> Result<String, Error> {
     let failed = |message: String| Error::Tool { command: format!("ip {}", arguments.join(" ")), message };
     let mut child = Command::new("ip")
@@ -176,7 +171,7 @@ fn ip(arguments: &[&str], input: &str) -> Result<String, Error> {
         .spawn()
         .map_err(|error| failed(format!("{error} (is iproute2 installed?)")))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that ends early says why itself.
+        // If `ip` exits early, its own message explains why.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;

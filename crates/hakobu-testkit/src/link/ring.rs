@@ -1,17 +1,17 @@
-//! The packets on their way, in one block of memory that is allocated once.
+//! Stores the packets in transit in one block of memory that is allocated once.
 
 use std::collections::VecDeque;
 
-/// Packets in the order they leave. Each lies in one piece in a circular block
-/// of bytes, so small packets take little of it.
+/// The packets in the order in which they leave. Each is contiguous in a circular block of bytes, so small packets
+/// take little space.
 #[derive(Debug)]
 pub(super) struct Ring {
     bytes: Box<[u8]>,
     packets: VecDeque<Slot>,
     packets_most: usize,
-    /// Where the next packet goes.
+    /// The offset for the next packet.
     head: usize,
-    /// The longest packet.
+    /// The maximum size of a packet in bytes.
     packet_most_bytes: usize,
 }
 
@@ -23,13 +23,13 @@ struct Slot {
 }
 
 impl Ring {
-    /// Room for `memory_bytes` of packets of up to `packet_most_bytes`.
+    /// Creates a ring with `memory_bytes` for packets of up to `packet_most_bytes`.
     pub(super) fn new(memory_bytes: usize, packet_most_bytes: usize) -> Self {
         let memory_bytes = memory_bytes.max(2 * packet_most_bytes);
         Self {
             bytes: vec![0; memory_bytes].into_boxed_slice(),
             packets: VecDeque::with_capacity(1024),
-            // An acknowledgement has 40 bytes and more.
+            // An acknowledgement has at least 40 bytes.
             packets_most: memory_bytes / 40,
             head: 0,
             packet_most_bytes,
@@ -40,12 +40,12 @@ impl Ring {
         self.bytes.len()
     }
 
-    /// A place for one packet of the longest size, or `None` when full. It is
-    /// taken by [`push`](Self::push), and given again otherwise.
+    /// Returns a slot for one packet of the maximum size, or `None` if the ring is full. [`push`](Self::push)
+    /// occupies it; until then the same slot is returned.
     pub(super) fn space(&mut self) -> Option<&mut [u8]> {
         let wanted = self.packet_most_bytes;
         let Some(oldest) = self.packets.front().map(|slot| slot.start) else {
-            // Empty: begin anew, so that a quiet link keeps to a few pages.
+            // When empty, start at the beginning, so that an idle link uses few pages.
             self.head = 0;
             return self.bytes.get_mut(..wanted);
         };
@@ -55,40 +55,39 @@ impl Ring {
         if self.head > oldest && self.bytes.len() - self.head < wanted {
             self.head = 0;
         }
-        // `head == oldest` with packets inside would be a full ring: kept from
-        // happening by asking for one byte more than wanted.
+        // With packets inside, `head == oldest` would mean a full ring. Requiring one more byte than wanted avoids
+        // that state.
         if self.head <= oldest && oldest - self.head <= wanted {
             return None;
         }
         self.bytes.get_mut(self.head..self.head + wanted)
     }
 
-    /// Keeps the first `length` bytes of the last [`space`](Self::space).
+    /// Adds a packet: the first `length` bytes of the latest [`space`](Self::space).
     pub(super) fn push(&mut self, length: usize, due_ns: u64) {
         let length = length.min(self.packet_most_bytes);
         self.packets.push_back(Slot { due_ns, start: self.head, length });
         self.head += length;
     }
 
-    /// When the oldest packet is due.
+    /// Returns the time at which the oldest packet is due.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
         self.packets.front().map(|slot| slot.due_ns)
     }
 
-    /// The oldest packet, with its time.
+    /// Returns the oldest packet, with its time.
     pub(super) fn front(&self) -> Option<(u64, &[u8])> {
         let slot = self.packets.front()?;
         let packet = self.bytes.get(slot.start..slot.start + slot.length)?;
         Some((slot.due_ns, packet))
     }
 
-    /// Gives up the oldest packet.
+    /// Removes the oldest packet.
     pub(super) fn pop(&mut self) {
         self.packets.pop_front();
     }
 
-    /// A ring of `memory_bytes` with the same packets; those that do not fit
-    /// are left out.
+    /// Returns a ring of `memory_bytes` with the same packets. Those that do not fit are dropped.
     pub(super) fn resized(&self, memory_bytes: usize) -> Self {
         let mut other = Self::new(memory_bytes, self.packet_most_bytes);
         for slot in &self.packets {
@@ -122,8 +121,8 @@ mod tests {
         Some(due_ns)
     }
 
-    /// Fills and empties by uneven steps, so that head and tail pass the end at
-    /// every offset; each packet must come out as it went in.
+    /// Fills and empties the ring in uneven steps, so that head and tail wrap at every offset. Each packet must come
+    /// out unchanged.
     #[test]
     fn packets_survive_going_round() {
         let mut ring = Ring::new(1000, 100);

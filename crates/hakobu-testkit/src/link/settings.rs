@@ -1,49 +1,51 @@
-//! What a link should be like, and what that costs in memory.
+//! The properties of a link, and the memory that they require.
 
 use std::time::Duration;
 
 use super::error::Error;
 
-/// Queue of a link whose bandwidth-delay product is smaller.
+/// The minimum size of a link's queue in bytes, if its bandwidth-delay product is smaller.
 const QUEUE_LEAST_BYTES: u64 = 1_000_000;
-/// Queue of a connection whose bandwidth-delay product is smaller.
+/// The minimum size of a connection's queue in bytes, if its bandwidth-delay product is smaller.
 const CONNECTION_QUEUE_LEAST_BYTES: u64 = 256 << 10;
-/// Packets under way on a link without a rate, per direction.
+/// The memory for packets in transit on a link without a rate, in bytes per direction.
 const UNLIMITED_BYTES: u64 = 64 << 20;
-/// More memory than this per direction is taken for a mistake in the settings.
+/// The maximum memory in bytes per direction. Settings that require more are rejected as a mistake.
 const MEMORY_MOST_BYTES: u64 = 1 << 30;
 
-/// A link that carries less the more connections share it, as one with a policer or a small server at its end does.
+/// The crowding of a link whose rate decreases with the number of connections, as with a policer or a small server at
+/// its end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crowding {
-    /// So many connections at work cost nothing.
+    /// The number of active connections without a cost.
     pub free: u16,
-    /// Each more takes this share of the rate away, until a tenth of it is left; 0.0 to 1.0.
+    /// The share of the rate that each additional connection takes away, until a tenth is left; 0.0 to 1.0.
     pub share: f64,
 }
 
-/// Properties of a link, the same for both directions.
+/// The properties of a link, which apply to both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkSettings {
-    /// Time a packet travels one way: half the round trip.
+    /// The delay of a packet in one direction: half the round-trip time.
     pub one_way_delay: Duration,
-    /// Bits of IP packets per second and direction; `None`: as fast as it goes.
+    /// The rate in bits of IP packets per second, per direction; `None` for no limit.
     pub rate_bits_per_second: Option<u64>,
-    /// The same of each TCP connection, whatever the others do; other packets are not held to it.
+    /// The rate limit of each TCP connection, independently of the others; other packets are not limited.
     pub connection_rate_bits_per_second: Option<u64>,
-    /// What each connection more than so many takes away from `rate_bits_per_second`.
+    /// The share of `rate_bits_per_second` that additional connections take away.
     pub crowding: Option<Crowding>,
-    /// The most a packet takes longer than `one_way_delay`; each by itself, but none overtakes another.
+    /// The maximum delay of a packet in addition to `one_way_delay`. Packets are delayed independently, but never
+    /// reordered.
     pub jitter: Duration,
-    /// Share of packets lost on the way, 0.0 to 1.0, each by itself.
+    /// The share of packets that are lost, 0.0 to 1.0, independently of each other.
     pub loss: f64,
-    /// Bytes that may wait to be sent, behind which packets are dropped. `None`:
-    /// the bandwidth-delay product of the round trip, at least 1 MB. Where connections have a rate, so many of each, and
-    /// at least 256 KiB.
+    /// The maximum number of bytes that wait to be sent; further packets are dropped. `None` means the
+    /// bandwidth-delay product of the round trip, at least 1 MB. If connections have a rate, the limit applies to
+    /// each of them, and the minimum is 256 KiB.
     pub queue_bytes: Option<u64>,
-    /// Largest IP packet, 576 to 65535 bytes; fixed while the link is up.
+    /// The largest IP packet, 576 to 65535 bytes; fixed while the link is up.
     pub mtu: u32,
-    /// Decides which packets are lost.
+    /// The seed that determines which packets are lost.
     pub seed: u64,
 }
 
@@ -65,13 +67,13 @@ impl Default for LinkSettings {
 }
 
 impl LinkSettings {
-    /// Default settings with half of `rtt` in each direction.
+    /// Returns the default settings with half of `rtt` in each direction.
     #[must_use]
     pub fn with_rtt(rtt: Duration) -> Self {
         Self { one_way_delay: rtt / 2, ..Self::default() }
     }
 
-    /// Bytes the queue ahead of the link holds.
+    /// Returns the size of the link's queue in bytes.
     #[must_use]
     pub fn queue_limit_bytes(&self) -> u64 {
         match (self.queue_bytes, self.rate_bits_per_second) {
@@ -81,15 +83,15 @@ impl LinkSettings {
         }
     }
 
-    /// Bytes the queue of one connection holds.
+    /// Returns the size of one connection's queue in bytes.
     pub(super) fn connection_queue_limit_bytes(&self) -> u64 {
         let rate = self.connection_rate_bits_per_second.unwrap_or(0);
         let product = bytes_in(rate, self.one_way_delay.saturating_mul(2));
         self.queue_bytes.unwrap_or(product.max(CONNECTION_QUEUE_LEAST_BYTES))
     }
 
-    /// Memory for the packets of one direction: those on the way, those in the
-    /// queue, and slack for a forwarder that was not scheduled in time.
+    /// Returns the memory for the packets of one direction in bytes: those in transit, those in the queue, and a
+    /// reserve for a forwarder that is scheduled late.
     pub(super) fn memory_bytes(&self) -> u64 {
         let way = self.one_way_delay.saturating_add(self.jitter);
         let under_way = self.rate_bits_per_second.map_or(0, |rate| bytes_in(rate, way));
@@ -98,7 +100,7 @@ impl LinkSettings {
     }
 
     /// # Errors
-    /// [`Error::Settings`] naming the value that makes no sense.
+    /// [`Error::Settings`] with the name of the invalid value.
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong = |what: String| Err(Error::Settings(what));
         if !(0.0..=1.0).contains(&self.loss) {

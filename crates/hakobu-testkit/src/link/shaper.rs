@@ -1,37 +1,36 @@
-//! When a packet arrives at the other end, and whether it does. Knows no clock:
-//! the time is handed in, in nanoseconds.
+//! Decides when a packet arrives at the other end, if at all. Has no clock: the time is passed in, in nanoseconds.
 
 use std::time::Duration;
 
 use super::settings::LinkSettings;
 use crate::random::Random;
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Handed over at this time.
+    /// It is delivered at this time.
     Due { at_ns: u64 },
-    /// Lost on the way.
+    /// It is lost in transit.
     Lost,
-    /// The queue had no room for it.
+    /// The queue has no room for it.
     QueueFull,
 }
 
-/// One direction of a link: a queue, a transmitter that sends one packet after
-/// the other at the rate, and a wire with a delay that loses packets.
+/// One direction of a link: a queue, a transmitter that sends one packet after another at the rate, and a wire with a
+/// delay that loses packets.
 #[derive(Debug)]
 pub(super) struct Shaper {
     delay_ns: u64,
     jitter_ns: u64,
     rate_bits_per_second: Option<u64>,
-    /// What crowding leaves of the rate.
+    /// The share of the rate that crowding leaves.
     left: f64,
     queue_limit_bytes: u64,
     loss: f64,
     random: Random,
-    /// When the transmitter has sent all it was given.
+    /// The time at which the transmitter will have sent everything.
     free_at_ns: u64,
-    /// Packets keep their order, also when the delay becomes shorter.
+    /// The latest due time. Packets keep their order, even when the delay is reduced.
     last_due_ns: u64,
 }
 
@@ -52,7 +51,7 @@ impl Shaper {
         shaper
     }
 
-    /// Takes over all of `settings` but the seed, for the packets to come.
+    /// Applies `settings` except the seed to future packets.
     pub(super) fn change(&mut self, settings: &LinkSettings) {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         (self.delay_ns, self.jitter_ns) = (nanoseconds(settings.one_way_delay), nanoseconds(settings.jitter));
@@ -61,13 +60,13 @@ impl Shaper {
         self.loss = settings.loss;
     }
 
-    /// From now on this share of the rate is left.
+    /// Sets the remaining share of the rate from now on.
     pub(super) fn leave(&mut self, left: f64) {
         self.left = left;
     }
 
-    /// Decides over a packet of `length` bytes that came at `now_ns`. A lost
-    /// packet has taken its time on the transmitter, one without room has not.
+    /// Decides the fate of a packet of `length` bytes that arrived at `now_ns`. A lost packet takes transmission
+    /// time, a packet without room does not.
     pub(super) fn admit(&mut self, now_ns: u64, length: usize) -> Fate {
         let start_ns = self.free_at_ns.max(now_ns);
         let mut sent_at_ns = now_ns;
@@ -76,7 +75,7 @@ impl Shaper {
             let waiting_ns = start_ns - now_ns;
             let waiting_bytes = u128::from(waiting_ns) * u128::from(rate) / 8_000_000_000;
             let limit = u128::from(self.queue_limit_bytes);
-            // An idle transmitter takes any packet, however small the queue.
+            // An idle transmitter accepts any packet, however small the queue.
             if waiting_ns > 0 && waiting_bytes + length as u128 > limit {
                 return Fate::QueueFull;
             }
@@ -119,7 +118,7 @@ mod tests {
         let due = |ms| Fate::Due { at_ns: ms * MS };
         assert_eq!(shaper.admit(0, 1000), due(51));
         assert_eq!(shaper.admit(0, 2000), due(53));
-        // The transmitter was idle for a while: nothing is saved up.
+        // The transmitter was idle for a while, which gives no credit.
         assert_eq!(shaper.admit(10 * MS, 1000), due(61));
     }
 

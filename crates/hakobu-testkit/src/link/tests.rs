@@ -1,5 +1,5 @@
-//! Tests with real links. They take root and fail without, unless
-//! `HAKOBU_NO_ROOT=1` says that there is none to be had.
+//! Tests with real links. They require root and fail without it, unless `HAKOBU_NO_ROOT=1` says that root is not
+//! available.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use rustix::net::sockopt::tcp_congestion;
 
 use super::{Error, Link, LinkSettings, Namespace};
 
-/// Whether this run does without root, which it must have been told.
+/// Returns true if this run does without root, as the environment says.
 fn without_root() -> bool {
     if std::env::var_os("HAKOBU_NO_ROOT").is_some_and(|value| value == "1") {
         eprintln!("not run: HAKOBU_NO_ROOT=1, and an emulated link takes root");
@@ -30,7 +30,7 @@ fn ping(from: &Namespace, to: &Namespace, count: u32) -> Output {
         .expect("ping (iputils) is installed")
 }
 
-/// The times of the answers, in milliseconds.
+/// Returns the round-trip times of the answers, in milliseconds.
 fn times_ms(output: &Output) -> Vec<f64> {
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().filter_map(|line| line.split_once("time=")?.1.split(' ').next()?.parse().ok()).collect()
@@ -50,9 +50,9 @@ fn ping_takes_at_least_the_delay() {
     assert!(output.status.success(), "{output:?}");
     let times = times_ms(&output);
     assert_eq!(times.len(), 3, "{output:?}");
-    // `ping` has its own clock and rounds to three digits.
+    // `ping` uses its own clock and rounds to three digits.
     assert!(times.iter().all(|time| *time >= 59.9), "{times:?}");
-    // A packet is counted a moment after it was handed on, and `ping` may have ended by then.
+    // A packet is counted a moment after it was forwarded, and `ping` may have ended by then.
     let counted = |link: &Link| {
         let counters = link.counters();
         counters.near_to_far.forwarded_packets.min(counters.far_to_near.forwarded_packets)
@@ -91,7 +91,7 @@ fn full_loss_and_cuts_stop_packets() {
     assert!(matches!(link.change(other), Err(Error::Settings(_))));
 }
 
-/// A connection from the near to the far end, both ends of it.
+/// Opens a connection from the near to the far end, and returns both of its ends.
 fn connect(link: &Link) -> (TcpStream, TcpStream) {
     let address = (link.far().address(), 0);
     let listener = link.far().run(|| TcpListener::bind(address)).unwrap().unwrap();
@@ -100,7 +100,7 @@ fn connect(link: &Link) -> (TcpStream, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-/// Sends `data` from the near to the far end, for what arrives there.
+/// Sends `data` from the near to the far end, and returns what arrives there.
 fn through_tcp(link: &Link, data: &[u8]) -> Vec<u8> {
     let (mut near, mut far) = connect(link);
     thread::scope(|scope| {
@@ -135,7 +135,7 @@ fn bytes_pass_intact() {
     }
 }
 
-/// A lower bound on time only: the queue lets a burst wait, never pass early.
+/// Only a lower bound of the time is tested: the queue delays a burst, and never lets it pass early.
 #[test]
 fn the_rate_is_not_exceeded() {
     if without_root() {
@@ -150,7 +150,7 @@ fn the_rate_is_not_exceeded() {
     assert!(passed >= Duration::from_millis(200), "{passed:?}");
 }
 
-/// Time has a lower bound only: what was sent by then cannot have been more.
+/// Only a lower bound of the time is tested: no more data can have been sent by then.
 #[test]
 fn each_connection_is_held_to_its_rate_in_both_directions() {
     if without_root() {
@@ -187,7 +187,7 @@ fn each_connection_is_held_to_its_rate_in_both_directions() {
     assert!(counters.far_to_near.forwarded_bytes >= 2_000_000, "{counters:?}");
 }
 
-/// At the least rate there is a packet would take half a second.
+/// At the lowest rate a packet would take half a second.
 #[test]
 fn what_is_no_connection_is_not_held_to_its_rate() {
     if without_root() {
@@ -200,7 +200,7 @@ fn what_is_no_connection_is_not_held_to_its_rate() {
     let link = Link::up(slow).unwrap();
     let pings = ping(link.near(), link.far(), 20);
     assert_eq!(times_ms(&pings).len(), 20, "{pings:?}");
-    // And the rate of connections can be lifted.
+    // The rate limit of connections can be removed.
     link.change(LinkSettings { connection_rate_bits_per_second: None, ..slow }).unwrap();
     assert_eq!(through_tcp(&link, &[7; 100_000]).len(), 100_000);
 }
@@ -233,7 +233,7 @@ fn congestion_control_is_set_for_one_end() {
     let other = if given == "reno" { "cubic" } else { "reno" };
     assert_eq!(used(&far), given);
 
-    // Of the accepting side, which has no say in the connection otherwise.
+    // The accepting end, which has no other influence on the connection.
     link.far().set_congestion_control(other).unwrap();
     let (near, far) = connect(&link);
     assert_eq!((used(&near), used(&far)), (given, other.to_owned()));
@@ -270,7 +270,7 @@ fn nothing_is_left_after_drop() {
     let paths = [path_of(link.near()), path_of(link.far())];
     assert!(paths.iter().all(|path| path.exists()));
     let mut left = link.far().command("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
-    // It is inside once `ip` has become `sleep`.
+    // It runs inside the namespace once `ip` has become `sleep`.
     let image = format!("/proc/{}/comm", left.id());
     while std::fs::read_to_string(&image).unwrap().trim() != "sleep" {
         thread::yield_now();
@@ -297,7 +297,7 @@ fn nothing_is_left_after_a_panic() {
     assert!(!paths.iter().any(|path| path.exists()));
 }
 
-/// Process ids end at 2^22, so nobody has this one.
+/// Process IDs are below 2^22, so no process has this one.
 #[test]
 fn namespaces_of_the_dead_are_swept() {
     if without_root() {

@@ -1,24 +1,24 @@
-//! What happened to the packets of a link.
+//! Counters for the packets of a link.
 
 use std::time::Duration;
 
-/// What happened to the packets of one direction since the link came up.
+/// The counters of one direction since the link was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Packets that arrived.
+    /// The number of packets that arrived.
     pub forwarded_packets: u64,
-    /// Their bytes, IP headers included.
+    /// Their size in bytes, including IP headers.
     pub forwarded_bytes: u64,
-    /// Packets the wire lost.
+    /// The number of packets that the wire lost.
     pub lost_packets: u64,
-    /// Packets dropped because the queue, of the link or of a connection, was full.
+    /// The number of packets dropped because the queue of the link or of a connection was full.
     pub queue_full_packets: u64,
-    /// Packets dropped because the link was cut.
+    /// The number of packets dropped because the link was cut.
     pub cut_packets: u64,
-    /// Packets the kernel at the other end did not take.
+    /// The number of packets that the kernel at the other end did not accept.
     pub refused_packets: u64,
-    /// The most a packet came later than it should have. Beyond some
-    /// milliseconds, this machine was too busy for the link asked for.
+    /// The maximum delay of a packet beyond its due time. More than a few milliseconds means that this machine was
+    /// too busy for the requested link.
     pub late_most: Duration,
 }
 

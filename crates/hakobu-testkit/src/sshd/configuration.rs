@@ -1,4 +1,4 @@
-//! The configuration of a server and of its client, and the tools that a session finds.
+//! Writes the configuration of a server and of its client, and provides the tools for sessions.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,9 +10,9 @@ use super::options::SshdOptions;
 
 /// The alias of the server in its client's configuration.
 pub(super) const ALIAS: &str = "throwaway";
-/// Where the tools are that a session finds besides those in [`SshdOptions::path_dirs`].
+/// The directories with the tools for sessions, besides [`SshdOptions::path_dirs`].
 const TOOLS: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
-/// What this begins with is no tool: whether a session finds this program is for the test to say.
+/// The prefix of programs that are excluded from the tools. The test decides whether a session finds hakobu.
 const NO_TOOL: &[u8] = b"hakobu";
 
 pub(super) fn write_server_config(at: &Path, options: &SshdOptions, port: u16) -> io::Result<()> {
@@ -44,8 +44,8 @@ pub(super) fn write_server_config(at: &Path, options: &SshdOptions, port: u16) -
     path.push(tools()?.display().to_string());
     let mut set_env = format!("SetEnv \"PATH={}\"", path.join(":"));
     if options.login.is_none() {
-        // To bash, a session is then one within another shell, so that it leaves out ~/.bashrc: whoever runs the tests may
-        // have things in there that take their time, or wait for a lock that a killed session has left.
+        // bash then treats a session as a nested shell and does not read ~/.bashrc. That of the user who runs the
+        // tests may take long, or wait for a lock that a killed session has left.
         set_env.push_str(" SHLVL=1");
     }
     for (name, value) in &options.set_env {
@@ -77,8 +77,8 @@ pub(super) fn write_client_config(at: &Path, options: &SshdOptions, port: u16) -
     fs::write(at.join("ssh_config"), lines.join("\n  ") + "\n")
 }
 
-/// A directory with the tools of the machine and nothing else. All servers of all tests share it, and it stays: what a session
-/// has started may outlive its server, and still needs tools.
+/// Returns a directory that contains only the tools of the machine. It is shared by the servers of all tests and
+/// never removed, since processes that a session has started may outlive its server and still need tools.
 fn tools() -> io::Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     for directory in TOOLS {
@@ -98,13 +98,13 @@ fn tools() -> io::Result<PathBuf> {
             continue;
         }
         match symlink(entry.path(), new.path().join(entry.file_name())) {
-            // The same tool in an earlier directory comes first.
+            // A tool of the same name in an earlier directory has precedence.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => made?,
         }
     }
     match fs::rename(new.path(), &shared) {
-        // Another test was first.
+        // Another test created it first.
         Err(_) if shared.exists() => {}
         renamed => {
             renamed?;

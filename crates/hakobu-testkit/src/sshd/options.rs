@@ -1,33 +1,35 @@
-//! What kind of server it is.
+//! The options of a server.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-/// What kind of server it is.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct SshdOptions {
-    /// Where it listens.
+    /// The address to listen on.
     pub address: IpAddr,
-    /// The port; a free one when `None`.
+    /// The port; `None` for a free one.
     pub port: Option<u16>,
-    /// A network namespace, by its `ip netns` name, that it runs in.
+    /// The network namespace to run in, by its `ip netns` name.
     pub netns: Option<String>,
     /// sshd's `MaxStartups`.
     pub max_startups: String,
-    /// Text that is shown before login.
+    /// The text that is shown before login.
     pub banner: Option<String>,
-    /// Who logs in when no user is named; the one who runs the test when `None`.
+    /// The user to log in as if none is named; `None` for the user who runs the test.
     pub login: Option<String>,
-    /// Directories before that of the machine's tools on a session's PATH. The latter holds no hakobu, even if one is installed;
-    /// those that the login shell's own startup file adds (root's may) must hold none.
+    /// The directories in a session's PATH before that of the machine's tools. The latter contains no hakobu, even if
+    /// one is installed. Directories that the login shell's own startup file adds (root's may) must not contain one
+    /// either.
     pub path_dirs: Vec<PathBuf>,
-    /// Environment of every session.
+    /// The environment of every session.
     pub set_env: Vec<(String, String)>,
-    /// Directories that forbid execution, for this server's sessions only. Those that do not exist are passed over.
+    /// Directories that are mounted without execution rights, for this server's sessions only. Missing ones are
+    /// skipped.
     pub noexec: Vec<PathBuf>,
-    /// Directories that are empty file systems of this many bytes, for this server's sessions only.
+    /// Directories that are empty file systems of this size in bytes, for this server's sessions only.
     pub small: Vec<(PathBuf, u64)>,
-    /// Lines added to sshd's configuration. sshd takes the first value it reads, and these are first.
+    /// Additional lines for sshd's configuration. sshd uses the first value of an option, and these lines come first.
     pub config_lines: Vec<String>,
 }
 

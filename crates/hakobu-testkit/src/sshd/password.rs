@@ -1,4 +1,4 @@
-//! A user who has to be asked.
+//! A user whose login requires a password.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use super::users::{Shell, Sudo, User};
 /// The password.
 const PASSWORD: &str = "open sesame";
 
-/// A user with a password, which a program gives that counts how often it is asked. Needs root.
+/// A user with a password, and a program that supplies the password and counts the requests. Requires root.
 #[derive(Debug)]
 pub struct Password {
     user: User,
@@ -21,10 +21,10 @@ pub struct Password {
 }
 
 impl Password {
-    /// Makes the user, and the program.
+    /// Creates the user and the program.
     ///
     /// # Errors
-    /// As [`User::create`].
+    /// The errors of [`User::create`].
     pub fn create() -> io::Result<Self> {
         let user = User::create(Shell::Sh, &Sudo::Password(PASSWORD.to_owned()))?;
         let this = Self { user, directory: TempDir::with_prefix("hakobu-askpass.")? };
@@ -32,7 +32,8 @@ impl Password {
             "#!/bin/sh\necho \"$1\" >>{}\nsleep 0.3\necho {PASSWORD}\n",
             this.directory.path().join("asked").display()
         );
-        // By another process: a program that one of ours has open for writing cannot be run, and any thread may fork.
+        // Another process writes the program. A program that is open for writing in this process cannot be executed,
+        // and a fork in any thread would inherit the descriptor.
         let mut writer = Command::new("sh")
             .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
             .arg(this.program())
@@ -47,19 +48,19 @@ impl Password {
         Ok(this)
     }
 
-    /// Who it is.
+    /// Returns the user.
     #[must_use]
     pub fn user(&self) -> &User {
         &self.user
     }
 
-    /// What ssh runs to ask (`SSH_ASKPASS`, with `SSH_ASKPASS_REQUIRE=force`).
+    /// Returns the path of the program that ssh runs to ask (`SSH_ASKPASS`, with `SSH_ASKPASS_REQUIRE=force`).
     #[must_use]
     pub fn program(&self) -> PathBuf {
         self.directory.path().join("askpass")
     }
 
-    /// How often it was asked.
+    /// Returns the number of times the password was requested.
     #[must_use]
     pub fn asked(&self) -> usize {
         fs::read_to_string(self.directory.path().join("asked")).unwrap_or_default().lines().count()

@@ -1,4 +1,4 @@
-//! Processes: found by descent, run to their end, killed.
+//! Finds processes by descent, runs them to their end, and kills them.
 
 use std::fs;
 use std::io;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// How long killed sessions may take to be gone.
+/// The time limit for killed sessions to disappear.
 const END_LIMIT: Duration = Duration::from_secs(30);
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Kills the server and every session, and waits until they are gone. Sessions lead process groups of their own, so
-/// they are found by descent.
+/// Kills the server and every session, and waits until they are gone. Sessions lead their own process groups, so they
+/// are found by descent.
 pub(super) fn kill_all(child: &mut Child) {
     let sessions = descendants(child.id());
     if let Some(group) = pid(child.id()) {
@@ -30,7 +30,7 @@ pub(super) fn kill_all(child: &mut Child) {
     }
 }
 
-/// Is there such a process, and is it not just waiting for its parent to notice its end?
+/// Returns true if the process exists and is not a zombie.
 pub(super) fn alive(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
@@ -40,7 +40,7 @@ fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// All processes below one, from `/proc`; parents come before their children.
+/// Returns all descendants of a process, from `/proc`; parents come before their children.
 #[must_use]
 pub fn descendants(root: u32) -> Vec<u32> {
     let mut parents: Vec<(u32, u32)> = Vec::new();
@@ -50,7 +50,7 @@ pub fn descendants(root: u32) -> Vec<u32> {
             continue;
         };
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // "12 (a name) S 1 …": the parent follows the state, and the name may hold anything.
+        // "12 (a name) S 1 …": the parent follows the state, and the name may contain any characters.
         let after_name = stat.rsplit(") ").next().unwrap_or_default();
         if let Some(Ok(parent)) = after_name.split(' ').nth(1).map(str::parse) {
             parents.push((number, parent));
@@ -66,7 +66,7 @@ pub fn descendants(root: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Runs a command to its end; its words are in the error.
+/// Runs a command to its end; the error contains its message.
 pub(super) fn run(command: &mut Command) -> io::Result<()> {
     let name = command.get_program().to_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|error| explained(&name, &error))?;

@@ -1,4 +1,4 @@
-//! Users of this machine for one test.
+//! Creates users on this machine for one test.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -13,9 +13,9 @@ use tempfile::TempDir;
 
 use super::process::{LOOK_EVERY, explained, run};
 
-/// How long another process may hold the lock of the user database.
+/// The time limit for waiting for the lock of the user database.
 const USERS_LIMIT: Duration = Duration::from_secs(30);
-/// Names of test users begin with this and the process id of the test.
+/// The prefix of test users' names, which is followed by the process ID of the test.
 const USER_PREFIX: &str = "hkb";
 
 /// A login shell.
@@ -29,19 +29,19 @@ pub enum Shell {
     Csh,
 }
 
-/// Whether a user may use sudo.
+/// The sudo rights of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sudo {
-    /// Not at all.
+    /// None.
     Refused,
     /// With this password.
     Password(String),
-    /// Without one.
+    /// Without a password.
     Free,
 }
 
-/// A user of this machine for one test. Needs root. Dropping it ends the user's processes and removes user, home and
-/// sudo rule.
+/// A user on this machine for one test. Requires root. Dropping it ends the user's processes and removes the user,
+/// the home directory and the sudo rule.
 #[derive(Debug)]
 pub struct User {
     name: String,
@@ -50,10 +50,10 @@ pub struct User {
 }
 
 impl User {
-    /// Makes a user with an empty home.
+    /// Creates a user with an empty home directory.
     ///
     /// # Errors
-    /// When root or one of `useradd`, `chpasswd`, `chown` is missing.
+    /// If root or one of `useradd`, `chpasswd`, `chown` is missing.
     pub fn create(shell: Shell, sudo: &Sudo) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -69,7 +69,7 @@ impl User {
             Shell::Bash => "/bin/bash",
             Shell::Csh => "/bin/tcsh",
         };
-        // A password of `*` matches nothing but, unlike useradd's own `!`, does not lock the user out of sshd.
+        // A password of `*` matches nothing, but unlike useradd's own `!` it does not lock the user out of sshd.
         with_user_lock(|| {
             let mut command = Command::new("useradd");
             command.args(["-M", "-N", "-p", "*", "-s", shell, "-d"]);
@@ -82,13 +82,13 @@ impl User {
         Ok(user)
     }
 
-    /// The login name.
+    /// Returns the login name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The home directory.
+    /// Returns the path of the home directory.
     #[must_use]
     pub fn home(&self) -> &Path {
         self.home.path()
@@ -107,7 +107,7 @@ impl User {
         let mut file = fs::File::create(&rule)?;
         self.sudo_rule = Some(rule);
         file.set_permissions(fs::Permissions::from_mode(0o440))?;
-        // The default of newer sudo: a pseudo-terminal, where there is a terminal.
+        // The default of newer sudo: a pseudo-terminal, if there is a terminal.
         writeln!(file, "Defaults:{} use_pty", self.name)?;
         writeln!(file, "{} ALL=(ALL) {tag}ALL", self.name)
     }
@@ -143,7 +143,7 @@ impl Drop for User {
     }
 }
 
-/// Removes users whose test was killed before it could.
+/// Removes users whose test was killed before it could remove them.
 fn remove_stale_users() {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let names = users.lines().filter_map(|line| line.split(':').next());
@@ -158,7 +158,7 @@ fn remove_stale_users() {
 }
 
 fn remove_user(name: &str) {
-    // -f: even while a session of the user's is just ending.
+    // -f: even while a session of the user is just ending.
     let _ = with_user_lock(|| {
         let mut command = Command::new("userdel");
         command.args(["-f", name]);
@@ -166,7 +166,7 @@ fn remove_user(name: &str) {
     });
 }
 
-/// Runs a command again as long as another process holds the lock of the user database.
+/// Repeats a command as long as another process holds the lock of the user database.
 fn with_user_lock(command: impl Fn() -> Command) -> io::Result<()> {
     let deadline = Instant::now() + USERS_LIMIT;
     loop {

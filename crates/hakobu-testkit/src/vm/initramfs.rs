@@ -1,5 +1,4 @@
-//! The file system that a virtual machine starts with: an archive of what is put in, made here, so that neither root
-//! nor an archiver is needed.
+//! Builds the initial file system of a virtual machine, an archive. Neither root nor an archiver is needed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,7 +10,7 @@ const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CONSOLE: u32 = 0o020_600;
 
-/// An archive of cpio's form `newc`, which the kernel unpacks.
+/// An archive in cpio's `newc` format, which the kernel unpacks.
 #[derive(Debug, Clone, Default)]
 pub struct Initramfs {
     bytes: Vec<u8>,
@@ -19,7 +18,7 @@ pub struct Initramfs {
 }
 
 impl Initramfs {
-    /// With directories to mount on, and a console.
+    /// Creates an archive with mount points and a console.
     pub fn new() -> Self {
         let mut new = Self::default();
         for path in ["/proc", "/sys", "/run", "/tmp", "/state", "/mnt", "/etc"] {
@@ -30,7 +29,7 @@ impl Initramfs {
         new
     }
 
-    /// A file with this content that can be run; directories above it are made.
+    /// Adds an executable file with this content, and its parent directories.
     pub fn file(&mut self, path: impl AsRef<Path>, content: &[u8]) {
         let path = path.as_ref();
         if self.there.insert(path.to_path_buf()) {
@@ -39,13 +38,13 @@ impl Initramfs {
         }
     }
 
-    /// A file of this machine at the same path, and the libraries that it is linked with at theirs.
+    /// Adds a file of this machine, and the libraries that it is linked with at their paths.
     ///
     /// # Errors
-    /// When it is not there, or ldd is not.
+    /// If it does not exist, or ldd is not installed.
     pub fn program(&mut self, path: &Path, to: impl AsRef<Path>) -> io::Result<()> {
         self.file(to, &read(path)?);
-        // For a static program ldd fails, and there is nothing to say.
+        // For a static program ldd fails, and there is nothing to add.
         let output = Command::new("ldd").arg(path).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         for library in text.split_whitespace().filter(|word| word.starts_with('/')) {
@@ -55,7 +54,7 @@ impl Initramfs {
         Ok(())
     }
 
-    /// All of it, complete.
+    /// Returns the complete archive.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry(Path::new("/TRAILER!!!"), 0, (0, 0), &[]);
         self.bytes
@@ -72,8 +71,8 @@ impl Initramfs {
     fn entry(&mut self, path: &Path, mode: u32, device: (u32, u32), content: &[u8]) {
         let name = path.as_os_str().as_bytes();
         let name = name.strip_prefix(b"/").unwrap_or(name);
-        // Number of the inode, mode, owner, group, links, time, size, device it lies on, device it is, length of the
-        // name, checksum.
+        // The inode number, mode, owner, group, number of links, time, size, device of the file system, device number
+        // of a node, length of the name, checksum.
         let inode = u32::try_from(self.there.len()).unwrap_or(0);
         let sizes = [content.len(), name.len() + 1].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         let fields = [inode, mode, 0, 0, 1, 0, sizes[0], 0, 0, device.0, device.1, sizes[1], 0];
@@ -93,7 +92,7 @@ impl Initramfs {
     }
 }
 
-/// A file of this machine; the error says which.
+/// Reads a file of this machine; the error contains its path.
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }

@@ -1,11 +1,11 @@
-//! The kernel of a virtual machine, as a distribution packs it: an image and modules.
+//! The kernel of a virtual machine from a distribution's package: an image and modules.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::initramfs::{Initramfs, read};
 
-/// The unpacked package of a kernel.
+/// An unpacked kernel package.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     image: PathBuf,
@@ -13,10 +13,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// What is unpacked in this directory.
+    /// Opens the package that is unpacked in this directory.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn unpacked_in(directory: &Path) -> io::Result<Self> {
         let none = || {
             let place = directory.display();
@@ -30,16 +30,16 @@ impl Kernel {
         Ok(Self { image, modules })
     }
 
-    /// What a machine starts.
+    /// Returns the path of the image to boot.
     pub fn image(&self) -> &Path {
         &self.image
     }
 
-    /// Puts modules with those that they need into a file system, in `/modules`; gives the names of all, in the order
-    /// in which they have to be loaded. One that there is no file of is built in.
+    /// Adds modules and their dependencies to a file system, in `/modules`. Returns the names of all of them, in the
+    /// order in which they must be loaded. A module without a file is built into the kernel.
     ///
     /// # Errors
-    /// When a module cannot be read.
+    /// If a module cannot be read.
     pub fn install(&self, names: &[&str], into: &mut Initramfs) -> io::Result<Vec<String>> {
         let mut order = Vec::new();
         for name in names {
@@ -76,7 +76,7 @@ impl Kernel {
     }
 }
 
-/// Which modules a module says that it needs.
+/// Returns the modules on which a module depends.
 fn needs(module: &[u8]) -> Vec<String> {
     let mark = b"\0depends=";
     let Some(at) = module.windows(mark.len()).position(|window| window == mark) else { return Vec::new() };
@@ -89,7 +89,7 @@ fn is_named(path: &Path, prefix: &str) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
 }
 
-/// Every file below a directory.
+/// Returns every file below a directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![directory.to_path_buf()]);
     while let Some(directory) = open.pop() {

@@ -1,9 +1,9 @@
-//! Small virtual machines, for what the kernel of the machine that runs the tests may not have or must not suffer:
-//! RAID, LVM and encrypted volumes that are in use, and power cuts.
+//! Small virtual machines, for features that the kernel of the test machine may lack or events that it must not
+//! suffer: RAID, LVM and encrypted volumes in use, and power cuts.
 //!
-//! A machine has a kernel of the distribution, a file system in memory with the programs that it needs, disks that are
-//! files, and one script. What the script prints comes out of a serial line. Its processor is emulated, so it says nothing
-//! about speed. A machine ends with the test that started it.
+//! A machine has a kernel of the distribution, a file system in memory with the necessary programs, disks that are
+//! files, and one script, whose output arrives on a serial line. Its processor is emulated, so it cannot be used to
+//! measure speed. A machine ends with the test that started it.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -23,15 +23,15 @@ pub use power_cut::{Cut, Logged, Unflushed};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const MEMORY_MIB: u32 = 1024;
-/// In software. KVM would be faster, but where it lies within another virtual machine it may be there and not work.
+/// Software emulation. KVM would be faster, but inside another virtual machine it may exist and not work.
 const CPU: [&str; 4] = ["-accel", "tcg", "-cpu", "max"];
-/// What the script prints after its last command; a machine that ended without it has failed.
+/// The line that the script prints after its last command. A machine that ends without it has failed.
 const END: &str = "hakobu-vm: the end";
 
-/// Modules without which there are no disks.
+/// The modules without which there are no disks.
 const DISK_MODULES: [&str; 2] = ["virtio_pci", "virtio_blk"];
 
-/// The first process. Should the test that watches over the machine be gone, it ends by itself.
+/// The first process. If the test that supervises the machine is gone, it ends by itself.
 const INIT: &str = "#!/bin/busybox sh
 /bin/busybox mkdir -p /bin /sbin /usr/sbin
 /bin/busybox --install -s /bin
@@ -51,7 +51,7 @@ sync
 reboot -f
 ";
 
-/// Shell functions for scripts: `step NAME COMMAND...` runs a command and lets [`steps`] see what became of it.
+/// Shell functions for scripts: `step NAME COMMAND...` runs a command and prints its result for [`steps`].
 pub const STEP: &str = "step() {
   local name=$1 code=0
   shift
@@ -63,27 +63,27 @@ pub const STEP: &str = "step() {
 }
 ";
 
-/// One disk of a machine. They are `/dev/vda`, `/dev/vdb` and so on, in their order.
+/// A disk of a machine. Disks are `/dev/vda`, `/dev/vdb` and so on, in order.
 #[derive(Debug, Clone)]
 pub struct VmDisk<'a> {
-    /// What is on it: a file of its size.
+    /// The path of the file with the content, which has the size of the disk.
     pub file: &'a Path,
-    /// Up to 20 letters and digits.
+    /// The serial number: up to 20 letters and digits.
     pub serial: &'a str,
-    /// How fast it takes writes, if it is to be slow.
+    /// The write rate limit in bytes per second, if the disk is to be slow.
     pub write_bytes_per_second: Option<u64>,
-    /// Where its writes are logged.
+    /// The log of its writes.
     pub logged: Option<&'a Logged>,
 }
 
 impl<'a> VmDisk<'a> {
-    /// A disk that is as fast as it can be.
+    /// Creates a disk without a rate limit.
     pub fn new(file: &'a Path, serial: &'a str) -> Self {
         Self { file, serial, write_bytes_per_second: None, logged: None }
     }
 
-    /// What QEMU has to be told. Neither discarding nor zeroing on a disk that is logged: the former promises nothing,
-    /// and the latter is not logged rightly while other writes are under way.
+    /// Returns the arguments for QEMU. A logged disk supports neither discarding nor zeroing: discarding guarantees
+    /// nothing, and zeroing is not logged correctly while other writes are in flight.
     fn arguments(&self, number: usize) -> [String; 4] {
         let mut drive = format!("if=none,id=disk{number},");
         let file = self.file.display();
@@ -104,7 +104,7 @@ impl<'a> VmDisk<'a> {
     }
 }
 
-/// What a machine is made of, apart from its disks.
+/// The configuration of a machine, apart from its disks.
 #[derive(Debug, Clone)]
 pub struct VmKind {
     kernel: Kernel,
@@ -113,10 +113,10 @@ pub struct VmKind {
 }
 
 impl VmKind {
-    /// A machine with busybox, of this kernel and with these of its modules.
+    /// Creates a machine with busybox, this kernel and these modules.
     ///
     /// # Errors
-    /// When something of that is not there; its name is in the error.
+    /// If one of these is missing; the error contains its name.
     pub fn new(kernel: Kernel, modules: &[&str]) -> io::Result<Self> {
         let mut files = Initramfs::new();
         files.program(Path::new("/bin/busybox"), "/bin/busybox")?;
@@ -124,18 +124,18 @@ impl VmKind {
         Ok(Self { kernel, files, modules })
     }
 
-    /// Puts a program of this machine in, with its libraries.
+    /// Adds a program of this machine, with its libraries.
     ///
     /// # Errors
-    /// When it is not there.
+    /// If it does not exist.
     pub fn program(&mut self, path: impl AsRef<Path>, to: &str) -> io::Result<()> {
         self.files.program(path.as_ref(), to)
     }
 
-    /// Starts a machine that runs a script of busybox's shell, and may take so long.
+    /// Starts a machine that runs a script with busybox's shell, for at most `limit`.
     ///
     /// # Errors
-    /// When QEMU is not there.
+    /// If QEMU is not installed.
     pub fn start(&self, disks: &[VmDisk<'_>], script: &str, limit: Duration) -> io::Result<Vm> {
         let place = tempfile::Builder::new().prefix("hakobu-vm-").tempdir()?;
         let mut files = self.files.clone();
@@ -148,7 +148,7 @@ impl VmKind {
         let archive = place.path().join("initramfs");
         std::fs::write(&archive, files.finish())?;
         let serial = |name: &str| format!("file:{}", place.path().join(name).display());
-        // The machine ends with the thread that starts it, whatever becomes of that.
+        // The machine ends with the thread that starts it, for whatever reason.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-nodefaults", "-no-user-config"]);
         command.args(["-display", "none", "-machine", "q35"]).args(CPU);
@@ -165,7 +165,7 @@ impl VmKind {
     }
 }
 
-/// A machine that runs.
+/// A running machine.
 #[derive(Debug)]
 pub struct Vm {
     child: Child,
@@ -174,15 +174,15 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// What the script has printed so far.
+    /// Returns the output of the script so far.
     pub fn output(&self) -> String {
         self.read("output")
     }
 
-    /// Waits until the script has printed what is looked for.
+    /// Waits until `holds` returns true for the output of the script.
     ///
     /// # Errors
-    /// When the machine ends before, or its time does.
+    /// If the machine ends, or its time is over.
     pub fn wait_until(&mut self, holds: impl Fn(&str) -> bool) -> io::Result<()> {
         while !holds(&self.output()) {
             if self.child.try_wait()?.is_some() {
@@ -193,10 +193,10 @@ impl Vm {
         Ok(())
     }
 
-    /// Waits for the end of the script, and gives all that it has printed.
+    /// Waits for the end of the script, and returns its output.
     ///
     /// # Errors
-    /// When the machine does not get so far in its time.
+    /// If the machine does not finish in time.
     pub fn wait(mut self) -> io::Result<String> {
         while self.child.try_wait()?.is_none() {
             self.wait_a_moment()?;
@@ -205,10 +205,10 @@ impl Vm {
         if output.contains(END) { Ok(output) } else { Err(self.failed("did not get to the end")) }
     }
 
-    /// Ends it at once, as it stands, and gives what the script had printed.
+    /// Kills the machine in its current state, and returns the output of the script.
     ///
     /// # Errors
-    /// When it had ended before.
+    /// If it had already ended.
     pub fn kill(mut self) -> io::Result<String> {
         self.child.kill()?;
         if self.child.wait()?.signal().is_none() {
@@ -247,18 +247,18 @@ impl Drop for Vm {
     }
 }
 
-/// What became of a step of a script.
+/// The result of a step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// As the script calls it.
+    /// The name that the script gives it.
     pub name: String,
     /// The exit code.
     pub code: i32,
-    /// What it printed.
+    /// The output of the command.
     pub output: String,
 }
 
-/// All steps that are in what a script has printed.
+/// Returns all steps in the output of a script.
 pub fn steps(output: &str) -> Vec<Step> {
     let mut found = Vec::new();
     for part in output.split("hakobu-vm: step ").skip(1) {

@@ -1,8 +1,9 @@
-//! What a power cut leaves of a disk that has a cache: what was flushed is there, and of the rest nothing, or any part.
+//! Emulates the effect of a power cut on a disk with a write cache: flushed data is kept, and of the rest nothing or
+//! any part.
 //!
-//! Killing a virtual machine alone is none: whatever it wrote is in the files of the machine below. So a disk is
-//! logged: every write and flush goes, in order, to a log of the form of dm-log-writes as well. After the cut the
-//! state of before is brought forward to the last flush, and what is left is chosen from the writes behind it.
+//! Killing a virtual machine is not a power cut, since everything it wrote is in files of the host. So a disk is
+//! logged: every write and flush is also recorded, in order, in a log in the format of dm-log-writes. After the cut,
+//! the logged writes up to the last flush are applied to the previous state, and a selection of the writes after it.
 
 use std::fs::File;
 use std::io;
@@ -13,28 +14,28 @@ const MAGIC: u64 = 0x006a_7366_7773_6872;
 const FLUSH: u64 = 1;
 const FUA: u64 = 2;
 const DISCARD: u64 = 4;
-/// The log is a file of this size, nearly all of it a hole.
+/// The size of the log file in bytes, nearly all of which is a hole.
 const LOG_BYTES: u64 = 8 << 30;
-/// No write of a virtio disk is as long as this.
+/// The maximum size of a write in bytes, above that of any virtio disk.
 const WRITE_BYTES_MAX: u64 = 256 << 20;
 
-/// What becomes of what was written and not flushed.
+/// The fate of data that was written and not flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unflushed {
-    /// All of it is gone.
+    /// All of it is lost.
     Lost,
-    /// Every second write is on the disk, beginning with the second: a disk keeps no order.
+    /// Every second write is kept, starting with the second, since a disk keeps no order.
     EverySecond,
 }
 
-/// How many writes a cut has met.
+/// The numbers of writes that a cut affected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// These were flushed.
+    /// The number of flushed writes.
     pub flushed: u64,
-    /// These were not, and are on the disk all the same.
+    /// The number of unflushed writes that are kept.
     pub kept: u64,
-    /// These are gone.
+    /// The number of lost writes.
     pub lost: u64,
 }
 
@@ -56,10 +57,10 @@ struct Write {
 }
 
 impl Logged {
-    /// Remembers what is in a disk's file, and begins a log beside it.
+    /// Saves the content of a disk's file, and creates a log beside it.
     ///
     /// # Errors
-    /// When there is no room for that.
+    /// If there is not enough space.
     pub fn new(file: &Path) -> io::Result<Self> {
         let (before, log) = (file.with_extension("before"), file.with_extension("log"));
         std::fs::copy(file, &before)?;
@@ -67,10 +68,10 @@ impl Logged {
         Ok(Self { file: file.to_path_buf(), before, log })
     }
 
-    /// Makes the disk's file what it is after the cut. The machine must have ended.
+    /// Changes the disk's file to its state after the cut. The machine must have ended.
     ///
     /// # Errors
-    /// When the log is none, or files cannot be read or written.
+    /// If the log is invalid, or files cannot be read or written.
     pub fn cut(self, unflushed: Unflushed) -> io::Result<Cut> {
         let (log, disk) = (File::open(&self.log)?, File::options().write(true).open(&self.before)?);
         let (writes, flushed) = read_log(&log)?;
@@ -94,15 +95,15 @@ impl Logged {
     }
 }
 
-/// All writes, and how many of them are before the last flush.
+/// Returns all writes, and the number of writes before the last flush.
 fn read_log(log: &File) -> io::Result<(Vec<Write>, usize)> {
     let head = numbers(log, 0)?;
-    // Its head is written at the first flush.
+    // The head of the log is written at the first flush.
     let begun = head[0] != 0;
     if begun && head[0] != MAGIC {
         return Err(io::Error::other("the log of a disk's writes does not begin like one"));
     }
-    // Behind magic, version and number of entries, in 32 bits.
+    // The sector size follows magic, version and number of entries, in 32 bits.
     let sector_bytes = if begun { head[3] & 0xffff_ffff } else { 512 };
     let (mut writes, mut flushed, mut at) = (Vec::new(), 0, sector_bytes);
     loop {
@@ -115,7 +116,7 @@ fn read_log(log: &File) -> io::Result<(Vec<Write>, usize)> {
             flushed = writes.len();
         }
         let bytes = sectors * sector_bytes;
-        // Discarding promises nothing, so it is left out.
+        // A discard guarantees nothing, so it is ignored.
         if sectors == 0 || flags & DISCARD != 0 {
             continue;
         }
@@ -129,7 +130,7 @@ fn read_log(log: &File) -> io::Result<(Vec<Write>, usize)> {
     }
 }
 
-/// Four numbers at a place of the log.
+/// Returns four numbers at an offset of the log.
 fn numbers(log: &File, at: u64) -> io::Result<[u64; 4]> {
     let mut bytes = [0; 32];
     log.read_exact_at(&mut bytes, at)?;

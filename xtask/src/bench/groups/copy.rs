@@ -1,4 +1,4 @@
-//! What is measured for `bench copy`, and what is demanded of it.
+//! The groups, rows and requirements of `bench copy`.
 
 use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
 use super::super::sources::Source;
@@ -45,7 +45,7 @@ const TAR_SSH_TAR: Way = Way::new(
     "tar -C $SOURCE -cf - . | ssh -c aes128-gcm@openssh.com $HOST \"mkdir $TARGET && tar -C $TARGET -xf -\"",
 );
 const TREE_LOCAL: Way = Way::ours("hakobu", "hakobu copy $SOURCE/ $TARGET/");
-/// What `rsync -a` keeps, and looks at.
+/// hakobu limited to the metadata that `rsync -a` preserves and compares.
 const AS_A_LOCAL: Way =
     Way::ours("hakobu", "hakobu copy --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $TARGET/");
 const AS_A_PUSH: Way =
@@ -65,7 +65,7 @@ const LARGE_FILE: Group = Group {
     source: Source::LARGE,
     target: Target::Discard,
     travels: true,
-    // What is compared stands close together: scp and dd are the long ones.
+    // Methods that are compared with each other are adjacent; scp and dd take longest.
     ways: &[
         SCP,
         DD_SSH,
@@ -277,7 +277,7 @@ const fn tree_over(place: Place, name: &'static str, rows: &'static [Row]) -> Gr
     Group { name, place, rows, extra: true, ..TREE_TO_HOST }
 }
 
-/// The push and the tree again, elsewhere, beside the table.
+/// The push and the tree again in other places, for information only.
 macro_rules! elsewhere {
     ($key:literal, $title:literal, $goals:expr) => {
         &[Row { key: $key, title: $title, way: "hakobu", goals: $goals }]
@@ -287,8 +287,8 @@ macro_rules! elsewhere {
 const FILE_BESIDE: &[Goal] = &[beside("dd | ssh"), beside("iperf3 -P 2")];
 const TREE_BESIDE: &[Goal] = &[beside("rsync over ssh"), beside("tar | ssh | tar")];
 
-/// All of it. Groups with the same source stand together, since sources are made when first needed and removed
-/// after their last group.
+/// All groups. Groups with the same source are adjacent, since sources are created on first use and removed after their
+/// last group.
 pub const GROUPS: &[Group] = &[
     LARGE_FILE,
     file_over(

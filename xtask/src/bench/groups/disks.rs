@@ -1,4 +1,4 @@
-//! What is measured for `bench disks`, and what is demanded of it.
+//! The groups, rows and requirements of `bench disks`.
 
 use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
 use super::super::sources::Source;
@@ -34,7 +34,7 @@ const DISKS: Group = Group {
     source: Source::DISK,
     target: Target::Disk,
     travels: true,
-    // What is compared stands close together.
+    // Methods that are compared with each other are adjacent.
     ways: &[
         Way::new(
             "dd | ssh | dd",
@@ -253,6 +253,6 @@ const MAKE_DATA: Group = Group {
     extra: false,
 };
 
-/// All of it. Groups with the same source stand together, since sources are made when first needed and removed
-/// after their last group.
+/// All groups. Groups with the same source are adjacent, since sources are created on first use and removed after their
+/// last group.
 pub const GROUPS: &[Group] = &[DISKS, DELTA, ZEROS, ZEROS_OVER_DATA, HOLES, SPARSE, OWN_DISK, MAKE_DATA];

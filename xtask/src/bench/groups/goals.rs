@@ -1,4 +1,4 @@
-//! Goals of rows, beside a peer.
+//! Constructors for goals that compare with a peer.
 
 use super::super::rows::Goal;
 

@@ -1,4 +1,4 @@
-//! The tables: what is measured, and what is demanded of it.
+//! The tables of the benches: what is measured, and what is required.
 
 pub mod copy;
 pub mod disks;
@@ -7,7 +7,7 @@ pub mod rsync;
 pub mod trees;
 pub mod ways;
 
-/// All of them.
+/// All tables.
 #[cfg(test)]
 pub const TABLES: [super::rows::Table; 5] =
     [copy::TABLE, disks::TABLE, trees::TABLE, ways::TABLE, rsync::TABLE];

@@ -1,4 +1,4 @@
-//! What is measured for `bench rsync`: several connections to an rsync daemon that stays as it is.
+//! The groups and rows of `bench rsync`: several connections to an unmodified rsync daemon.
 
 use super::super::rows::{Group, Place, Row, Table, Target, Way};
 use super::super::sources::Source;
@@ -72,5 +72,5 @@ const WITH_ONE_ALONE: Group = Group {
     ..DIVISIBLE
 };
 
-/// All of it.
+/// All groups.
 pub const GROUPS: &[Group] = &[DIVISIBLE, WITH_ONE_ALONE];

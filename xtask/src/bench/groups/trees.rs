@@ -1,4 +1,4 @@
-//! What is measured for `bench trees`, and what is demanded of it.
+//! The groups, rows and requirements of `bench trees`.
 
 use super::super::rows::{Group, Place, Row, Table, Target, Way};
 use super::super::sources::Source;
@@ -219,5 +219,5 @@ const NETWORK: Group = Group {
     ..AGAIN
 };
 
-/// All of it. Groups with the same source stand together.
+/// All groups. Groups with the same source are adjacent.
 pub const GROUPS: &[Group] = &[AGAIN, AGAIN_SSH, CHANGED, DRESSED, REMOVAL, VERIFY, PAGES, SHIFTED, NETWORK];

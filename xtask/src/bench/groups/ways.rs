@@ -1,4 +1,4 @@
-//! What is measured for `bench ways`: where only ssh gets through, or nothing of hakobu may run.
+//! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run at the other end.
 
 use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
 use super::super::sources::Source;
@@ -26,7 +26,7 @@ const SFTP_TREE: Way = Way::ours("hakobu", "hakobu copy --transport sftp $SOURCE
 const SSH_FILE: Way = Way::ours("hakobu", "hakobu copy --transport ssh $SOURCE $HOST:$TARGET");
 const SCP: Way = Way::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET");
 const SCP_TREE: Way = Way::new("scp -r", "scp", "scp -q -r $SOURCE $HOST:$TARGET");
-/// Both ends are here, so what has to be there first is made without a login.
+/// Both ends are on this machine, so the target directory is created without a login.
 const SCP_PARALLEL: Way = Way::new(
     "two scp",
     "scp",
@@ -107,7 +107,7 @@ const SFTP_LINK_SMALL: Group = Group {
     extra: false,
 };
 
-/// What takes `scp` four round trips for each file is measured with few of them.
+/// `scp` takes four round trips for each file, so it is measured with few files.
 const SFTP_LINK_FEW: Group = Group {
     name: "sftp, long link, a sample",
     place: Place::LongLink,
@@ -148,5 +148,5 @@ const LINK_FILE: Group = Group {
     extra: false,
 };
 
-/// All of it. Groups with the same source stand together.
+/// All groups. Groups with the same source are adjacent.
 pub const GROUPS: &[Group] = &[SFTP_LARGE, SSH_LARGE, SFTP_SMALL, SFTP_LINK_SMALL, SFTP_LINK_FEW, LINK_FILE];

@@ -1,4 +1,4 @@
-//! One cell of the grid: its link, a server at the far end, and the runs.
+//! Measures one cell of the grid: its link, a server at the far end, and the runs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,79 +18,79 @@ use super::super::workshop::Workshop;
 use super::super::world::FAR_BIN;
 use super::grid::{Cell, Load, Setting};
 
-/// How often the default and the best fixed setting are run anew, in turn.
+/// The number of repetitions of the default and of the best fixed setting, in turn.
 const RERUNS: usize = 2;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long a run that was told to stop, and its far side, may take for it.
+/// The time that a run and its far end have to stop after they are told to.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
-/// Blocks that `stat` counts.
+/// The unit of `st_blocks` in bytes.
 const BLOCK_BYTES: u64 = 512;
 
-/// What all cells share.
+/// The context that all cells share.
 #[derive(Debug)]
 pub struct Bench<'a> {
     pub shop: &'a Workshop,
     pub program: &'a Path,
     pub file: PathBuf,
     pub tree: PathBuf,
-    /// When a run is ended.
+    /// The time after which a run is stopped.
     pub limit: Duration,
-    /// How many cells are measured at once.
+    /// The number of cells that are measured at once.
     pub together: usize,
 }
 
-/// One run.
+/// The result of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
-    /// Bytes of the target that were there when it ended or was ended, and after how long.
+    /// Bytes at the target when the run ended or was stopped, and the time until then.
     pub bytes: u64,
     pub seconds: f64,
-    /// What it told of its lanes.
+    /// The messages of `--why` about its lanes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<String>,
 }
 
 impl Run {
-    /// Bytes per second.
+    /// Returns the goodput in bytes per second.
     pub fn goodput(&self) -> f64 {
         self.bytes as f64 / self.seconds
     }
 }
 
-/// A setting and how it did when all were tried.
+/// A fixed setting with the result of its first run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Fixed {
     pub setting: Setting,
     pub run: Run,
 }
 
-/// What a cell came to.
+/// The results of a cell.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
     pub cell: Cell,
     pub commit: Option<String>,
     pub measured_at: String,
-    /// Each fixed setting once.
+    /// One run of each fixed setting.
     pub fixed: Vec<Fixed>,
-    /// Which of them was the best, and how it did anew.
+    /// The best of the fixed settings, and its repetitions.
     pub best: Setting,
     pub best_runs: Vec<Run>,
-    /// With nothing set; each run beside one of the best.
+    /// The runs with default settings, each next to one of the best setting.
     pub default_runs: Vec<Run>,
-    /// Of a core, what the emulator took; with several cells at once its share.
+    /// The share of a core that the emulator took. If several cells run at once, the average per cell.
     pub emulator_cores: f64,
-    /// The most that a packet came late.
+    /// The longest delay of a packet beyond its due time.
     pub late_most_ms: f64,
 }
 
 impl Measured {
-    /// What the default reaches of the best.
+    /// Returns the goodput of the default relative to the best fixed setting.
     pub fn ratio(&self) -> f64 {
         mean(&self.default_runs) / mean(&self.best_runs)
     }
 }
 
-/// The mean goodput, in bytes per second.
+/// Returns the mean goodput in bytes per second.
 pub fn mean(runs: &[Run]) -> f64 {
     runs.iter().map(Run::goodput).sum::<f64>() / runs.len().max(1) as f64
 }
@@ -98,7 +98,7 @@ pub fn mean(runs: &[Run]) -> f64 {
 /// Measures a cell.
 ///
 /// # Errors
-/// When the link or the server cannot be had, a run does not begin, or the user interrupts.
+/// Returns an error if the link or the server cannot be set up, a run fails, or the user interrupts.
 pub fn measure(bench: &Bench<'_>, cell: &Cell, commit: Option<String>) -> Result<Measured> {
     let place = Place::up(bench, cell.link(), &cell.congestion_control, cell.load)?;
     let (began, used) = (Instant::now(), processor_time());
@@ -129,7 +129,7 @@ pub fn measure(bench: &Bench<'_>, cell: &Cell, commit: Option<String>) -> Result
     })
 }
 
-/// What this process has used of processors: emulating links is all that it does meanwhile.
+/// Returns the processor time of this process, which does nothing but emulate links meanwhile.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
@@ -140,16 +140,16 @@ pub struct Place<'a> {
     bench: &'a Bench<'a>,
     source: &'a Path,
     targets: PathBuf,
-    // In the order of removal.
+    // Fields are dropped in this order.
     sshd: Sshd,
     pub link: Link,
 }
 
 impl<'a> Place<'a> {
-    /// Brings up a link and a server at its far end.
+    /// Sets up a link and a server at its far end.
     ///
     /// # Errors
-    /// When one of them cannot be had.
+    /// Returns an error if one of them cannot be set up.
     pub fn up(
         bench: &'a Bench<'a>,
         settings: LinkSettings,
@@ -179,11 +179,11 @@ impl<'a> Place<'a> {
         self.run_for(setting, self.bench.limit, |_| Ok(()))
     }
 
-    /// Runs until it ends, or so long. Meanwhile `look` is called a few dozen times a second, with the seconds that have
-    /// passed.
+    /// Runs until the end, or for `limit`. Meanwhile `look` is called a few dozen times a second with the seconds
+    /// elapsed.
     ///
     /// # Errors
-    /// When the run fails, nothing arrives, `look` fails or the user interrupts.
+    /// Returns an error if the run fails, nothing arrives, `look` fails, or the user interrupts.
     pub fn run_for(
         &self,
         setting: Setting,
@@ -214,7 +214,7 @@ impl<'a> Place<'a> {
         Ok(Run { bytes, seconds, told })
     }
 
-    /// How a run ended, or `None` when its time is over.
+    /// Waits for the run. Returns its exit status, or `None` if `limit` has passed.
     fn watch(
         &self,
         child: &mut Child,
@@ -236,12 +236,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What has been written at the target, which takes memory only for that.
+    /// Returns the bytes that have been written at the target. Counts allocated space, not file sizes.
     pub fn stored_bytes(&self) -> u64 {
         let mut bytes = 0;
         let mut waiting = vec![self.targets.clone()];
         while let Some(directory) = waiting.pop() {
-            // What is there now may be renamed or gone a moment later.
+            // Entries may be renamed or removed meanwhile.
             let Ok(entries) = fs::read_dir(&directory) else { continue };
             for entry in entries.flatten() {
                 let Ok(metadata) = entry.metadata() else { continue };
@@ -263,7 +263,7 @@ impl<'a> Place<'a> {
         command.spawn().context("starting hakobu")
     }
 
-    /// What runs at the far end goes on for a moment when the near end has ended.
+    /// Waits until nothing runs at the far end, which may take a moment after the near end has ended.
     fn wait_for_far_side(&self) -> Result<()> {
         let began = Instant::now();
         while !self.sshd.processes().is_empty() {
@@ -284,7 +284,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Asks a run to stop; one that does not is killed.
+/// Stops a run with SIGTERM, and kills it if it does not stop.
 fn stop(child: &mut Child) -> Result<()> {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process without a number")?;
     kill_process(id, Signal::TERM).context("stopping hakobu")?;

@@ -1,5 +1,5 @@
-//! Links on which the best count of lanes is another than usual, or does not stay: one that loses with each further
-//! connection, and lines whose rate falls to a quarter and comes back.
+//! Links on which the best number of lanes is unusual or changes: one that loses rate with each further connection, and
+//! links whose rate falls to a quarter and recovers.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use super::super::session::say;
 use super::cell::{Bench, Place};
 use super::grid::{Load, Setting};
 
-/// The counts that are next to each other.
+/// The numbers of lanes to compare. Neighbours are one step apart.
 const COUNTS: [u16; 7] = [1, 2, 3, 4, 5, 6, 8];
-/// How long a fixed count is run to see what it moves, and a default one to end somewhere.
+/// The seconds of a run with a fixed number of lanes, and of one with default settings, which has to settle.
 const CROWDED_FIXED_S: f64 = 10.0;
 const CROWDED_S: f64 = 40.0;
 
 const FULL_MBIT: u64 = 400;
 const QUARTER_MBIT: u64 = FULL_MBIT / 4;
-/// When the rate falls, when it comes back, and when a run is ended.
+/// The times in seconds at which the rate falls, recovers, and a run is stopped.
 const FALLS_S: f64 = 15.0;
 const COMES_BACK_S: f64 = 40.0;
 const ENDS_S: f64 = 60.0;
-/// From so long after a change on it has to be there, and for how long it is measured.
+/// The time in seconds after a change at which the measurement starts, and its duration.
 const AFTER_S: f64 = 10.0;
 const WINDOW_S: f64 = 5.0;
 const STEP_ROUND_TRIPS_MS: [u64; 2] = [20, 100];
 const STEP_LANES: [u16; 3] = [4, 16, 32];
 
-/// What the default has to reach of the best fixed setting once the rate has changed.
+/// The required goodput of the default after a change, relative to the best fixed setting.
 const AT_LEAST: f64 = 0.85;
 
-/// What came of them.
+/// The results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Changes {
     pub commit: Option<String>,
@@ -42,21 +42,21 @@ pub struct Changes {
     pub stepped: Vec<Stepped>,
 }
 
-/// A line of 100 Mbit/s that loses a tenth of it with each connection over four.
+/// A link of 100 Mbit/s that loses a tenth of its rate with each connection beyond four.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Crowded {
-    /// What each count moves, in bytes per second.
+    /// The goodput in bytes per second for each number of lanes.
     pub fixed: Vec<(u16, f64)>,
-    /// What the default ended with, and what it told.
+    /// The number of lanes that the default ended with, and its messages about lanes.
     pub ended_with: u16,
     pub told: Vec<String>,
 }
 
-/// A line whose rate falls to a quarter and comes back.
+/// A link whose rate falls to a quarter and recovers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Stepped {
     pub round_trip_ms: u64,
-    /// Bytes per second from 10 s to 15 s after it fell, and after it came back.
+    /// Bytes per second from 10 s to 15 s after the fall, and after the recovery.
     pub default: [f64; 2],
     pub told: Vec<String>,
     pub fixed: Vec<(Setting, [f64; 2])>,
@@ -68,7 +68,7 @@ impl Crowded {
         best.map_or(0, |(count, _)| *count)
     }
 
-    /// How many steps the count at the end is off.
+    /// Returns the distance in steps between the final and the best number of lanes.
     fn steps(&self) -> Option<usize> {
         let place = |wanted: u16| COUNTS.iter().position(|count| *count == wanted);
         Some(place(self.ended_with)?.abs_diff(place(self.best())?))
@@ -76,7 +76,7 @@ impl Crowded {
 }
 
 impl Stepped {
-    /// What the default reached of the best after each change.
+    /// Returns the goodput of the default relative to the best fixed setting after each change.
     fn ratios(&self) -> [f64; 2] {
         [0, 1].map(|window| {
             let best = self.fixed.iter().map(|(_, rates)| rates[window]).fold(0.0, f64::max);
@@ -86,13 +86,13 @@ impl Stepped {
 }
 
 impl Changes {
-    /// Whether everything is as it must be.
+    /// Returns true if all requirements are met.
     pub fn is_enough(&self) -> bool {
         self.crowded.steps().is_some_and(|steps| steps <= 1)
             && self.stepped.iter().flat_map(Stepped::ratios).all(|ratio| ratio >= AT_LEAST)
     }
 
-    /// As a part of the page.
+    /// Renders the results as a section of the page.
     pub fn page(&self) -> String {
         let megabytes = |rate: f64| format!("{:.1}", rate / 1e6);
         let mut text = String::from("\n## Where the best count is another\n\n");
@@ -147,10 +147,10 @@ impl Changes {
     }
 }
 
-/// Measures all of them.
+/// Measures these links.
 ///
 /// # Errors
-/// As for a cell.
+/// Returns an error for the same reasons as the measurement of a cell.
 pub fn measure(bench: &Bench<'_>, commit: Option<String>) -> Result<Changes> {
     let crowded = crowded(bench)?;
     say(&format!("crowded: ended with {}, best {}", crowded.ended_with, crowded.best()));
@@ -184,7 +184,7 @@ fn crowded(bench: &Bench<'_>) -> Result<Crowded> {
     Ok(Crowded { fixed, ended_with, told: run.told })
 }
 
-/// The count in `why: lanes: 4 instead of 5: …`, and the one in `why: lanes: 4, as before: …`.
+/// Parses the number of lanes from `why: lanes: 4 instead of 5: …` or `why: lanes: 4, as before: …`.
 fn lanes_told(line: &str) -> Option<u16> {
     let (_, after) = line.split_once("lanes: ")?;
     let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
@@ -194,7 +194,7 @@ fn lanes_told(line: &str) -> Option<u16> {
 fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
     let settings = |mbit: u64| LinkSettings {
         rate_bits_per_second: Some(mbit * 1_000_000),
-        // As long as it was: a router does not get another queue.
+        // Keep the queue length of the full rate: a router's queue does not change with the rate.
         queue_bytes: Some(
             LinkSettings {
                 rate_bits_per_second: Some(FULL_MBIT * 1_000_000),

@@ -1,4 +1,4 @@
-//! What the grid is made of: the links, what travels over them, and with what settings.
+//! The grid: the links, the data copied over them, and the settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use hakobu_testkit::link::LinkSettings;
 use serde::{Deserialize, Serialize};
 
-/// Packets of a slow line are those of Ethernet; a fast one would take the emulator too much time for them.
+/// The MTU of slow links, as on Ethernet. On fast links such small packets would overload the emulator.
 const MTU_SLOW: u32 = 1500;
 const MTU_FAST: u32 = 9000;
-/// Lines up to this rate are slow.
+/// The highest rate of a slow link.
 pub const SLOW_MBIT: u64 = 100;
 
 const RATES_MBIT: [u64; 2] = [100, 1000];
 const ROUND_TRIPS_MS: [u64; 4] = [0, 20, 100, 200];
 const LOSSES_PERCENT: [f64; 3] = [0.0, 0.1, 1.0];
-/// With cubic only the corners are measured.
+/// The reduced grid for cubic: only the corners.
 const CUBIC_ROUND_TRIPS_MS: [u64; 2] = [20, 100];
 const CUBIC_LOSSES_PERCENT: [f64; 2] = [0.0, 1.0];
 
-/// Lanes of the fixed settings.
+/// The lanes of the fixed settings.
 const LANES: [u16; 4] = [1, 4, 16, 32];
 
-/// What travels.
+/// The data that is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
@@ -39,7 +39,7 @@ impl Load {
     }
 }
 
-/// A link, and what travels over it.
+/// A link and the data copied over it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     pub rate_mbit: u64,
@@ -50,7 +50,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// All that are measured.
+    /// Returns all cells.
     pub fn all() -> Vec<Self> {
         let mut cells = grid("bbr", &ROUND_TRIPS_MS, &LOSSES_PERCENT);
         cells.extend(grid("cubic", &CUBIC_ROUND_TRIPS_MS, &CUBIC_LOSSES_PERCENT));
@@ -61,7 +61,7 @@ impl Cell {
         self.rate_mbit <= SLOW_MBIT
     }
 
-    /// How the link is emulated.
+    /// Returns the settings of the emulated link.
     pub fn link(&self) -> LinkSettings {
         LinkSettings {
             rate_bits_per_second: Some(self.rate_mbit * 1_000_000),
@@ -101,7 +101,7 @@ fn grid(congestion_control: &str, round_trips_ms: &[u64], losses_percent: &[f64]
     cells
 }
 
-/// What a run is told of lanes and compression: nothing, by default.
+/// The lanes and the compression of a run. The default sets neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     pub lanes: Option<u16>,
@@ -111,14 +111,14 @@ pub struct Setting {
 impl Setting {
     pub const DEFAULT: Self = Self { lanes: None, compress: None };
 
-    /// The fixed ones, of which the best is what the default is compared with.
+    /// Returns the fixed settings, the best of which the default is compared with.
     pub fn fixed() -> impl Iterator<Item = Self> {
         [false, true]
             .into_iter()
             .flat_map(|compress| LANES.map(|lanes| Self { lanes: Some(lanes), compress: Some(compress) }))
     }
 
-    /// As options of `hakobu copy`.
+    /// Returns the options of `hakobu copy`.
     pub fn arguments(self) -> Vec<String> {
         let lanes = self.lanes.map(|lanes| ["--lanes".to_owned(), lanes.to_string()]);
         let compress = self

@@ -1,5 +1,5 @@
-//! `cargo xtask bench links`: over a grid of emulated links, what `hakobu copy` reaches with nothing set, against the
-//! best of a grid of fixed settings.
+//! `cargo xtask bench links`: compares `hakobu copy` with default settings against the best of a grid of fixed
+//! settings, over a grid of emulated links.
 
 mod cell;
 mod changes;
@@ -30,12 +30,12 @@ use results::Results;
 
 const KEY: &str = "links";
 const SCHEMA: &str = "hakobu.bench-links/1";
-/// More than a line of 1 Gbit/s moves in 15 s at this ratio.
+/// The size of the large file in bytes: more than a link of 1 Gbit/s transfers in 15 s at this compression.
 const FILE_BYTES: u64 = 4 * GIB;
 const SMALL_FILES: u64 = 10_000;
 const SMALL_DIRECTORIES: u64 = 100;
 const SMALL_BYTES: u64 = 8 << 10;
-/// What compresses to half.
+/// The compressibility of the data: it compresses to half.
 const COMPRESSIBILITY: f64 = 0.5;
 
 /// Measure default settings against a grid of fixed ones, over emulated links
@@ -64,10 +64,10 @@ pub struct LinksArgs {
     program: Option<PathBuf>,
 }
 
-/// Runs the subcommand. Ends the process with 1 when `--check` finds a cell below its mark.
+/// Runs the subcommand. Exits with code 1 if `--check` finds a cell below the requirement.
 ///
 /// # Errors
-/// When nothing can be measured, or the user interrupts; what was measured until then is written.
+/// Returns an error if nothing can be measured or the user interrupts. Cells measured until then have been written.
 pub fn run(args: &LinksArgs) -> Result<()> {
     let chosen: Vec<Cell> = Cell::all().into_iter().filter(|cell| is_chosen(args, cell)).collect();
     ensure!(!chosen.is_empty(), "no cell has that in its name");
@@ -76,7 +76,7 @@ pub fn run(args: &LinksArgs) -> Result<()> {
     let (workspace, target_dir) = workspace::directories()?;
     let built = workspace::program(args.program.as_deref(), &workspace, &target_dir)?;
     let shop = Workshop::open(&target_dir)?;
-    // A copy: the next build must not change what is measured.
+    // Measure a copy, so that the next build does not change it.
     let program = shop.tools().join("hakobu-measured");
     fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
     shop.link(FAR_BIN, "hakobu", &program)?;
@@ -122,7 +122,7 @@ fn is_chosen(args: &LinksArgs, cell: &Cell) -> bool {
 
 fn make_sources(bench: &Bench<'_>) -> Result<()> {
     let threads = available_threads();
-    // The longer a run, the more of it is used.
+    // Longer runs use more of the file.
     let size_bytes = (FILE_BYTES as f64 * bench.limit.as_secs_f64() / 15.0) as u64;
     let spec = FileSpec { size_bytes, seed: 1, compressibility: COMPRESSIBILITY, threads };
     generate::file(&bench.file, spec).context("making the file")?;
@@ -138,7 +138,7 @@ fn make_sources(bench: &Bench<'_>) -> Result<()> {
     bench.shop.warm(size_bytes)
 }
 
-/// Measures cells, as many at once as is wanted.
+/// Measures cells, as many at once as requested.
 fn measure_all(bench: &Bench<'_>, cells: &[Cell], store: &Store) -> Result<()> {
     let waiting = Mutex::new(cells.iter());
     let next = || waiting.lock().ok().and_then(|mut cells| cells.next());
@@ -158,7 +158,7 @@ fn measure_all(bench: &Bench<'_>, cells: &[Cell], store: &Store) -> Result<()> {
     })
 }
 
-/// The results, written anew with each cell: a grid takes long.
+/// The results, written after each cell because a grid takes long.
 struct Store {
     output: PathBuf,
     machine: Machine,
@@ -166,7 +166,7 @@ struct Store {
 }
 
 impl Store {
-    /// Takes over what was measured before.
+    /// Loads the earlier results.
     fn open(output: &Path, machine: Machine) -> Result<Self> {
         fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
         let path = output.join(format!("{KEY}.json"));

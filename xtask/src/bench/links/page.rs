@@ -1,4 +1,4 @@
-//! The grid as a page and as a chart.
+//! Renders the grid as a page and as a chart.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use super::changes::Changes;
 use super::grid::{Load, Setting};
 use super::results::Results;
 
-/// What the default has to reach of the best in each cell, and in the median.
+/// The required goodput of the default relative to the best setting, in each cell and in the median.
 pub const EACH_AT_LEAST: f64 = 0.85;
 pub const MEDIAN_AT_LEAST: f64 = 0.95;
-/// Of a core: an emulator that takes more competes with what is measured.
+/// The share of a core above which the emulator competes with what is measured.
 const EMULATOR_CORES_MOST: f64 = 0.25;
 
 const METHOD: &str = "\
@@ -25,7 +25,7 @@ zstd) is run once; then the default and the best of them twice anew, in turn, an
 Lines of 100 Mbit/s have an MTU of 1500, faster ones of 9000; the queue holds what is on its way in a round trip, or 1 MB.
 ";
 
-/// The page.
+/// Returns the page.
 pub fn page(results: &Results) -> String {
     let machine = &results.machine;
     let mut page = String::from("# Default settings against a grid of fixed ones\n\n");
@@ -57,7 +57,7 @@ pub fn page(results: &Results) -> String {
     page
 }
 
-/// Whether the default reaches what it has to.
+/// Returns true if the default meets all requirements.
 pub fn is_enough(results: &Results) -> bool {
     let ratios: Vec<f64> = results.cells.iter().map(Measured::ratio).collect();
     ratios.iter().all(|ratio| *ratio >= EACH_AT_LEAST)
@@ -65,7 +65,7 @@ pub fn is_enough(results: &Results) -> bool {
         && results.changes.as_ref().is_none_or(Changes::is_enough)
 }
 
-/// Least and median of each congestion control, and how far the emulator can be trusted.
+/// Summarizes minimum and median for each congestion control, and the accuracy of the emulator.
 pub fn summary(cells: &[Measured]) -> String {
     let mut text = String::new();
     for name in ["bbr", "cubic"] {
@@ -127,10 +127,10 @@ const BARS_FROM: f64 = 330.0;
 const BARS_TO: f64 = 820.0;
 const LINE: f64 = 18.0;
 const TOP: f64 = 56.0;
-/// What the end of the bars stands for.
+/// The ratio at the end of the bars.
 const RATIO_MOST: f64 = 1.2;
 
-/// The ratio of each cell as a bar, with a line where it has to reach.
+/// Returns a chart with the ratio of each cell as a bar, and a line at the requirement.
 pub fn chart(results: &Results) -> String {
     let height = TOP + results.cells.len() as f64 * LINE + 16.0;
     let x_of = |ratio: f64| BARS_FROM + (ratio / RATIO_MOST).clamp(0.0, 1.0) * (BARS_TO - BARS_FROM);

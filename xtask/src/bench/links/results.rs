@@ -1,4 +1,4 @@
-//! All that was measured over the links.
+//! The results of the links bench.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use super::super::machine::Machine;
 use super::cell::Measured;
 use super::changes::Changes;
 
-/// All that was measured, now and before.
+/// All results, of this run and earlier ones.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
     pub(super) schema: String,
-    /// When it was last added to.
+    /// The machine at the time of the last addition.
     pub machine: Machine,
-    /// In the order of the grid.
+    /// The cells in the order of the grid.
     pub cells: Vec<Measured>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,

@@ -1,44 +1,44 @@
-//! What limits a copy, one thing at a time, and what is copied under it.
+//! The limits under which copies are predicted and measured, one at a time, and the data that is copied.
 
 use std::time::Duration;
 
 use crate::bench::sources::{GIB, MIB, Source};
 
-/// What is done to the machine.
+/// The way in which the machine is throttled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throttle {
-    /// Nothing: processors are what limits, as all is in memory.
+    /// Not at all. Processors are the limit, as everything is in memory.
     None,
-    /// The near process gets so many hundredths of a processor.
+    /// The near process gets this many percent of a processor.
     SourceProcessor(u32),
-    /// The far one does.
+    /// The far process gets this many percent of a processor.
     TargetProcessor(u32),
-    /// The source is on a disk that is read with so many bytes a second at most.
+    /// The source is on a disk that reads at most this many bytes per second.
     SourceDisk(u64),
-    /// The target is on one that is written so.
+    /// The target is on a disk that writes at most this many bytes per second.
     TargetDisk(u64),
-    /// A line of so many bits a second.
+    /// The link has this rate in bits per second.
     Line(u64),
-    /// Connections have so much under way at most; the line has no rate.
+    /// Connections have windows of at most this many bytes. The link's rate is unlimited.
     Window(u64),
     /// The source is on a file server, mounted with sshfs.
     SourceServer,
-    /// The target is.
+    /// The target is on a file server, mounted with sshfs.
     TargetServer,
 }
 
-/// A limit, and what is copied under it.
+/// A limit and the data that is copied under it.
 #[derive(Debug)]
 pub struct Limit {
     pub key: &'static str,
     pub title: &'static str,
     pub throttle: Throttle,
-    /// Of the line between the ends, or to the file server.
+    /// The round-trip time between the ends, or to the file server. `Duration::MAX` if nothing crosses a network.
     pub round_trip: Duration,
     pub works: &'static [Work],
 }
 
-/// What is copied.
+/// The data that is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     File {
@@ -51,10 +51,10 @@ pub enum Work {
 }
 
 const WHOLE: &[Work] = &[Work::File { bytes: 2 * GIB }, Work::Tree { files: 100_000 }];
-/// Over a file server each file costs several round trips, one after the other.
+/// Less data over a file server, where each file costs several round trips, one after the other.
 const FEW: &[Work] = &[Work::File { bytes: 2 * GIB }, Work::Tree { files: 5_000 }];
 
-/// All that are measured.
+/// All limits.
 pub const LIMITS: &[Limit] = &[
     limit("local", "nothing but processors: memory to memory on one machine", Throttle::None, None, WHOLE),
     limit("loopback", "nothing but processors: both ends on two cores", Throttle::None, Some(0), WHOLE),
@@ -84,13 +84,13 @@ const fn limit(
 }
 
 impl Limit {
-    /// Whether both ends are directories of this machine for the program.
+    /// Returns true if both ends are local directories for hakobu.
     pub fn is_local(&self) -> bool {
         self.round_trip == Duration::MAX
             || matches!(self.throttle, Throttle::SourceServer | Throttle::TargetServer)
     }
 
-    /// Whether there is an emulated link.
+    /// Returns true if there is an emulated link.
     pub fn has_link(&self) -> bool {
         let is_linked = matches!(
             self.throttle,

@@ -1,5 +1,5 @@
-//! `cargo xtask bench probe`: what `hakobu probe` predicts, and what `hakobu copy` then takes, with one thing at a time that
-//! limits it.
+//! `cargo xtask bench probe`: compares the predictions of `hakobu probe` with the times of `hakobu copy`, under one
+//! limit at a time.
 
 mod limits;
 mod page;
@@ -24,7 +24,7 @@ use limits::{LIMITS, Limit, Work};
 use results::{FILE_WITHIN, Pair, Results, RowResult, TREE_WITHIN};
 use stage::{Ran, Stage};
 
-/// `--quick` divides sizes by this.
+/// The divisor of sizes under `--quick`.
 const QUICK_DIVISOR: u64 = 8;
 
 /// hakobu probe: predicted and came, one limit at a time (takes root, 8 GiB of memory, sshfs; 25 minutes)
@@ -53,10 +53,10 @@ pub struct ProbeBenchArgs {
     program: Option<PathBuf>,
 }
 
-/// Runs the bench. Ends the process with 1 when `--check` finds a row that is too far off.
+/// Runs the bench. Exits with code 1 if `--check` finds a row that is too far off.
 ///
 /// # Errors
-/// When nothing can be measured, or the user interrupts. What goes wrong under one limit is in the results.
+/// Returns an error if nothing can be measured or the user interrupts. A limit's failure is part of the results.
 pub fn run(args: &ProbeBenchArgs) -> Result<()> {
     let started = Instant::now();
     let (workspace, target_dir) = workspace::directories()?;
@@ -92,7 +92,7 @@ pub fn run(args: &ProbeBenchArgs) -> Result<()> {
     for limit in limits {
         let bench = Bench { shop: &shop, program: &program, args };
         results.rows.extend(bench.measure(limit)?);
-        // What was measured so far counts even if the rest is not.
+        // Write after each limit, so that nothing is lost if a later one fails.
         let known = |row: &RowResult| results.rows.iter().any(|new| new.key == row.key);
         let mut rows: Vec<RowResult> = earlier.iter().filter(|row| !known(row)).cloned().collect();
         rows.extend(results.rows.iter().cloned());
@@ -111,7 +111,7 @@ pub fn run(args: &ProbeBenchArgs) -> Result<()> {
     Ok(())
 }
 
-/// The rows that are in the results already.
+/// Returns the rows of the existing results.
 fn earlier(output: &Path) -> Vec<RowResult> {
     let text = fs::read_to_string(output.join("probe.json")).unwrap_or_default();
     let all: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -135,7 +135,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// All works under one limit.
+    /// Measures all copies under one limit.
     fn measure(&self, limit: &'static Limit) -> Result<Vec<RowResult>> {
         let mut rows = Vec::new();
         for work in limit.works {

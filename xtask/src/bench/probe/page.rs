@@ -1,4 +1,4 @@
-//! The results as a page.
+//! Renders the results as a Markdown page.
 
 use hakobu_measure::table::MarkdownTable;
 
@@ -18,7 +18,7 @@ with sshfs over a link of 1 Gbit/s and 5 ms, and has 5 000 files instead of 100 
 that they would last for minutes. The two ends share two cores, which the emulated link needs as well.
 ";
 
-/// The whole page.
+/// Returns the whole page.
 pub fn page(results: &Results) -> String {
     let mut page = "# hakobu probe: predicted, and came\n\n".to_owned();
     page.push_str("Made by `cargo xtask bench probe`; it writes all pairs to `probe.json`.\n\n");
@@ -89,7 +89,7 @@ fn verdict(row: &RowResult) -> String {
     }
 }
 
-/// A row that is too far off, in words.
+/// Describes a row that is too far off.
 pub fn shortfall(row: &RowResult) -> String {
     let ratio = row.median().map_or_else(|| "not measured".to_owned(), |ratio| format!("{ratio:.2}"));
     format!("{}, {}: {ratio}", row.title, row.work)

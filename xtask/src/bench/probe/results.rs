@@ -1,15 +1,15 @@
-//! What was predicted, and what came of it.
+//! Predictions and the measured times.
 
 use serde::{Deserialize, Serialize};
 
 use super::super::machine::Machine;
 use super::limits::Limit;
 
-/// What a prediction may be off by: of one file, and of a tree.
+/// The permitted relative error of a prediction, for one file and for a tree.
 pub(super) const FILE_WITHIN: f64 = 0.20;
 pub(super) const TREE_WITHIN: f64 = 0.25;
 
-/// All of it, as it is written.
+/// All results, as they are written.
 #[derive(Debug, Serialize)]
 pub(super) struct Results {
     pub(super) schema: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Results {
     pub(super) rows: Vec<RowResult>,
 }
 
-/// One thing that was predicted under one limit.
+/// The predictions for one kind of data under one limit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RowResult {
     pub(super) key: String,
@@ -32,7 +32,7 @@ pub(super) struct RowResult {
     pub(super) failed: Option<String>,
 }
 
-/// A prediction, and what came of it.
+/// A prediction and the measured time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Pair {
     pub(super) predicted_seconds: f64,
@@ -55,7 +55,7 @@ impl RowResult {
         Self { key, title, work, within, pairs: Vec::new(), failed: None }
     }
 
-    /// The ratio in the middle.
+    /// Returns the median of the ratios.
     pub(super) fn median(&self) -> Option<f64> {
         let mut ratios: Vec<f64> = self.pairs.iter().map(Pair::ratio).collect();
         ratios.sort_by(f64::total_cmp);

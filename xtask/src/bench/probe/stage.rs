@@ -1,4 +1,4 @@
-//! The two ends of a pair of runs, with what limits them in place; dropping it takes all of it away.
+//! The two ends of a pair of runs under one limit. Dropping it removes everything.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,30 +19,30 @@ use crate::bench::sources::{GIB, Source};
 use crate::bench::workshop::{Workshop, remove};
 use crate::bench::world::FAR_BIN;
 
-/// Where the block layer is told what a device may do, by those who are in no group.
+/// The directory in which the block layer is told the limits of processes outside of all control groups.
 const BLOCK_LAYER: &str = "/sys/fs/cgroup/blkio";
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
-/// How long what the far end wrote may take to reach the medium, and its processes to end.
+/// The time that processes at the far end have to exit.
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const TARGET: &str = "target";
 
-/// What one run of the program took.
+/// The result of one run of the program.
 pub struct Ran {
     pub seconds: f64,
     pub printed: Vec<u8>,
-    /// What it said that limited it.
+    /// The limit that hakobu reported.
     pub limit: Option<String>,
 }
 
-/// Both ends. What comes first is taken away first.
+/// Both ends. Fields are dropped in this order.
 pub struct Stage<'a> {
     shop: &'a Workshop,
     program: &'a Path,
     is_local: bool,
     source: PathBuf,
     target: PathBuf,
-    /// Where targets are, by a way that is not slow.
+    /// The directory of targets, reached directly and not through the file server.
     behind: PathBuf,
     report: PathBuf,
     server: Option<Server>,
@@ -54,8 +54,10 @@ pub struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
+    /// Sets up both ends.
+    ///
     /// # Errors
-    /// When it cannot be brought up: it takes root.
+    /// Returns an error if something cannot be set up; root is needed.
     pub fn up(
         shop: &'a Workshop,
         program: &'a Path,
@@ -139,7 +141,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Takes away what was copied, and what is remembered of both ends.
+    /// Removes the copy, and drops the caches of both ends.
     pub fn fresh(&self) -> Result<()> {
         remove(&self.behind.join(TARGET));
         fs::create_dir_all(&self.behind)?;
@@ -147,7 +149,7 @@ impl<'a> Stage<'a> {
         self.cold()
     }
 
-    /// Has the kernel forget what it holds of what is on a disk or a server.
+    /// Waits for the processes at the far end, and drops the kernel's caches of the disk and the file server.
     pub fn cold(&self) -> Result<()> {
         let deadline = Instant::now() + SETTLE_LIMIT;
         while self.sshd.as_ref().is_some_and(|sshd| self.server.is_none() && !sshd.processes().is_empty()) {
@@ -156,7 +158,7 @@ impl<'a> Stage<'a> {
         }
         if let Some(disk) = &self.disk {
             disk.remount()?;
-            // What another namespace still has mounted is not forgotten with the mount.
+            // Unmounting does not drop the cache of what another namespace still has mounted.
             fs::write(DROP_CACHES, "3").with_context(|| format!("writing {DROP_CACHES}"))?;
         }
         if let Some(server) = &self.server {
@@ -166,7 +168,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Copies; what limited it is that of its report.
+    /// Runs `hakobu copy`. The limit is taken from its report.
     pub fn copy(&self) -> Result<Ran> {
         remove(&self.report);
         let report = self.report.display().to_string();
@@ -176,7 +178,7 @@ impl<'a> Stage<'a> {
         Ok(ran)
     }
 
-    /// Runs the program with these arguments, and both places behind them.
+    /// Runs hakobu with these arguments, followed by source and target.
     pub fn hakobu(&self, arguments: &[&str]) -> Result<Ran> {
         let program = self.program.display().to_string();
         let mut words: Vec<&str> = Vec::new();
@@ -189,7 +191,7 @@ impl<'a> Stage<'a> {
             Some(group) => group.command(words[0]),
             None => Command::new(words[0]),
         };
-        // A tree is its contents.
+        // The slash selects the contents of the tree.
         let of_tree = if self.source.is_dir() { "/" } else { "" };
         let host = match (&self.sshd, self.is_local) {
             (Some(sshd), false) => format!("{}:", sshd.host()),
@@ -241,7 +243,7 @@ fn start_sshd(shop: &Workshop, link: Option<&Link>) -> Result<Sshd> {
     .context("starting sshd")
 }
 
-/// A file system on a loop device, of which the block layer can be told how fast it is.
+/// A file system on a loop device whose speed the block layer can limit.
 struct Disk {
     mounted: PathBuf,
     undo: std::cell::RefCell<Option<Undo>>,
@@ -269,7 +271,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Lets it do so many bytes a second, or as many as it likes.
+    /// Limits the device to this many bytes per second; 0 removes the limit.
     fn hold(&self, direction: &str, bytes_per_second: u64) -> Result<()> {
         let number = fs::read_to_string(format!("/sys/class/block/{}/dev", self.device.name()))?;
         let file = format!("{BLOCK_LAYER}/blkio.throttle.{direction}_bps_device");
@@ -281,7 +283,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         for direction in ["read", "write"] {
-            // It goes with the device in any case.
+            // The limit disappears with the device in any case.
             let _ = self.hold(direction, 0);
         }
         drop(self.undo.take());
@@ -289,7 +291,7 @@ impl Drop for Disk {
     }
 }
 
-/// The whole of this machine, mounted by sshfs over the link.
+/// The root directory of this machine, mounted by sshfs over the link.
 struct Server {
     mounted: PathBuf,
 }
@@ -304,7 +306,7 @@ impl Server {
 
     fn mount_again(&self, stage: &Stage<'_>) -> Result<()> {
         let (Some(link), Some(sshd)) = (&stage.link, &stage.sshd) else { bail!("no way to the file server") };
-        // In the link's network, but where all can see the mount.
+        // In the link's network namespace, but in the mount namespace of everybody.
         let network = format!("--net=/run/netns/{}", link.near().name());
         let output = Command::new("nsenter")
             .args([&network, "sshfs", "-o", &format!("ssh_command={}", sshd.ssh_command())])
@@ -324,7 +326,7 @@ impl Server {
         Ok(())
     }
 
-    /// A directory of this machine, by way of the server.
+    /// Returns the path of a local directory through the server.
     fn at(&self, directory: &Path) -> Result<PathBuf> {
         Ok(self.mounted.join(directory.strip_prefix("/")?))
     }

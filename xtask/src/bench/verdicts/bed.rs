@@ -1,4 +1,4 @@
-//! The two ends of a stage, with one thing made slow.
+//! The two ends of a stage, with one resource slowed down.
 
 use std::fs;
 use std::net::IpAddr;
@@ -18,22 +18,22 @@ use hakobu_testkit::throttle::{Access, Throttle};
 use super::super::workshop::{Workshop, remove};
 use super::stages::{Content, DISK_BYTES_PER_SECOND, PROCESSOR_PERCENT, Slow};
 
-/// How long what runs at the far end may go on after the near end.
+/// The time that processes at the far end have to exit after the near end.
 const SESSIONS_END_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Beside what is copied, for what a file system needs itself.
+/// Space in bytes beyond the copied data, for the file system itself.
 const DISK_SPARE_BYTES: u64 = 64 << 20;
 
-/// Two ends, of which hakobu is started at the near one. Dropping it takes everything down.
+/// Two ends; hakobu is started at the near one. Dropping it removes everything.
 pub struct Bed {
     program: PathBuf,
     source: PathBuf,
     target: PathBuf,
-    /// Whether the target is reached through ssh.
+    /// True if the target is reached through ssh.
     apart: bool,
-    /// Where the report goes.
+    /// The path of the report.
     pub report: PathBuf,
-    // In the order of removal.
+    // Fields are dropped in this order.
     mounted: Option<Sshfs>,
     disk: Option<Disk>,
     near: Option<Throttle>,
@@ -42,7 +42,7 @@ pub struct Bed {
     link: Option<Link>,
 }
 
-/// An ext4 of our own in memory, on a device that is slow.
+/// An ext4 file system in memory, on a slow device.
 struct Disk {
     at: PathBuf,
     mounted: Option<Undo>,
@@ -50,10 +50,10 @@ struct Disk {
 }
 
 impl Bed {
-    /// Makes the ends, the content, and one thing slow.
+    /// Creates the ends and the content, and slows down one resource.
     ///
     /// # Errors
-    /// When something of it cannot be had: all of it takes root.
+    /// Returns an error if something cannot be set up; root is needed.
     pub fn up(shop: &Workshop, program: &Path, slow: Slow, content: Content) -> Result<Self> {
         let memory = shop.memory();
         let place = |name: &str| -> Result<PathBuf> {
@@ -128,10 +128,10 @@ impl Bed {
         Sshfs::mount(at, &self.sshd, directory, netns).context("mounting over sshfs (apt install sshfs)")
     }
 
-    /// What is to be run once; the target is as it was before.
+    /// Returns the command for one run, after restoring the target's initial state.
     ///
     /// # Errors
-    /// When a disk cannot be mounted anew.
+    /// Returns an error if the far end still runs or a disk cannot be remounted.
     pub fn command(&mut self, content: Content) -> Result<Command> {
         let deadline = Instant::now() + SESSIONS_END_LIMIT;
         while self.apart && !self.sshd.processes().is_empty() {
@@ -144,7 +144,7 @@ impl Bed {
         remove(&self.target);
         remove(&self.report);
         if let Some(disk) = &mut self.disk {
-            // Nothing of it is in the page cache then.
+            // Remounting removes its content from the page cache.
             disk.mount()?;
         }
         let mut command = match (&self.near, &self.link) {
@@ -171,7 +171,7 @@ impl Disk {
         remove(&image);
         fs::File::create(&image)?.set_len(size_bytes)?;
         let device = LoopDevice::over(&image, &[]).context("making a loop device")?;
-        // Nothing writes to it later but what is copied.
+        // Only the copied data is to be written to it later.
         let options = ["-q", "-O", "^has_journal", "-E", "lazy_itable_init=0", "-i", "16384"];
         devices::run("mkfs.ext4", &options, device.path())?;
         hold_little(&device)?;
@@ -180,7 +180,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Mounts it, anew if it is mounted.
+    /// Mounts it, or mounts it again.
     fn mount(&mut self) -> Result<()> {
         drop(self.mounted.take());
         self.mounted = Some(devices::mount(self.device.path(), &self.at, &[])?);
@@ -188,8 +188,8 @@ impl Disk {
     }
 }
 
-/// Lets the page cache hold little of what is still to be written to a device, as much larger copies than these would
-/// find it.
+/// Limits the unwritten data that the page cache may hold for a device, so that these small copies behave like much
+/// larger ones.
 fn hold_little(device: &LoopDevice) -> Result<()> {
     let number = fs::read_to_string(format!("/sys/class/block/{}/dev", device.name()))?;
     let place = Path::new("/sys/class/bdi").join(number.trim());

@@ -1,4 +1,4 @@
-//! `cargo xtask bench verdicts`: one thing is made slow at a time, and what hakobu says limits it is compared with that.
+//! `cargo xtask bench verdicts`: slows down one resource at a time, and checks that hakobu reports it as the limit.
 
 mod bed;
 mod page;
@@ -23,13 +23,13 @@ use bed::Bed;
 use results::{Results, Row, Run};
 use stages::{Content, STAGES, Stage};
 
-/// Of all runs so many have to be right.
+/// The required share of correct verdicts.
 const RIGHT_LEAST: f64 = 0.95;
-/// No run takes longer, or something is wrong with it.
+/// The time after which a run counts as failed.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What `bench verdicts` takes.
+/// The arguments of `bench verdicts`.
 #[derive(Debug, Args)]
 pub struct VerdictsArgs {
     /// How often each stage is slowed down
@@ -55,7 +55,7 @@ pub struct VerdictsArgs {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a stage cannot be set up, or a run fails.
+/// Returns an error if a stage cannot be set up or a run fails.
 pub fn run(args: &VerdictsArgs) -> Result<()> {
     let (workspace, target_dir) = workspace::directories()?;
     let built = workspace::program(args.program.as_deref(), &workspace, &target_dir)?;
@@ -89,7 +89,7 @@ pub fn run(args: &VerdictsArgs) -> Result<()> {
             say(&format!("{} ({name}): {} of {} right", stage.title, row.right(), row.runs.len()));
             results.rows.retain(|known| known.key != row.key || known.content != row.content);
             results.rows.push(row);
-            // What was tried so far is kept, whatever comes.
+            // Keep the results so far, even if a later stage fails.
             write(&mut results, &output)?;
         }
     }
@@ -103,7 +103,7 @@ pub fn run(args: &VerdictsArgs) -> Result<()> {
     Ok(())
 }
 
-/// Runs hakobu as often as asked for, with one thing slow.
+/// Runs hakobu `runs` times with one resource slowed down.
 fn tried(
     shop: &Workshop,
     program: &Path,
@@ -137,7 +137,7 @@ fn wait_for(child: &mut Child, shop: &Workshop) -> Result<()> {
     Ok(())
 }
 
-/// What a report says of the limit.
+/// Extracts the verdict from a report.
 fn read(report: &Value) -> Result<Run> {
     ensure!(report["outcome"] == "done", "the run failed: {}{:#}", report["error"], report["failures"]);
     let limit = &report["bottleneck"];
@@ -153,7 +153,7 @@ fn read(report: &Value) -> Result<Run> {
     })
 }
 
-/// What was tried before, so that stages can be tried one at a time.
+/// Returns the earlier results, so that stages can be measured one at a time.
 fn earlier(output: &Path) -> Result<Results> {
     let path = output.join("verdicts.json");
     match fs::read(&path) {

@@ -1,4 +1,4 @@
-//! The verdicts as a page.
+//! Renders the verdicts as a page.
 
 use hakobu_measure::table::MarkdownTable;
 
@@ -11,7 +11,7 @@ Both ends are on one machine, and the content is in memory. One thing is made sl
 unmounted before each run, so that nothing of it is in the page cache.
 ";
 
-/// The whole page.
+/// Returns the whole page.
 pub fn page(results: &Results) -> String {
     let mut page = "# What limits a run: is hakobu right?\n\n".to_owned();
     page.push_str("Made by `cargo xtask bench verdicts`; it writes all runs to `verdicts.json`.\n\n");
@@ -26,7 +26,7 @@ pub fn page(results: &Results) -> String {
     page
 }
 
-/// A table of each kind of content.
+/// Returns a table for each kind of content.
 pub fn tables(results: &Results) -> String {
     let mut text = String::new();
     for (content, heading) in [("file", "One large file"), ("tree", "A tree of small files")] {
@@ -67,7 +67,7 @@ fn cells(row: &Row) -> [String; 7] {
     ]
 }
 
-/// The machine and the programs, of the row that was tried last.
+/// Returns a line about the machine and the build of the latest row.
 fn machine(rows: &[Row]) -> String {
     let when = |row: &&Row| row.machine["measured_at"].as_str().unwrap_or_default().to_owned();
     let Some(row) = rows.iter().max_by_key(when) else { return String::new() };

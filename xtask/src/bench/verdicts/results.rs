@@ -1,4 +1,4 @@
-//! What runs said of their limit, and how often they were right.
+//! The verdicts of runs, and how many of them are right.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use hakobu_measure::statistics::median;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// All that was tried, and when.
+/// All results.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Results {
     /// Always `hakobu.bench/1`.
@@ -28,14 +28,14 @@ pub(super) struct Row {
     pub(super) runs: Vec<Run>,
 }
 
-/// What one run said.
+/// The verdict of one run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) said: String,
     pub(super) share: f64,
     pub(super) seconds: f64,
     pub(super) bytes_per_second: u64,
-    /// The other things that can limit, as far as they are known.
+    /// The shares of the resources, as far as they are known.
     pub(super) resources: BTreeMap<String, f64>,
     pub(super) stages: BTreeMap<String, f64>,
     pub(super) file_server: Option<Value>,
@@ -50,7 +50,7 @@ impl Row {
         median(&self.runs.iter().map(|run| run.seconds).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
-    /// What was said instead, and how often.
+    /// Returns the wrong verdicts and their number.
     pub(super) fn otherwise(&self) -> BTreeMap<&str, usize> {
         let mut said = BTreeMap::new();
         for run in self.runs.iter().filter(|run| run.said != self.verdict) {

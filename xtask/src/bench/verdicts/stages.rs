@@ -1,6 +1,6 @@
-//! What is made slow, one thing at a time, and which verdicts are right then.
+//! The resources that are slowed down, one at a time, and the verdict that is right for each.
 
-/// What is made slow.
+/// The resource that is slowed down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slow {
     SourceRead,
@@ -14,17 +14,17 @@ pub enum Slow {
     ServerRate,
 }
 
-/// What is copied.
+/// The content that is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// One file of so many bytes.
+    /// One file.
     File { size_bytes: u64 },
-    /// So many files of so many bytes each.
+    /// Files of equal size.
     Tree { files: u64, file_bytes: u64 },
 }
 
 impl Content {
-    /// In the words of the table.
+    /// Returns the words of the table.
     pub fn words(self) -> String {
         match self {
             Self::File { size_bytes } => format!("{} MB", size_bytes / 1_000_000),
@@ -37,20 +37,20 @@ impl Content {
 #[derive(Debug)]
 pub struct Stage {
     pub key: &'static str,
-    /// What is slow, in the words of the table.
+    /// The slow resource, in the words of the table.
     pub title: &'static str,
-    /// How it is made so.
+    /// A description of how it is slowed down.
     pub how: &'static str,
     pub slow: Slow,
-    /// What hakobu calls that.
+    /// The right verdict, in hakobu's words.
     pub verdict: &'static str,
     pub file: Content,
     pub tree: Content,
 }
 
-/// Bytes a second of a disk that is slow.
+/// The rate of a slow disk in bytes per second.
 pub const DISK_BYTES_PER_SECOND: u64 = 40_000_000;
-/// How much of one processor an end has that is short of it.
+/// The share of one processor that a slow end has, in percent.
 pub const PROCESSOR_PERCENT: u32 = 20;
 
 const fn file(size_bytes: u64) -> Content {

@@ -1,4 +1,4 @@
-//! `cargo xtask ground`: what the harness starts itself, and a way to try parts of the ground by hand.
+//! `cargo xtask ground`: starts the helper processes of the harness, and runs parts of the test environment by hand.
 
 #![allow(clippy::print_stdout, reason = "a program for people: its results go to standard output")]
 
@@ -101,10 +101,10 @@ enum What {
     },
 }
 
-/// Does what was asked for.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// Where it fails.
+/// Returns an error if it fails.
 pub fn run(args: GroundArgs) -> anyhow::Result<()> {
     match args.what {
         What::LyingFs { root, mount_point, lies } => {

@@ -1,23 +1,23 @@
-//! What may go wrong while hakobu runs. `run.rs` makes it so.
+//! The faults that can happen while hakobu runs. `run.rs` carries them out.
 //!
-//! To add a fault: a variant here, and what it does in `act` of `run.rs`; a change of trees that goes on for a while belongs into
-//! `meddling.rs`.
+//! To add a fault, add a variant here, and its effect in `act` of `run.rs`. Changes of trees that continue for a while
+//! belong in `meddling.rs`.
 
 use serde::{Deserialize, Serialize};
 
 use super::hosts::Host;
 
-/// When a fault takes place.
+/// The moment of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trigger {
-    /// So many milliseconds after the start.
+    /// This many milliseconds after the start.
     AfterMs(u64),
-    /// As soon as a draft is seen below the target.
+    /// As soon as a draft exists at the target.
     DraftAppears,
-    /// As soon as there are so many bytes more below the target than at the start. Holes are none, and what is allocated
-    /// ahead is none.
+    /// As soon as there are this many bytes more below the target than at the start. Holes and space allocated in
+    /// advance do not count.
     BytesArrived(u64),
-    /// As soon as there are so many entries more below the target than at the start.
+    /// As soon as there are this many entries more below the target than at the start.
     EntriesArrived(u64),
 }
 
@@ -32,96 +32,99 @@ pub enum Process {
     Agent(Host),
 }
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
-    /// `kill -9` of one of them.
+    /// `kill -9` of one kind of process.
     Kill {
-        /// Which.
+        /// The processes.
         process: Process,
-        /// When.
+        /// The moment.
         when: Trigger,
     },
     /// `kill -9` of the controller, its ssh clients and everything on the hosts.
     KillAll {
-        /// When.
+        /// The moment.
         when: Trigger,
     },
     /// SIGINT to the controller, as from the keyboard.
     Interrupt {
-        /// When.
+        /// The moment.
         when: Trigger,
     },
     /// SIGSTOP, and later SIGCONT.
     StopFor {
-        /// Which.
+        /// The processes.
         process: Process,
-        /// For how long.
+        /// The duration in milliseconds.
         ms: u64,
-        /// When.
+        /// The moment.
         when: Trigger,
     },
-    /// A host is off the network for a while.
+    /// A host is disconnected from the network for a while.
     LinkDown {
-        /// Which.
+        /// The host.
         host: Host,
-        /// For how long.
+        /// The duration in milliseconds.
         ms: u64,
-        /// When.
+        /// The moment.
         when: Trigger,
     },
-    /// System calls of one of the processes fail, by strace. The calls do not take place. strace counts for each thread by itself, so that
-    /// the n-th call of any thread fails, and a thread that makes fewer calls sees none fail.
+    /// System calls of one kind of process fail without taking place, by means of strace. strace counts the calls of
+    /// each thread separately: the n-th call of every thread fails, and a thread that makes fewer calls sees no
+    /// failure.
     Inject {
-        /// Into which; [`Process::Ssh`] is not possible.
+        /// The processes. [`Process::Ssh`] is not supported.
         process: Process,
-        /// Names of system calls, with commas between.
+        /// Names of system calls, separated by commas.
         calls: String,
-        /// As `EIO`.
+        /// The error, such as `EIO`.
         errno: String,
-        /// Which call of a thread, from 1 on. The first few of a program's `openat`, `fstat`, `pread64` and `read` are the loader's.
+        /// The number of the failing call of a thread, from 1. The first few `openat`, `fstat`, `pread64` and `read`
+        /// calls of a program are the loader's.
         nth: u32,
-        /// The later ones too.
+        /// True if all later calls fail too.
         from_then_on: bool,
     },
-    /// Files and directories of the source are rewritten, cut, extended, replaced, removed, and swapped for links, from a moment on until
-    /// hakobu ends.
+    /// Files and directories of the source are rewritten, truncated, extended, replaced, removed, and swapped for
+    /// symbolic links, from a moment on until hakobu ends.
     SourceChanges {
-        /// Decides what happens.
+        /// The seed that determines the changes.
         seed: u64,
-        /// When it begins.
+        /// The first moment.
         when: Trigger,
     },
-    /// A directory of the target is renamed, and a link to a directory elsewhere put in its place. Nothing may arrive there.
+    /// A directory of the target is renamed and replaced by a symbolic link to a directory elsewhere. Nothing may be
+    /// written there.
     TargetDirectorySwapped {
-        /// Decides which.
+        /// The seed that determines the directory.
         seed: u64,
-        /// When.
+        /// The moment.
         when: Trigger,
     },
-    /// A directory of the target gets another name.
+    /// A directory of the target is renamed.
     TargetDirectoryRenamed {
-        /// Decides which.
+        /// The seed that determines the directory.
         seed: u64,
-        /// When.
+        /// The moment.
         when: Trigger,
     },
-    /// A directory of the target is removed with all that is in it.
+    /// A directory of the target is removed with everything in it.
     TargetDirectoryRemoved {
-        /// Decides which.
+        /// The seed that determines the directory.
         seed: u64,
-        /// When.
+        /// The moment.
         when: Trigger,
     },
     /// The target's file system loses power, and every process with it.
     PowerCut {
-        /// When.
+        /// The moment.
         when: Trigger,
     },
 }
 
 impl Fault {
-    /// When it takes place; those that strace makes have no such moment.
+    /// Returns the moment of the fault, or `None` for faults made by strace, which have none.
     #[must_use]
     pub fn trigger(&self) -> Option<Trigger> {
         match self {
@@ -139,13 +142,13 @@ impl Fault {
         }
     }
 
-    /// True for those that end processes.
+    /// Returns true for faults that end processes.
     #[must_use]
     pub fn kills(&self) -> bool {
         matches!(self, Self::Kill { .. } | Self::KillAll { .. } | Self::PowerCut { .. })
     }
 
-    /// True for those that nobody may notice in the end: the run goes on, or is taken up again by itself.
+    /// Returns true for faults that need not affect the result, since the run continues or resumes by itself.
     #[must_use]
     pub fn passes(&self) -> bool {
         match self {
@@ -156,7 +159,7 @@ impl Fault {
         }
     }
 
-    /// True for those by which both ends of a transfer may be lost at once.
+    /// Returns true for faults that may lose both ends of a transfer at once.
     #[must_use]
     pub fn may_lose_both_ends(&self) -> bool {
         matches!(
@@ -165,7 +168,7 @@ impl Fault {
         )
     }
 
-    /// A word for counting.
+    /// Returns a name for counting.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -186,8 +189,8 @@ impl Fault {
     }
 }
 
-/// System calls that are worth failing, in groups, and the errors that each group is given. A question mark before a name lets strace pass
-/// over those that the machine's architecture lacks.
+/// System calls worth failing, in groups, and the errors of each group. A question mark before a name makes strace
+/// ignore it if the machine's architecture lacks the call.
 pub const INJECTED: [(&str, &[&str]); 12] = [
     ("pread64,preadv,preadv2", &["EIO", "EINTR"]),
     ("pwrite64,pwritev,pwritev2,copy_file_range", &["EIO", "ENOSPC", "EDQUOT", "EINTR"]),

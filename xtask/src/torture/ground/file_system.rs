@@ -1,7 +1,7 @@
-//! File systems to copy from and to: real ones in images, a full one, read-only ones, and one that lies.
+//! File systems to copy from and to: real ones in images, full ones, read-only ones, and one that lies.
 //!
-//! To add one: a variant of [`FileSystemKind`], how it is made and mounted in [`mount`], and what is known of it in `holds.rs`. Then
-//! `cargo xtask ground holds KIND` says whether that is true.
+//! To add one, add a variant of [`FileSystemKind`], its creation and mounting in [`mount`], and its capabilities in
+//! `holds.rs`. Then `cargo xtask ground holds KIND` checks these.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -26,21 +26,21 @@ pub enum FileSystemKind {
     Xfs,
     /// btrfs, 512 MiB.
     Btrfs,
-    /// tmpfs, as large as it may get.
+    /// tmpfs, limited to 75 % of the memory.
     Tmpfs,
     /// overlayfs with both layers on one tmpfs.
     Overlay,
-    /// EROFS with lz4, read-only: [`mount_read_only_of`].
+    /// EROFS with lz4, read-only; created by [`mount_read_only_of`].
     Erofs,
-    /// squashfs, read-only: [`mount_read_only_of`].
+    /// squashfs, read-only; created by [`mount_read_only_of`].
     Squashfs,
-    /// FUSE, over a directory of the scratch folder.
+    /// The lying file system (FUSE) over a directory of the scratch directory.
     Fuse(Lies),
     /// ext4 with 128-byte inodes: times in whole seconds, until 2038.
     Ext4Small,
-    /// An ext4 with room for about 24 MiB.
+    /// ext4 with space for about 24 MiB.
     FullBytes,
-    /// A tmpfs with room for 200 inodes.
+    /// tmpfs with 200 inodes.
     FullInodes,
     /// NTFS by ntfs-3g.
     Ntfs3g,
@@ -49,7 +49,7 @@ pub enum FileSystemKind {
 }
 
 impl FileSystemKind {
-    /// A short name, for people and for counting; all that lies is `fuse` and the lies by themselves.
+    /// Returns a short name for people and for counting. The lying file system is `fuse`, followed by its lies.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -59,10 +59,10 @@ impl FileSystemKind {
         }
     }
 
-    /// The kind with this name, as typed by hand; lies are JSON after `fuse:`.
+    /// Returns the kind with this name, as typed by hand. Lies are JSON after `fuse:`.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Returns an error if there is none.
     pub fn parse(name: &str) -> anyhow::Result<Self> {
         Ok(match name {
             "ext4" => Self::Ext4,
@@ -85,20 +85,20 @@ impl FileSystemKind {
         })
     }
 
-    /// True for those that are made of a tree and cannot be written.
+    /// Returns true for kinds that are created from a tree and cannot be written.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Erofs | Self::Squashfs)
     }
 
-    /// True where [`Mounted::power_cut`] works.
+    /// Returns true if [`Mounted::power_cut`] works.
     #[must_use]
     pub fn can_lose_power(&self) -> bool {
         matches!(self, Self::Ext4 | Self::Xfs | Self::Ext4Small)
     }
 }
 
-/// The lies that are told, in words.
+/// Describes lies in words.
 fn told(lies: &Lies) -> String {
     let (Ok(all), Ok(none)) = (serde_json::to_value(lies), serde_json::to_value(Lies::default())) else {
         return "lies".to_owned();
@@ -115,22 +115,22 @@ fn told(lies: &Lies) -> String {
 pub struct Mounted {
     kind: FileSystemKind,
     holds: Holds,
-    /// Where everything of it is; its name says whose it is.
+    /// The directory of everything that belongs to it. Its name identifies the process that created it.
     folder: PathBuf,
-    /// Where it is mounted.
+    /// The mount point.
     point: PathBuf,
-    /// The mount that the layers of an overlay are on.
+    /// The mount that contains the layers of an overlay.
     below: Option<PathBuf>,
     image: Option<PathBuf>,
-    /// How the image was mounted: type and options.
+    /// The type and options with which the image was mounted.
     mounted_as: (String, String),
     server: Option<Child>,
 }
 
-/// Mounts a new, empty file system below a scratch folder.
+/// Mounts a new, empty file system below a scratch directory.
 ///
 /// # Errors
-/// Where a tool is missing (the text names its package), or making or mounting fails.
+/// Returns an error if a tool is missing (the text names its package), or creating or mounting fails.
 pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Mounted> {
     ensure!(!kind.is_read_only(), "{} is made of a tree: mount_read_only_of", kind.name());
     let mut new = Mounted::new(kind, scratch)?;
@@ -191,10 +191,10 @@ pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Mounted> {
     Ok(new)
 }
 
-/// Makes a read-only file system of a tree, compressed, and mounts it.
+/// Creates a compressed read-only file system from a tree and mounts it.
 ///
 /// # Errors
-/// Where a tool is missing (the text names its package), or making or mounting fails.
+/// Returns an error if a tool is missing (the text names its package), or creating or mounting fails.
 pub fn mount_read_only_of(kind: &FileSystemKind, from: &Path, scratch: &Path) -> anyhow::Result<Mounted> {
     let mut new = Mounted::new(kind, scratch)?;
     let image = new.folder.join("image");
@@ -240,65 +240,65 @@ impl Mounted {
         })
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.point
     }
 
-    /// What it is.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> &FileSystemKind {
         &self.kind
     }
 
-    /// What it can hold.
+    /// Returns the capabilities.
     #[must_use]
     pub fn holds(&self) -> &Holds {
         &self.holds
     }
 
-    /// For FUSE, the directory that it shows: what is truly there.
+    /// Returns the directory behind the lying file system, with the true state, or `None` for other kinds.
     #[must_use]
     pub fn backing(&self) -> Option<PathBuf> {
         matches!(self.kind, FileSystemKind::Fuse(_)).then(|| self.folder.join("backing"))
     }
 
-    /// Loses everything that is not on the disk yet, as when the power goes, and mounts again. Whoever has something open there must end
-    /// within 20 s.
+    /// Loses everything that is not on the disk yet, as in a power failure, and mounts again. Processes with open files
+    /// there must end within 20 s.
     ///
     /// # Errors
-    /// Where the file system has no such operation, or does not come back.
+    /// Returns an error if the file system has no such operation or cannot be mounted again.
     pub fn power_cut(&mut self) -> anyhow::Result<()> {
         self.cut()?;
         self.remount()
     }
 
-    /// Stops the file system as when the power goes: nothing that is not on the disk gets there any more, and every call fails. Then
-    /// comes [`Self::remount`].
+    /// Stops the file system as in a power failure: nothing more reaches the disk, and every call fails. To be followed
+    /// by [`Self::remount`].
     ///
     /// # Errors
-    /// Where the file system has no such operation.
+    /// Returns an error if the file system has no such operation.
     pub fn cut(&self) -> anyhow::Result<()> {
         ensure!(self.kind.can_lose_power(), "{} cannot be cut off", self.kind.name());
-        // Without -f nothing is flushed, the journal neither.
+        // Without -f nothing is flushed, not even the journal.
         run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(&self.point), "xfsprogs")
     }
 
-    /// True where [`Self::remount`] works.
+    /// Returns true if [`Self::remount`] works.
     #[must_use]
     pub fn can_remount(&self) -> bool {
         self.image.is_some()
     }
 
-    /// Unmounts and mounts again: only what the disk holds is there then.
+    /// Unmounts and mounts again, so that only the content of the disk remains.
     ///
     /// # Errors
-    /// Where it is not in an image, stays in use, or does not come back.
+    /// Returns an error if it is not in an image, stays in use, or cannot be mounted again.
     pub fn remount(&mut self) -> anyhow::Result<()> {
         ensure!(self.can_remount(), "{} is in no image", self.kind.name());
         leftovers::unmount(&self.point);
-        // Until whoever had it open is gone, the old mount holds the image: two mounts would be one file system.
+        // While files are open the old mount holds the image, and a second mount would show the same file system.
         let deadline = Instant::now() + Duration::from_secs(20);
         while self.loop_devices()? > 0 {
             ensure!(Instant::now() < deadline, "the image of {} is still in use", self.point.display());
@@ -314,10 +314,10 @@ impl Mounted {
         Ok(String::from_utf8_lossy(&said.stdout).lines().count())
     }
 
-    /// Ends the process behind a FUSE mount, as when it crashes: everything there fails with `ENOTCONN`.
+    /// Kills the server of a FUSE mount, as in a crash: everything there fails with `ENOTCONN`.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Returns an error if there is no such server.
     pub fn kill_server(&mut self) -> anyhow::Result<()> {
         let server = self.server.as_mut().context("no server of our own is behind this mount")?;
         server.kill()?;
@@ -333,7 +333,7 @@ impl Mounted {
         Ok(())
     }
 
-    /// Mounts the image on a loop device that goes with the mount.
+    /// Mounts the image on a loop device that disappears with the mount.
     fn mount_image(&mut self, file_system: &str, options: &str) -> anyhow::Result<()> {
         let image = self.image.as_ref().context("no image")?;
         let mut all = "loop".to_owned();
@@ -353,7 +353,7 @@ impl Mounted {
         run(Command::new("mount").args(["-t", "tmpfs", "tmpfs", "-o", options]).arg(at), "mount")
     }
 
-    /// Starts the file system that lies, and waits until it is there.
+    /// Starts the lying file system and waits until it is mounted.
     fn mount_lying(&mut self, lies: &Lies) -> anyhow::Result<()> {
         let backing = self.folder.join("backing");
         fs::create_dir(&backing)?;
@@ -383,7 +383,7 @@ impl Drop for Mounted {
             leftovers::unmount(below);
         }
         if let Some(server) = &mut self.server {
-            // It ends by itself once it is unmounted; if somebody keeps the mount busy, it does not.
+            // The server ends once it is unmounted, but not if a process keeps the mount busy.
             let _ = server.kill();
             let _ = server.wait();
         }
@@ -391,7 +391,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Runs a tool. A missing one is an error that names its package.
+/// Runs a tool. If it is missing, the error names its package.
 pub(super) fn run(command: &mut Command, package: &str) -> anyhow::Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let said = command.stdin(Stdio::null()).output();

@@ -1,4 +1,4 @@
-//! What each kind of file system can hold: written by hand from what is known, and held against what plain calls find.
+//! The capabilities of each kind of file system, written by hand and checked against the results of plain calls.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, Timespec, Timesta
 
 use super::file_system::{FileSystemKind, Mounted};
 
-/// What a file system can hold.
+/// The capabilities of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holds {
     /// Owners and groups.
@@ -18,11 +18,11 @@ pub struct Holds {
     pub modes: bool,
     /// Symbolic links.
     pub symlinks: bool,
-    /// Several names of one file.
+    /// Hard links.
     pub hard_links: bool,
     /// Pipes, sockets and devices.
     pub special_files: bool,
-    /// Holes: a sparse file takes less than its size.
+    /// Holes: a sparse file takes less space than its size.
     pub holes: bool,
     /// Extended attributes `user.*`.
     pub user_xattrs: bool,
@@ -30,28 +30,28 @@ pub struct Holds {
     pub trusted_xattrs: bool,
     /// POSIX ACLs.
     pub acls: bool,
-    /// Names that differ in case alone are two.
+    /// True if names that differ only in case are different.
     pub case_sensitive: bool,
-    /// Names that are no UTF-8.
+    /// Names that are not UTF-8.
     pub any_names: bool,
-    /// Content and attributes can be changed.
+    /// True if content and attributes can be changed.
     pub writable: bool,
-    /// The step of times in nanoseconds.
+    /// The resolution of times in nanoseconds.
     pub mtime_step_ns: u64,
-    /// First and last second that a time can have.
+    /// The first and the last second of the range of times.
     pub mtime_range_s: (i64, i64),
-    /// Longest name in bytes.
+    /// The maximum length of a name in bytes.
     pub name_bytes_max: usize,
-    /// Longest target of a symbolic link in bytes.
+    /// The maximum length of a symbolic link's target in bytes.
     pub link_bytes_max: usize,
-    /// Largest value of one extended attribute in bytes. All of a file's together may be limited too: ext4 keeps them in
-    /// one block.
+    /// The maximum size in bytes of an extended attribute's value. The total of a file may be limited too: ext4 keeps
+    /// them in one block.
     pub xattr_bytes_max: usize,
-    /// How many names one file can have; nobody runs into it where it is `None`.
+    /// The maximum number of hard links to one file; `None` if it is out of reach.
     pub links_max: Option<u64>,
 }
 
-/// Everything, exactly.
+/// A file system that keeps everything exactly.
 const FULL: Holds = Holds {
     owners: true,
     modes: true,
@@ -80,12 +80,12 @@ const XFS_RANGE_S: (i64, i64) = (i32::MIN as i64, (u64::MAX / 1_000_000_000) as 
 const EXT4: Holds =
     Holds { mtime_range_s: EXT4_RANGE_S, xattr_bytes_max: 3_900, links_max: Some(65_000), ..FULL };
 
-/// What is known of a kind of file system.
+/// Returns the capabilities of a kind of file system.
 #[must_use]
 pub fn of(kind: &FileSystemKind) -> Holds {
     match kind {
         FileSystemKind::Ext4 => EXT4,
-        // Blocks of 1 KiB: the image is small.
+        // The image is small, so blocks have 1 KiB.
         FileSystemKind::FullBytes => Holds { xattr_bytes_max: 900, link_bytes_max: 1_023, ..EXT4 },
         FileSystemKind::Ext4Small => Holds {
             mtime_step_ns: 1_000_000_000,
@@ -114,14 +114,14 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             acls: !lies.no_xattrs,
             case_sensitive: !lies.case_insensitive,
             mtime_step_ns: lies.time_step_ns(),
-            // What is below decides; an ext4 is supposed.
+            // The rest depends on the file system below, which is assumed to be ext4.
             ..EXT4
         },
         FileSystemKind::Ntfs3g => Holds {
             acls: false,
             any_names: false,
             mtime_step_ns: 100,
-            // 100 ns since 1601, which ntfs-3g takes for a signed number.
+            // Steps of 100 ns since 1601, which ntfs-3g takes for a signed number.
             mtime_range_s: (i64::MIN / 10_000_000 - 11_644_473_600, i64::MAX / 10_000_000 - 11_644_473_600),
             links_max: Some(1_024),
             ..FULL
@@ -139,7 +139,7 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             case_sensitive: false,
             any_names: false,
             mtime_step_ns: 1_000_000_000,
-            // 128 years from 1980 on, with a leap year too many.
+            // 128 years from 1980, with one leap year too many.
             mtime_range_s: (315_532_800, 4_354_905_599),
             xattr_bytes_max: 0,
             links_max: Some(1),
@@ -148,7 +148,7 @@ pub fn of(kind: &FileSystemKind) -> Holds {
     }
 }
 
-/// Times that are tried, in seconds: around every limit that is known.
+/// Tested times in seconds, around every known limit.
 const TRIED_S: [i64; 19] = [
     -20_000_000_000,
     -11_644_473_601,
@@ -171,11 +171,11 @@ const TRIED_S: [i64; 19] = [
     900_000_000_000,
 ];
 
-/// Holds what is known of a mounted file system against what plain calls find there: one line for each difference. The file system is
-/// mounted anew in between where that can be done, and nothing is left behind.
+/// Compares the known capabilities of a mounted file system with the results of plain calls. Returns one line for each
+/// difference. Remounts the file system in between if possible, and leaves nothing behind.
 ///
 /// # Errors
-/// Where not even a file can be made.
+/// Returns an error if not even a file can be created.
 pub fn differences(mounted: &mut Mounted) -> anyhow::Result<Vec<String>> {
     let at = mounted.path().join(".ground-try");
     fs::create_dir(&at).with_context(|| format!("make {}", at.display()))?;
@@ -183,7 +183,7 @@ pub fn differences(mounted: &mut Mounted) -> anyhow::Result<Vec<String>> {
     let mut wrong = tried(&holds, &at)?;
     set_times(&at)?;
     if mounted.can_remount() {
-        // What is cached may be more than what is kept.
+        // The cache may hold more than the file system keeps.
         mounted.remount()?;
     }
     wrong.extend(kept_times(&holds, &at)?);
@@ -246,10 +246,10 @@ fn tried(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// The time that shows the step.
+/// The time that shows the resolution.
 const STEP_TRIED: (i64, i64) = (1_700_000_001, 123_456_789);
 
-/// A file for each time that is tried.
+/// Creates a file for each tested time.
 fn set_times(at: &Path) -> anyhow::Result<()> {
     let exact = TRIED_S.into_iter().map(|second| (second, 0));
     for (second, nanosecond) in exact.chain([STEP_TRIED]) {
@@ -263,7 +263,7 @@ fn set_times(at: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each time of the list is kept exactly within the range, and not outside of it.
+/// Checks that each tested time is kept exactly if it is within the range, and not otherwise.
 fn kept_times(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
     let mut wrong = Vec::new();
     let (first, last) = holds.mtime_range_s;
@@ -286,7 +286,7 @@ fn kept_times(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// An access ACL with one named user, as the kernel takes it.
+/// Returns an access ACL with one named user, in the kernel's format.
 fn acl() -> Vec<u8> {
     let mut bytes = 2_u32.to_le_bytes().to_vec();
     let nobody = u32::MAX;

@@ -1,16 +1,16 @@
-//! Two hosts on this machine: network namespaces with an sshd each, joined with one another and with the harness's own network by pairs of
-//! virtual cables.
+//! Two hosts on this machine: network namespaces with an sshd each, connected with each other and with the harness's
+//! own network by pairs of virtual cables.
 //!
 //! ```text
 //!   the harness (198.18.N.1) ──── host a (198.18.N.2)
 //!            └───────── host b (198.18.N.3) ─────┘
 //! ```
 //!
-//! Each host has the file system of this machine, a home, a temporary folder and a PATH of its own; on the PATH are the few tools that a
-//! login needs and, unless it is taken away, `hakobu`: a script that runs the program under test, below strace where a fault is to be put
-//! into it ([`Hosts::put_under`]). Port 22 is a shell, port 2222 nothing but SFTP.
+//! Each host has the file system of this machine, and its own home, temporary directory and PATH. The PATH contains the
+//! few tools that a login needs and, unless it is removed, `hakobu`: a script that runs the program under test, under
+//! strace if a fault is to be injected ([`Hosts::put_under`]). Port 22 offers a shell, port 2222 only SFTP.
 //!
-//! Where no port for data is to be reached, let hakobu send data through ssh (`--transport ssh`): no firewall is needed for that.
+//! If no data port is reachable, let hakobu send data through ssh (`--transport ssh`). No firewall is needed for that.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::file_system::run;
 use super::{leftovers, plants, processes};
 
-/// What a login may find on a host's PATH besides hakobu.
+/// The tools on a host's PATH besides hakobu.
 const TOOLS: [&str; 22] = [
     "sh",
     "bash",
@@ -54,7 +54,7 @@ const TOOLS: [&str; 22] = [
     "sleep",
 ];
 
-/// One of the two.
+/// One of the two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Host {
     /// Host a.
@@ -64,7 +64,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// Both.
+    /// Both hosts.
     pub const ALL: [Self; 2] = [Self::A, Self::B];
 
     fn name(self) -> &'static str {
@@ -75,7 +75,7 @@ impl Host {
     }
 }
 
-/// The hosts. Dropping them ends all that runs there and removes them.
+/// The hosts. Dropping them kills everything that runs there and removes them.
 #[derive(Debug)]
 pub struct Hosts {
     name: String,
@@ -87,10 +87,10 @@ pub struct Hosts {
 static NEXT_NETWORK: AtomicU32 = AtomicU32::new(0);
 
 impl Hosts {
-    /// Starts them below a scratch folder; `program` is the hakobu that is found there.
+    /// Starts the hosts below a scratch directory. `program` is the hakobu on their PATH.
     ///
     /// # Errors
-    /// Where a tool is missing (the text names its package) or a server does not start; its log is in the text then.
+    /// Returns an error if a tool is missing (the text names its package) or a server fails (the text has its log).
     pub fn start(scratch: &Path, program: &Path) -> anyhow::Result<Self> {
         let scratch =
             scratch.canonicalize().with_context(|| format!("scratch folder {}", scratch.display()))?;
@@ -98,7 +98,7 @@ impl Hosts {
         let name = leftovers::new_name();
         let folder = scratch.join(&name);
         fs::create_dir_all(&folder)?;
-        // sshd wants its own folder, whatever it is told.
+        // sshd requires this directory, whatever its configuration.
         fs::create_dir_all("/run/sshd")?;
         let number = NEXT_NETWORK.fetch_add(1, Ordering::Relaxed);
         let cable = |way: &str| format!("ht{:x}x{number:x}{way}", std::process::id());
@@ -114,19 +114,19 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// What stands for a path on a host: `a:/path`.
+    /// Returns the location of a path on a host: `a:/path`.
     #[must_use]
     pub fn location(&self, host: Host, path: &Path) -> OsString {
         prefixed(host.name(), path)
     }
 
-    /// The same, where nothing but SFTP is offered: `a-sftp:/path`.
+    /// Returns the location of a path on a host that offers only SFTP: `a-sftp:/path`.
     #[must_use]
     pub fn sftp_location(&self, host: Host, path: &Path) -> OsString {
         prefixed(&format!("{}-sftp", host.name()), path)
     }
 
-    /// The arguments with which hakobu finds the hosts.
+    /// Returns the arguments with which hakobu finds the hosts.
     #[must_use]
     pub fn ssh_arguments(&self) -> Vec<OsString> {
         let mut ssh = OsString::from("ssh -F ");
@@ -134,7 +134,7 @@ impl Hosts {
         vec!["--ssh".into(), ssh]
     }
 
-    /// A command that a login on a host would run.
+    /// Returns a command that runs `words` in a login on a host.
     #[must_use]
     pub fn command(&self, host: Host, words: &[&OsStr]) -> Command {
         let mut command = Command::new("ssh");
@@ -142,38 +142,38 @@ impl Hosts {
         command
     }
 
-    /// The home of a host's logins: records of jobs are kept there.
+    /// Returns the home of a host's logins, where records of jobs are kept.
     #[must_use]
     pub fn home(&self, host: Host) -> PathBuf {
         self.folder.join(host.name()).join("home")
     }
 
-    /// The temporary folder of a host's logins, where a program is uploaded to. After a run it is empty.
+    /// Returns the temporary directory of a host's logins, to which a program is uploaded. It is empty after a run.
     #[must_use]
     pub fn temporary(&self, host: Host) -> PathBuf {
         self.folder.join(host.name()).join("tmp")
     }
 
-    /// What a host's sshd has logged.
+    /// Returns the log of a host's sshd.
     #[must_use]
     pub fn log(&self, host: Host) -> String {
         fs::read_to_string(self.folder.join(host.name()).join("log")).unwrap_or_default()
     }
 
-    /// Whether a login finds hakobu. Where it does not, hakobu uploads itself.
+    /// Determines whether a login finds hakobu. If it does not, hakobu uploads itself.
     ///
     /// # Errors
-    /// Where the folder cannot be changed.
+    /// Returns an error if the file's mode cannot be changed.
     pub fn set_installed(&self, host: Host, installed: bool) -> anyhow::Result<()> {
         let script = self.folder.join(host.name()).join("bin/hakobu");
         fs::set_permissions(script, fs::Permissions::from_mode(if installed { 0o755 } else { 0o644 }))?;
         Ok(())
     }
 
-    /// Puts words before every agent that is started on a host from now on, as `strace …`; none at all takes them away.
+    /// Puts words such as `strace …` before every agent that starts on a host from now on. An empty list ends that.
     ///
     /// # Errors
-    /// Where they cannot be written.
+    /// Returns an error if they cannot be written.
     pub fn put_under(&self, host: Host, words: &[OsString]) -> anyhow::Result<()> {
         let file = self.folder.join(host.name()).join("before");
         if words.is_empty() {
@@ -192,10 +192,10 @@ impl Hosts {
         Ok(())
     }
 
-    /// Gives the agents of both hosts a planted fault, or with `None` none; the controller has its own environment.
+    /// Gives the agents of both hosts a planted fault, or none. The controller has its own environment.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn plant(&self, name: Option<&str>) -> anyhow::Result<()> {
         for host in Host::ALL {
             let line = name.map(|name| format!("export {}={name}\n", plants::VARIABLE)).unwrap_or_default();
@@ -204,10 +204,10 @@ impl Hosts {
         Ok(())
     }
 
-    /// The processes on a host, without the sshd that listens.
+    /// Returns the processes on a host, without the listening sshd.
     ///
     /// # Errors
-    /// Where `/proc` cannot be read.
+    /// Returns an error if the namespace or `/proc` cannot be read.
     pub fn processes(&self, host: Host) -> anyhow::Result<Vec<u32>> {
         let namespace = fs::metadata(Path::new("/run/netns").join(self.namespace(host)))?.ino();
         let listening: Vec<u32> = self.servers.iter().map(Child::id).collect();
@@ -221,18 +221,18 @@ impl Hosts {
             .collect())
     }
 
-    /// Takes a host off the network. What is connected stays so, and hears nothing.
+    /// Disconnects a host from the network. Connections stay open, but receive nothing.
     ///
     /// # Errors
-    /// Where `ip` fails.
+    /// Returns an error if `ip` fails.
     pub fn link_down(&self, host: Host) -> anyhow::Result<()> {
         self.set_link(host, "down")
     }
 
-    /// Puts it back.
+    /// Reconnects a host.
     ///
     /// # Errors
-    /// Where `ip` fails.
+    /// Returns an error if `ip` fails.
     pub fn link_up(&self, host: Host) -> anyhow::Result<()> {
         self.set_link(host, "up")
     }
@@ -256,7 +256,7 @@ impl Hosts {
         run(Command::new("ip").args(words), "iproute2")
     }
 
-    /// Makes the namespaces and the cables, and returns the network that was free.
+    /// Creates the namespaces and the cables, and returns the number of the network, which was free.
     fn lay_cables(&self, number: u32) -> anyhow::Result<u32> {
         let taken = Command::new("ip").args(["-o", "-4", "address", "show"]).output();
         let taken = taken.context("run ip (of the Debian package iproute2)")?;
@@ -323,7 +323,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// A home, a temporary folder, a PATH and the server's configuration.
+    /// Creates a home, a temporary directory, a PATH and the server's configuration.
     fn furnish(&self, host: Host, program: &Path) -> anyhow::Result<()> {
         let at = self.folder.join(host.name());
         for folder in ["home", "tmp", "bin"] {
@@ -356,7 +356,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Only the network is another one: mounts that come later are seen there, and none is kept.
+    /// Starts sshd, in the network namespace only: it has to see later mounts and must not keep earlier ones.
     fn serve(&self, host: Host) -> anyhow::Result<Child> {
         let at = self.folder.join(host.name());
         let mut command = Command::new("nsenter");
@@ -408,7 +408,7 @@ fn prefixed(host: &str, path: &Path) -> OsString {
     location
 }
 
-/// A word for the shell.
+/// Returns a word quoted for the shell.
 fn quoted(word: &OsStr) -> Vec<u8> {
     let mut out = vec![b'\''];
     for &byte in std::os::unix::ffi::OsStrExt::as_bytes(word) {

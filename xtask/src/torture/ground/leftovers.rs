@@ -1,7 +1,9 @@
-//! Names of what a harness makes outside its own folder (mounts, network namespaces), and tidying up after one that was killed.
+//! Names of what a harness creates outside its own directory (mounts, network namespaces), and cleaning up after a
+//! harness that was killed.
 //!
-//! Every such name holds `hakobu-torture-PID-START-N`, where START is when the process PID began, in the kernel's ticks. Where no process has
-//! both, the thing is a leftover: numbers of processes are given out again.
+//! Every such name contains `hakobu-torture-PID-START-N`, where START is the start time of the process PID in the
+//! kernel's ticks. Anything whose PID and START match no process is a leftover. The PID alone is not enough, since PIDs
+//! are reused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ const MARK: &str = "hakobu-torture-";
 static NEXT: AtomicU32 = AtomicU32::new(1);
 static OWN_START: OnceLock<u64> = OnceLock::new();
 
-/// A new name: `hakobu-torture-PID-START-N`.
+/// Returns a new name: `hakobu-torture-PID-START-N`.
 #[must_use]
 pub fn new_name() -> String {
     let process = std::process::id();
@@ -28,21 +30,21 @@ pub fn new_name() -> String {
     format!("{MARK}{process}-{start}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The process that made what has this name, and when that began; if it is one of ours.
+/// Returns PID and start time of the process that a name belongs to, or `None` if no harness made the name.
 fn maker(name: &str) -> Option<(u32, u64)> {
     let mut numbers = name.split_once(MARK)?.1.split(|other: char| !other.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// True where the maker is gone.
+/// Returns true if the process that created it has ended.
 fn is_leftover(name: &str) -> bool {
     maker(name).is_some_and(|(process, start)| processes::start(process) != Some(start))
 }
 
-/// The mount points of this process, oldest first.
+/// Returns the mount points of this process, oldest first.
 ///
 /// # Errors
-/// Where `/proc` cannot be read.
+/// Returns an error if `/proc` cannot be read.
 pub fn mount_points() -> std::io::Result<Vec<PathBuf>> {
     let text = fs::read_to_string("/proc/self/mountinfo")?;
     Ok(text
@@ -52,7 +54,7 @@ pub fn mount_points() -> std::io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// The kernel writes space, tab, newline and backslash as `\OOO`.
+/// Decodes a field of `mountinfo`, where the kernel writes space, tab, newline and backslash as `\OOO`.
 fn unescaped(field: &str) -> String {
     let mut out = field.to_owned();
     for (escaped, plain) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
@@ -61,7 +63,7 @@ fn unescaped(field: &str) -> String {
     out
 }
 
-/// Unmounts, with some patience for what still uses it; at last it is only taken out of the tree.
+/// Unmounts a file system, and waits for a while if it is busy. Finally detaches it.
 pub fn unmount(mount_point: &Path) {
     for _ in 0..20 {
         match rustix::mount::unmount(mount_point, UnmountFlags::empty()) {
@@ -73,18 +75,18 @@ pub fn unmount(mount_point: &Path) {
     let _ = rustix::mount::unmount(mount_point, UnmountFlags::DETACH);
 }
 
-/// Removes what killed harnesses left: mounts, network namespaces with what runs in them, and folders in a scratch folder. Returns how
-/// many.
+/// Removes what killed harnesses left: mounts, network namespaces with their processes, and directories in a scratch
+/// directory. Returns the number of removed things.
 ///
 /// # Errors
-/// Where `/proc` cannot be read.
+/// Returns an error if `/proc` cannot be read.
 pub fn clean(scratch: &Path) -> std::io::Result<usize> {
     let mut count = 0;
     for name in names_in(Path::new("/run/netns")) {
         remove_namespace(&name);
         count += 1;
     }
-    // The newest first: one may be mounted in another.
+    // Newest first, since one may be mounted in another.
     for mount_point in mount_points()?.into_iter().rev() {
         if is_leftover(&mount_point.to_string_lossy()) {
             let _ = rustix::mount::unmount(&mount_point, UnmountFlags::DETACH);
@@ -98,7 +100,7 @@ pub fn clean(scratch: &Path) -> std::io::Result<usize> {
     Ok(count)
 }
 
-/// The leftovers in a folder.
+/// Returns the leftovers in a directory.
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -107,7 +109,7 @@ fn names_in(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Ends what runs in a network namespace, and removes it.
+/// Kills the processes in a network namespace, and removes it.
 pub fn remove_namespace(name: &str) {
     if let Ok(said) = Command::new("ip").args(["netns", "pids", name]).output() {
         for process in String::from_utf8_lossy(&said.stdout).lines() {
@@ -129,7 +131,7 @@ mod tests {
         let made = maker(&format!("/tmp/x/{name}/m"));
         assert_eq!(made.map(|(process, _)| process), Some(std::process::id()));
         assert!(!is_leftover(&name));
-        // No process has a number this high, and this one did not begin with the machine.
+        // No process has so high a PID, and this process did not start together with the machine.
         assert!(is_leftover("/tmp/hakobu-torture-4194999-5-1"));
         assert!(is_leftover(&format!("/tmp/hakobu-torture-{}-0-1", std::process::id())));
         assert!(!is_leftover("/tmp/other"));

@@ -1,4 +1,4 @@
-//! Trees that change while hakobu works on them.
+//! Changes of trees while hakobu works on them.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What the files hold that links of [`meddle`] lead to. It must not be found in any target.
+/// The content of the files that symbolic links made by [`meddle`] lead to. It must not appear in any target.
 pub const SECRET: &[u8] = b"this must not be copied: it is not in the source\n";
 
-/// SplitMix64.
+/// A `SplitMix64` generator.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// Files and directories below a tree, without the tree itself. What vanishes meanwhile is left out.
+/// Returns the files and the directories below a tree, without the tree itself. Leaves out what vanishes meanwhile.
 fn entries(tree: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut files, mut directories) = (Vec::new(), Vec::new());
     let mut left = vec![tree.to_owned()];
@@ -60,7 +60,7 @@ fn entries(tree: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (files, directories)
 }
 
-/// Changes a source until `enough`, and returns what was changed, relative to it. `outside` is where links lead to.
+/// Changes a source until `enough` is set, and returns the changed paths below it. Symbolic links lead to `outside`.
 pub(super) fn meddle(source: &Path, outside: &Path, seed: u64, enough: &AtomicBool) -> Vec<PathBuf> {
     let mut random = Random::new(seed);
     let mut changed = Vec::new();
@@ -68,10 +68,10 @@ pub(super) fn meddle(source: &Path, outside: &Path, seed: u64, enough: &AtomicBo
     let _ = fs::write(outside.join("secret"), SECRET);
     while !enough.load(Ordering::Relaxed) && changed.len() < 200 {
         let (files, directories) = entries(source);
-        // Directories seldom: a change of one is a change of all that is in it.
+        // Directories rarely, since their change is a change of everything in them.
         let kind = if random.below(20) > 0 { random.below(10) } else { 10 + random.below(2) };
         let path = if kind < 10 { random.pick(&files) } else { random.pick(&directories) };
-        // An error means that the change did not happen, or not whole: either is one.
+        // On an error the change happened partly or not at all. Both are possible changes.
         if let Some(path) = path {
             let _ = change(path, kind, outside, &mut random);
             changed.push(path.strip_prefix(source).unwrap_or(path).to_owned());
@@ -121,23 +121,23 @@ fn change(path: &Path, kind: usize, outside: &Path, random: &mut Random) -> std:
     }
 }
 
-/// What is done to a directory of the target.
+/// The change of a directory of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// Another name, and a link to `outside` in its place.
+    /// Renames it, and puts a symbolic link to `outside` in its place.
     Swap,
-    /// Another name.
+    /// Renames it.
     Rename,
-    /// Gone.
+    /// Removes it.
     Remove,
 }
 
-/// Does it to one directory below the target, and returns which; `None` where there is none.
+/// Changes one directory below the target. Returns its path, or `None` if there is none or the change fails.
 pub(super) fn tamper(target: &Path, outside: &Path, seed: u64, deed: Deed) -> Option<PathBuf> {
     let directory = Random::new(seed).pick(&entries(target).1)?.clone();
     let beside = directory.with_extension("tampered");
     let done = match deed {
-        // What was removed before something new stood in the way is gone as well.
+        // A new entry may stop the removal, but what was removed before is gone.
         Deed::Remove => fs::remove_dir_all(&directory).or(Ok(())),
         Deed::Rename => fs::rename(&directory, beside),
         Deed::Swap => fs::create_dir_all(outside)

@@ -1,15 +1,16 @@
-//! The ground that the torture harness stands on: file systems, hosts, faults, plants.
+//! The test environment of the torture harness: file systems, hosts, faults, planted faults.
 //!
-//! - `file_system.rs`: file systems of every kind, mounted in images; `holds.rs`: what each of them can hold.
-//! - `fuse/`: the file system that lies.
+//! - `file_system.rs`: file systems of every kind, mounted from images; `holds.rs`: their capabilities.
+//! - `fuse/`: the lying file system.
 //! - `hosts.rs`: two hosts with sshd in network namespaces.
-//! - `faults.rs`: what may go wrong; `run.rs`: a run of hakobu in which it does; `meddling.rs`: trees that change meanwhile;
-//!   `processes.rs`: processes as `/proc` shows them.
-//! - `plants.rs`: the faults that are planted in hakobu to see whether they are found.
-//! - `leftovers.rs`: names of what is made outside the harness's folder, and tidying up after one that was killed.
+//! - `faults.rs`: the faults; `run.rs`: a run of hakobu with a fault; `meddling.rs`: trees that change during a run;
+//!   `processes.rs`: processes, from `/proc`.
+//! - `plants.rs`: the faults that are planted in hakobu to see whether the harness finds them.
+//! - `leftovers.rs`: names of what is created outside the harness's directory, and cleaning up after a harness that was
+//!   killed.
 //! - `command.rs`: `cargo xtask ground`, to try each of these by hand.
 //!
-//! Nothing in here uses a crate of hakobu's: it would not notice what both get wrong.
+//! Nothing in here uses a crate of hakobu's, since it would not notice shared errors.
 
 #![allow(dead_code, reason = "the harness above takes what it needs")]
 

@@ -1,26 +1,27 @@
 //! Faults that are planted in hakobu, to see whether the harness finds them.
 //!
-//! A build with the feature `planted-faults` (`cargo build -p hakobu --features planted-faults`) has all of them, and a process has the one
-//! that is named in its environment; those on hosts by [`plant`](super::hosts::Hosts::plant). Where they are in the product, the code says
-//! `planted("name")`; all names are in `crates/hakobu-core/src/plant.rs`, and an unknown one ends a run with the code 2.
+//! A build with the feature `planted-faults` (`cargo build -p hakobu --features planted-faults`) contains all of them.
+//! A process has the one that its environment names; those on hosts get it from [`plant`](super::hosts::Hosts::plant).
+//! In the product they are marked with `planted("name")`. All names are in `crates/hakobu-core/src/plant.rs`, and an
+//! unknown name ends a run with exit code 2.
 //!
 //! To add one: a line with `planted("name")` at its place in the product, the name there in `NAMES`, and an entry here.
 
-/// The variable of the environment.
+/// The environment variable.
 pub const VARIABLE: &str = "HAKOBU_PLANT";
 
-/// One of them.
+/// A planted fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plant {
-    /// Its name in the product.
+    /// The name in the product.
     pub name: &'static str,
-    /// What it does.
+    /// The effect.
     pub what: &'static str,
-    /// What a history needs for it to show.
+    /// The condition under which a history shows it.
     pub shows: &'static str,
 }
 
-/// All of them.
+/// All planted faults.
 pub const PLANTS: [Plant; 10] = [
     Plant {
         name: "sparse-head-lost",

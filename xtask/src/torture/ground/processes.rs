@@ -1,23 +1,23 @@
-//! Processes as `/proc` shows them.
+//! Information about processes, from `/proc`.
 
 use std::collections::HashSet;
 use std::fs;
 
 use rustix::process::{Pid, Signal};
 
-/// The numbers of all processes.
+/// Returns the PIDs of all processes.
 ///
 /// # Errors
-/// Where `/proc` cannot be read.
+/// Returns an error if `/proc` cannot be read.
 pub fn all() -> std::io::Result<Vec<u32>> {
     let entries = fs::read_dir("/proc")?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// The process and all that descend from it now. Those whose parent has ended are not found.
+/// Returns the process and its current descendants. Those whose parent has ended are not found.
 ///
 /// # Errors
-/// Where `/proc` cannot be read.
+/// Returns an error if `/proc` cannot be read.
 pub fn descendants(of: u32) -> std::io::Result<Vec<u32>> {
     let parents: Vec<(u32, u32)> =
         all()?.into_iter().filter_map(|process| Some((process, parent(process)?))).collect();
@@ -37,7 +37,7 @@ pub fn descendants(of: u32) -> std::io::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// The fields of `stat` behind the name, which may hold anything: the state comes first.
+/// Returns the fields of `stat` after the name, which may contain anything. The state comes first.
 fn fields(process: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
@@ -47,32 +47,32 @@ fn parent(process: u32) -> Option<u32> {
     fields(process)?.get(1)?.parse().ok()
 }
 
-/// When it began, in ticks since the machine did.
+/// Returns the start time of the process, in ticks since the machine's start.
 #[must_use]
 pub fn start(process: u32) -> Option<u64> {
     fields(process)?.get(19)?.parse().ok()
 }
 
-/// True where it has ended, but nobody has asked how.
+/// Returns true if the process has ended, even if its parent has not waited for it yet.
 #[must_use]
 pub fn is_zombie(process: u32) -> bool {
     fields(process).is_none_or(|fields| fields.first().is_some_and(|state| state == "Z"))
 }
 
-/// True where its program has this file name.
+/// Returns true if the executable of the process has this file name.
 #[must_use]
 pub fn runs(process: u32, name: &str) -> bool {
     let program = fs::read_link(format!("/proc/{process}/exe"));
     program.is_ok_and(|program| program.file_name().is_some_and(|own| own == name))
 }
 
-/// True where it calls itself so.
+/// Returns true if the process has this name.
 #[must_use]
 pub fn is_named(process: u32, name: &str) -> bool {
     fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|own| own.trim_end() == name)
 }
 
-/// Its command line, for people.
+/// Returns the command line of the process, for people.
 #[must_use]
 pub fn command_line(process: u32) -> String {
     let words = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
@@ -80,10 +80,10 @@ pub fn command_line(process: u32) -> String {
     format!("{process} {}", line.chars().take(200).collect::<String>())
 }
 
-/// The processes that have this variable in their environment, as `NAME=value`.
+/// Returns the processes with this variable in their environment. `variable` is `NAME=value`.
 ///
 /// # Errors
-/// Where `/proc` cannot be read.
+/// Returns an error if `/proc` cannot be read.
 pub fn with_variable(variable: &str) -> std::io::Result<Vec<u32>> {
     let has = |process: &u32| {
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
@@ -92,7 +92,7 @@ pub fn with_variable(variable: &str) -> std::io::Result<Vec<u32>> {
     Ok(all()?.into_iter().filter(has).collect())
 }
 
-/// Sends a signal; one that has ended gets none.
+/// Sends a signal. Ignores processes that have ended.
 pub fn signal(process: u32, signal: Signal) {
     if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(process, signal);

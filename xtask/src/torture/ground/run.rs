@@ -1,4 +1,4 @@
-//! Runs hakobu once, with something going wrong meanwhile, always with a deadline, and leaves no process behind.
+//! Runs hakobu once with a fault and a deadline, and leaves no process behind.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,36 +19,36 @@ use super::hosts::{Host, Hosts};
 use super::meddling::{self, Deed};
 use super::{leftovers, processes};
 
-/// How long processes may take to be gone once hakobu has ended.
+/// The time that processes have to exit once hakobu has ended.
 const GRACE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// What begins the names of drafts.
+/// The prefix of drafts' names.
 const DRAFT: &[u8] = b".hakobu.";
-/// A host's PATH does not have it.
+/// An absolute path, since it is not on a host's PATH.
 const STRACE: &str = "/usr/bin/strace";
-/// Every process that descends from the command has this in its environment.
+/// The variable in the environment of every process that descends from the command.
 const VARIABLE: &str = "HAKOBU_TORTURE_RUN";
 
-/// What a fault needs to know of a run.
+/// The surroundings of a run that a fault needs to know.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    /// A folder for output and traces.
+    /// A directory for output and traces.
     pub scratch: &'a Path,
-    /// The hosts that take part. One run at a time may use them.
+    /// The hosts that take part. Only one run at a time may use them.
     pub hosts: Option<&'a Hosts>,
     /// The source's tree as this machine sees it.
     pub source: Option<&'a Path>,
-    /// The target's tree as this machine sees it. It need not be there yet.
+    /// The target's tree as this machine sees it. It need not exist yet.
     pub target: Option<&'a Path>,
-    /// The file system that the target is on, for a power cut.
+    /// The file system of the target, for a power cut.
     pub mounted: Option<&'a mut Mounted>,
-    /// What standard input is; nothing where it is `None`.
+    /// The file for standard input; empty if `None`.
     pub input: Option<&'a Path>,
-    /// After so long it is killed: it hangs.
+    /// The time after which the run counts as hung and is killed.
     pub deadline: Duration,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Ran {
     /// The exit code.
@@ -59,27 +59,28 @@ pub struct Ran {
     pub stdout: Vec<u8>,
     /// Standard error.
     pub stderr: Vec<u8>,
-    /// Whether the fault took place before the run was over.
+    /// True if the fault took place before the end of the run.
     pub took_place: bool,
-    /// How many system calls were made to fail.
+    /// The number of system calls that were made to fail.
     pub injected: usize,
-    /// It did not end in time and was killed; what its threads waited for then.
+    /// If the deadline passed, a description of what its threads were waiting for.
     pub hung: Option<String>,
-    /// Processes that were still there [`GRACE`] after the end, and were killed.
+    /// Processes that still existed [`GRACE`] after the end, and were killed.
     pub left_behind: Vec<String>,
-    /// What was changed in the source, or in the target, by the fault; relative to it.
+    /// The paths in the source or the target that the fault changed, relative to it.
     pub changed: Vec<PathBuf>,
-    /// The directory that links put into source or target lead to. From a source nothing of it may be copied, and in a target nothing may
-    /// be added to it. Its parent is the caller's to remove.
+    /// The directory that symbolic links put into source or target lead to. Its content must not be copied from a
+    /// source, and nothing may be written to it through a target. The caller has to remove its parent.
     pub outside: Option<PathBuf>,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
 }
 
-/// Runs a command to its end with a fault, or without one.
+/// Runs a command to its end, with or without a fault.
 ///
 /// # Errors
-/// Where the command cannot be started, or the fault needs what the surroundings lack. What hakobu does wrong is no error here.
+/// Returns an error if the command cannot be started, or the surroundings lack what the fault needs. Errors of hakobu
+/// itself are not errors here.
 pub fn run_with(
     fault: Option<&Fault>,
     command: Command,
@@ -105,7 +106,7 @@ pub fn run_with(
     ran
 }
 
-/// What has to be taken back.
+/// An action that ends a temporary fault.
 enum Undo {
     Continue(Vec<u32>),
     LinkUp(Host),
@@ -117,7 +118,7 @@ struct Run<'f> {
     child: Child,
     variable: String,
     begun: Instant,
-    /// Bytes and entries below the target at the start.
+    /// The number of bytes and entries below the target at the start.
     at_start: (u64, u64),
     pending: Option<Trigger>,
     undo: Option<(Instant, Undo)>,
@@ -167,7 +168,7 @@ impl<'f> Run<'f> {
 
     fn finish(mut self, around: &mut Surroundings<'_>) -> anyhow::Result<Ran> {
         let watched = self.watch(around);
-        // Whatever happened: nothing stays stopped, cut off or running.
+        // In any case nothing may stay stopped, disconnected or running.
         self.take_back(around);
         if watched.is_err() {
             self.kill_all(around);
@@ -188,7 +189,7 @@ impl<'f> Run<'f> {
         Ok(self.ran)
     }
 
-    /// Waits for the end, and lets the fault happen meanwhile.
+    /// Waits for the end, and carries out the fault meanwhile.
     fn watch(&mut self, around: &mut Surroundings<'_>) -> anyhow::Result<()> {
         while self.child.try_wait()?.is_none() {
             if self.begun.elapsed() > around.deadline {
@@ -225,7 +226,7 @@ impl<'f> Run<'f> {
         }
     }
 
-    /// Makes it happen. Returns whether there was anything for it to happen to.
+    /// Carries out the fault. Returns true if there was anything that it could affect.
     fn act(&mut self, fault: &Fault, around: &Surroundings<'_>) -> anyhow::Result<bool> {
         let outside = self.folder.join("outside");
         let target = || around.target.context("no target to tamper with");
@@ -274,7 +275,7 @@ impl<'f> Run<'f> {
         Ok(done.is_some())
     }
 
-    /// The processes that are meant.
+    /// Returns the PIDs of these processes.
     fn of(&self, process: Process, around: &Surroundings<'_>) -> anyhow::Result<Vec<u32>> {
         Ok(match process {
             Process::Controller => vec![self.child.id()],
@@ -283,14 +284,14 @@ impl<'f> Run<'f> {
                 all.into_iter().filter(|process| processes::runs(*process, "ssh")).collect()
             }
             Process::Agent(host) => {
-                // An uploaded one has no path.
+                // By name, since an uploaded agent has no path.
                 let all = around.hosts.context("no hosts")?.processes(host)?;
                 all.into_iter().filter(|process| processes::is_named(*process, "hakobu")).collect()
             }
         })
     }
 
-    /// Everything that belongs to this run and has not ended.
+    /// Returns all processes of this run that have not ended.
     fn everything(&self, around: &Surroundings<'_>) -> Vec<u32> {
         let mut all = processes::with_variable(&self.variable).unwrap_or_default();
         for host in around.hosts.iter().flat_map(|hosts| Host::ALL.map(|host| hosts.processes(host))) {
@@ -302,7 +303,7 @@ impl<'f> Run<'f> {
 
     fn kill_all(&mut self, around: &Surroundings<'_>) {
         let _ = self.child.kill();
-        // A process that is being started may be missed once.
+        // A process that is being started may be missed the first time.
         for _ in 0..3 {
             if !send(&self.everything(around), Signal::KILL) {
                 break;
@@ -323,7 +324,7 @@ impl<'f> Run<'f> {
         }
     }
 
-    /// Gives the rest some time, and then ends it.
+    /// Waits for the remaining processes, and kills them after [`GRACE`].
     fn wait_for_the_rest(&mut self, around: &Surroundings<'_>) {
         let deadline = Instant::now() + GRACE;
         loop {
@@ -340,7 +341,7 @@ impl<'f> Run<'f> {
         }
     }
 
-    /// What all processes of the run wait for.
+    /// Describes what all processes of the run are waiting for.
     fn describe(&self, around: &Surroundings<'_>) -> String {
         let mut text = String::new();
         for process in self.everything(around) {
@@ -373,7 +374,7 @@ impl<'f> Run<'f> {
     }
 }
 
-/// Sends a signal to all of them. Returns whether there was one.
+/// Sends a signal to all of these processes. Returns true if there were any.
 fn send(to: &[u32], signal: Signal) -> bool {
     for process in to {
         processes::signal(*process, signal);
@@ -381,13 +382,13 @@ fn send(to: &[u32], signal: Signal) -> bool {
     !to.is_empty()
 }
 
-/// The words before a command that make its system calls fail. All agents of a host add to one trace.
+/// Returns the words before a command that make its system calls fail. All agents of a host append to one trace.
 fn strace(fault: Option<&Fault>, around: &Surroundings<'_>, trace: &Path) -> Vec<OsString> {
     let Some(Fault::Inject { process, calls, errno, nth, from_then_on }) = fault else { return Vec::new() };
     let more = if *from_then_on { "+" } else { "" };
     let mut words: Vec<OsString> = [STRACE, "-f", "-qq", "-A", "-o"].map(OsString::from).to_vec();
     words.push(trace.into());
-    // The controller's ssh is left alone. strace cannot do that and let the kernel pick out the calls; the latter is far quicker.
+    // Do not trace the controller's ssh. strace cannot combine that with `--seccomp-bpf`, which is far faster.
     let children = around.hosts.is_some() && *process == Process::Controller;
     words.extend(if children { vec!["-b".into(), "execve".into()] } else { vec!["--seccomp-bpf".into()] });
     words.extend(["-e".into(), format!("trace={calls}").into()]);
@@ -395,7 +396,7 @@ fn strace(fault: Option<&Fault>, around: &Surroundings<'_>, trace: &Path) -> Vec
     words
 }
 
-/// The command behind other words.
+/// Returns the command with other words before it.
 fn put_under(before: &[OsString], command: &Command) -> Command {
     let mut under = Command::new(&before[0]);
     under.args(&before[1..]).arg(command.get_program()).args(command.get_args());
@@ -411,7 +412,7 @@ fn put_under(before: &[OsString], command: &Command) -> Command {
     under
 }
 
-/// Bytes that are there below a path (what is allocated ahead is not), and how many entries there are.
+/// Returns the number of bytes below a path, without space allocated in advance, and the number of entries.
 fn measure(path: &Path) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
     let Ok(facts) = fs::symlink_metadata(path) else { return (0, 0) };
@@ -425,14 +426,14 @@ fn measure(path: &Path) -> (u64, u64) {
     sum
 }
 
-/// True where a draft is in the directory itself.
+/// Returns true if there is a draft in the directory itself.
 fn draft_in(directory: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let mut entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.any(|entry| entry.file_name().as_bytes().starts_with(DRAFT))
 }
 
-/// True where a draft is anywhere below it.
+/// Returns true if there is a draft anywhere below the directory.
 fn has_draft(directory: &Path) -> bool {
     let below =
         |entry: fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && has_draft(&entry.path());

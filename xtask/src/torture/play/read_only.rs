@@ -1,4 +1,4 @@
-//! What a verification and a digest have to say.
+//! Checks the results of verifications and digests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,28 +23,28 @@ impl Scene<'_> {
         let mut differs = check::differences(step, source, target, &self.able);
         let one = matches!(step.shape, Shape::OneFile(_));
         if target.is_empty() {
-            // "There is nothing to compare with."
+            // Without a target there is nothing to compare with.
             return code_as_promised(ran, &[1, 4].into());
         }
-        // What does not fit is counted as not compared, or differs: which of them is not promised.
+        // An entry that does not fit is counted as not compared or as different. Which of the two is not promised.
         let is_vague = |(path, entry): &(&Name, &Entry)| !self.able.takes(path, entry);
         let vague: BTreeSet<&Name> = source.iter().filter(is_vague).map(|(path, _)| path).collect();
         let large: BTreeSet<&Name> =
             source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
         let is_unheld = |entry: &Entry| entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
-        // Which names are one file by what the source says is not what the oracle sees.
+        // The source's report of which names are one file differs from what the oracle sees.
         let lies = self.able.inode_numbers < u64::MAX;
         let hidden = |path: &Name| promise::path_and_above(path).any(|above| vague.contains(&above));
-        // So with a name of one file with such.
+        // This also concerns names of one file with such an entry.
         let is_kin = |path: &Name| {
             let inode = source.get(path).map(|entry| entry.inode);
             source.iter().any(|(other, entry)| Some(entry.inode) == inode && hidden(other))
         };
-        // "A name that should be one and is not is found", but that a file system behind FUSE has no hard links is only found out by
-        // making one, which a verification does not.
+        // A name that should be a hard link and is not is reported. But only creating one shows that a file system
+        // behind FUSE has no hard links, which a verification does not do.
         let untried =
             !self.able.hard_links && source.values().any(|entry| entry.is_file() && entry.links > 1);
-        // Programs behind FUSE may be wrong about fractions before 1970, so these are compared in whole seconds.
+        // Programs behind FUSE may report wrong fractions before 1970, so these times are compared in whole seconds.
         let is_early = |path: &Name| {
             let of = |side: &Snapshot| side.get(path).map_or(0, |entry| entry.mtime.s);
             self.able.seen_early_step_ns > 1 && of(source) < 0 && of(source).abs_diff(of(target)) < 2
@@ -52,7 +52,8 @@ impl Scene<'_> {
         let passes = |path: &Name, word: &str| {
             let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
             let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
-            // Steps of a target behind FUSE are found by trying, which a verification does not; what it sees of few entries does not tell.
+            // The resolution of times behind FUSE is found by trying, which a verification does not do. A few entries
+            // do not show it.
             let is_fine = |entry: &&Entry| !entry.mtime.ns.is_multiple_of(1_000_000);
             let untold = self.able.mtime_step_ns > 1 && target.values().filter(is_fine).count() < 2;
             let close = word == "time" && (self.able.seen_step_ns > 1 || untold || is_early(path));
@@ -73,7 +74,7 @@ impl Scene<'_> {
         for difference in ran.report["differences"].as_array().into_iter().flatten() {
             let mut path = path_in(difference);
             if step.shape == Shape::Directory {
-                // Told below the target, in which the directory has its name.
+                // Report paths below the target, in which the directory has its own name.
                 path = Name(
                     path.0
                         .strip_prefix(b"source/")
@@ -92,9 +93,9 @@ impl Scene<'_> {
             }
         }
         let missing = step.files_from.iter().flatten().any(|path| !source.contains_key(path));
-        // Nor are times that the target cannot have.
+        // Times that the target cannot hold are not compared either.
         let late = source.values().any(|entry| self.able.time(entry.mtime) != entry.mtime);
-        // And times that differ were passed over above where one side is seen in coarse steps.
+        // Differences of times were ignored above if one side has a coarse resolution.
         let coarse = self.able.seen_step_ns > 1 || self.able.mtime_step_ns > 1 && source.len() == 1;
         let coarse = coarse || source.keys().any(is_early);
         let unheld = late || coarse || source.values().any(is_unheld);
@@ -102,7 +103,7 @@ impl Scene<'_> {
             (true, _) if !large.is_empty() || !vague.is_empty() || self.able.loose || untried => {
                 [0, 3, 4].into()
             }
-            // Attributes that the target cannot hold are not compared, and said to be so.
+            // Attributes that the target cannot hold are not compared, and are reported as such.
             (true, _) if unheld => [0, 3, 4].into(),
             (true, _) if says_links && lies => [4].into(),
             (true, false) => [0].into(),
@@ -114,7 +115,7 @@ impl Scene<'_> {
         wrong
     }
 
-    /// Of a single file the digest has to be that of `sha256sum`; of a tree every file has to have a line.
+    /// Checks that the digest of a single file is that of `sha256sum`, and that every file of a tree has a line.
     pub(super) fn digests(
         &self,
         step: &Step,

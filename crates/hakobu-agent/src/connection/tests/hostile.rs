@@ -1,4 +1,4 @@
-//! Peers that are not who they should be, or do what they must not.
+//! Tests with peers that are not the expected ones, or that violate the protocol.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -25,7 +25,7 @@ fn a_wrong_fingerprint_is_refused_by_either_side() {
     }
 }
 
-/// A thief has the certificate, which is public, but not its key.
+/// Returns an identity with the victim's certificate, which is public, but not its key.
 fn thief_of(victim: &Identity) -> Identity {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
     let certificate = victim.certified.cert[0].clone();
@@ -68,7 +68,7 @@ fn a_silent_or_dribbling_peer_does_not_hold_a_handshake_open() {
         for dribble in [false, true] {
             let (near_socket, mut far_socket) = sockets();
             let peer = thread::spawn(move || {
-                // The beginning of a record that is never finished.
+                // The beginning of a record that never ends.
                 let mut record = vec![22, 3, 3, 0x3f, 0];
                 record.resize(4096, 0);
                 for byte in record {
@@ -104,7 +104,7 @@ fn garbage_instead_of_a_handshake_is_an_error() {
     }
 }
 
-/// Puts bytes of the test's own where a frame belongs, past all checks.
+/// Sends arbitrary bytes in place of a frame, past all checks.
 fn send_raw(connection: &mut Connection, bytes: &[u8]) {
     match &mut connection.protection {
         Protection::Tls(session) => session.encrypt(bytes, &mut connection.outgoing).unwrap(),
@@ -167,7 +167,7 @@ fn an_end_without_goodbye_is_a_cut() {
         let received = server.receive(Wait::Forever);
         assert!(matches!(received, Err(ConnectionError::Cut)), "{received:?}");
 
-        // In the middle of a payload, too, even with a goodbye.
+        // The connection is also cut in the middle of a payload, even after a close message.
         for goodbye in [false, true] {
             let (mut client, mut server) = pair(cipher);
             let header = Header::new(5, 0, 0, 0, 1000, 0).unwrap();
@@ -187,7 +187,7 @@ fn an_end_without_goodbye_is_a_cut() {
     }
 }
 
-/// A pair whose bytes pass through a relay that can change them.
+/// Returns a pair whose bytes pass through a relay that can change them.
 fn pair_through(
     cipher: Cipher,
     change: impl Fn(usize, u64, &mut Vec<u8>) + Send + Sync + Clone + 'static,
@@ -204,7 +204,7 @@ fn pair_through(
     })
 }
 
-/// What the relay does to the client's bytes once told to.
+/// A change that the relay makes to the client's bytes.
 #[derive(Clone, Copy)]
 enum Attack {
     Flip(usize),
@@ -226,12 +226,12 @@ fn attack(direction: usize, _offset: u64, chunk: &mut Vec<u8>) {
     }
 }
 
-/// One test, because the attack is chosen through a static.
+/// One test, because a static chooses the attack.
 #[test]
 fn changed_and_repeated_frames_are_found() {
     let frame_bytes = HEADER_BYTES + SEAL_BYTES + b"meta".len();
-    // Flags, request, checksum, digest, MAC and meta. The lengths are left
-    // alone: a frame that claims to be longer is one that never comes.
+    // Flags, request, checksum, digest, MAC and meta. The lengths are left alone: a frame that claims to be longer
+    // never arrives.
     for at in [1, 12, 16, 24, 56, 87, frame_bytes - 1] {
         *ATTACK.lock().unwrap() = None;
         let (mut client, mut server) = pair_through(Cipher::None, attack);
@@ -251,7 +251,7 @@ fn changed_and_repeated_frames_are_found() {
         let received = server.receive(Wait::Forever);
         assert!(matches!(received, Err(ConnectionError::BadMac)), "{received:?}");
     }
-    // On TLS every flipped bit is found, payload included.
+    // On TLS every flipped bit is detected, including in the payload.
     *ATTACK.lock().unwrap() = None;
     let (mut client, mut server) = pair_through(Cipher::Aes128Gcm, attack);
     *ATTACK.lock().unwrap() = Some(Attack::Flip(30));
@@ -261,8 +261,8 @@ fn changed_and_repeated_frames_are_found() {
     assert!(matches!(received, Err(ConnectionError::BadMac)), "{received:?}");
 }
 
-/// A changed payload passes the MAC, which covers it only through the digest,
-/// so the digest must be the true one for whoever consumes it.
+/// A changed payload passes the MAC, which covers it only through the digest, so the consumer must receive the true
+/// digest.
 #[test]
 fn a_sealed_payload_is_covered_by_its_digest() {
     let (mut client, mut server) = pair(Cipher::None);
@@ -276,15 +276,14 @@ fn a_sealed_payload_is_covered_by_its_digest() {
     assert_ne!(payload, b"payload");
 }
 
-/// After an honest handshake, a TLS server sends a handshake message of which
-/// one record holds only a part, as the library's own sessions never do.
+/// After a valid handshake, a TLS server sends a handshake message of which one record holds only a part, which the
+/// library's own sessions never do.
 #[test]
 fn a_post_handshake_message_in_pieces_is_refused() {
     use rustls::crypto::cipher::OutboundPlainMessage;
     use rustls::{ConnectionTrafficSecrets, ContentType, ProtocolVersion};
 
-    // New session ticket (4) and key update (24), both cut short, the second
-    // behind a whole ticket's worth of nothing.
+    // A new session ticket (4) and a key update (24), both truncated, and one byte of a key update.
     for message in [&[4, 0, 1, 0, 7][..], &[24, 0, 0][..], &[24][..]] {
         let (mut client, server) = pair(Cipher::Aes128Gcm);
         let Protection::Tls(session) = server.protection else {
@@ -309,7 +308,7 @@ fn a_post_handshake_message_in_pieces_is_refused() {
         let record = record.unwrap().encode();
         let mut stream = server.socket.stream();
         stream.write_all(&record).unwrap();
-        // Neither receiving nor sending may fall over the half message.
+        // Neither receiving nor sending may panic at the incomplete message.
         let received = client.receive(Wait::Forever);
         assert!(matches!(received, Err(ConnectionError::Protocol(_))), "{received:?}");
         assert!(send(&mut client, 1, b"", &[0; 100_000]).is_err());

@@ -1,4 +1,4 @@
-//! Keys are renewed before their limit, without end; and a frame has a time.
+//! Tests that keys are renewed before their limit, without end, and that a frame has a time limit.
 
 use hakobu_proto::frame::HEADER_BYTES;
 use rustls::crypto::CipherSuiteCommon;
@@ -6,7 +6,7 @@ use rustls::{Tls13CipherSuite, crypto::aws_lc_rs::cipher_suite};
 
 use super::*;
 
-/// AES-128-GCM whose keys may protect no more than `records` records.
+/// Returns AES-128-GCM whose keys may protect at most `records` records.
 fn suite_limited_to(records: u64) -> SupportedCipherSuite {
     let SupportedCipherSuite::Tls13(suite) = cipher_suite::TLS13_AES_128_GCM_SHA256;
     SupportedCipherSuite::Tls13(Box::leak(Box::new(Tls13CipherSuite {
@@ -21,7 +21,7 @@ fn suite_limited_to(records: u64) -> SupportedCipherSuite {
     })))
 }
 
-/// A payload is this many records, so each takes several keys.
+/// The number of records of a payload, so that each payload uses several keys.
 const RECORDS_PER_PAYLOAD: u64 = 64;
 const LIMIT: u64 = 20;
 
@@ -35,7 +35,7 @@ fn a_direction_outlives_its_keys_many_times() {
             for request in 0..FRAMES {
                 let payload = Random(u64::from(request) + 1).bytes(bytes);
                 send(&mut client, request, b"there", &payload).unwrap();
-                // A short answer each time also renews the other direction.
+                // A short answer each time also renews the keys of the other direction.
                 assert_eq!(receive(&mut client).unwrap().0.request, request);
             }
             client.close().unwrap();
@@ -69,8 +69,7 @@ fn both_directions_outlive_their_keys_at_the_same_time() {
     });
 }
 
-/// An end that only receives is asked for new keys again and again and never
-/// gets to write: that must not end the transfer either.
+/// An end that only receives is asked for new keys again and again and never writes. That must not end the transfer.
 #[test]
 fn a_silent_receiver_survives_many_key_updates() {
     let (mut client, mut server) = pair_with_suite(suite_limited_to(LIMIT));
@@ -92,7 +91,7 @@ fn a_silent_receiver_survives_many_key_updates() {
     });
 }
 
-/// A frame of which a byte comes now and then is given up, in its header and in its payload.
+/// A frame of which one byte arrives now and then is abandoned, in its header and in its payload.
 #[test]
 fn a_frame_that_trickles_is_not_waited_for() {
     let (mut client, server) = pair(Cipher::None);
@@ -100,7 +99,7 @@ fn a_frame_that_trickles_is_not_waited_for() {
     let began = std::time::Instant::now();
     let received = thread::scope(|scope| {
         scope.spawn(|| {
-            // The bytes are no header, but only a whole one is looked at.
+            // The bytes are not a header, but only a whole header is checked.
             for _ in 0..HEADER_BYTES {
                 if ended.load(std::sync::atomic::Ordering::Relaxed) {
                     return;
@@ -117,7 +116,7 @@ fn a_frame_that_trickles_is_not_waited_for() {
     assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
 }
 
-/// What may be waited for is the beginning of a frame: nobody counts the time before it.
+/// The wait for the beginning of a frame is not limited.
 #[test]
 fn silence_before_a_frame_is_no_slowness() {
     let (mut client, mut server) = pair(Cipher::None);
@@ -126,7 +125,7 @@ fn silence_before_a_frame_is_no_slowness() {
             thread::sleep(Duration::from_secs(4));
             send(&mut server, 1, b"late", b"payload").unwrap();
             server.flush().unwrap();
-            // The connection lives until the other end has it.
+            // Keep the connection open until the other end has the frame.
             let _ = server.receive(Wait::For(Duration::from_secs(5)));
         });
         assert_eq!(receive(&mut client).unwrap().1, b"payload");

@@ -1,4 +1,4 @@
-//! What the tests share: pairs of connections, and lowered limits.
+//! Helpers that the tests share: pairs of connections, and lowered limits.
 
 mod hostile;
 mod limits;
@@ -14,7 +14,7 @@ use rustls::SupportedCipherSuite;
 
 use super::*;
 
-/// Ample, so that it never decides a test that is meant to pass.
+/// Long enough never to decide a test that should pass.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 const ALL: [Cipher; 4] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Chacha20Poly1305, Cipher::None];
@@ -30,7 +30,7 @@ fn identities() -> (Identity, Identity) {
     (Identity::generate().unwrap(), Identity::generate().unwrap())
 }
 
-/// Both ends' results for given identities, expectations and ciphers.
+/// Returns both ends' results for given identities, expectations and ciphers.
 fn shake(
     near: &Identity,
     near_expects: Fingerprint,
@@ -52,7 +52,7 @@ fn pair(cipher: Cipher) -> (Connection, Connection) {
     (client.unwrap(), server.unwrap())
 }
 
-/// As `pair`, with a cipher suite of the test's own.
+/// Returns a pair like `pair`, with the given cipher suite.
 fn pair_with_suite(suite: SupportedCipherSuite) -> (Connection, Connection) {
     let (near, far) = identities();
     let (near_socket, far_socket) = sockets();
@@ -69,7 +69,7 @@ fn pair_with_suite(suite: SupportedCipherSuite) -> (Connection, Connection) {
     })
 }
 
-/// A small deterministic generator (xorshift): tests must repeat.
+/// A small deterministic generator (xorshift), because tests must be repeatable.
 struct Random(u64);
 
 impl Random {
@@ -98,13 +98,13 @@ fn crc(payload: &[u8]) -> u64 {
     crc_fast::checksum(Crc64Nvme, payload)
 }
 
-/// Sends with whatever checksum and digest the connection wants.
+/// Sends with the checksum and digest that the connection requires.
 fn send(connection: &mut Connection, request: u32, meta: &[u8], payload: &[u8]) -> Result<()> {
     let digest: Option<[u8; 32]> = connection.is_sealed().then(|| blake3::hash(payload).into());
     connection.send(5, 6, request, meta, payload, crc(payload), digest.as_ref())
 }
 
-/// Receives one frame and its payload, and checks what came with it.
+/// Receives one frame and its payload, and checks its checksums.
 fn receive(connection: &mut Connection) -> Result<(Incoming, Vec<u8>)> {
     let frame = connection.receive(Wait::Forever)?.unwrap();
     let mut payload = Vec::new();
@@ -118,8 +118,8 @@ fn receive(connection: &mut Connection) -> Result<(Incoming, Vec<u8>)> {
     Ok((frame, payload))
 }
 
-/// Passes bytes on in both directions, changing each chunk by `change`, which
-/// is told the direction (0: from the first socket) and the offset.
+/// Passes bytes on in both directions, changing each chunk by `change`, which receives the direction (0: from the first
+/// socket) and the offset.
 fn relay(
     first: TcpStream,
     second: TcpStream,

@@ -1,9 +1,9 @@
-//! Frames arrive as they were sent.
+//! Tests that frames arrive as they were sent.
 
 use super::*;
 use hakobu_proto::frame::{META_LIMIT_BYTES, PAYLOAD_LIMIT_BYTES};
 
-/// Sizes around every border there is in sender and receiver.
+/// Returns sizes around every boundary in sender and receiver.
 fn sizes(random: &mut Random) -> (usize, usize) {
     const EDGES: [usize; 12] =
         [0, 1, 16_383 - 24, 16_384 - 24, 16_384, 65_535, 65_536, 65_537, 262_143, 262_144, 262_145, 1 << 20];
@@ -107,7 +107,7 @@ fn small_frames_are_corked_until_flushed_or_until_we_wait() {
         assert_eq!(receive(&mut server).unwrap().0.request, 1);
         assert_eq!(receive(&mut server).unwrap().0.request, 2);
 
-        // A question nobody flushed still gets its answer.
+        // A request that was not flushed still gets its answer.
         send(&mut client, 3, b"question", b"").unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -121,8 +121,8 @@ fn small_frames_are_corked_until_flushed_or_until_we_wait() {
     }
 }
 
-/// Both ends send much more than the kernel holds before either receives: it
-/// works only because sending takes in what comes.
+/// Both ends send much more than the kernel holds before either receives. This works only because sending also
+/// receives.
 #[test]
 fn two_ends_that_both_send_do_not_wait_for_each_other_for_ever() {
     for cipher in ALL {

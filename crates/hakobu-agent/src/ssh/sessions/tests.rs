@@ -1,4 +1,4 @@
-//! Against a real server.
+//! Tests with a real server.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,10 +8,10 @@ use hakobu_testkit::sshd::{Password, Sshd, SshdOptions, no_root};
 
 use super::*;
 
-/// Nobody asks for a stop.
+/// A stop flag that is never set.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// The ssh command for who is asked for a password.
+/// Returns the ssh command for a user who is asked for a password.
 fn asking(password: &Password, server: &Sshd) -> String {
     format!(
         "env SSH_ASKPASS={} SSH_ASKPASS_REQUIRE=force {} -o BatchMode=no -o PubkeyAuthentication=no -l {}",
@@ -33,14 +33,14 @@ fn sessions(server: &Sshd, ssh_command: String) -> Sessions {
     Sessions::new(settings).unwrap()
 }
 
-/// Sends a line through and takes it back.
+/// Sends a line through the pipe and reads it back.
 fn works(pipe: &mut Pipe) -> bool {
     let mut back = [0; 5];
     let socket = &mut pipe.socket;
     socket.write_all(b"line\n").is_ok() && socket.read_exact(&mut back).is_ok() && &back == b"line\n"
 }
 
-/// The first session and so many more, all alive together.
+/// Opens the first session and `further` more, all alive at once.
 fn open(sessions: &Sessions, further: usize) -> Vec<Pipe> {
     let mut pipes = vec![sessions.first(Session::Command("exec cat")).unwrap()];
     assert!(works(&mut pipes[0]));
@@ -48,7 +48,7 @@ fn open(sessions: &Sessions, further: usize) -> Vec<Pipe> {
     pipes
 }
 
-/// So many further sessions.
+/// Opens `count` further sessions.
 fn further(sessions: &Sessions, count: usize) -> Vec<Pipe> {
     let open = |_| {
         let mut pipe = sessions.further(Session::Command("exec cat"), &NEVER).unwrap();
@@ -64,7 +64,7 @@ fn logins(server: &Sshd) -> usize {
 
 #[test]
 fn sessions_of_a_key_have_connections_of_their_own() {
-    // One session for each connection, and none waits while another logs in.
+    // One session for each connection, and no login waits for another.
     let server = server(&["MaxSessions 1", "MaxStartups 3:100:3"]);
     let sessions = sessions(&server, server.ssh_command());
     let pipes = open(&sessions, 8);
@@ -83,10 +83,10 @@ fn on_a_long_way_the_first_few_save_a_login() {
     let sessions = sessions(&server, server.ssh_command());
     sessions.round_trip_is(LONG_WAY);
     let pipes = open(&sessions, QUICK_MAX + 3);
-    // Two sessions in each; a third one is for those that may follow.
+    // Two sessions in each; a third login is for those that may follow.
     assert!((1 + 2..=1 + 3).contains(&logins(&server)), "{}", server.log());
     drop(pipes);
-    // Where the server lets nothing through, it is tried once.
+    // If the server refuses sessions in the first login, it is tried only once.
     let server = self::server(&["MaxSessions 1"]);
     let sessions = self::sessions(&server, server.ssh_command());
     sessions.round_trip_is(LONG_WAY);
@@ -97,7 +97,7 @@ fn on_a_long_way_the_first_few_save_a_login() {
     assert!(sessions.leave_the_first() && !sessions.leave_the_first());
 }
 
-/// Waits for so many logins, and a little for more.
+/// Waits for `count` logins, and briefly for more.
 #[track_caller]
 fn assert_logins(server: &Sshd, count: usize) {
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -114,7 +114,7 @@ fn what_a_long_run_wants_is_there_before_it_is_wanted() {
     let sessions = sessions(&server, server.ssh_command());
     let first = open(&sessions, 0);
     sessions.foresee_many();
-    // Not where a login is quick.
+    // Nothing is prepared if a login is fast.
     assert_logins(&server, 1);
     sessions.round_trip_is(LONG_WAY);
     sessions.foresee_many();
@@ -141,7 +141,7 @@ fn a_login_that_would_ask_is_tried_once_at_most_on_a_long_way_as_well() {
     sessions.foresee_many();
     let _pipes = further(&sessions, 8);
     assert_eq!((password.asked(), logins(&server)), (1, 1));
-    // Most times it is seen that the first one asks, and none is tried; else two are, together.
+    // Usually the question of the first login is noticed, and none is tried; otherwise two are, together.
     assert!(server.ended_before_login().len() <= 2, "{}", server.log());
 }
 
@@ -175,7 +175,7 @@ fn a_server_that_allows_no_second_session_is_an_end_with_words() {
     assert!(pipe.said.last_words().contains("ssh says"), "{}", pipe.said.last_line());
     assert!(server.penalty_s() <= 5, "{}", server.log());
     assert_eq!(password.asked(), 1);
-    // A port of the far machine is no session there.
+    // A forwarded port is not a session for the server.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let _pipe = sessions.further(Session::Forward { address: "127.0.0.1", port }, &NEVER).unwrap();
@@ -190,7 +190,7 @@ fn a_refused_connection_is_no_reason_to_insist() {
     let server = server(&[]);
     let sessions = sessions(&server, server.ssh_command());
     let _pipes = open(&sessions, 1);
-    // From now on the server answers nobody new.
+    // From now on the server accepts no new connections.
     let listener = rustix::process::Pid::from_raw(server.id() as i32).unwrap();
     rustix::process::kill_process(listener, rustix::process::Signal::KILL).unwrap();
     let mut pipe = sessions.further(Session::Command("exec cat"), &NEVER).unwrap();

@@ -1,4 +1,4 @@
-//! The whole start without a network: "ssh" is a script that hands the line to a login shell on this machine.
+//! Tests the whole start without a network: "ssh" is a script that passes the command to a login shell on this host.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,13 +12,13 @@ use super::*;
 use crate::ssh::prompts::Nobody;
 use crate::ssh::script;
 
-/// An agent: says the preamble and returns what it is sent.
+/// An agent that prints the preamble and echoes its input.
 const AGENT: &str = "#!/bin/sh\nprintf \"\\000hakobu:agent\\n\"\nexec cat\n";
 const LOGIN_SHELLS: [&str; 3] = ["dash", "bash", "tcsh"];
-/// What `sh` may be on the far side.
+/// The programs that may be `sh` on the remote host.
 const SHELLS: [&str; 2] = ["/bin/dash", "/bin/bash"];
 
-/// A far side in a directory: `bin` is on its PATH, `run` its first candidate for uploads.
+/// A simulated remote host in a directory: `bin` is on its PATH, `run` is its first candidate for uploads.
 struct Far {
     root: TempDir,
     settings: SshSettings,
@@ -57,7 +57,7 @@ impl Far {
     }
 }
 
-/// Every login shell with every `sh`.
+/// Runs a test with every login shell and every `sh`.
 fn for_each_shell(test: impl Fn(Far)) {
     for login_shell in LOGIN_SHELLS {
         for shell in SHELLS {
@@ -67,8 +67,8 @@ fn for_each_shell(test: impl Fn(Far)) {
     }
 }
 
-/// Writes a program from another process: a descriptor open for writing here could leak into a child of another
-/// test's thread just then, and the program could not be run.
+/// Writes a program from another process: a descriptor open for writing in this process could be inherited by a child
+/// of another test's thread, and the program could not be run.
 pub(in crate::ssh) fn install(path: &Path, text: &str) {
     let mut writer = Command::new("sh")
         .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
@@ -80,7 +80,7 @@ pub(in crate::ssh) fn install(path: &Path, text: &str) {
     assert!(writer.wait().unwrap().success());
 }
 
-/// Sends a line to the agent and takes it back, then ends it.
+/// Sends a line to the agent, reads it back, and ends the agent.
 fn echo(started: Started) {
     let Started { mut stdin, mut stdout, mut ssh, .. } = started;
     stdin.write_all(b"from near\n").unwrap();
@@ -121,7 +121,7 @@ fn found_at_a_path_with_an_awkward_name() {
 #[test]
 fn uploaded_and_gone_at_once() {
     for_each_shell(|mut far| {
-        // Larger than any pipe, so that sending is more than one write.
+        // Larger than any pipe, so that sending takes more than one write.
         let program = format!("{AGENT}#{}", "x".repeat(1 << 20));
         install(&far.path("program"), &program);
         far.settings.uploads = vec![far.path("program")];
@@ -172,7 +172,7 @@ fn nothing_to_upload_says_what_to_do() {
         let text = error.to_string();
         assert!(text.contains("not on the PATH of far") && text.contains("--agent PATH"));
 
-        // Who has named one is told of that one.
+        // With `--agent`, the error names that path.
         far.settings.agent_path = Some(b"/nowhere/hakobu".to_vec());
         let text = far.start().unwrap_err().to_string();
         assert!(text.contains("\"/nowhere/hakobu\", which --agent names, is not on far"), "{text}");
@@ -220,7 +220,7 @@ fn other_programs_are_told_from_agents() {
     };
     assert!(named.to_string().contains("see what `ssh h /bin/true --version` says"), "{named}");
 
-    // A far side that asks for a password although no sudo was wanted gets none.
+    // A remote side that asks for a password without `--sudo` gets none.
     install(&far.path("bin/hakobu"), "#!/bin/sh\nprintf \"\\000hakobu:password\\n\"\nexec cat\n");
     let error = far.start().unwrap_err();
     assert!(matches!(error, SshError::NotAnAgent { .. }), "{error}");
@@ -243,7 +243,7 @@ fn a_missing_ssh_is_named() {
     assert!(error.to_string().contains("/nowhere/ssh"), "{error}");
 }
 
-/// Runs the line by hand and stops feeding it in the middle.
+/// Runs the command by hand and stops sending the program halfway.
 #[test]
 fn killed_in_the_middle_of_an_upload_it_leaves_nothing() {
     for_each_shell(|far| {
@@ -261,7 +261,7 @@ fn killed_in_the_middle_of_an_upload_it_leaves_nothing() {
         let half = vec![b'x'; 1 << 20];
         stdin.write_all(format!("{} 0\n", 2 * half.len()).as_bytes()).unwrap();
         stdin.write_all(&half).unwrap();
-        // More than a pipe's worth was taken, so the upload is under way.
+        // More than a pipe's capacity was taken, so the upload is in progress.
         shell.kill().unwrap();
         shell.wait().unwrap();
         assert!(far.run_dir_is_empty());

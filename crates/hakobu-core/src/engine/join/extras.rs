@@ -1,4 +1,4 @@
-//! Entries that only the target has.
+//! Handles entries that only the target has.
 
 use super::*;
 use crate::engine::node::Doomed;
@@ -6,14 +6,14 @@ use crate::job::Removal;
 use crate::plant::planted;
 
 impl Join<'_> {
-    /// Whether an entry may take the place of one of another kind. What the user named by itself may not: what is in
-    /// its place was looked at before.
+    /// Returns true if an entry may replace one of another kind. An entry that the user named may not, unless it is a
+    /// directory; the entry in its place was checked before.
     pub(super) fn makes_way(&self, source: &Metadata) -> bool {
         let may = self.shared.setup.job.removal != Removal::Leave;
         may && (self.target_name.is_none() || source.kind == Kind::Directory)
     }
 
-    /// Whether an entry of the source takes no part. What the user named does.
+    /// Returns true if a filter excludes an entry of the source. Entries that the user named are never excluded.
     pub(super) fn is_left_out(&mut self, name: &[u8], metadata: &Metadata) -> bool {
         let Some(filter) = self.shared.filter.as_ref().filter(|_| self.target_name.is_none()) else {
             return false;
@@ -26,7 +26,7 @@ impl Join<'_> {
         left_out
     }
 
-    /// Whether a rule protects an entry that only the target has.
+    /// Returns true if a filter rule protects an entry that only the target has.
     pub(super) fn is_protected(&mut self, name: &[u8], kind: Kind) -> bool {
         let Some(filter) = self.shared.filter.as_ref().filter(|_| !planted("removal-ignores-filter")) else {
             return false;
@@ -38,8 +38,8 @@ impl Join<'_> {
         protected
     }
 
-    /// Why an entry cannot take the place of what the target has there: a rule that is about directories alone, or about
-    /// all else, leaves that alone and not the entry.
+    /// Returns the error if an entry cannot replace the target's entry because a filter rule protects that one. This
+    /// happens if a rule is only about directories, or only about other entries.
     pub(super) fn is_held_by_rule(
         &mut self,
         source: &Metadata,
@@ -61,12 +61,12 @@ impl Join<'_> {
         Some(Error::new(ErrorKind::Conflict, "copying", words))
     }
 
-    /// Whether this run only removes.
+    /// Returns true if this run only removes.
     pub(super) fn removes(&self) -> bool {
         self.shared.setup.job.removal == Removal::Remove
     }
 
-    /// Whether everything is known that the source has here, so that the rest is only at the target.
+    /// Returns true if everything that the source has here is known, so that other entries are only at the target.
     fn is_complete(&self, parts: &[Part]) -> bool {
         parts.len() == self.node.origins.len() && self.node.origins.iter().all(|origin| origin.only.is_none())
     }
@@ -84,7 +84,7 @@ impl Join<'_> {
         }
     }
 
-    /// Deals with the target's entries that were not found at the source. `matched` is how many were.
+    /// Handles the target's entries that were not found at the source. `matched`: the number of those that were found.
     pub(super) fn end_extras(&mut self, target: &Listing, matched: u64) {
         if self.verifies() {
             return self.verify_extras(target);
@@ -99,8 +99,7 @@ impl Join<'_> {
         }
     }
 
-    /// Removes an entry of the target, or counts it and, of a directory, all that is in it. `in_the_way_of` is what the source
-    /// has in its place.
+    /// Removes an entry of the target, or counts it and its contents. `in_the_way_of`: the kind of the source's entry.
     pub(super) fn extra(&mut self, target: &Listing, index: usize, in_the_way_of: Option<Kind>) {
         let path = match self.node.target.join(target.name(index)) {
             Ok(path) => path,
@@ -115,8 +114,9 @@ impl Join<'_> {
         let size_bytes = if metadata.kind == Kind::File { metadata.size_bytes } else { 0 };
         self.planned("delete", &path, size_bytes);
         if removed {
-            // What has changed since it was agreed to, such as a source that is not mounted any more, must not go on.
-            // Directories are counted when they go, as a rule may spare something in them.
+            // If the source has changed since the user agreed, for example because it is no longer mounted, the run
+            // must stop. Directories are counted when they are removed, because a filter rule may protect something in
+            // them.
             if metadata.kind != Kind::Directory && !self.shared.may_remove() {
                 return;
             }

@@ -1,10 +1,10 @@
-//! Names of one inode, as a comparison meets them.
+//! Handles several names of one inode while a directory is compared.
 
 use super::*;
 use crate::engine::links::Entered;
 
 impl Join<'_> {
-    /// Whether an entry becomes a further name of something, so that nothing else has to be done about it.
+    /// Returns true if an entry becomes a hard link, so that nothing else has to be done for it.
     pub(super) fn is_further_name(
         &mut self,
         source: &Arc<Listing>,
@@ -14,7 +14,7 @@ impl Join<'_> {
     ) -> bool {
         let (name, metadata) = (source.name(index), source.metadata(index));
         let job = self.shared.setup.job;
-        // What the user named becomes a file of its own.
+        // An entry that the user named becomes a file of its own.
         let able = self.shared.able.hard_links;
         let takes_part = job.hard_links && able && !self.removes() && self.target_name.is_none();
         let compared = self.compares(metadata, action, target);
@@ -39,7 +39,7 @@ impl Join<'_> {
             written_as: self.written_as(metadata, target),
             equal: action == Action::Leave && !compared,
         };
-        // Before anybody can know of it: the first name may be there the moment after.
+        // Held before other lanes can see the follower, because the first name may be done immediately afterwards.
         self.node.hold(1);
         self.shared.queue.hold(1);
         let entered = match moves && (compared || !job.dry_run) {
@@ -54,8 +54,8 @@ impl Join<'_> {
             }
             Entered::Waits => return true,
             Entered::There(_, Some(known), _) if there == Some(known) => false,
-            // Where nobody can tell which names are of one inode, an equal file is left as it is.
-            // What this run has written before is another file for sure.
+            // If the target cannot tell which names belong to one inode, an equal file is kept. A name written earlier
+            // by this run is certainly another file.
             Entered::There(_, _, false) if !moves && !self.shared.able.inodes => false,
             Entered::There(to, _, false) if compared && !self.shared.able.inodes => {
                 self.compare(source, index, action != Action::Leave, IfDifferent::Link(to));
@@ -76,7 +76,7 @@ impl Join<'_> {
                 true
             }
         };
-        // The directory itself is still held, so neither can be the last.
+        // The directory itself is still held, so neither of these can be the last.
         self.node.release();
         self.shared.queue.complete(1);
         is_further_name

@@ -1,17 +1,16 @@
-//! What an entry loses, and whether it may be copied or left as it is all the same.
+//! Determines the metadata that an entry loses, and whether it may still be copied or kept.
 
 use super::*;
 use crate::entry::Time;
 
-/// The error for an entry that could not be looked at, or whose extended attributes could not be read, when its directory
-/// was listed.
+/// Returns the error for an entry that could not be read completely when its directory was listed.
 pub(super) fn unreadable() -> Error {
     let words = "it, or its extended attributes, could not be read when its directory was listed; look at it with stat and \
                  getfattr, and run it again";
     Error::new(ErrorKind::Io, "looking at the entry", words)
 }
 
-/// The error for an entry that would lose what `--require` names.
+/// Returns the error for an entry that would lose metadata named by `--require`.
 fn unmet(kind: LossKind) -> Error {
     let words =
         format!("--require {} cannot be met: the target cannot hold it, or may not set it", kind.name());
@@ -19,7 +18,7 @@ fn unmet(kind: LossKind) -> Error {
 }
 
 impl Shared<'_> {
-    /// Returns which attributes of an entry the target cannot hold. `there`: what it has of it and keeps.
+    /// Returns the attributes of an entry that the target cannot hold. `there`: the target's entry, if it is kept.
     pub(in crate::engine) fn attribute_losses(
         &self,
         source: &Metadata,
@@ -48,10 +47,10 @@ impl Shared<'_> {
         lost
     }
 
-    /// Returns which attributes of an entry cannot be compared, since the target cannot hold the source's.
+    /// Returns the attributes that cannot be compared because the target cannot hold the source's.
     pub(in crate::engine) fn incomparable(&self, source: &Metadata, target: &Metadata) -> Vec<LossKind> {
         let able = self.setup.target.capabilities();
-        // Times are compared in the steps that both sides have.
+        // Fractions of seconds are compared in the steps of both sides.
         let times = able.within_range(source.mtime).seconds != source.mtime.seconds;
         let lacks_set_id = source.kind != Kind::Symlink && source.mode & SET_ID & !target.mode != 0;
         let set_id = lacks_set_id && !able.set_id;
@@ -61,10 +60,10 @@ impl Shared<'_> {
             .collect()
     }
 
-    /// Counts what a directory that the user named loses, which is in no listing.
+    /// Counts the losses of a directory that the user named, which is in no listing.
     ///
     /// # Errors
-    /// `Requirement`: it would lose what it must not.
+    /// `Requirement` if it would lose metadata that must be kept.
     pub(in crate::engine) fn check_top(
         &self,
         paths: (&EntryPath, &EntryPath),
@@ -78,7 +77,7 @@ impl Shared<'_> {
             if !what.is_of_target() && job.require.contains(&what) {
                 return Err(unmet(what));
             }
-            // Where its attributes differ they are set, and who sets them tells what it loses by that.
+            // If its attributes differ they are set, and that operation reports the losses.
             if job.dry_run || what.is_only_listed() {
                 let at_target = what.is_of_target();
                 let example = if at_target { paths.1 } else { paths.0 };
@@ -91,15 +90,15 @@ impl Shared<'_> {
 }
 
 impl LossKind {
-    /// Returns true for what nobody can tell but who sees the listing.
+    /// Returns true for losses that only the listing shows.
     fn is_only_listed(self) -> bool {
         matches!(self, Self::Flags | Self::Times | Self::HardLinks)
     }
 }
 
 impl Join<'_> {
-    /// Counts what an entry loses, as far as nobody else does: of what is brought over, losses are
-    /// counted when it is read. Fails if the entry cannot be copied, or may not be.
+    /// Counts the losses of an entry that are not counted elsewhere; those of copied content are counted when it is
+    /// read. Fails if the entry cannot be copied or must not be.
     pub(super) fn check_losses(
         &mut self,
         name: &[u8],
@@ -117,16 +116,16 @@ impl Join<'_> {
         }
         let only_planned =
             self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace);
-        // It costs a look at each, which what is left alone is spared if nobody asks for it and the listing shows nothing.
+        // Examining costs one operation per entry. Unchanged entries need it only if required or flagged.
         if only_planned || (stays && self.shared.must_examine()) {
             self.examine(name, source.kind, self.shared.ask.miss).map_err(at_source)?;
         } else if stays {
             self.count_missed(name, source).map_err(at_source)?;
         } else if self.is_large(source) && !self.shared.required().is_empty() {
-            // Before all of it is read; what is not refused is counted in the end.
+            // Checked before the whole file is read. Losses that are allowed are counted at the end.
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }
-        // Who writes an entry, or sets its attributes, tells what it loses by that, but for what only the listing shows.
+        // Writing an entry or setting its attributes reports the losses, except those that only the listing shows.
         let is_written = !only_planned && (!stays || self.sets(action));
         let lost: Vec<_> = lost.into_iter().filter(|what| !is_written || what.is_only_listed()).collect();
         if !lost.is_empty() {
@@ -143,15 +142,15 @@ impl Join<'_> {
         Ok(())
     }
 
-    /// Returns true if an entry gets its attributes now.
+    /// Returns true if the attributes of an entry are set now.
     fn sets(&self, action: Action) -> bool {
         action == Action::SetAttributes && !self.shared.setup.job.dry_run
     }
 
-    /// Fails with the cause where the extended attributes of an entry could not be read when it was listed. A directory
-    /// is looked into all the same, and fails when its own are to be set.
+    /// Fails with the cause if the extended attributes of an entry could not be read when it was listed. A directory is
+    /// still scanned, and fails when its own attributes are to be set.
     pub(super) fn check_readable(&mut self, name: &[u8], source: &Metadata) -> Result<()> {
-        // Of what could not be looked at at all nothing is known.
+        // Nothing is known of an entry that could not be examined at all.
         let is_known = source.ctime != Time::default();
         let is_directory = source.kind == Kind::Directory && is_known;
         let is_later = is_directory && !self.shared.ask.keep.is_empty() && !self.verifies();
@@ -159,12 +158,12 @@ impl Join<'_> {
             return Ok(());
         }
         let path = self.below.join(name)?;
-        // Whoever looks at it alone is told why.
+        // Examining the entry alone returns the cause.
         (self.examine)(self.root, &path, ExtendedAsk { readable: false, ..self.shared.ask })?;
         Err(unreadable())
     }
 
-    /// Why this entry cannot be copied, if it cannot.
+    /// Returns the error if this entry cannot be copied.
     fn refusal(
         &self,
         source: &Metadata,
@@ -191,7 +190,7 @@ impl Join<'_> {
             }
             Action::Create | Action::Replace | Action::SetAttributes | Action::Leave => {
                 let require = &self.shared.setup.job.require;
-                // Whether an owner can be kept is the target's affair, and known in the end.
+                // Only the target knows whether an owner can be kept, and reports it at the end.
                 let kind = lost.iter().find(|kind| !kind.is_of_target() && require.contains(kind))?;
                 Some(unmet(*kind))
             }
@@ -199,12 +198,11 @@ impl Join<'_> {
         }
     }
 
-    /// What the listings show to be lost, of an entry that is `there` in an equal version as well.
-    /// Names of one inode, and holes, that are there too were brought by something else.
+    /// Returns the losses that the listings show. `there`: the target's entry if kept; hard links it has are not lost.
     fn known_losses(&self, source: &Metadata, there: Option<&Metadata>) -> Vec<LossKind> {
         let setup = self.shared.setup;
         let mut lost = Vec::new();
-        // What the user named becomes a file of its own, and so does what cannot be told to be of one inode.
+        // A named entry becomes a file of its own, and so does one whose inode is not known.
         let apart =
             self.target_name.is_some() || source.inode.is_none() || !setup.target.capabilities().hard_links;
         if source.kind == Kind::File
@@ -219,9 +217,9 @@ impl Join<'_> {
         lost
     }
 
-    /// Counts the extended attributes of an entry that is there already which the target cannot have, where it has any.
+    /// Counts the extended attributes of an existing entry that the target cannot hold.
     pub(super) fn count_missed(&mut self, name: &[u8], source: &Metadata) -> Result<()> {
-        // A file that was named is in no listing that would show it.
+        // A named file is in no listing that would show them.
         let is_named = self.target_name.is_some() && source.kind == Kind::File;
         let miss = self.shared.ask.miss;
         if miss.is_empty() || !(source.missed || is_named) {
@@ -231,7 +229,7 @@ impl Join<'_> {
         (self.examine)(self.root, &path, self.shared.ask_losses()).map(drop)
     }
 
-    /// Looks at the extended attributes of a file, which are not in the listings.
+    /// Examines the extended attributes of a file, which are not in the listings.
     fn examine(&mut self, name: &[u8], kind: Kind, miss: Classes) -> Result<()> {
         if kind != Kind::File {
             return Ok(());

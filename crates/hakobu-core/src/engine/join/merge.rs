@@ -1,14 +1,14 @@
-//! Several sources in one directory: which of the entries of one name is copied.
+//! Merges several sources into one directory: decides which of the entries with one name is copied.
 
 use super::*;
 
 impl Join<'_> {
-    /// Whether no earlier part has an entry of this name. Otherwise it is dealt with here.
+    /// Returns true if no earlier part has an entry of this name. Otherwise the conflict is handled here.
     pub(super) fn comes_first(&mut self, parts: &[Part], number: usize, index: usize) -> bool {
         let source = &parts[number].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
         let target_name = self.target_name.unwrap_or(name);
-        // What takes no part is in nobody's way.
+        // An excluded entry conflicts with nothing.
         if self.is_left_out(name, metadata) {
             return true;
         }
@@ -16,7 +16,7 @@ impl Join<'_> {
         let directory = metadata.kind == Kind::Directory;
         match earlier {
             None => return true,
-            // It became one of the origins of the earlier one.
+            // It is one of the origins of the earlier directory.
             Some(Kind::Directory) if directory => {}
             Some(kind) if directory || kind == Kind::Directory => {
                 self.scanned(metadata);
@@ -28,7 +28,7 @@ impl Join<'_> {
             }
             Some(_) => {
                 self.scanned(metadata);
-                // It was said when everything else was looked at.
+                // The run before has reported it.
                 if self.removes() {
                     return false;
                 }
@@ -40,7 +40,7 @@ impl Join<'_> {
         false
     }
 
-    /// The kind of the entry that an earlier part brings to a name of the target, if one does that no rule leaves out.
+    /// Returns the kind of an earlier part's entry with this name at the target, if any that no filter excludes.
     fn kind_taken(&mut self, part: &Part, target_name: &[u8]) -> Option<Kind> {
         let kind = self.kind_in(part, target_name)?;
         let whole = self.node.origins.get(part.origin).is_some_and(|origin| origin.only.is_none());
@@ -49,7 +49,7 @@ impl Join<'_> {
         (!left_out).then_some(kind)
     }
 
-    /// The kind of the entry that a part brings to a name of the target, if it brings one.
+    /// Returns the kind of a part's entry with this name at the target, if there is one.
     fn kind_in(&self, part: &Part, target_name: &[u8]) -> Option<Kind> {
         let only = self.node.origins.get(part.origin).and_then(|origin| origin.only.as_ref());
         let index = match only {
@@ -60,7 +60,7 @@ impl Join<'_> {
         (kind != Kind::Socket).then_some(kind)
     }
 
-    /// The directories of one name in a part and in those behind it.
+    /// Returns the origins of a directory: those of this name in a part and in the parts after it.
     pub(super) fn origins(&self, parts: &[Part], target_name: &[u8]) -> Result<Vec<Origin>> {
         let mut origins = Vec::with_capacity(1);
         for part in parts {

@@ -1,9 +1,9 @@
-//! Names that the target cannot hold fail before anything of the entry is sent.
+//! Checks names that the target cannot hold, before any data of the entry is sent.
 
 use super::*;
 
 impl Join<'_> {
-    /// Takes note of the target's names, where it ignores case.
+    /// Records the target's names if it ignores case.
     pub(super) fn begin_names(&mut self, target: &Listing) {
         let writes = !self.verifies() && !self.hashes() && !self.removes();
         if !writes || !self.shared.setup.target.capabilities().names.ignores_case {
@@ -11,13 +11,13 @@ impl Join<'_> {
         }
         let mut folded = Folded::default();
         for index in 0..target.len() {
-            // Two that are one there cannot be listed by it.
+            // Names that are equal to the target cannot both be in its listing.
             let _ = folded.add(target.name(index));
         }
         self.folded = Some(folded);
     }
 
-    /// Whether the target can hold a name of the source.
+    /// Fails if the target cannot hold a name of the source.
     pub(super) fn check_name(&mut self, name: &[u8]) -> Result<()> {
         if self.removes() {
             return Ok(());

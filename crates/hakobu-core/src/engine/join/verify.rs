@@ -1,4 +1,4 @@
-//! Entries that are compared: by a run that writes nothing, and before anything is decided where times are not trusted.
+//! Compares entries in a run that writes nothing, or before an action is decided if times are not trusted.
 
 use super::*;
 use crate::engine::links::Entered;
@@ -7,17 +7,17 @@ use crate::job::Mode;
 use crate::planner::{same_permissions, same_time};
 
 impl Join<'_> {
-    /// Whether this run only compares.
+    /// Returns true if this run only compares.
     pub(super) fn verifies(&self) -> bool {
         self.shared.setup.job.mode == Mode::Compare
     }
 
-    /// Whether the content of an entry that both sides have decides what is done about it.
+    /// Returns true if the action for an entry on both sides depends on comparing its content.
     pub(super) fn compares(&self, source: &Metadata, action: Action, target: Option<&Metadata>) -> bool {
         let Some(target) = target.filter(|target| target.kind == Kind::File) else { return false };
-        // What the target may have lost with its machine is believed by nothing else.
+        // Content that the target may have lost in a crash is trusted only after comparing it.
         let doubted = target.doubted && matches!(action, Action::Leave | Action::SetAttributes);
-        // What was named and is changed in place is compared as it is written.
+        // A named file that is changed in place is compared while it is written.
         let as_written =
             self.target_name.is_some() && self.written_as(source, Some(target)) == DraftKind::InPlace;
         let asked = self.shared.setup.job.compare_content
@@ -29,12 +29,12 @@ impl Join<'_> {
             && target.size_bytes == source.size_bytes
     }
 
-    /// Whether this run only takes digests.
+    /// Returns true if this run only computes digests.
     pub(super) fn hashes(&self) -> bool {
         self.shared.setup.job.mode.is_digest()
     }
 
-    /// Takes the digest of a file, and goes into a directory.
+    /// Adds a task to compute the digest of a file, or to scan a directory.
     pub(super) fn hash(&mut self, parts: &[Part], number: usize, index: usize) {
         match parts[number].listing.metadata(index).kind {
             Kind::Directory => self.directory(&parts[number..], index, None, Action::Create),
@@ -45,7 +45,7 @@ impl Join<'_> {
         }
     }
 
-    /// Compares the content of an entry. With `differs` something else is known to differ.
+    /// Adds a task to compare the content of an entry. `differs`: something else is known to differ.
     pub(super) fn compare(
         &mut self,
         source: &Arc<Listing>,
@@ -72,7 +72,7 @@ impl Join<'_> {
         self.compared_bytes += bytes;
     }
 
-    /// Ends the entries that are being picked to be compared, if any.
+    /// Ends the pack of entries to compare, if any.
     pub(super) fn close_compared(&mut self, source: &Arc<Listing>) {
         if self.compared.is_empty() {
             return;
@@ -87,7 +87,7 @@ impl Join<'_> {
         self.found.packs.push(PackTask { node, origin, picks, compare });
     }
 
-    /// Compares an entry of a part with what the target has.
+    /// Compares an entry of a part with the target's entry.
     pub(super) fn verify(&mut self, parts: &[Part], number: usize, index: usize, target: Option<&Metadata>) {
         let source = &parts[number].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
@@ -99,7 +99,7 @@ impl Join<'_> {
             Err(error) => return self.fail(name, error),
         };
         let Some(target) = target else {
-            // Where a directory is what names have in common, nothing shows one that is empty.
+            // If the target has no directories of its own, an empty one is not visible there.
             if metadata.kind == Kind::Directory && !self.shared.able.directories {
                 return self.directory(&parts[number..], index, None, Action::Leave);
             }
@@ -115,7 +115,7 @@ impl Join<'_> {
         });
         if let Err(error) = readable {
             self.fail(name, error);
-            // What it holds is compared all the same.
+            // The contents of the directory are compared anyway.
             if metadata.kind == Kind::Directory {
                 self.directory(&parts[number..], index, Some(target), Action::Leave);
             }
@@ -137,7 +137,7 @@ impl Join<'_> {
                 self.directory(&parts[number..], index, Some(target), action);
             }
             Kind::File if metadata.size_bytes != target.size_bytes => self.differs(&path, Different::Size),
-            // The size of a link is the length of its text.
+            // The size of a symbolic link is the length of its text.
             Kind::Symlink if metadata.size_bytes != target.size_bytes => {
                 self.differs(&path, Different::Content);
             }
@@ -155,7 +155,7 @@ impl Join<'_> {
         }
     }
 
-    /// Whether names of one inode at the source are names of several at the target.
+    /// Returns true if names of one inode at the source belong to several inodes at the target.
     fn is_another_file(&self, metadata: &Metadata, target: &Metadata, path: &EntryPath) -> bool {
         let seen = self.shared.setup.job.hard_links && self.shared.able.inodes;
         let takes_part = seen && self.target_name.is_none();
@@ -179,7 +179,7 @@ impl Join<'_> {
         }
     }
 
-    /// Names what only the target has; of a directory only itself.
+    /// Reports entries that only the target has. A directory is reported without its contents.
     pub(super) fn verify_extras(&mut self, target: &Listing) {
         let matched = std::mem::take(&mut self.matched);
         for index in matched.iter().enumerate().filter_map(|(index, matched)| (!matched).then_some(index)) {
@@ -210,13 +210,13 @@ impl Join<'_> {
 }
 
 impl Shared<'_> {
-    /// Whether set-ID bits are compared: those that a copy of the same options would not keep are no difference.
+    /// Returns true if set-ID bits are compared: only those that a copy with the same options would keep.
     fn keeps_set_id(&self, source: &Metadata, target: &Metadata) -> bool {
         let owned = (source.uid, source.gid) == (target.uid, target.gid);
         self.setup.target.capabilities().set_id && (owned || self.setup.job.owners)
     }
 
-    /// Which attributes of entries of one kind differ, as far as they are compared.
+    /// Returns the attributes that differ between entries of one kind, as far as they are compared.
     pub(in crate::engine) fn attributes_that_differ(
         &self,
         source: &Metadata,

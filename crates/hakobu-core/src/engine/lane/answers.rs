@@ -1,11 +1,11 @@
-//! The target's answers, and what each leads to.
+//! Handles the target's answers.
 
 use super::limits::entries_of;
 use super::*;
 use crate::extent::chunk_count;
 use crate::pacer::Paced;
 
-/// How often a chunk that the medium did not keep is written again.
+/// The maximum number of times that a chunk is written again if the medium did not keep it.
 const REPAIRS_MAX: u8 = 2;
 
 impl Worker<'_> {
@@ -21,7 +21,7 @@ impl Worker<'_> {
             self.owe(Paced::Target, entries_of(portion));
         }
         let Some(pending) = self.under_way.remove(&completion.ticket) else {
-            // A piece in the middle of a chunk: its draft remembers the error.
+            // This operation was inside a chunk; its draft remembers the error.
             return match completion.result {
                 Err(error) if error.is_fatal() => Err(error),
                 _ => Ok(()),
@@ -108,7 +108,7 @@ impl Worker<'_> {
         }
     }
 
-    /// An operation failed as a whole, and others need not.
+    /// Handles the failure of a whole operation. Other operations may still succeed.
     pub(super) fn failed(&mut self, pending: Pending, error: Error) -> Result<()> {
         match pending {
             Pending::Listing { tasks } => {
@@ -147,7 +147,7 @@ impl Worker<'_> {
                 let failures = (0..nodes.len() as u32).map(|index| (index, error.clone())).collect();
                 self.settled(&nodes, failures);
             }
-            // No chunk is there that would end it.
+            // There is no chunk whose answer would end the file.
             Pending::Begun(file) | Pending::Unbegun(file) | Pending::BegunToClone(file)
                 if file.chunks() == 0 && !file.is_open_ended() =>
             {
@@ -199,7 +199,7 @@ impl Worker<'_> {
 
     fn settled(&mut self, nodes: &[Arc<Node>], failures: Vec<(u32, Error)>) {
         for (index, error) in failures {
-            // Why something in it stays has been told.
+            // The reason why something in it stays has been reported.
             if let Some(node) = nodes.get(index as usize)
                 && node.fail()
                 && !node.is_stuck()
@@ -208,7 +208,7 @@ impl Worker<'_> {
                 fail(self.shared, self.counters, failure(node.source(), at_target(error, &node.target)));
             }
         }
-        // What failed does not count.
+        // Directories that failed are not counted here.
         nodes.iter().for_each(|node| node.count(self.counters));
         self.shared.queue.complete(nodes.len() as u64);
     }

@@ -1,4 +1,4 @@
-//! The beginning of a run: what the user named becomes the first tasks.
+//! Begins a run: turns the items that the user named into the first tasks.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use crate::job::Removal;
 use crate::planner::same_attributes;
 
 impl Worker<'_> {
-    /// Looks at what the user named, and puts the first tasks into the queue.
+    /// Examines the items that the user named, and adds the first tasks to the queue.
     pub fn begin(&mut self) -> Result<()> {
         let job = self.shared.setup.job;
         if let Some(path) = job.make_directory.as_ref().filter(|_| !job.dry_run) {
@@ -50,7 +50,7 @@ impl Worker<'_> {
         self.shared.setup.source.capabilities().stream
     }
 
-    /// One item cannot be copied. The others can all the same, unless the error is fatal.
+    /// Fails one item. The others can still be copied, unless the error is fatal.
     fn fail_item(&self, item: &Item, error: Error) -> Result<()> {
         if error.is_fatal() {
             return Err(error);
@@ -121,8 +121,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The content of one file or device goes to one place that is there already, whatever its time
-    /// is.
+    /// Begins to copy the content of one file, device or stream to a single target, regardless of times.
     fn begin_content(&mut self, item: &Item, metadata: Metadata) -> Result<()> {
         let job = self.shared.setup.job;
         if !matches!(metadata.kind, Kind::File | Kind::BlockDevice) && !self.is_stream() {
@@ -157,7 +156,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Says what would become of content, if it can be read at all.
+    /// Reports the plan for content, after checking that it can be read.
     fn plan_content(&mut self, item: &Item, source: SourceFile, replaces: bool) -> Result<()> {
         let size_bytes = source.metadata.size_bytes;
         if !self.is_stream() {
@@ -172,8 +171,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// A file in place that has another size than the source is another file, whatever it begins
-    /// with. A device may be larger.
+    /// Records a difference if a file in place has another size than the source. A device may be larger.
     fn compare_sizes(&self, file: &LargeFile, there: Option<&Metadata>) {
         let Some(there) = there.filter(|there| there.kind == Kind::File) else { return };
         if !file.kind.is_there() || there.size_bytes == file.size_bytes() {
@@ -186,7 +184,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Of two files that are compared the attributes count as well, as in a tree; those that the target cannot have are said.
+    /// Compares the attributes of two single files, as in a tree, and reports attributes that the target cannot hold.
     fn compare_attributes(&mut self, file: &LargeFile, there: Option<&Metadata>) -> Result<()> {
         let source = &file.source;
         let Some(there) = there.filter(|there| there.kind == Kind::File) else { return Ok(()) };
@@ -207,7 +205,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Of the files in a directory digests are taken.
+    /// Begins to compute digests of the files in a directory.
     fn begin_digests(&mut self, place: (Vec<Origin>, EntryPath)) -> Result<()> {
         self.counters.entries_scanned.add(1);
         let node = Node::new(place, (None, Counted::Not), None, Touched::Not);
@@ -227,7 +225,7 @@ impl Worker<'_> {
         if different.is_empty() { Counted::Unchanged } else { Counted::Different }
     }
 
-    /// The contents of a directory go into another one.
+    /// Begins to copy the contents of a directory into another one.
     fn begin_directory(
         &mut self,
         place: (Vec<Origin>, EntryPath),
@@ -248,7 +246,7 @@ impl Worker<'_> {
                 let touched = differs || there.map(Metadata::attributes) != Some(metadata.attributes());
                 let counted = match there {
                     Some(there) if verifies => self.compare_top(&place.1, metadata, there),
-                    // Where things are only removed, that was done before.
+                    // In a run that only removes, the run before has done that.
                     Some(there)
                         if self.shared.setup.job.removal != Removal::Remove
                             && !same_attributes(metadata, there, &self.shared.able) =>
@@ -279,7 +277,7 @@ impl Worker<'_> {
     }
 }
 
-/// An item that the user named by itself.
+/// Returns the origin for an item that the user named by itself.
 fn named(item: &Item) -> Result<Origin> {
     let (path, name) = item.source.split_last().ok_or_else(unexpected)?;
     let (_, target_name) = item.target.split_last().ok_or_else(unexpected)?;
@@ -287,9 +285,9 @@ fn named(item: &Item) -> Result<Origin> {
     Ok(Origin { root: item.root, path, only: Some(only) })
 }
 
-/// The items in groups, in their order. Those are in one group that become one entry of the
-/// target: several for one name, and several for the contents of a directory, named ones among
-/// them. So no two groups ever write to one name.
+/// Groups items, keeping their order. Items that become one entry of the target are in one group: several with one
+/// target name, and several whose contents go to one directory, including single entries within it. No two groups ever
+/// write to one name.
 fn together<'a>(items: &[(&'a Item, Metadata)]) -> Vec<Vec<(&'a Item, Metadata)>> {
     let contents: HashSet<&EntryPath> =
         items.iter().filter(|(item, _)| item.source.is_root()).map(|(item, _)| &item.target).collect();

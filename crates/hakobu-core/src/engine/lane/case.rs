@@ -1,14 +1,13 @@
-//! Names that differ in case only, where the target takes them for one: an entry of the target gets the name that the source
-//! has for it, so that it is found again.
+//! Handles names that differ only in case if the target ignores case. Entries of the target are renamed to the source's
+//! names, so that they are found again.
 
 use super::*;
 use crate::job::Removal;
 use crate::names::other_cases;
 
 impl Worker<'_> {
-    /// Gives entries of a directory of the target the names that the source has for them, where those differ in case only.
-    /// With the listing as it then is, unless nothing was to be done. What cannot be renamed is told when the names are
-    /// compared.
+    /// Renames entries of a target directory to the names that the source has for them, if those differ only in case.
+    /// Returns the new listing, or `None` if nothing was renamed. Failures are reported when names are compared.
     pub(super) fn rename_by_case(
         &mut self,
         node: &Arc<Node>,
@@ -56,7 +55,7 @@ impl Worker<'_> {
         Ok(Some(listing))
     }
 
-    /// Renames an entry of the target. Whether that worked.
+    /// Renames an entry of the target. Returns true if that succeeded.
     fn rename(&mut self, path: EntryPath, from: EntryPath) -> Result<bool> {
         if self.shared.setup.job.dry_run {
             self.shared.planned("rename", &path, 0);

@@ -1,18 +1,18 @@
-//! Chunks of big files: read, hashed, and handed to the target. Zeros never travel.
+//! Reads and hashes chunks of large files and passes them to the target. Zeros are never sent.
 
 use super::delta::{Compared, given_up};
 use super::*;
 use crate::zeros::{ZEROS, is_zero};
 
-/// Once so much of a file is found to be holes, those are not hashed any more, so there is no digest of the whole: the
-/// digest of zeros would cost more than everything else.
+/// Once this many bytes of a file are known to be holes, holes are no longer hashed, and there is no digest of the
+/// whole file. Hashing zeros would cost more than everything else.
 pub(super) const HOLES_WITHOUT_DIGEST_BYTES: u64 = 1 << 30;
 
-/// What a piece holds.
+/// The content of a piece.
 pub(super) enum Piece {
     /// Bytes that were read.
     Bytes(PieceBuffer),
-    /// A hole, and how much of it the piece is.
+    /// A hole, with the length of the piece in bytes.
     Hole(usize),
 }
 
@@ -45,14 +45,14 @@ impl Values {
         &self.values[..self.count]
     }
 
-    /// What stands for all of them, and for none.
+    /// Returns a digest over all values; valid for none as well.
     pub fn seal(&self) -> Digest {
         *blake3::hash(self.all().as_flattened()).as_bytes()
     }
 }
 
 impl Worker<'_> {
-    /// Moves chunks until none is left for this lane.
+    /// Transfers chunks until none is left for this lane.
     pub(super) fn move_chunks(&mut self, file: &Arc<LargeFile>) -> Result<()> {
         let compares = self.shared.setup.job.mode != Mode::Copy || file.kind == DraftKind::Compare;
         if compares && file.kind.is_there() {
@@ -79,7 +79,7 @@ impl Worker<'_> {
                 }
                 self.fail_file(file, at_source(error), 1)?;
             }
-            // Others take the chunks that a lane leaves which is to rest.
+            // Other lanes take the remaining chunks if this lane has to rest.
             if !self.go_on()? || following.is_none() && !self.shared.gate.lets(self.index) {
                 return Ok(());
             }
@@ -88,7 +88,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Takes the chunk behind the one that is about to be moved, so that it can be read ahead: not where others would lack it.
+    /// Takes the chunk after the current one, so that it can be read ahead, unless other lanes would lack it.
     fn take_following(&self, file: &LargeFile) -> Option<Extent> {
         let takes = self.source.reads_ahead()
             && !file.is_open_ended()
@@ -97,7 +97,7 @@ impl Worker<'_> {
         if takes { file.take_chunk() } else { None }
     }
 
-    /// The next chunk for this lane: of a stream, what has just been read of it.
+    /// Returns the next chunk for this lane. For a stream it is the one that has just been read.
     fn next_chunk(&mut self, file: &Arc<LargeFile>) -> Result<Option<Extent>> {
         if !file.is_open_ended() {
             return Ok(file.take_chunk());
@@ -116,7 +116,7 @@ impl Worker<'_> {
                     return Ok(None);
                 }
             }
-            // While nothing comes in, nothing is held back either.
+            // Pending operations are sent while the lane waits for input.
             self.target.flush();
             if !self.go_on()? {
                 return Ok(None);
@@ -135,7 +135,7 @@ impl Worker<'_> {
         Ok(take.then_some(extent))
     }
 
-    /// Deals with answers, and waits for some where too many are due. Whether to go on.
+    /// Handles answers, and waits while too many operations are in progress. Returns false if the run was stopped.
     pub(super) fn go_on(&mut self) -> Result<bool> {
         self.answers()?;
         while self.under_way.len() >= UNDER_WAY_MAX && !self.shared.queue.is_stopped() {
@@ -144,7 +144,8 @@ impl Worker<'_> {
         Ok(!self.shared.queue.is_stopped())
     }
 
-    /// Moves a chunk again that the medium did not keep, or that could not be put together. `earlier` is how often it was moved, and what was read then.
+    /// Transfers a chunk again that the medium did not keep, or that could not be assembled. `earlier`: the number of
+    /// this attempt, and the seal of the content read before.
     pub(super) fn repair(
         &mut self,
         file: &Arc<LargeFile>,
@@ -208,7 +209,7 @@ impl Worker<'_> {
         }
         match earlier {
             None => file.add_values(extent.offset, values.all()),
-            // The digest has been taken of what was read before.
+            // The digest covers the content that was read before.
             Some((_, seal)) if seal != values.seal() => file.forget_digest(),
             Some(_) => {}
         }
@@ -218,8 +219,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Reads one piece. With it comes where the hole ends that it lies in, 0 if in none, and
-    /// [`UNREADABLE`] if some of it could not be read, which has been recorded.
+    /// Reads one piece. Also returns the end of the hole that it lies in: 0 if in none, and [`UNREADABLE`] if part of
+    /// it could not be read, which has been recorded.
     pub(super) fn read_piece(
         &mut self,
         file: &Arc<LargeFile>,
@@ -234,7 +235,7 @@ impl Worker<'_> {
         Ok((content, UNREADABLE))
     }
 
-    /// Reads one piece, with where its hole ends, and what of it could not be read.
+    /// Reads one piece. Also returns the end of its hole, and the ranges that could not be read.
     pub(super) fn read_quietly(
         &mut self,
         source: &Arc<SourceFile>,
@@ -277,7 +278,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Zeros that were read, as a hole: those are hashed where they are in the processor's cache already.
+    /// Converts zeros that were read to a hole: its zeros are in the processor's cache when they are hashed.
     fn without_zeros(&mut self, content: Piece) -> Piece {
         match content {
             Piece::Bytes(buffer) if is_zero(buffer.filled()) => {
@@ -295,8 +296,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether somebody wants the digests of this file's pieces: the target, to check them; whoever named the file; or a
-    /// journal. Else nobody would ever look at them.
+    /// Returns true if the digests of this file's pieces are used: by the target to check them, by the user who named
+    /// the file, or by a journal.
     pub(super) fn takes_digest(&self, file: &LargeFile) -> bool {
         if file.is_compared_by_tags() {
             return self.wants.1;
@@ -305,12 +306,12 @@ impl Worker<'_> {
         self.wants.1 || self.shared.setup.job.digest && is_looked_at
     }
 
-    /// What takes the tags of a file's content, where it is compared by them.
+    /// Returns the tagger for a file whose content is compared by tags.
     pub(super) fn tagger_of(&self, file: &LargeFile) -> Option<&'_ Tagger> {
         file.is_compared_by_tags().then_some(&self.shared.setup.tagger)
     }
 
-    /// What a piece is compared by; where that is a tag, with those of its blocks.
+    /// Returns the value that a piece is compared by. If it is a tag, also returns the tags of its blocks.
     pub(super) fn value(
         &self,
         file: &LargeFile,
@@ -326,7 +327,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes what the target checks a piece by.
+    /// Computes the values that the target checks a piece by.
     pub(super) fn check(
         &mut self,
         file: &LargeFile,
@@ -347,8 +348,8 @@ impl Worker<'_> {
         check
     }
 
-    /// Skips a hole that a whole chunk lies in, and as much of it as is left, where nobody wants a
-    /// digest of it. Whether it did.
+    /// Skips a hole that covers a whole chunk, and the chunks after it in the same hole, if no digest of them is
+    /// needed. Returns true if the chunk was skipped.
     fn skip_hole(&mut self, pending: &Chunk<'_>, end: u64) -> Result<bool> {
         let Chunk { file, extent, .. } = *pending;
         if end == UNREADABLE {
@@ -374,7 +375,7 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// `last`: nothing of the chunk comes behind it.
+    /// Writes a piece. `last`: no other part of the chunk follows.
     pub(super) fn write(
         &mut self,
         chunk: &Chunk<'_>,
@@ -383,7 +384,7 @@ impl Worker<'_> {
         check: Check,
         last: bool,
     ) -> Result<()> {
-        // Between reading and here it may have been held, and others with it.
+        // The buffer may have been held between reading and writing, together with others.
         if !buffer.holds(piece) {
             self.target.recycle(buffer);
             return Err(misplaced(piece).at(&chunk.file.source.path));
@@ -391,7 +392,7 @@ impl Worker<'_> {
         let acknowledge = last && !chunk.completes;
         let draft = chunk.file.draft;
         let write = TargetOp::Write { draft, offset: piece.offset, buffer, check, acknowledge };
-        // Only the last piece is answered; an error of an earlier one is remembered by the draft.
+        // Only the last piece is acknowledged. The draft remembers an error of an earlier one.
         let pending = if acknowledge { chunk.pending(&Values::new()) } else { Pending::Ignored };
         self.submit(write, pending).map(drop)
     }
@@ -404,10 +405,9 @@ impl Worker<'_> {
         self.submit(zero, pending).map(drop)
     }
 
-    /// Says that a chunk is complete. One with ranges that could not be read is not: a later run
-    /// tries them again.
+    /// Reports a chunk as complete. One with unreadable ranges is not kept, so that a later run tries them again.
     pub(super) fn complete(&mut self, chunk: &Chunk<'_>, values: &Values, unreadable: bool) -> Result<()> {
-        // Tags do not merge.
+        // Tags cannot be merged into a chunk value.
         let value = chunk_value(values.all()).filter(|_| !chunk.file.is_compared_by_tags());
         let kept = !unreadable;
         let complete = TargetOp::Complete { draft: chunk.file.draft, extent: chunk.extent, value, kept };
@@ -415,7 +415,7 @@ impl Worker<'_> {
     }
 }
 
-/// The error for a piece that was read at another place than it belongs to.
+/// Returns the error for a piece whose buffer was read at another offset.
 fn misplaced(piece: Extent) -> Error {
     let words = format!(
         "what is to be written at {} was read elsewhere; this is a fault of hakobu: please report it",
@@ -424,10 +424,10 @@ fn misplaced(piece: Extent) -> Error {
     Error::new(ErrorKind::Corrupt, "writing", words)
 }
 
-/// In the place of a hole's end: some of the piece could not be read.
+/// Takes the place of a hole's end if part of the piece could not be read.
 pub(super) const UNREADABLE: u64 = u64::MAX;
 
-/// A chunk on its way.
+/// A chunk being transferred.
 pub(super) struct Chunk<'a> {
     pub file: &'a Arc<LargeFile>,
     pub extent: Extent,

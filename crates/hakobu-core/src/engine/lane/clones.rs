@@ -1,4 +1,4 @@
-//! Big files whose blocks are shared with the source instead of being copied.
+//! Large files that share their blocks with the source instead of being copied.
 
 use super::*;
 
@@ -14,7 +14,7 @@ impl Worker<'_> {
             && !self.shared.cannot_clone.load(Relaxed)
     }
 
-    /// A draft has been begun to share blocks, and keeps a journal for when that cannot be done.
+    /// Continues with a draft that was begun for sharing blocks. It keeps a journal in case that fails.
     pub(super) fn begun_to_clone(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
         if !begun.done.is_empty() {
             // An earlier run had to copy as well.
@@ -42,7 +42,7 @@ impl Worker<'_> {
         self.end_file(file, progress)
     }
 
-    /// What cannot be shared is copied, and nothing else is tried to be shared.
+    /// Copies a file that cannot share blocks, and disables sharing for all further files.
     pub(super) fn not_cloned(&mut self, file: Arc<LargeFile>) -> Result<()> {
         self.shared.cannot_clone.store(true, Relaxed);
         if file.chunks() > SINGLE_LANE_CHUNKS {

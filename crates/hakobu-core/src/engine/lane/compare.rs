@@ -1,10 +1,10 @@
-//! Entries of a tree whose content is compared before anything else is done about them, or nothing else is.
+//! Compares the content of entries in a tree, either before anything else is done with them or only to compare.
 
 use super::*;
 use crate::event::{Difference, Different};
 
 impl Worker<'_> {
-    /// Has the target take tags of small files, and takes those of the source meanwhile.
+    /// Requests the target's tags of small files, and computes those of the source meanwhile.
     pub(super) fn compare_pack(&mut self, task: PackTask) -> Result<()> {
         if self.shared.setup.job.mode.is_digest() {
             return self.hash_pack(&task);
@@ -39,7 +39,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Both sides' digests of a pack are there.
+    /// Handles the digests of a pack from both sides.
     pub(super) fn compared(
         &mut self,
         task: &PackTask,
@@ -77,7 +77,7 @@ impl Worker<'_> {
             for pick in changed {
                 let name = picks.target_name.as_deref().unwrap_or(picks.listing.name(pick.index as usize));
                 self.shared.differs(&node.target.join(name)?, Different::Content);
-                // What differs besides has been counted.
+                // Other differences of the entry have been counted.
                 if !pick.replaces {
                     self.counters.entries_different.add(1);
                 }
@@ -119,7 +119,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// An entry of a pack has the same content on both sides. Something else of it may differ.
+    /// Handles an entry with the same content on both sides. Its attributes may differ.
     fn found_equal(&mut self, node: &Arc<Node>, origin: usize, picks: &Picks, pick: Pick) -> Result<()> {
         let name = picks.listing.name(pick.index as usize);
         let metadata = picks.listing.metadata(pick.index as usize);
@@ -135,7 +135,7 @@ impl Worker<'_> {
             return Ok(());
         }
         if self.shared.setup.job.mode == Mode::Compare {
-            // What differs has been told.
+            // The differences have been reported.
             return Ok(());
         }
         let from = node.origins.get(origin).ok_or_else(unexpected)?;
@@ -171,7 +171,7 @@ impl Worker<'_> {
         self.submit(TargetOp::Apply { changes: vec![change] }, pending).map(drop)
     }
 
-    /// A big file was compared.
+    /// Handles a large file after comparing it.
     pub(super) fn large_compared(&mut self, file: &Arc<LargeFile>) -> Result<()> {
         self.counters.entries_compared.add(1);
         let node = &file.node;
@@ -217,7 +217,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Brings over the content of a file that was found to differ, as one that travels by itself.
+    /// Copies the content of a file that was found to differ, as a file that is transferred on its own.
     fn write_instead(
         &mut self,
         node: &Arc<Node>,
@@ -238,7 +238,7 @@ impl Worker<'_> {
 }
 
 impl Shared<'_> {
-    /// Tells that an entry differs.
+    /// Reports that an entry differs.
     pub(in crate::engine) fn differs(&self, path: &EntryPath, what: Different) {
         self.difference(Difference { path: path.as_bytes().to_vec(), what });
     }

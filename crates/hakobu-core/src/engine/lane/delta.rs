@@ -1,10 +1,10 @@
-//! Comparing what is in place with the source, chunk by chunk: both sides hash the same ranges at
-//! the same time, and what differs goes out of the buffer that was just read.
+//! Compares existing content with the source, chunk by chunk. Both sides hash the same ranges at the same time, and
+//! differences are sent from the buffer that was just read.
 //!
-//! Where the ends are apart, a piece that differs is compared once more in blocks, so that a database that writes
-//! pages of a few KiB does not cost a piece for each. Its bytes are held until the answer is there, while the lane
-//! goes on with the next chunks. Where next to nothing of a piece is the same, it is put off: its content may lie at
-//! another place of the old file ([`super::moved`]).
+//! If the ends are on different hosts, a piece that differs is compared again in blocks, so that a database that writes
+//! pages of a few KiB does not cost a piece for each. The piece's bytes are held until the answer arrives, while the
+//! lane continues with the next chunks. A piece with hardly any equal blocks is deferred, because its content may be at
+//! another offset of the old file ([`super::moved`]).
 
 use super::chunks::{Chunk, Piece, UNREADABLE, Values};
 use super::*;
@@ -14,45 +14,46 @@ use crate::event::{Difference, Different};
 use crate::extent::BLOCK_BYTES;
 use crate::zeros::is_zero;
 
-/// So many chunks are asked for ahead, so that the target hashes while this side does: enough for
-/// a long way, and no more than the target's lane can hold as answers.
+/// The number of chunks requested ahead, so that the target hashes while this side does. It is enough for a network
+/// path with a long round trip, and no more than the target's lane can hold as answers.
 const SIGNS_AHEAD: usize = 16;
-/// So many are, as long as comparing may end soon: next to nothing is equal, or it is yet to be tried whether sending is faster.
+/// The number of chunks requested ahead while comparing may end soon: hardly anything is equal, or sending the whole
+/// file is still to be tried.
 const SIGNS_AHEAD_AT_FIRST: usize = 4;
-/// So many pieces of a lane are held until it is known which of their blocks differ. That is looked at after each
-/// chunk, so with those of one more it is 12 MiB at most.
+/// The number of pieces per lane that are held until the blocks that differ are known. It is checked after each chunk,
+/// so with the pieces of one more chunk at most 12 MiB are held.
 const HELD_MAX: usize = 32;
 
-/// How far comparing went.
+/// The extent to which chunks were compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compared {
     /// Until no chunk was left for this lane.
     All,
-    /// Until it did not pay any more: what is left is sent as it is.
+    /// Until comparing no longer paid. The rest is sent without comparing.
     Some,
     /// Until the run was stopped.
     Stopped,
 }
 
-/// A chunk of which all but these pieces has been dealt with.
+/// A chunk that is done except for these pieces.
 struct Held {
     extent: Extent,
     values: Values,
     written_bytes: u64,
     unreadable: bool,
-    /// Pieces that are put off, a bit for each.
+    /// The deferred pieces, one bit each.
     left: u16,
     pieces: Vec<HeldPiece>,
 }
 
-/// A piece that differs, while the target is asked in which blocks.
+/// A piece that differs, while the target is asked which of its blocks differ.
 struct HeldPiece {
     ticket: Ticket,
     index: usize,
     extent: Extent,
     buffer: PieceBuffer,
     value: Digest,
-    /// Of its blocks, where the file is compared by tags.
+    /// The tags of its blocks, if the file is compared by tags.
     tags: Option<PieceTags>,
 }
 
@@ -66,7 +67,7 @@ impl Worker<'_> {
             if trying.is_none() {
                 trying = self.is_to_try_whole(file);
             }
-            // What is compared meanwhile would count as what sending takes.
+            // Comparing at the same time would distort the measured rate of sending.
             if let Some(comparing) = trying
                 && ahead.is_empty()
             {
@@ -106,7 +107,7 @@ impl Worker<'_> {
                 Err(error) => Err(at_target(error, &file.target)),
             };
             self.unless_fatal(file, compared)?;
-            // Until it is known whether comparing blocks pays, none is asked for before the last have been answered.
+            // Until it is known if comparing blocks pays, the answers of one chunk are awaited before the next.
             let held_max = if file.blocks_pay().is_some() { HELD_MAX } else { 0 };
             while held.iter().map(|chunk| chunk.pieces.len()).sum::<usize>() > held_max {
                 if !self.settle_first(file, &mut held)? {
@@ -123,7 +124,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends what differs of all chunks that are held. `false`: the run was stopped.
+    /// Sends the differences of all held chunks. Returns false if the run was stopped.
     fn settle_all(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<Held>) -> Result<bool> {
         while !held.is_empty() {
             if !self.settle_first(file, held)? {
@@ -133,12 +134,12 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// A chunk that cannot be moved fails its file, and nothing else.
+    /// Fails the file, and nothing else, if a chunk could not be transferred.
     pub(super) fn unless_fatal(&mut self, file: &Arc<LargeFile>, done: Result<()>) -> Result<()> {
         self.unless_fatal_with(file, done, 1)
     }
 
-    /// The same of so many chunks.
+    /// Fails the file, and nothing else, if this number of chunks could not be transferred.
     pub(super) fn unless_fatal_with(
         &mut self,
         file: &Arc<LargeFile>,
@@ -152,7 +153,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits for what the target tells. `None`: the run was stopped.
+    /// Waits for an answer of the target. Returns `None` if the run was stopped.
     pub(super) fn told(&mut self, ticket: Ticket) -> Result<Option<Result<TargetOutcome>>> {
         loop {
             if let Some(told) = self.told.remove(&ticket) {
@@ -232,7 +233,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// All of a chunk has been dealt with but for these pieces.
+    /// Completes a chunk, or defers it if pieces are left.
     fn complete_or_put_off(
         &mut self,
         chunk: &Chunk<'_>,
@@ -268,7 +269,7 @@ impl Worker<'_> {
         self.write(chunk, piece, buffer, Check { crc, value }, false)
     }
 
-    /// Sends what differs of the first chunk that is held. `false`: the run was stopped.
+    /// Sends the differences of the first held chunk. Returns false if the run was stopped.
     fn settle_first(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<Held>) -> Result<bool> {
         let Some(Held { extent, values, written_bytes, unreadable, mut left, pieces }) = held.pop_front()
         else {
@@ -301,8 +302,8 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// Sends the blocks of a piece that differ; all of it where that is most of them, unless it is put off: then its
-    /// bit is given back.
+    /// Sends the blocks of a piece that differ, or the whole piece if these are most of its blocks. If the piece is
+    /// deferred instead, returns its bit.
     fn send_blocks(&mut self, chunk: &mut Chunk<'_>, piece: HeldPiece, theirs: &[BlockValue]) -> Result<u16> {
         let HeldPiece { index, extent, mut buffer, value, tags, .. } = piece;
         let blocks = extent.length.div_ceil(BLOCK_BYTES);
@@ -325,7 +326,7 @@ impl Worker<'_> {
         self.leave(Stage::Hash);
         let differ = u64::from(changed.count_ones());
         chunk.file.compared_blocks(blocks, differ);
-        // None: both are of the same blocks and of another length.
+        // If no block differs, both sides have the same blocks but another length.
         if differ == 0 || differ * 4 > blocks * 3 {
             if chunk.file.moves.may_put_off() {
                 self.target.recycle(buffer);
@@ -345,7 +346,7 @@ impl Worker<'_> {
     }
 }
 
-/// How many chunks are asked for ahead.
+/// Returns the number of chunks to request ahead.
 fn signs_ahead(file: &LargeFile) -> usize {
     if !file.finds_equal() || file.may_go_whole() { SIGNS_AHEAD_AT_FIRST } else { SIGNS_AHEAD }
 }
@@ -354,7 +355,7 @@ pub(super) fn given_up() -> Error {
     Error::new(ErrorKind::Cancelled, "comparing", "it failed")
 }
 
-/// Moves the changed blocks of a piece together. How many bytes they have.
+/// Moves the changed blocks of a piece together at the start of the buffer. Returns their total length in bytes.
 fn gather(buffer: &mut PieceBuffer, changed: u64) -> usize {
     let (block, filled) = (BLOCK_BYTES as usize, buffer.filled().len());
     let mut length = 0;

@@ -1,11 +1,11 @@
-//! Directories: listing both sides, comparing them, and setting their attributes in the end.
+//! Lists both sides of directories, compares them, and sets the attributes of directories at the end.
 
 use super::*;
 use crate::entry::Account;
 use crate::event::drafts_left_out;
 use crate::job::Removal;
 
-/// So many names are asked for in one operation.
+/// The maximum number of account names in one operation.
 const ACCOUNTS_AT_ONCE: usize = 256;
 
 impl Worker<'_> {
@@ -27,7 +27,7 @@ impl Worker<'_> {
             TargetState::Listed(target, prefetched) => (Some(target), prefetched),
             _ => (None, Prefetched::default()),
         };
-        // Where nothing is at the target there may be more of it.
+        // If the target does not have the directory, this may be only its first page.
         let rest = parts.iter_mut().find_map(|part| part.rest.take()).map(TargetState::Rest);
         self.join_portion(&task.node, &parts, (target.as_ref(), &prefetched), rest)
     }
@@ -46,10 +46,10 @@ impl Worker<'_> {
                 scanned.push((task, parts));
             }
         }
-        // Of what goes nobody needs to know more than the names.
+        // For directories that are removed, names and kinds are enough.
         let (doomed, others): (Vec<_>, Vec<_>) =
             scanned.into_iter().partition(|(task, _)| task.node.is_doomed());
-        // What the target cannot have is not looked for there.
+        // The target is not asked for attributes that it cannot hold.
         self.list(others, Detail { missed: Classes::NONE, ..self.detail() })?;
         self.list(doomed, Detail { kinds_only: true, ..Detail::default() })
     }
@@ -64,8 +64,8 @@ impl Worker<'_> {
         self.submit(list, Pending::Listing { tasks }).map(drop)
     }
 
-    /// Lists a directory of the source if it may be copied. Nothing: it failed, which has been
-    /// recorded, or only the target has it.
+    /// Lists a source directory if it may be copied. Returns nothing if that failed, which has been recorded, or if
+    /// only the target has the directory.
     fn scan_sound(&mut self, task: &mut DirectoryTask) -> Result<Vec<Part>> {
         if task.node.is_doomed() {
             return Ok(Vec::new());
@@ -76,7 +76,7 @@ impl Worker<'_> {
             (Some(known), Some(origin)) => self.scan_known(&task.node, origin, known)?,
             _ => self.scan(&task.node, detail, is_new && self.may_take_portions(&task.node))?,
         };
-        // What lies at the top is in no listing that would show it.
+        // A top directory is in no listing that would show its losses.
         let unlisted = is_new || task.node.is_top() || self.shared.must_examine();
         let lost = !self.shared.ask.miss.is_empty() && unlisted;
         if !parts.is_empty() && lost && !self.count_losses(&task.node)? {
@@ -85,7 +85,7 @@ impl Worker<'_> {
         Ok(parts)
     }
 
-    /// Counts what a directory lacks at the target. Whether it may be copied all the same.
+    /// Counts the losses of a directory at the target. Returns false if it must not be copied.
     pub(super) fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
         let Some(origin) = node.first() else { return Ok(true) };
         let ask = self.shared.ask_losses();
@@ -99,20 +99,20 @@ impl Worker<'_> {
         }
     }
 
-    /// What has to be known of entries that both sides may have.
+    /// Returns the detail needed for entries that both sides may have.
     pub(super) fn detail(&self) -> Detail {
         let missed = self.shared.ask.miss | self.shared.masked;
         Detail { kinds_only: false, extended: self.shared.ask.keep, missed }
     }
 
-    /// What has to be known of entries that only the source has: where the target has no access control lists, the mode
-    /// that an entry may have without.
+    /// Returns the detail needed for entries that only the source has. If the target has no access control lists, it
+    /// includes the mode that an entry may have without one.
     pub(super) fn new_detail(&self) -> Detail {
         Detail { missed: self.shared.masked, ..Detail::default() }
     }
 
-    /// Lists a directory of the source, each of its origins, or the first portion of the only one. What fails is
-    /// recorded; if nothing is left, the directory is done.
+    /// Lists all origins of a directory at the source, or the first page of its only origin. Failures are recorded; if
+    /// nothing is left, the directory is done.
     fn scan(&mut self, node: &Arc<Node>, detail: Detail, first_portion: bool) -> Result<Vec<Part>> {
         let mut parts = Vec::with_capacity(node.origins.len());
         self.enter(Stage::Scan);
@@ -142,7 +142,7 @@ impl Worker<'_> {
         Ok(parts)
     }
 
-    /// What a store gave along with a directory above: nothing is asked for.
+    /// Uses a listing that was sent along with that of a directory above; no operation is needed.
     fn scan_known(&mut self, node: &Arc<Node>, origin: &Origin, known: Known) -> Result<Vec<Part>> {
         let Known { mut listing, below } = known;
         match self.sift(origin, &mut listing) {
@@ -155,7 +155,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Deals with what takes no part and what cannot be as it is, and gives the entries the owners that they get.
+    /// Removes excluded and invalid entries from a listing, and sets the owners that the entries get at the target.
     pub(super) fn sift(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
         self.leave_drafts_out(origin, listing);
         self.refuse_twins(origin, listing)?;
@@ -177,7 +177,7 @@ impl Worker<'_> {
             return Ok(Known { listing, below: Prefetched::default() });
         }
         let directories = vec![origin.path.clone()];
-        // Who lists in order may list all below a directory in one go.
+        // A store that lists in order may list everything below a directory at once.
         let may_be_flat = self.shared.setup.source.capabilities().lists_in_order;
         let budget = if may_be_flat { self.shared.portions.prefetched } else { 0 };
         let list = SourceOp::List { root: origin.root, directories, budget, detail };
@@ -188,8 +188,8 @@ impl Worker<'_> {
         Ok(Known { listing, below: Prefetched::new(listed) })
     }
 
-    /// Refuses directories whose name an object has as well: only one of the two can be at a target that has directories, and the
-    /// object comes first. It is in the same listing, unless that is a portion that begins behind it.
+    /// Refuses directories that have the same name as an object. A target with directories can hold only one of them,
+    /// and the object takes precedence. The object is in the same listing, unless this page begins after it.
     fn refuse_twins(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
         let setup = self.shared.setup;
         if setup.source.capabilities().directories
@@ -224,9 +224,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// What has a name that no entry can have fails by itself, and not what is beside it.
+    /// Fails entries whose names are invalid. Other entries are not affected.
     fn fail_refused(&self, listing: &Listing) {
-        // The run before has said it.
+        // The run before has reported them.
         if self.shared.setup.job.removal == Removal::Remove {
             return;
         }
@@ -236,7 +236,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Counts the drafts of a directory of the source, which take no part, and says so of the first such directories.
+    /// Counts the drafts in a source directory, which are left out, and reports the first such directories.
     fn leave_drafts_out(&self, origin: &Origin, listing: &Listing) {
         let drafts = listing.drafts();
         if drafts == 0 {
@@ -244,7 +244,7 @@ impl Worker<'_> {
         }
         self.counters.entries_scanned.add(drafts);
         self.counters.entries_skipped.add(drafts);
-        // The run before has said it.
+        // The run before has reported them.
         if self.shared.setup.job.removal == Removal::Remove {
             return;
         }
@@ -254,7 +254,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives the entries of a listing of the source the owners of the same names at the target, if that is asked for.
+    /// Maps the owners in a source listing by name to the target's numbers, if requested.
     pub(super) fn by_name(&mut self, listing: &mut Listing) -> Result<()> {
         if !self.shared.setup.job.by_name {
             return Ok(());
@@ -275,8 +275,8 @@ impl Worker<'_> {
         }
         let named = accounts.iter().zip(names).filter_map(|(account, name)| Some((*account, name?)));
         let named: Vec<_> = named.collect();
-        // Those without a name keep their numbers, and are not asked for again. Other lanes must not believe that of
-        // those whose numbers are still on their way.
+        // Accounts without a name keep their numbers and are not looked up again. They are published together with the
+        // others, because other lanes must not use source numbers for accounts still being looked up.
         let mut known: HashMap<_, _> =
             accounts.into_iter().map(|account| (account, account.number())).collect();
         for named in named.chunks(ACCOUNTS_AT_ONCE) {
@@ -292,9 +292,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// A directory could not be listed, on either side: nothing of what it holds is copied.
+    /// Fails a directory that could not be listed on one of the sides. None of its contents are copied.
     pub(super) fn fail_directory(&mut self, node: &Arc<Node>, error: Error) {
-        // Of several origins one may have been told already, but not the others.
+        // One of several origins may have been reported already, but not the others.
         node.stick();
         if node.fail() || node.origins.len() > 1 {
             fail(self.shared, self.counters, failure(node.source(), error));
@@ -317,7 +317,7 @@ impl Worker<'_> {
         for ((task, parts), target) in tasks.into_iter().zip(asked) {
             match target.result {
                 Ok(target) => self.join(&task.node, &parts, (Some(&target), &prefetched), None)?,
-                // It went away after its parent was listed.
+                // It disappeared after its parent was listed.
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     task.node.touch();
                     task.node.parent.iter().for_each(|parent| parent.touch());
@@ -330,7 +330,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Compares what is known of a directory, and adds what comes of that to what is to be done, with the `rest` of it behind.
+    /// Compares the listed entries of a directory and adds the resulting tasks, with `rest` after them.
     pub(super) fn join(
         &mut self,
         node: &Arc<Node>,
@@ -352,7 +352,7 @@ impl Worker<'_> {
             Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
         };
         self.leave(Stage::Scan);
-        // Whoever takes the rest may be done with it, and with the directory and the run, before this is.
+        // Another lane may finish the rest, the directory and even the run before this call ends.
         let held = u64::from(rest.is_some());
         node.hold(held);
         self.shared.queue.hold(held);
@@ -393,8 +393,8 @@ impl Worker<'_> {
         self.shared.queue.complete(count);
     }
 
-    /// Sets the attributes of directories below which everything is done. Only lane 0 does, in the
-    /// order in which they were finished, so that a directory comes after those it holds.
+    /// Sets the attributes of directories below which everything is done. Only lane 0 does this, in the order in which
+    /// they were finished, so that a directory comes after those it contains.
     pub(super) fn finish_directories(&mut self) -> Result<()> {
         let finished = self.shared.queue.take_finished();
         for (node, error) in finished.iter().filter_map(|node| Some((node, node.held_by_rule()?))) {
@@ -414,7 +414,7 @@ impl Worker<'_> {
                 if let Change::Directory { extended, .. } = &mut change {
                     match self.extended_of(&node)? {
                         Ok(found) => *extended = found,
-                        // Its mode may say more than its access list would. A new one stays closed.
+                        // Its mode may grant more than its access control list would, so a new directory stays closed.
                         Err(NotRead) => {
                             node.count(self.counters);
                             self.shared.queue.complete(1);
@@ -424,7 +424,7 @@ impl Worker<'_> {
                 }
                 changes.push((node, change));
             } else {
-                // It has turned out meanwhile that something in it stays.
+                // Meanwhile something in it turned out to stay.
                 node.count(self.counters);
                 self.shared.queue.complete(1);
             }
@@ -435,7 +435,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The extended attributes of a directory that is complete, if they have to be set.
+    /// Returns the extended attributes of a complete directory if they have to be set.
     fn extended_of(&mut self, node: &Arc<Node>) -> Result<std::result::Result<Option<Extended>, NotRead>> {
         let Some(origin) = node.first().filter(|_| node.extended && !self.shared.ask.keep.is_empty()) else {
             return Ok(Ok(None));
@@ -457,7 +457,7 @@ impl Worker<'_> {
 /// The extended attributes of a directory could not be read, which has been recorded.
 struct NotRead;
 
-/// Asks for extended attributes of an entry, and counts those that are lost; fails if they must not be.
+/// Requests the extended attributes of an entry and counts those that are lost. Fails if they must not be lost.
 pub(super) fn examine(
     shared: &Shared<'_>,
     source: &mut Source,

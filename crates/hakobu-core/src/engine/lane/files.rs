@@ -1,15 +1,15 @@
-//! Big files: drafts begun, chunks moved, files finished or given up.
+//! Begins drafts of large files, and finishes or abandons them.
 
 use super::chunks::Piece;
 use super::*;
 use crate::extent::JOURNALED_FROM_BYTES;
 
-/// How many chunks of an earlier run are read once more.
+/// The maximum number of chunks of an earlier run that are read again as a check.
 const SAMPLES_MAX: usize = 64;
 
-/// What stands for the version of a file; of a device, which has no time, for its size only. With `inodes` the source tells when
-/// an inode was last changed: that cannot be set, and so tells of content that was rewritten under the same time, and of another
-/// file that was put in its place.
+/// Returns a digest of the version of a file. For a device, which has no time, it covers only the size. With `inodes`
+/// it includes the inode and its change time. The change time cannot be set, so it reveals content that was rewritten
+/// with the same modification time; the inode reveals a file that was replaced.
 fn version(metadata: &Metadata, inodes: bool) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("hakobu source version 2");
     hasher.update(&[metadata.kind as u8]);
@@ -33,15 +33,15 @@ impl Worker<'_> {
         let job = self.shared.setup.job;
         let earlier = match (job.earlier, job.mode) {
             (_, _) if !file.named => Earlier::Continue,
-            // What a disk held when an earlier run read it says nothing of what it holds now. Comparing costs reading,
-            // and nothing is sent that is there already. A disk that is dying is spared that: of what could be read
-            // samples are compared.
+            // The content of a disk during an earlier run says nothing about its content now. Comparing costs reading,
+            // but existing content is not sent again. A failing disk is spared the reading: only samples of what could
+            // be read are compared.
             (Earlier::Refuse, Mode::Delta)
                 if file.is_of_disk() && file.kind.is_there() && !job.skip_unreadable =>
             {
                 Earlier::Forget
             }
-            // What has changed since has another version, and is compared.
+            // A source that has changed since has another version and is compared.
             (Earlier::Refuse, Mode::Delta) => Earlier::Continue,
             (earlier, _) => earlier,
         };
@@ -78,7 +78,7 @@ impl Worker<'_> {
         self.move_alone(file)
     }
 
-    /// A draft has been begun that keeps no journal.
+    /// Continues with a draft that keeps no journal.
     pub(super) fn begun(&mut self, file: Arc<LargeFile>) -> Result<()> {
         if file.chunks() == 0 {
             return self.end_file(file, Progress::Finish);
@@ -87,7 +87,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// A draft has been begun that keeps a journal, in which there may be something.
+    /// Continues with a draft that keeps a journal, which may have data of an earlier run.
     pub(super) fn begun_again(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
         let samples = begun.samples.clone();
         let checked = if begun.done.is_empty() { Ok(()) } else { self.check_samples(&file, &samples) };
@@ -101,7 +101,7 @@ impl Worker<'_> {
                 let abandon = TargetOp::Abandon { draft: file.draft, keep: false };
                 return self.submit(abandon, Pending::Unbegun(file)).map(drop);
             }
-            // What was brought over stays until it is said that it is of no use.
+            // The data of the earlier run is kept until the user discards it.
             return self.give_up(&file, at_source(error), 0, false);
         }
         let done_bytes = begun.done.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.length));
@@ -117,17 +117,17 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether the source tells when an inode was last changed.
+    /// Returns true if the source reports inode change times.
     fn source_tells_inodes(&self) -> bool {
         self.shared.setup.source.capabilities().inodes
     }
 
-    /// Whether nothing but its content tells that a source is what an earlier run has read.
+    /// Returns true if only its content can show that the source is unchanged since an earlier run.
     fn is_told_by_content(&self, file: &LargeFile) -> bool {
         file.is_of_disk() || !self.source_tells_inodes()
     }
 
-    /// Says that what an earlier run has brought over of a file that was named is of no use.
+    /// Reports that the data of an earlier run is discarded, for a file that the user named.
     fn tell_begun_anew(&self, file: &LargeFile) {
         if !file.named {
             return;
@@ -139,8 +139,8 @@ impl Worker<'_> {
         self.shared.setup.observer.event(Event::Notice { words });
     }
 
-    /// What an earlier run has left is of another version. A file that nobody sees yet is begun anew; what is written where it
-    /// lies stays, until it is said that it is of no use.
+    /// Handles data that an earlier run left of another version. A file that is not visible yet is begun again. Data
+    /// written in place is kept until the user discards it.
     pub(super) fn begin_anew_if_invisible(&mut self, file: Arc<LargeFile>, error: Error) -> Result<()> {
         if error.kind == ErrorKind::SourceChanged && file.kind.is_new_file() && !file.begins_anew() {
             self.tell_begun_anew(&file);
@@ -149,8 +149,7 @@ impl Worker<'_> {
         self.fail_file(&file, at_target(error, &file.target), 0)
     }
 
-    /// Says how much of what an earlier run has brought over was compared with a source of which nothing else tells that it
-    /// changed.
+    /// Reports how much of an earlier run's data was compared with a source that nothing else shows to be unchanged.
     fn tell_sampled(&self, file: &LargeFile, samples: u64, done_bytes: u64) {
         let chunks = done_bytes / CHUNK_BYTES;
         let compared = samples.min(SAMPLES_MAX as u64);
@@ -165,14 +164,14 @@ impl Worker<'_> {
         self.shared.setup.observer.event(Event::Notice { words });
     }
 
-    /// What an earlier run has left is of no use, and forgotten: all of it is compared.
+    /// Begins a file again and discards the data of an earlier run, so that everything is compared.
     pub(super) fn begin_anew(&mut self, file: Arc<LargeFile>) -> Result<()> {
         self.begin_with(file, Earlier::Forget)
     }
 
-    /// Reads some of what an earlier run has done once more, where nothing else tells that the source changed.
+    /// Reads samples of an earlier run's data again, if nothing else shows that the source is unchanged.
     fn check_samples(&mut self, file: &Arc<LargeFile>, samples: &[(Extent, Digest)]) -> Result<()> {
-        // A source that is known to be in use has changed: the copy mixes old and new in any case.
+        // A source in use has changed in any case, and the copy mixes old and new data.
         if !self.is_told_by_content(file) || self.shared.setup.job.live {
             return Ok(());
         }
@@ -203,8 +202,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Reads a piece that an earlier run has brought over. `None`: it cannot be read any more, as
-    /// happens to disks that are about to die, and says nothing about the rest.
+    /// Reads a piece that an earlier run has copied. Returns `None` if it cannot be read any more. That happens with
+    /// failing disks and says nothing about the rest.
     fn sample(&mut self, file: &Arc<LargeFile>, piece: Extent, reading: Reading) -> Result<Option<Piece>> {
         match self.read_quietly(&file.source, piece, reading) {
             Ok((content, _, unreadable)) if unreadable.is_empty() => Ok(Some(content)),
@@ -217,7 +216,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Moves a file of which this lane has begun the draft, without waiting for any answer.
+    /// Transfers a file whose draft this lane has begun, without waiting for any answer.
     pub(super) fn move_alone(&mut self, file: Arc<LargeFile>) -> Result<()> {
         if file.chunks() == 0 {
             return self.end_file(file, Progress::Finish);
@@ -225,13 +224,13 @@ impl Worker<'_> {
         self.move_chunks(&file)
     }
 
-    /// A big file cannot be copied; `chunks` of those it handed out are given up here.
+    /// Fails a large file. `chunks` of those handed out are given up here.
     pub(super) fn fail_file(&mut self, file: &Arc<LargeFile>, error: Error, chunks: u64) -> Result<()> {
         let of_no_use = error.is_source_change();
         self.give_up(file, error, chunks, of_no_use)
     }
 
-    /// The same, and whether not even a later run can use what was brought over.
+    /// Fails a large file. `of_no_use`: no later run can use the data written so far.
     fn give_up(&mut self, file: &Arc<LargeFile>, error: Error, chunks: u64, of_no_use: bool) -> Result<()> {
         let (first, given_up) = file.fail(of_no_use);
         if first {
@@ -240,7 +239,7 @@ impl Worker<'_> {
                 self.first_name_failed(&file.source.metadata)?;
             }
         }
-        // A stream may have nothing under way when it fails.
+        // A stream may have no operation in progress when it fails.
         if chunks + given_up == 0 && !file.is_open_ended() {
             return Ok(());
         }
@@ -252,7 +251,7 @@ impl Worker<'_> {
         match progress {
             Progress::More => Ok(()),
             _ if file.is_only_hashed() => self.end_hashed(&file),
-            // Nothing was written that would have to be finished, but what was read may have changed, or go on.
+            // Nothing was written that has to be finished, but the source may have changed or grown.
             Progress::Finish if file.kind == DraftKind::Compare => {
                 let ask = ExtendedAsk::default();
                 if let Err(error) = self.ask_source(SourceOp::Confirm { file: file.source.clone(), ask }) {
@@ -263,7 +262,7 @@ impl Worker<'_> {
                 self.submit(abandon, Pending::Finished(file)).map(drop)
             }
             Progress::Finish => {
-                // Other places than files keep no attributes, so none are lost.
+                // Only regular files keep attributes, so elsewhere none are lost.
                 let takes = (file.kind.is_new_file() || file.kind == DraftKind::InPlace)
                     && file.source.metadata.kind == Kind::File;
                 let ask = if takes { self.shared.ask } else { ExtendedAsk::default() };
@@ -280,7 +279,7 @@ impl Worker<'_> {
                 };
                 if file.is_open_ended() {
                     let length = TargetOp::Length { draft: file.draft, size_bytes: file.size_bytes() };
-                    // An error of it is remembered by the draft.
+                    // The draft remembers an error of this operation.
                     self.submit(length, Pending::Ignored)?;
                 }
                 let finish = TargetOp::Finish {
@@ -298,7 +297,7 @@ impl Worker<'_> {
         }
     }
 
-    /// A file that failed is done only now: the draft's removal changed the directory's time.
+    /// Completes a file that failed. This happens only now, because removing the draft changed the directory's time.
     pub(super) fn abandoned(&mut self, file: &LargeFile) {
         self.shared.queue.draft_done();
         self.task_done(&file.node);
@@ -315,7 +314,7 @@ impl Worker<'_> {
             Mode::Copy | Mode::Delta if !file.replaces => Some(&self.counters.entries_created),
             Mode::Delta if file.kind.is_there() && !file.has_changed() => match file.named {
                 true => Some(&self.counters.entries_unchanged),
-                // Its time was another one.
+                // Only its time was different.
                 false => Some(&self.counters.entries_attributes_only),
             },
             Mode::Copy | Mode::Delta => Some(&self.counters.entries_updated),
@@ -323,7 +322,7 @@ impl Worker<'_> {
         if let Some(counter) = counter {
             counter.add(1);
         }
-        // A digest stands for what the user named, not for some large file in it.
+        // A digest is reported for files that the user named, not for large files in a tree.
         if let Some(digest) = file.digest().filter(|_| file.named) {
             match &self.shared.setup.job.items[..] {
                 [_] => self.shared.record.digest(digest),

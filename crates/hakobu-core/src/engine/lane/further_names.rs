@@ -1,10 +1,10 @@
-//! Further names of inodes whose content is, or will be, at the target.
+//! Creates hard links for inodes whose content is, or will be, at the target.
 
 use super::*;
 use crate::pack::PACKED_FILE_BYTES_MAX;
 
 impl Worker<'_> {
-    /// Gives names to what the target has.
+    /// Creates hard links to existing files of the target.
     pub(super) fn link(&mut self, links: Vec<(Follower, EntryPath)>) -> Result<()> {
         if self.shared.setup.job.dry_run {
             for (follower, _) in links {
@@ -23,9 +23,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The content of an inode is there: names that waited for it become its own.
+    /// Handles the names that waited for the content of an inode, which is now at the target.
     ///
-    /// With `kept` it was found equal to what the target has, and so are names that are of that inode.
+    /// With `kept` the content was equal to the target's, and so are names that already belong to that inode.
     pub(super) fn first_name_done(
         &mut self,
         metadata: &Metadata,
@@ -43,14 +43,14 @@ impl Worker<'_> {
         let is_untold = |follower: &Follower| kept && follower.compared.is_some() && !self.shared.able.inodes;
         let (untold, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_untold);
         for mut follower in untold {
-            // Where nobody can tell which names are of one inode, an equal file is left as it is.
+            // If the target cannot tell which names belong to one inode, an equal file is kept.
             follower.metadata.inode = None;
             self.compare_name(follower, IfDifferent::Link(target.clone()))?;
         }
         self.link(others.into_iter().map(|follower| (follower, target.clone())).collect())
     }
 
-    /// The content of an inode could not be brought over by its first name: the next one tries.
+    /// Lets the next name copy the content of an inode, after the first name failed.
     pub(super) fn first_name_failed(&mut self, metadata: &Metadata) -> Result<()> {
         let Some(inode) = metadata.inode.filter(|_| self.shared.setup.job.hard_links) else { return Ok(()) };
         match self.shared.links.failed(inode) {
@@ -59,7 +59,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The answer to [`Worker::link`].
+    /// Handles the answer to [`Worker::link`].
     pub(super) fn linked(&mut self, followers: Vec<Follower>, failures: Vec<(u32, Error)>) -> Result<()> {
         let mut failures = failures.into_iter().peekable();
         for (index, mut follower) in followers.into_iter().enumerate() {
@@ -76,7 +76,7 @@ impl Worker<'_> {
                 continue;
             };
             if error.kind != ErrorKind::Unsupported {
-                // Something may have been made and removed again.
+                // A file may have been created and removed again.
                 follower.node.touch();
                 if self.shared.record.link_failed() {
                     let error = at_target(error.clone(), &follower.target);
@@ -85,8 +85,8 @@ impl Worker<'_> {
                     self.shared.setup.observer.event(Event::Notice { words });
                 }
             }
-            // Another file system, or too many names, or the name is gone, or the medium fails: it becomes a file of its own. If
-            // even that cannot be done, it is told.
+            // The cause may be another file system, too many links, a missing name or a failing medium. The file is
+            // copied instead; if that fails too, it is reported.
             let example = follower.target.as_bytes().to_vec();
             self.shared.record.losses(vec![Loss {
                 what: LossKind::HardLinks,
@@ -94,7 +94,7 @@ impl Worker<'_> {
                 at_target: true,
                 example,
             }]);
-            // As an earlier run had to make it.
+            // An earlier run had to copy it as well.
             if error.kind == ErrorKind::Unsupported && follower.equal {
                 self.counters.entries_unchanged.add(1);
                 self.counters.bytes_unchanged.add(follower.metadata.size_bytes);
@@ -107,7 +107,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The content of a name was compared, and is not that of the file whose further name it is: it becomes one.
+    /// Makes a name a hard link after its content was compared and differs from that of the file it belongs to.
     pub(super) fn link_instead(
         &mut self,
         (node, origin): (&Arc<Node>, usize),
@@ -132,7 +132,7 @@ impl Worker<'_> {
         self.link(vec![(follower, to.clone())])
     }
 
-    /// Compares the content of a name that waited for another one with what the target has.
+    /// Compares the content of a name that waited for another name with the target's content.
     fn compare_name(&mut self, follower: Follower, if_different: IfDifferent) -> Result<()> {
         let Follower { node, origin, name, metadata, target, compared, .. } = follower;
         let differs = compared.unwrap_or(true);
@@ -151,12 +151,12 @@ impl Worker<'_> {
             let pack = PackTask { node: node.clone(), origin, picks, compare: Some(if_different) };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
-        // What it held while it waited.
+        // Releases the hold from when it waited.
         self.task_done(&node);
         Ok(())
     }
 
-    /// Brings over the content of what waited for that of another name.
+    /// Copies the content of a name that waited for another name.
     fn bring_over(&mut self, follower: Follower) -> Result<()> {
         let written_as = follower.written_as;
         if follower.compared.is_some() {
@@ -175,7 +175,7 @@ impl Worker<'_> {
             let how = How { kind: written_as, replaces, named: false, digest: job.digest };
             let file = LargeFile::new(node.clone(), source, target, draft, how);
             if written_as != DraftKind::File {
-                // Of what is there nothing is known.
+                // Nothing is known of the existing content.
                 file.changes();
             }
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
@@ -184,13 +184,13 @@ impl Worker<'_> {
             let pack = PackTask { node: node.clone(), origin, picks, compare: None };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
-        // What it held while it waited.
+        // Releases the hold from when it waited.
         self.task_done(&node);
         Ok(())
     }
 }
 
-/// A pick of one entry.
+/// Returns picks of a single entry.
 fn alone(name: &[u8], metadata: Metadata, replaces: bool) -> Result<Arc<Picks>> {
     let mut listing = Listing::with_capacity(1);
     listing.push(name, metadata)?;

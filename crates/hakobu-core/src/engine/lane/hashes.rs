@@ -1,10 +1,10 @@
-//! Files of a tree of which only digests are taken: nothing is asked of the target.
+//! Computes digests of files in a tree, without involving the target.
 
 use super::chunks::Values;
 use super::*;
 
 impl Worker<'_> {
-    /// Takes the digests of small files.
+    /// Computes the digests of small files.
     pub(super) fn hash_pack(&mut self, task: &PackTask) -> Result<()> {
         let PackTask { node, origin, picks, .. } = task;
         let from = node.origins.get(*origin).ok_or_else(unexpected)?;
@@ -37,7 +37,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Takes the value of one chunk of a big file.
+    /// Computes the value of one chunk of a large file.
     pub(super) fn hash_chunk(&mut self, file: &Arc<LargeFile>, reading: Reading) -> Result<()> {
         let extent = reading.chunk;
         let mut values = Values::new();
@@ -53,7 +53,7 @@ impl Worker<'_> {
         self.end_file(file.clone(), progress)
     }
 
-    /// All chunks of a big file are done, or given up.
+    /// Ends a large file after all of its chunks are done or given up.
     pub(super) fn end_hashed(&mut self, file: &Arc<LargeFile>) -> Result<()> {
         if !file.has_failed() {
             let ask = ExtendedAsk::default();

@@ -1,15 +1,15 @@
-//! Directories that are copied without being known as a whole.
+//! Copies and compares directories page by page, without listing them completely first.
 
 use super::*;
 use crate::handle::Cursor;
 
-/// A directory that the target lacks is read in portions of about so many entries: the first of a million is
-/// copied soon, and memory does not grow with the directory.
+/// The approximate number of entries per page. The first entries of a directory with a million of them are copied soon,
+/// and memory use does not grow with the directory.
 const PORTION_ENTRIES: usize = 8192;
 
 impl Worker<'_> {
-    /// Whether a directory can be copied without being known as a whole. Plans, and what people read, are in order, and
-    /// where the target ignores case all names have to be compared.
+    /// Returns true if a directory can be copied in pages. Plans and reports need sorted entries, and if the target
+    /// ignores case all names have to be compared.
     pub(super) fn may_take_portions(&self, node: &Node) -> bool {
         let job = self.shared.setup.job;
         let writes = !job.dry_run && !job.mode.only_reads() && job.removal != Removal::Remove;
@@ -17,7 +17,7 @@ impl Worker<'_> {
         writes && whole && !self.shared.setup.target.capabilities().names.ignores_case
     }
 
-    /// Lists the next portion of a directory of the source.
+    /// Lists the next page of a source directory.
     pub(super) fn scan_portion(
         &mut self,
         origin: &Origin,
@@ -33,7 +33,7 @@ impl Worker<'_> {
         Ok((Known { listing, below: Prefetched::new(below.into_iter()) }, rest))
     }
 
-    /// Brings over the next entries of a directory of which nothing was at the target.
+    /// Copies the next page of a directory that did not exist at the target.
     pub(super) fn portion(&mut self, node: &Arc<Node>, from: Cursor) -> Result<()> {
         let Some(origin) = node.origins.first() else { return Err(unexpected()) };
         self.enter(Stage::Scan);
@@ -49,7 +49,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Compares what is known of a directory, and leaves the rest, if there is one, to whoever comes next.
+    /// Compares the listed entries of a directory, and queues the rest, if any, for any lane.
     pub(super) fn join_portion(
         &mut self,
         node: &Arc<Node>,
@@ -66,7 +66,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Whether both sides list a directory in order, so that neither has to be known as a whole.
+    /// Returns true if both sides list a directory in order, so that neither has to be listed completely first.
     pub(super) fn list_in_order(&self, node: &Node) -> bool {
         let setup = self.shared.setup;
         let [source, target] = [setup.source.capabilities(), setup.target.capabilities()];
@@ -74,7 +74,7 @@ impl Worker<'_> {
         is_one && source.lists_in_order && target.lists_in_order && !target.names.ignores_case
     }
 
-    /// Begins with a directory that both sides list in order.
+    /// Begins a directory that both sides list in order.
     pub(super) fn begin_sides(&mut self, task: DirectoryTask) -> Result<()> {
         let DirectoryTask { node, target, known } = task;
         let node = &node;
@@ -98,7 +98,7 @@ impl Worker<'_> {
         self.sides(node, sides)
     }
 
-    /// Lists as much of both sides as has to be known to go on with a directory.
+    /// Lists as much of both sides as is needed to continue with a directory.
     pub(super) fn sides(&mut self, node: &Arc<Node>, mut sides: Box<Sides>) -> Result<()> {
         if let Some(origin) = node.origins.first().filter(|_| sides.source.wants_more()) {
             self.enter(Stage::Scan);
@@ -113,7 +113,7 @@ impl Worker<'_> {
             return self.join_sides(node, sides);
         }
         let (directory, from, entries) = (node.target.clone(), sides.target.take_cursor(), PORTION_ENTRIES);
-        // Of what goes nobody needs to know more than the names.
+        // For a directory that is removed, names and kinds are enough.
         let detail = match node.is_doomed() {
             true => Detail { kinds_only: true, ..Detail::default() },
             false => Detail { missed: Classes::NONE, ..self.detail() },
@@ -122,7 +122,7 @@ impl Worker<'_> {
         self.submit(portion, Pending::Portion { node: node.clone(), sides }).map(drop)
     }
 
-    /// The target has listed a portion.
+    /// Handles a page listed by the target.
     pub(super) fn target_portion(
         &mut self,
         node: &Arc<Node>,
@@ -134,7 +134,7 @@ impl Worker<'_> {
         });
         match added {
             Ok(()) => {}
-            // It went away after its parent was listed.
+            // It disappeared after its parent was listed.
             Err(error) if error.kind == ErrorKind::NotFound => {
                 node.touch();
                 node.parent.iter().for_each(|parent| parent.touch());
@@ -145,7 +145,7 @@ impl Worker<'_> {
         self.join_sides(node, sides)
     }
 
-    /// Compares what is known of both sides.
+    /// Compares the entries that are known on both sides.
     fn join_sides(&mut self, node: &Arc<Node>, mut sides: Box<Sides>) -> Result<()> {
         let (source, target) = match sides.take() {
             Ok(taken) => taken,
@@ -160,7 +160,7 @@ impl Worker<'_> {
         self.join_portion(node, &parts, (Some(&target), &of_target), rest)
     }
 
-    /// A directory cannot be listed to its end: what comes behind is neither copied nor removed.
+    /// Fails a directory that cannot be listed to its end. The remaining entries are neither copied nor removed.
     fn fail_portion(&mut self, node: &Arc<Node>, error: Error) -> Result<()> {
         if error.is_fatal() {
             return Err(error);

@@ -1,25 +1,26 @@
-//! Waiting for a turn where the run is held to limits, and what counts as how many operations.
+//! Paces operations if the run has limits, and defines how many operations each request counts as.
 //!
-//! A lane waits before it reads, lists or writes. What only rounds something off (attributes that are asked for once more, a
-//! draft that gets its name) is booked, and whatever comes next waits for it: a run that is stopped can end.
+//! A lane waits before it reads, lists or writes. Small finishing operations, such as reading attributes again or
+//! giving a draft its final name, are booked without waiting, so that a stopped run can end. The next one waits.
 
 use super::*;
 use crate::pacer::{Paced, Turn};
 
-// How many answers of a file server one operation waits for, about: from what they took over sshfs, in round trips. NFS
-// asks fewer times. A piece takes 2 to 7 of them, as one connection lets no more through in a round trip than its window.
+// The approximate number of file server responses that one operation waits for, derived from measured times over sshfs
+// divided by the round trip. NFS needs fewer. A piece takes 2 to 7, because one connection transfers at most its window
+// per round trip.
 const REQUESTS_PER_OPERATION: u64 = 5;
 const REQUESTS_PER_FILE_READ: u64 = 8;
 const REQUESTS_PER_FILE_STORED: u64 = 30;
 
-/// How many operations something is, and whether it has to wait for its turn.
+/// The number of operations that a request counts as, and whether it waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cost {
     Wait(u64),
     Owe(u64),
 }
 
-/// Returns what an operation costs the source.
+/// Returns the cost of an operation at the source.
 fn source_cost(operation: &SourceOp) -> Cost {
     match operation {
         SourceOp::List { directories, .. } => Cost::Wait(directories.len() as u64),
@@ -37,7 +38,7 @@ fn source_cost(operation: &SourceOp) -> Cost {
     }
 }
 
-/// Returns what an operation costs the target.
+/// Returns the cost of an operation at the target.
 fn target_cost(operation: &TargetOp) -> Cost {
     let pieces = |extent: &Extent| extent.length.div_ceil(PIECE_BYTES).max(1);
     match operation {
@@ -60,7 +61,7 @@ fn target_cost(operation: &TargetOp) -> Cost {
         | TargetOp::Finish { .. }
         | TargetOp::Abandon { .. }
         | TargetOp::Barrier { .. } => Cost::Owe(1),
-        // How many files are in a pack is known where it is handed over.
+        // The number of files in a pack is known where the pack is submitted.
         TargetOp::Store { .. }
         | TargetOp::Numbers { .. }
         | TargetOp::Complete { .. }
@@ -68,7 +69,7 @@ fn target_cost(operation: &TargetOp) -> Cost {
     }
 }
 
-/// Returns the bytes of content that an operation carries to the target.
+/// Returns the bytes of content that an operation sends to the target.
 fn content_bytes(operation: &TargetOp) -> u64 {
     let bytes = match operation {
         TargetOp::Store { pack } => pack.len(),
@@ -80,7 +81,7 @@ fn content_bytes(operation: &TargetOp) -> u64 {
     bytes as u64
 }
 
-/// Returns how many files or pieces an operation reads at the source.
+/// Returns the number of files or pieces that an operation reads at the source.
 fn reads(operation: &SourceOp) -> u64 {
     match (operation, source_cost(operation)) {
         (
@@ -91,7 +92,7 @@ fn reads(operation: &SourceOp) -> u64 {
     }
 }
 
-/// Returns about how many answers of a file server so many operations of a kind wait for, at the source.
+/// Returns the approximate number of file server responses that operations wait for at the source.
 fn source_requests(operation: &SourceOp, count: u64) -> u64 {
     count.saturating_mul(match operation {
         SourceOp::Fetch { .. } | SourceOp::DigestPicks { .. } => REQUESTS_PER_FILE_READ,
@@ -99,21 +100,21 @@ fn source_requests(operation: &SourceOp, count: u64) -> u64 {
     })
 }
 
-/// Returns about how many answers of a file server so many operations of a kind wait for, at the target.
+/// Returns the approximate number of file server responses that operations wait for at the target.
 fn target_requests(operation: &TargetOp, count: u64) -> u64 {
     count.saturating_mul(match operation {
         TargetOp::Digest { .. } => REQUESTS_PER_FILE_READ,
-        // While one is made or gets its name, others in its directory wait.
+        // While a file is created or renamed, others in its directory wait.
         TargetOp::Store { .. } | TargetOp::Begin { .. } | TargetOp::Finish { .. } => REQUESTS_PER_FILE_STORED,
         _ => REQUESTS_PER_OPERATION,
     })
 }
 
 impl Worker<'_> {
-    /// Waits until an operation may go to the target.
+    /// Waits until an operation may be submitted to the target.
     ///
     /// # Errors
-    /// `Cancelled`: the run was stopped meanwhile.
+    /// `Cancelled` if the run was stopped meanwhile.
     pub(super) fn hold_target(&mut self, operation: &TargetOp, pending: &Pending) -> Result<()> {
         self.hold(Paced::Content, content_bytes(operation))?;
         let cost = match pending {
@@ -132,7 +133,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits until an operation may be done at the source, does it, and takes note of how long reading took.
+    /// Waits until an operation may run at the source, runs it, and records how long reading took.
     pub(super) fn ask_source(&mut self, operation: SourceOp) -> Result<SourceOutcome> {
         match source_cost(&operation) {
             Cost::Wait(count) => self.hold(Paced::Source, count)?,
@@ -150,8 +151,8 @@ impl Worker<'_> {
         outcome
     }
 
-    /// Reads one piece. Where that does any good, those behind it are asked for as well, each in its turn; how long it took is
-    /// how long it was waited for.
+    /// Reads one piece. If it helps, the pieces after it are requested as well, each in its turn. The recorded time is
+    /// the time spent waiting for this piece.
     pub(super) fn read_source(
         &mut self,
         file: &Arc<SourceFile>,
@@ -173,7 +174,7 @@ impl Worker<'_> {
         self.timed(1, Source::take_read)
     }
 
-    /// Waits for the source, and takes note of how long that took where something is read.
+    /// Waits for the source, and records how long that took if something is read.
     fn timed(
         &mut self,
         reads: u64,
@@ -189,7 +190,7 @@ impl Worker<'_> {
         outcome
     }
 
-    /// Each entry of a listing was looked at.
+    /// Books one operation for each entry of the listings.
     pub(super) fn owe_listed(&self, what: Paced, listings: &[DirectoryListing]) {
         let lengths = listings.iter().flat_map(|listing| &listing.result).map(|listing| listing.len() as u64);
         let entries = lengths.sum();
@@ -200,14 +201,14 @@ impl Worker<'_> {
         self.owe(what, entries);
     }
 
-    /// Books what cannot wait.
+    /// Books operations without waiting.
     pub(super) fn owe(&self, what: Paced, amount: u64) {
         if amount > 0 && self.shared.pacer.holds(what) {
             self.shared.pacer.turn(what, self.shared.setup.clock.now_ns(), amount);
         }
     }
 
-    /// A pack in parts of at most so many entries.
+    /// Splits a pack into parts of at most `most` entries.
     pub(super) fn parts(&self, task: &PackTask, most: usize) -> Vec<PackTask> {
         let part = |entries: &[Pick]| {
             let (listing, target_name) = (task.picks.listing.clone(), task.picks.target_name.clone());
@@ -221,7 +222,7 @@ impl Worker<'_> {
         parts
     }
 
-    /// Waits until so much may be done, where that is limited.
+    /// Waits until this amount may be processed, if it is limited.
     fn hold(&mut self, what: Paced, amount: u64) -> Result<()> {
         let pacer = &self.shared.pacer;
         if amount == 0 || !pacer.holds(what) {
@@ -240,12 +241,12 @@ impl Worker<'_> {
             }
             let now_ns = self.shared.setup.clock.now_ns();
             if pacer.changes() != changes {
-                // What was booked before holds no more.
+                // Earlier bookings are void after a change of limits.
                 changes = pacer.changes();
                 turn = pacer.turn(what, now_ns, amount);
             } else if now_ns < at_ns {
                 std::thread::sleep(Duration::from_nanos(at_ns - now_ns).min(HELD_AT_ONCE));
-                // A pause may last for hours, and who looks is to see what the lane does.
+                // A pause may last for hours, and the counters should show it meanwhile.
                 self.leave(Stage::Held);
             } else if let Turn::At(_) = turn {
                 break Ok(());
@@ -266,7 +267,7 @@ impl Worker<'_> {
     }
 }
 
-/// Returns how many entries a portion told of.
+/// Returns the number of entries in a page and in the listings sent along with it.
 pub(super) fn entries_of(portion: &Portion) -> u64 {
     let below = portion.below.iter().filter_map(|listing| listing.result.as_ref().ok());
     below.map(|listing| listing.len() as u64).sum::<u64>() + portion.listing.len() as u64

@@ -1,4 +1,4 @@
-//! The loop of one lane: take a task, read from the source, hand it to the target, count answers.
+//! The loop of one lane: takes tasks, reads from the source, passes data to the target, and counts answers.
 
 mod answers;
 mod begin;
@@ -55,34 +55,34 @@ use crate::path::EntryPath;
 use crate::tag::{PieceTags, Tagger};
 use source::{Reading, Source};
 
-/// So many operations may be under way before the lane waits for answers.
+/// The number of operations in progress at which the lane waits for answers.
 const UNDER_WAY_MAX: usize = 192;
-/// How long an idle lane waits before it looks for work again.
+/// The time that an idle lane waits before it looks for work again.
 const IDLE_WAIT: Duration = Duration::from_millis(20);
-/// How long a lane that is not to work does not look whether the run is over.
+/// The interval at which a resting lane checks if the run is over.
 const REST_AT_ONCE: Duration = Duration::from_millis(100);
-/// How long a lane with answers outstanding waits before it looks for other work.
+/// The time that a lane with outstanding answers waits before it looks for other work.
 const ANSWER_WAIT: Duration = Duration::from_millis(2);
-/// How many directories get their attributes with one operation.
+/// The maximum number of changes in one operation.
 const CHANGES_AT_ONCE: usize = 256;
-/// An operation takes no more changes once they have so many bytes of extended attributes.
+/// The number of bytes of extended attributes from which on an operation takes no more changes.
 const CHANGES_BYTES_TARGET: usize = 1 << 20;
 
-/// How long a lane waits for answers at a time before it looks whether the run was stopped.
+/// The interval at which a lane that waits for answers checks if the run was stopped.
 const FULL_WAIT: Duration = Duration::from_millis(100);
-/// How often times that are measured elsewhere are taken over, which takes some system calls.
+/// The interval at which externally measured times are read, which takes some system calls.
 const TIMES_EVERY_NS: u64 = 100_000_000;
-/// How long a lane that is held back looks neither whether the run was stopped nor whether the limit is another one.
+/// The interval at which a lane held back by limits checks for a stop or changed limits.
 const HELD_AT_ONCE: Duration = Duration::from_millis(50);
-/// The ticket of what [`Worker::ask_target`] asks; those of [`Worker::submit`] begin at 1.
+/// The ticket of operations started by [`Worker::ask_target`]; those of [`Worker::submit`] begin at 1.
 const ASKED: Ticket = 0;
 
-/// What an operation under way was for.
+/// The purpose of an operation in progress.
 enum Pending {
     Listing {
         tasks: Vec<(DirectoryTask, Vec<Part>)>,
     },
-    /// The next portion of a directory that both sides list in order.
+    /// The next page of a directory that both sides list in order.
     Portion {
         node: Arc<Node>,
         sides: Box<Sides>,
@@ -94,21 +94,21 @@ enum Pending {
     },
     Begun(Arc<LargeFile>),
     BegunAlone(Arc<LargeFile>),
-    /// A draft is given up, to be begun anew.
+    /// A draft is abandoned, to be begun again.
     Unbegun(Arc<LargeFile>),
     BegunToClone(Arc<LargeFile>),
     Cloned(Arc<LargeFile>),
     Chunk {
         file: Arc<LargeFile>,
         extent: Extent,
-        /// How many of its bytes were written, and not zeros or kept.
+        /// The number of its bytes that were written, excluding zeros and kept data.
         written_bytes: u64,
-        /// How often it was moved before.
+        /// The number of earlier attempts.
         attempt: u8,
-        /// What was read of it.
+        /// A digest over the values of the content that was read.
         seal: Digest,
     },
-    /// The target's values of a chunk, or of what is in its old file, which [`Worker::told`] waits for.
+    /// The target's values for a chunk, or its sums or holes, which [`Worker::told`] waits for.
     Told,
     Finished(Arc<LargeFile>),
     Abandoned(Arc<LargeFile>),
@@ -117,11 +117,11 @@ enum Pending {
         entries: Vec<(EntryPath, EntryPath)>,
         node: Arc<Node>,
     },
-    /// The target's digests of what is compared.
+    /// The target's digests of entries that are compared.
     Digested {
         task: PackTask,
     },
-    /// Further names of what the target has.
+    /// New hard links to existing files of the target.
     Linked {
         followers: Vec<Follower>,
     },
@@ -130,14 +130,14 @@ enum Pending {
         paths: Vec<EntryPath>,
         node: Arc<Node>,
     },
-    /// Attributes of directories that are complete, or their removal.
+    /// Attributes of complete directories, or their removal.
     Settled {
         nodes: Vec<Arc<Node>>,
     },
     Ignored,
 }
 
-/// One lane at work.
+/// One working lane.
 pub(super) struct Worker<'a> {
     shared: &'a Shared<'a>,
     index: usize,
@@ -147,19 +147,19 @@ pub(super) struct Worker<'a> {
     under_way: HashMap<Ticket, Pending>,
     /// The answer to [`ASKED`].
     asked: Option<Result<TargetOutcome>>,
-    /// The target's values, by what they were asked with.
+    /// The target's values, by the ticket of the request.
     told: HashMap<Ticket, Result<TargetOutcome>>,
-    /// The source's digests of what is compared, by what the target was asked with.
+    /// The source's digests of entries that are compared, by the ticket of the target's request.
     digests: HashMap<Ticket, Vec<Result<Digest>>>,
     next_ticket: Ticket,
     next_draft: DraftId,
-    /// When the current stage began.
+    /// The time at which the current stage began.
     mark_ns: u64,
-    /// When times that are measured elsewhere were taken over last.
+    /// The time at which externally measured times were last read.
     times_ns: u64,
-    /// What the thread took for its work.
+    /// The time that the thread spent on its work.
     near: WorkTime,
-    /// The number of the lane's last choice of a level that was looked at, and the levels it used by then.
+    /// The number of the lane's last recorded choice of a compression level, and the levels used by then.
     choices: (u32, Levels),
     wants: (bool, bool),
 }
@@ -186,7 +186,7 @@ impl<'a> Worker<'a> {
             told: HashMap::new(),
             digests: HashMap::new(),
             next_ticket: 0,
-            // Lanes give out numbers from ranges of their own.
+            // Lanes use separate ranges of draft IDs.
             next_draft: (index as DraftId) << 48,
             mark_ns: now_ns,
             times_ns: now_ns,
@@ -232,7 +232,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes nothing new for a while, as fewer lanes are to work. Whether to go on.
+    /// Takes no new task for a while, because fewer lanes are to work. Returns false if the run is over.
     fn rest(&mut self) -> Result<bool> {
         if self.under_way.is_empty() {
             self.target.flush();
@@ -245,8 +245,8 @@ impl<'a> Worker<'a> {
         Ok(!self.shared.queue.is_over())
     }
 
-    /// Stops in the middle of a chunk while fewer lanes are to work and the others have enough to do. On a slow line a
-    /// chunk takes long, and what is left of it can wait until the end.
+    /// Pauses within a chunk while fewer lanes are to work and the others have enough to do. On a slow link a chunk
+    /// takes long, and the rest of it can wait until the end.
     fn rest_within(&mut self) -> Result<()> {
         while !self.shared.gate.lets(self.index) && self.shared.queue.has_waiting() {
             if !self.rest()? {
@@ -256,11 +256,11 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Brings the target to stable storage: the last thing of a run that was not stopped. A plan is
-    /// compared with the room instead.
+    /// Flushes the target to stable storage, as the last step of a run that was not stopped. A dry run compares the
+    /// plan with the free space instead.
     pub fn settle(&mut self) -> Result<()> {
         let job = self.shared.setup.job;
-        // Other places than new files have their room, and are flushed when they are finished.
+        // Other kinds of drafts need no new space and are flushed when they are finished.
         let only_content = job.items.iter().all(|item| item.place != DraftKind::File);
         if job.dry_run && !only_content && !self.shared.queue.is_stopped() {
             return self.foresee_room();
@@ -277,7 +277,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Says, at the end of a dry run, whether the target has room for all of it.
+    /// Reports at the end of a dry run if the target lacks space for the plan.
     fn foresee_room(&self) -> Result<()> {
         let setup = self.shared.setup;
         if setup.target.capabilities().read_only && self.shared.record.plans_changes() {
@@ -326,7 +326,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Moves or compares the entries of a pack, no more of them at once than limits allow.
+    /// Transfers or compares the entries of a pack, at most as many at once as limits allow.
     fn pack_in_parts(&mut self, task: PackTask) -> Result<()> {
         let most = usize::try_from(self.shared.pacer.operations_at_once()).unwrap_or(usize::MAX);
         if task.picks.entries.len() <= most {
@@ -343,7 +343,7 @@ impl<'a> Worker<'a> {
         if task.compare.is_some() { self.compare_pack(task) } else { self.pack(&task) }
     }
 
-    /// Hands an operation to the target, waiting for answers while its queue is full.
+    /// Submits an operation to the target, and handles answers while its queue is full.
     fn submit(&mut self, operation: TargetOp, pending: Pending) -> Result<Ticket> {
         self.hold_target(&operation, &pending)?;
         self.next_ticket += 1;
@@ -366,7 +366,7 @@ impl<'a> Worker<'a> {
         Ok(ticket)
     }
 
-    /// Deals with the answers that are there.
+    /// Handles the answers that have arrived.
     fn answers(&mut self) -> Result<()> {
         while let Some(completion) = self.target.reap(Wait::Now) {
             self.answer(completion)?;
@@ -385,7 +385,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Waits for an answer of a target that takes nothing more.
+    /// Waits for an answer of a target that accepts no further operation.
     fn wait_while_full(&mut self) -> Result<()> {
         self.wait_for_answer(FULL_WAIT)?;
         if self.shared.queue.is_stopped() {
@@ -394,7 +394,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Asks the target one thing and waits for it. Other answers that come first are dealt with.
+    /// Submits one operation to the target and waits for its result. Other answers that arrive first are handled.
     fn ask_target(&mut self, mut operation: TargetOp) -> Result<TargetOutcome> {
         while let Err(back) = self.target.submit(ASKED, operation) {
             operation = back;
@@ -414,7 +414,7 @@ impl<'a> Worker<'a> {
         self.mark_ns = self.shared.setup.clock.now_ns();
     }
 
-    /// Counts the time since the last mark for `stage`.
+    /// Adds the time since the last mark to `stage`.
     fn leave(&mut self, stage: Stage) {
         let now_ns = self.shared.setup.clock.now_ns();
         self.counters.stage_ns[stage as usize].add(now_ns.saturating_sub(self.mark_ns));
@@ -424,7 +424,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Takes over what is measured of this thread and beyond its connection.
+    /// Reads the times measured for this thread and by the remote end.
     fn take_times(&mut self) {
         self.times_ns = self.mark_ns;
         let near = self.near.take(self.shared.setup.clock.thread_time(), self.counters.worked_ns());
@@ -433,7 +433,7 @@ impl<'a> Worker<'a> {
         self.look_at_choices(&beyond.compressed);
     }
 
-    /// Tells what the lane chose to compress with, where it is news.
+    /// Reports the lane's choice of compression if it is new.
     fn look_at_choices(&mut self, compressed: &Compressed) {
         let news = (compressed.choice.map_or(0, |choice| choice.number), compressed.levels);
         if std::mem::replace(&mut self.choices, news) == news {
@@ -446,14 +446,14 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Failures are told in order, each once, and about what was asked for.
+/// Checks that failures are in ascending order, each reported once, and within the request.
 fn check_indices(failures: &[(u32, Error)], count: usize) -> Result<()> {
     let ascending = failures.windows(2).all(|pair| pair[0].0 < pair[1].0);
     let within = failures.last().is_none_or(|(last, _)| (*last as usize) < count);
     if ascending && within { Ok(()) } else { Err(unexpected()) }
 }
 
-/// Puts changes into operations that are not too large, each with what stands for them.
+/// Groups changes into operations of limited size, each with the values that belong to its changes.
 fn batches<T>(changes: impl IntoIterator<Item = (T, Change)>) -> Vec<(Vec<T>, Vec<Change>)> {
     let mut batches = Vec::new();
     let (mut stand, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -510,7 +510,7 @@ mod tests {
         assert!(check_indices(&[], 0).is_ok());
     }
 
-    /// With so many extended attributes, of which 32 are more than is sent at a time.
+    /// Returns a change with this many extended attributes; 32 of them exceed the size of an operation.
     fn change(attributes: usize) -> Change {
         let value = vec![7; CHANGES_BYTES_TARGET / 32];
         let mut all: Vec<_> =

@@ -1,5 +1,5 @@
-//! Chunks in which content moved: put together by the target out of what its old file has elsewhere, and of what
-//! travels.
+//! Transfers chunks in which content moved. The target assembles them from content at other offsets of its old file and
+//! from bytes that are sent.
 
 use super::chunks::{Chunk, Piece, UNREADABLE, Values};
 use super::delta::given_up;
@@ -9,23 +9,23 @@ use crate::extent::PIECES_PER_CHUNK;
 use crate::moved::{COPIES_MAX, Copied, Table};
 use crate::zeros::is_zero;
 
-/// So many ranges of the old file are asked for ahead.
+/// The number of ranges of the old file for which sums are requested ahead.
 const SUMS_AHEAD: usize = 16;
 
-/// What one lane has in hand while it searches.
+/// The working state of one lane during the search.
 #[derive(Default)]
 struct Search {
-    /// A chunk with what is around it, so that blocks which lie across its ends are found.
+    /// A chunk and the bytes around it, so that blocks across its ends are found.
     window: Vec<u8>,
-    /// How much of the window lies before the chunk.
+    /// The number of bytes in the window before the chunk.
     before: usize,
     found: Vec<Copied>,
-    /// How far content was last found from where it was in the old file.
+    /// The distance by which the content found last has moved from its offset in the old file.
     moved_by: Option<i64>,
     zeros: u16,
 }
 
-/// Consecutive pieces that are put together by one operation.
+/// Consecutive pieces that are assembled by one operation.
 struct Run {
     extent: Extent,
     values: Vec<Digest>,
@@ -35,8 +35,8 @@ struct Run {
 }
 
 impl Worker<'_> {
-    /// Moves what was put off, and what has not been compared, as far as it is worth looking for content elsewhere.
-    /// `false`: the run was stopped.
+    /// Transfers the deferred chunks and those not compared, and searches for moved content as long as that pays.
+    /// Returns false if the run was stopped.
     pub(super) fn move_moved(&mut self, file: &Arc<LargeFile>) -> Result<bool> {
         let last = file.moves.leave();
         let table = match file.moves.are_worth(file.bytes_left(), last) {
@@ -45,7 +45,7 @@ impl Worker<'_> {
                 None => return Ok(false),
             },
             Some(false) => None,
-            // Whoever is last sees to it.
+            // The last lane decides.
             None => return Ok(true),
         };
         let mut search = Search::default();
@@ -63,7 +63,8 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// The table of the old file's blocks, for which this lane asks as all others do. `None`: the run was stopped.
+    /// Returns the table of the old file's blocks, after requesting sums together with the other lanes. Returns `None`
+    /// if the run was stopped.
     fn table<'f>(&mut self, file: &'f Arc<LargeFile>) -> Result<Option<&'f Option<Table>>> {
         let block_bytes = file.moves.block_bytes().ok_or_else(unexpected)?;
         let mut asked = VecDeque::new();
@@ -99,12 +100,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends what is left of a chunk as it is.
+    /// Sends the unfinished pieces of a chunk without a search.
     pub(super) fn send_left(&mut self, file: &Arc<LargeFile>, chunk: PutOff) -> Result<()> {
         self.put_together(file, chunk, None, &mut Search::default())
     }
 
-    /// Moves what is left of a chunk.
+    /// Transfers the unfinished pieces of a chunk.
     fn put_together(
         &mut self,
         file: &Arc<LargeFile>,
@@ -157,8 +158,8 @@ impl Worker<'_> {
         self.complete(&moving, &values, unreadable)
     }
 
-    /// Reads a chunk and, to search it, as much around it as a block is long. Gives the values of its pieces, and
-    /// whether some of it could not be read.
+    /// Reads a chunk and, for the search, one block length around it. Returns the values of its pieces, and true if
+    /// part of it could not be read.
     fn fill_window(
         &mut self,
         file: &Arc<LargeFile>,
@@ -177,7 +178,7 @@ impl Worker<'_> {
         let reading = Reading::only(chunk);
         for (index, piece) in chunk.pieces().enumerate() {
             let (content, hole_end) = match compared {
-                // What cannot be read was told then.
+                // Unreadable ranges were reported when the chunk was compared.
                 true => {
                     let (content, hole_end, missing) = self.read_quietly(&file.source, piece, reading)?;
                     (content, if missing.is_empty() { hole_end } else { UNREADABLE })
@@ -197,7 +198,7 @@ impl Worker<'_> {
         Ok((values, unreadable))
     }
 
-    /// Reads what is only searched. What cannot be read there is told where its own chunk is read.
+    /// Reads bytes that are only searched. Ranges that cannot be read are reported when their own chunk is read.
     fn read_around(&mut self, file: &Arc<LargeFile>, range: Extent, search: &mut Search) -> Result<()> {
         let mut offset = range.offset;
         while offset < range.end() {
@@ -221,7 +222,7 @@ impl Worker<'_> {
 }
 
 impl Search {
-    /// Finds what the window has of the old file.
+    /// Finds content of the old file in the window.
     fn find(&mut self, chunk: Extent, table: &Table) {
         let begin = chunk.offset as i64 - self.before as i64;
         let first = self.moved_by.and_then(|moved_by| begin.checked_sub(moved_by));
@@ -232,7 +233,7 @@ impl Search {
         }
     }
 
-    /// Whether a piece of the chunk is zeros.
+    /// Returns true if a piece of the chunk is all zeros.
     fn is_zero(&self, index: usize) -> bool {
         self.zeros & 1 << index != 0
     }
@@ -242,7 +243,7 @@ impl Search {
         &self.window[begin..begin + piece.length as usize]
     }
 
-    /// What was found of a piece, cut at its ends, with places from its beginning on.
+    /// Returns the copies found within a piece, cut at its ends, with offsets relative to the piece.
     fn copies_in(&self, chunk: Extent, piece: Extent) -> Vec<Copied> {
         let begin = self.before as u64 + (piece.offset - chunk.offset);
         let end = begin + piece.length;
@@ -274,14 +275,14 @@ impl Run {
         }
     }
 
-    /// Whether a piece that follows can be part of it.
+    /// Returns true if the run can include a piece.
     fn takes(&self, piece: Extent, literal_bytes: u64, copies: usize) -> bool {
         self.extent.end() == piece.offset
             && self.filled as u64 + literal_bytes <= PIECE_BYTES
             && self.copies.len() + copies <= COPIES_MAX
     }
 
-    /// Adds a piece: what was found of it, and the bytes between.
+    /// Adds a piece: the copies found in it, and the bytes between them.
     fn add(&mut self, piece: Extent, value: Digest, copies: Vec<Copied>, bytes: &[u8]) {
         let base = self.extent.length as u32;
         let mut at = 0;
@@ -329,12 +330,12 @@ mod tests {
         Search { window, before, found, ..Search::default() }
     }
 
-    /// What was found is about the window; what is copied is about a piece.
+    /// Found offsets are relative to the window; copies are relative to a piece.
     #[test]
     fn what_was_found_is_cut_at_the_ends_of_pieces() {
         let before = 5000;
         let found = vec![
-            // Before the chunk; from there into the first piece; over the border of both; up to the end; behind it.
+            // Before the chunk; from there into the first piece; across both pieces; up to the end; after it.
             copied(0, 4000, 10),
             copied(4000, 1500, 20_000),
             copied(before as u32 + PIECE - 100, 300, 40_000),
@@ -363,7 +364,7 @@ mod tests {
         let mut run = Run::new(piece(4), PieceBuffer::new());
         // 10 bytes, a copy, 5 bytes, another copy to the end.
         run.add(piece(4), [1; 32], vec![copied(10, 85, 7000), copied(100, PIECE - 100, 9000)], &bytes);
-        // It goes on where that one ended, in the old file as well, and ends with 40 bytes.
+        // Continues the last copy, in the old file as well, and ends with 40 bytes.
         let on = 9000 + PIECE_BYTES - 100;
         run.add(piece(5), [2; 32], vec![copied(0, 60, on), copied(60, PIECE - 100, 5)], &bytes);
         let copies =
@@ -373,14 +374,14 @@ mod tests {
         let literal = [&bytes[..10], &bytes[95..100], &bytes[end..]].concat();
         run.buffer.set_filled(run.filled);
         assert_eq!((run.filled, run.buffer.filled()), (55, &literal[..]));
-        // What follows has to begin there, and to fit.
+        // A further piece has to be adjacent and to fit.
         let room = PIECE_BYTES - 55;
         assert!(run.takes(piece(6), room, COPIES_MAX - 3));
         assert!(!run.takes(piece(7), room, 1) && !run.takes(piece(6), room + 1, 1));
         assert!(!run.takes(piece(6), room, COPIES_MAX - 2));
     }
 
-    /// Content of the old file that lies elsewhere is no continuation, even where it follows in the new one.
+    /// Content from elsewhere in the old file does not continue a copy, even if it follows in the new file.
     #[test]
     fn copies_that_only_touch_stay_apart() {
         let bytes = vec![7; PIECE_BYTES as usize];

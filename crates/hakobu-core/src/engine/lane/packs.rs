@@ -1,9 +1,9 @@
-//! Packs of small files: fetched from the source, stored at the target.
+//! Reads packs of small files from the source and stores them at the target.
 
 use super::*;
 
 impl Worker<'_> {
-    /// Moves the entries of a pack, in as many as their extended attributes make of it.
+    /// Transfers the entries of a task. Extended attributes may split them into several packs.
     pub(super) fn pack(&mut self, task: &PackTask) -> Result<()> {
         let all = task.picks.entries.len() as u32;
         let mut from = 0;
@@ -19,7 +19,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Moves entries from one on, and says how far it came.
+    /// Transfers a pack of entries beginning at `from`. Returns the index after the last one.
     fn pack_from(&mut self, task: &PackTask, from: u32) -> Result<u32> {
         let origin = task.node.origins.get(task.origin).ok_or_else(unexpected)?;
         let buffer = self.target.pack_buffer();
@@ -45,14 +45,14 @@ impl Worker<'_> {
             }
         };
         let Fetched { pack, until, packed, failures, losses, content_bytes } = fetched;
-        // What is neither packed nor failed would be lost without a word.
+        // Entries that are neither packed nor failed would be lost silently.
         if until as usize > task.picks.entries.len()
             || packed.len() + failures.len() != until.saturating_sub(from) as usize
         {
             return Err(unexpected());
         }
         if (until as usize) < task.picks.entries.len() {
-            // The rest is a task of its own.
+            // The rest counts as a task of its own.
             task.node.hold(1);
             self.shared.queue.hold(1);
         }
@@ -71,7 +71,7 @@ impl Worker<'_> {
         Ok(until)
     }
 
-    /// An entry of a pack could not be stored at the target.
+    /// Fails an entry of a pack that could not be stored at the target.
     pub(super) fn fail_stored(
         &mut self,
         node: &Arc<Node>,
@@ -140,14 +140,14 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// A pack or big file is done, one way or the other.
+    /// Completes a pack or large file, whether it succeeded or failed.
     pub(super) fn task_done(&self, node: &Arc<Node>) {
         self.shared.queue.release(node, self.counters);
         self.shared.queue.complete(1);
     }
 }
 
-/// The name of an entry at the source.
+/// Returns the name of an entry at the source.
 fn name_of(picks: &Picks, pick: u32) -> &[u8] {
     picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize))
 }
@@ -156,7 +156,7 @@ fn metadata_of(picks: &Picks, pick: u32) -> Option<&Metadata> {
     picks.entries.get(pick as usize).map(|pick| picks.listing.metadata(pick.index as usize))
 }
 
-/// How many bytes of content an entry brings into a pack: the text of a link does not count.
+/// Returns the bytes of content that an entry adds to a pack. The text of a symbolic link does not count.
 fn content_of(picks: &Picks, pick: u32) -> u64 {
     metadata_of(picks, pick)
         .filter(|metadata| metadata.kind == Kind::File)

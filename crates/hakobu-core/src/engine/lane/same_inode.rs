@@ -1,4 +1,4 @@
-//! Whether names with the number of one inode are names of one file.
+//! Checks if names with one inode number are names of one file.
 
 use super::*;
 use crate::engine::inodes::{FirstName, Named};
@@ -6,8 +6,7 @@ use crate::job::Removal;
 use crate::pack::PACKED_FILE_BYTES_MAX;
 
 impl Worker<'_> {
-    /// Takes the inode from entries of a listing of the source that have the number of another one's: each becomes an entry
-    /// of its own.
+    /// Makes entries of a source listing that share the inode number of a different file entries of their own.
     pub(super) fn check_inodes(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
         let job = self.shared.setup.job;
         if !job.hard_links || !self.shared.able.hard_links || job.removal == Removal::Remove {
@@ -48,7 +47,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Counts a name that may be one of another file, which nobody can tell, and becomes a file of its own.
+    /// Counts a name that may belong to another file. This cannot be decided, so it becomes a file of its own.
     fn lose_link(&self, directory: &EntryPath, name: &[u8]) -> Result<()> {
         if !self.shared.setup.job.mode.only_reads() {
             let example = directory.join(name)?.as_bytes().to_vec();
@@ -58,7 +57,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Whether two files of the source have the same content; none if one of them cannot be read.
+    /// Returns true if two files of the source have the same content, and `None` if one of them cannot be read.
     fn have_same_content(&mut self, one: &FirstName, other: &FirstName) -> Result<Option<bool>> {
         let (one, other) = (self.content_digest(one)?, self.content_digest(other)?);
         Ok(one.zip(other).map(|(one, other)| one == other))
@@ -84,7 +83,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The digest of a file that is in no pack, read in pieces. It has to be the version that was listed, before and after.
+    /// Computes the digest of a file too large for a pack. The file must be the listed version before and after.
     fn large_digest(&mut self, file: &FirstName) -> Result<Digest> {
         let FirstName { root, directory, name, metadata } = file;
         let size_bytes = metadata.size_bytes;

@@ -1,24 +1,24 @@
-//! A lane of the source: one thing is asked at a time, and pieces are read ahead where that does any good.
+//! A lane of the source: asks one thing at a time, and reads pieces ahead if that helps.
 
 use super::*;
 
-/// The ticket of what [`Source::ask`] asks; those of reads begin at 1.
+/// The ticket of operations started by [`Source::ask`]; those of reads begin at 1.
 const ASKED: Ticket = 0;
 
-/// A lane of the source, and the reads that are under way on it.
+/// A lane of the source, and its reads in progress.
 pub(super) struct Source {
     lane: Box<dyn SourceLane>,
     reads_at_once: usize,
     /// The file that is being read.
     file: Option<Arc<SourceFile>>,
-    /// The reads that were asked for and not taken, in order.
+    /// The reads that were submitted and not taken, in order.
     asked: VecDeque<(Extent, Ticket)>,
-    /// What came of those that ended while another answer was waited for.
+    /// The results of reads that ended while another answer was awaited.
     ended: Vec<(Ticket, Result<SourceOutcome>)>,
     last_ticket: Ticket,
 }
 
-/// The chunk that a piece is read of, and the one that the lane has taken to go on with.
+/// The chunk that a piece belongs to, and the chunk that the lane continues with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub chunk: Extent,
@@ -26,12 +26,12 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Returns a reading of one range alone.
+    /// Returns a reading of a single range.
     pub fn only(chunk: Extent) -> Self {
         Self { chunk, following: None }
     }
 
-    /// Returns the piece to be read behind another.
+    /// Returns the piece to read after another.
     fn behind(&self, last: Extent) -> Option<Extent> {
         let next_in = |range: Extent| {
             let offset = last.end();
@@ -52,18 +52,18 @@ impl Source {
         Self { lane, reads_at_once: reads_at_once.into(), file: None, asked, ended, last_ticket: ASKED }
     }
 
-    /// Returns whether more than one read at a time does any good.
+    /// Returns true if more than one read at a time helps.
     pub fn reads_ahead(&self) -> bool {
         self.reads_at_once > 1
     }
 
-    /// Asks one thing and waits for it. Reads that end meanwhile are kept.
+    /// Submits one operation and waits for its result. Reads that end meanwhile are kept.
     pub fn ask(&mut self, operation: SourceOp) -> Result<SourceOutcome> {
         self.submit(ASKED, operation)?;
         self.answer(ASKED)
     }
 
-    /// Makes a piece of a file the next one to be taken. What was asked for ahead is given up if it is something else.
+    /// Makes a piece of a file the next one to be taken. Reads ahead of anything else are discarded.
     pub fn turn_to(
         &mut self,
         file: &Arc<SourceFile>,
@@ -85,7 +85,7 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the next piece to ask for, if there is one and not enough are under way.
+    /// Returns the next piece to request, unless there is none or enough reads are in progress.
     pub fn next_read(&self, piece: Extent, reading: Reading) -> Option<Extent> {
         match self.asked.back() {
             None => Some(piece),
@@ -94,7 +94,7 @@ impl Source {
         }
     }
 
-    /// Asks for a piece of the file.
+    /// Requests a piece of the file.
     pub fn read(&mut self, extent: Extent, buffer: PieceBuffer) -> Result<()> {
         let file = self.file.clone().ok_or_else(unexpected)?;
         self.last_ticket += 1;
@@ -103,7 +103,7 @@ impl Source {
         Ok(())
     }
 
-    /// Waits for the first piece that was asked for.
+    /// Waits for the first requested piece.
     pub fn take_read(&mut self) -> Result<SourceOutcome> {
         let (_, ticket) = self.asked.pop_front().ok_or_else(unexpected)?;
         self.answer(ticket)
@@ -144,14 +144,14 @@ impl Source {
                 self.ended.push((ticket, result));
                 Ok(())
             }
-            // The lane itself failed: no answer will come.
+            // The lane itself failed, so no answer will come.
             Err(error) if error.is_fatal() => Err(error),
             _ => Ok(()),
         }
     }
 }
 
-/// Returns the buffer that comes back with what came of a read.
+/// Returns the buffer contained in the result of a read.
 fn buffer_of(outcome: SourceOutcome) -> Option<PieceBuffer> {
     match outcome {
         SourceOutcome::Read(buffer)
@@ -165,7 +165,7 @@ fn buffer_of(outcome: SourceOutcome) -> Option<PieceBuffer> {
 mod tests {
     use super::*;
 
-    /// Takes four operations, and answers the one that came last first.
+    /// A lane that accepts four operations and answers the latest one first.
     #[derive(Default)]
     struct Backwards {
         under_way: Vec<(Ticket, SourceOp)>,
@@ -242,7 +242,7 @@ mod tests {
         let mut source = Source::new(Box::new(Backwards::default()), 16);
         let (one, other) = (file(), file());
         let reading = |pieces| Reading::only(range(pieces));
-        // The lane takes four at a time; that is waited for.
+        // The lane accepts four at a time, and waits for that.
         assert_eq!(take(&mut source, &one, range(0..1), reading(0..6)), 0);
         assert_eq!(take(&mut source, &one, range(2..3), reading(0..6)), 5);
         assert_eq!(take(&mut source, &other, range(3..4), reading(0..4)), 3);

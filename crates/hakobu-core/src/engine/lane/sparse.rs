@@ -1,12 +1,12 @@
-//! Holes that both sides have: equal without reading either.
+//! Skips holes that both sides have: they are equal without reading either.
 
 use super::chunks::{Chunk, HOLES_WITHOUT_DIGEST_BYTES, Values};
 use super::*;
 use crate::extent::chunk_count;
 
 impl Worker<'_> {
-    /// Passes over a chunk that lies in a hole on both sides, and over as much behind it as does and nobody has taken.
-    /// `Some(false)`: the chunk is to be compared. `None`: the run was stopped.
+    /// Skips a chunk that lies in a hole on both sides, and the untaken chunks after it in the same hole. Returns
+    /// `Some(false)` if the chunk has to be compared, and `None` if the run was stopped.
     pub(super) fn skip_holes_of_both(
         &mut self,
         file: &Arc<LargeFile>,
@@ -19,7 +19,7 @@ impl Worker<'_> {
         let rest = Extent { offset: chunk.offset, length: file.size_bytes() - chunk.offset };
         let find = SourceOp::FindHole { file: file.source.clone(), extent: rest };
         let Ok(SourceOutcome::HoleUntil(end)) = self.ask_source(find) else { return Ok(Some(false)) };
-        // What lies in a hole is known by its digest as well, where that is to be had, as long as that is soon done.
+        // A digest covers holes as well, as long as hashing them is quick.
         let hashes = self.takes_digest(file) && !file.is_compared_by_tags();
         let is_short = || end - chunk.offset < HOLES_WITHOUT_DIGEST_BYTES;
         if end < chunk.end() || hashes && is_short() && file.hole(chunk.length) < HOLES_WITHOUT_DIGEST_BYTES {
@@ -28,7 +28,7 @@ impl Worker<'_> {
         let ours = Extent { length: end - chunk.offset, ..rest };
         let ticket = self.submit(TargetOp::Hole { draft: file.draft, extent: ours }, Pending::Told)?;
         let Some(told) = self.told(ticket)? else { return Ok(None) };
-        // One that cannot tell is compared.
+        // If the target cannot report holes, the chunk is compared.
         let both = match told {
             Ok(TargetOutcome::HoleUntil(theirs)) if theirs <= end => theirs,
             _ => return Ok(Some(false)),
@@ -55,7 +55,7 @@ impl Worker<'_> {
             return self.end_file(file.clone(), progress);
         }
         let chunk = Chunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
-        // A new file in which an earlier run has left something.
+        // An earlier run may have left data in the new file.
         if file.kind == DraftKind::Update {
             self.zero(&chunk, extent, false)?;
         }

@@ -1,12 +1,12 @@
-//! Trying whether a file that changed is sooner there as a whole: some chunks are sent as they are.
+//! Tries whether sending a changed file completely is faster, by sending some chunks without comparing.
 
 use super::*;
 use crate::engine::whole::{Facts, Next, Whole};
 
 impl Worker<'_> {
-    /// Whether this lane is to try it: the rate of comparing so far, in bytes a second.
+    /// Returns the rate of comparing so far in bytes per second if this lane is to make the trial.
     pub(super) fn is_to_try_whole(&mut self, file: &LargeFile) -> Option<f64> {
-        // Where nothing is equal comparing ends by itself.
+        // If nothing is equal, comparing ends by itself.
         if !file.may_go_whole() || !file.finds_equal() {
             return None;
         }
@@ -22,7 +22,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Tells what is done with the rest, and does so.
+    /// Reports the decision for the rest of the file, and applies it.
     fn tell_whole(&self, file: &LargeFile, choice: &str, reason: String) {
         if file.whole.pays() {
             file.moves.forgo();
@@ -39,7 +39,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Tries it, while nothing else of this lane is under way. `false`: the run was stopped.
+    /// Makes the trial while nothing else of this lane is in progress. Returns false if the run was stopped.
     pub(super) fn try_whole(&mut self, file: &Arc<LargeFile>, comparing: f64) -> Result<bool> {
         if !self.wait_for_all()? {
             return Ok(false);
@@ -51,7 +51,7 @@ impl Worker<'_> {
             let done = self.chunk(file, Reading::only(extent), None);
             self.unless_fatal(file, done.map_err(at_source))?;
             bytes += extent.length;
-            // Nobody looked whether it is, and it was written.
+            // The chunk was written without comparing it.
             file.changes();
         }
         if !self.wait_for_all()? {
@@ -67,7 +67,7 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// Waits until all that this lane has asked for is answered. `false`: the run was stopped.
+    /// Waits until all operations of this lane are answered. Returns false if the run was stopped.
     fn wait_for_all(&mut self) -> Result<bool> {
         self.target.flush();
         while !self.under_way.is_empty() {

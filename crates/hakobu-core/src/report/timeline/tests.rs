@@ -22,7 +22,7 @@ fn what_was_done_lies_where_it_was_done() {
     recorder.record(at(700), &figures(100, 0, 10));
     recorder.record(at(900), &figures(300, 50, 30));
     let timeline = recorder.finish(at(1000), 400, &figures(400, 50, 40)).unwrap();
-    // 500 to 700 has 100, 700 to 900 has 200, of which a quarter comes before 750, and the rest 100.
+    // 500 to 700 has 100; 700 to 900 has 200, a quarter of it before 750; 900 to 1000 has the remaining 100.
     assert_eq!(bytes(&timeline), [0, 0, 150, 250]);
     let done: u64 = timeline.samples.iter().map(|sample| sample.bytes_done).sum();
     assert_eq!((timeline.interval_ms, done), (250, 450));
@@ -111,7 +111,7 @@ proptest! {
         prop_assert_eq!(bytes(&timeline).iter().sum::<u64>(), written + 5);
         let done: u64 = timeline.samples.iter().map(|sample| sample.bytes_done).sum();
         prop_assert_eq!(done, written + 5 + kept);
-        // At the end of each interval at least as much is there as was told before, and no more than was told next.
+        // At the end of each interval, the sum lies between the figure reported before it and the one reported next.
         let mut sum = 0;
         for (index, sample) in timeline.samples.iter().enumerate() {
             sum += sample.bytes;

@@ -15,7 +15,7 @@ fn identity(minor: u32) -> DeviceIdentity {
     }
 }
 
-/// A blank disk of 2 GiB, with a partition that the kernel knows.
+/// Returns a blank disk of 2 GiB with a partition that the kernel knows.
 fn blank() -> DeviceFacts {
     DeviceFacts {
         name: b"sdb".to_vec(),
@@ -37,7 +37,7 @@ fn wanted() -> Wanted {
     Wanted { source_bytes: 2 * GIB, ..Wanted::default() }
 }
 
-/// The one refusal of a device, its words.
+/// Returns the message of the only refusal of a device.
 fn refused(facts: &DeviceFacts, wanted: &Wanted, kind: RefusalKind) -> String {
     let verdict = target_verdict(facts, wanted);
     let kinds: Vec<_> = verdict.refusals.iter().map(|refusal| refusal.kind).collect();
@@ -121,7 +121,7 @@ fn what_cannot_be_written_or_is_too_small_is_refused() {
 fn the_source_is_recognised_by_any_name() {
     let of = |identity| Wanted { source_identity: Some(identity), ..wanted() };
     refused(&blank(), &of(identity(16)), RefusalKind::IsSource);
-    // The same disk over another path, or seen by another machine.
+    // One disk over another path, or seen by another machine.
     let far = DeviceIdentity { boot_id: "that".into(), number: DeviceNumber::default(), ..identity(16) };
     refused(&blank(), &of(far), RefusalKind::IsSource);
     let partition = DeviceIdentity { whole: Some(identity(16).number), ..identity(17) };

@@ -1,29 +1,29 @@
-//! The words of the contract's refusals.
+//! The messages of the contract's refusals.
 
 use super::{DeviceFacts, HolderKind, RefusalKind, Signature, UseKind, format_bytes, lossy};
 
-/// So many things on a disk are named in one sentence.
+/// The maximum number of contents of a disk that one sentence names.
 pub const SHOWN_MAX: usize = 12;
 
-/// The device's path.
+/// Returns the device's path.
 pub fn path(facts: &DeviceFacts) -> String {
     lossy(&facts.path)
 }
 
-/// The device with model and size, so that a wrong one is noticed.
+/// Returns the device's path with model and size, so that a wrong device is noticed.
 pub fn device(facts: &DeviceFacts) -> String {
     let model = lossy(&facts.model);
     let comma = if model.is_empty() { "" } else { ", " };
     format!("{} ({model}{comma}{})", path(facts), format_bytes(facts.size_bytes))
 }
 
-/// The path of a device of which the kernel's name is known.
+/// Returns the path of a device from its kernel name.
 pub fn node(name: &[u8]) -> String {
-    // In names of sysfs an exclamation mark stands for a slash.
+    // An exclamation mark in a sysfs name stands for a slash.
     format!("/dev/{}", lossy(name).replace('!', "/"))
 }
 
-/// The used one among the device itself, its partitions and what lies on it.
+/// Describes the device in use: the device itself, one of its partitions, or a volume on it.
 pub fn used(facts: &DeviceFacts, name: &[u8]) -> String {
     if name == facts.name {
         device(facts)
@@ -34,7 +34,7 @@ pub fn used(facts: &DeviceFacts, name: &[u8]) -> String {
     }
 }
 
-/// Where each used device is mounted, of those mounts that are wanted.
+/// Returns each mounted device with its mount points. `wanted` selects mounts by their read-only flag.
 pub fn mounts(facts: &DeviceFacts, wanted: impl Fn(bool) -> bool) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     for used_by in &facts.uses {
@@ -51,7 +51,7 @@ pub fn mounts(facts: &DeviceFacts, wanted: impl Fn(bool) -> bool) -> Vec<(String
     found
 }
 
-/// The refusal of what is mounted.
+/// Returns the refusal of a mounted device.
 pub fn mounted(device: &str, places: &[String]) -> String {
     let system = places.iter().any(|place| ["/", "/usr", "/boot"].contains(&place.as_str()));
     let next = match system {
@@ -63,7 +63,7 @@ pub fn mounted(device: &str, places: &[String]) -> String {
     format!("{device} is mounted at {}: {next}", list(places))
 }
 
-/// Names in a sentence.
+/// Joins names into a list for a sentence.
 pub fn list(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -72,7 +72,7 @@ pub fn list(names: &[String]) -> String {
     }
 }
 
-/// The refusal of what a volume is made of.
+/// Returns the refusal of a device that is part of a volume.
 pub fn holder(device: &str, name: &[u8], label: &[u8], kind: HolderKind) -> (RefusalKind, String) {
     let (label, node) = (lossy(if label.is_empty() { name } else { label }), node(name));
     let else_another = "or name another target";
@@ -122,12 +122,12 @@ pub fn holder(device: &str, name: &[u8], label: &[u8], kind: HolderKind) -> (Ref
     }
 }
 
-/// The pool's name, if it is known.
+/// Returns the pool's name, or a placeholder if it is unknown.
 pub fn pool(name: &[u8]) -> String {
     if name.is_empty() { "(name unknown)".into() } else { lossy(name) }
 }
 
-/// The refusal of a pool's member.
+/// Returns the refusal of a pool member.
 pub fn zfs(device: &str, name: &[u8], known: bool) -> String {
     let pool = pool(name);
     match known {
@@ -143,7 +143,7 @@ pub fn zfs(device: &str, name: &[u8], known: bool) -> String {
     }
 }
 
-/// One thing that is on a device.
+/// Describes one item of a device's contents.
 pub fn content(partition: Option<u32>, signature: &Signature) -> String {
     let mut words = partition.map(|number| format!("partition {number}: ")).unwrap_or_default();
     words += signature.kind.name();

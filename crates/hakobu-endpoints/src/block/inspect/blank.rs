@@ -1,18 +1,18 @@
-//! Whether a device holds anything at all where no mark tells what: an encrypted disk without a header, a database
-//! or an archive written straight to it.
+//! Detects contents that no known signature identifies, such as an encrypted disk without a header, or a database or an
+//! archive written straight to the device.
 
 use super::medium::Medium;
 
-/// So much of the beginning and of the end is looked at.
+/// The number of bytes read at the beginning and at the end.
 const EDGE_BYTES: u64 = 1 << 20;
-/// So many pieces between them, at even distances: on a disk with a head each costs a turn of it.
+/// The number of evenly spaced samples between them. On a rotating disk each costs one revolution.
 const PIECES: u64 = 30;
-/// What is read of each.
+/// The size of each sample in bytes.
 const PIECE_BYTES: u64 = 4096;
 
-/// Where the first byte was seen that differs from the one before it, among samples of the whole. A disk that was
-/// wiped holds one byte over and over, whichever it was, and is blank. `None` also if nothing can be read. What is
-/// looked at begins at `start_bytes`, and places are counted from there.
+/// Returns the offset of the first byte in samples of the range that differs from the first byte read. A wiped disk
+/// repeats one byte, whichever it is, and counts as blank. Returns `None` also if nothing can be read. The range begins
+/// at `start_bytes`, and the offset is relative to it.
 pub fn first_content(medium: &dyn Medium, start_bytes: u64, size_bytes: u64) -> Option<u64> {
     let start_bytes = start_bytes.min(medium.size_bytes());
     let size_bytes = size_bytes.min(medium.size_bytes() - start_bytes);
@@ -68,7 +68,7 @@ mod tests {
         let step = (DISK / (PIECES + 1)) & !(PIECE_BYTES - 1);
         for at in [0, EDGE_BYTES - 1, step, 7 * step + 11, DISK - EDGE_BYTES, DISK - 1] {
             let seen = of_whole(&Image::new(DISK).with(at, [1]));
-            // At the very beginning it is the byte behind it that is another.
+            // A change of the very first byte shows at the second one.
             assert_eq!(seen, Some(at.max(1)), "{at}");
         }
     }

@@ -1,4 +1,4 @@
-//! What could start from a disk, and what would keep it from starting in another machine.
+//! Determines what can boot from a disk, and what would prevent it from booting in another machine.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use hakobu_core::disk::{
     Boot, DeviceFacts, NOTES_MAX, Obstacle, Relation, SignatureKind, TableFault, TableKind, relation,
 };
 
-/// The type of an EFI system partition on GPT.
+/// The type of an EFI system partition in a GPT.
 const EFI_TYPE: &str = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b";
-/// The type of an EFI system partition on MBR.
+/// The type of an EFI system partition in an MBR.
 const EFI_MBR_TYPE: &str = "0xef";
-/// The type of the partition that GRUB needs on GPT to start from a BIOS.
+/// The type of the partition that GRUB needs on a GPT disk to boot from a BIOS.
 const BIOS_TYPE: &str = "21686148-6449-6e6f-744e-656564454649";
 
-/// So many disks with one identity are compared with each other.
+/// The maximum number of disks with one identity that are compared with each other.
 const TWINS_MAX: usize = 16;
 
-/// What one disk says by itself.
+/// Returns the boot facts that follow from one disk alone.
 pub fn of(facts: &DeviceFacts, has_code: bool) -> Boot {
     let has_type = |wanted: &str| facts.partitions.iter().any(|partition| partition.type_id == wanted);
     let mut obstacles = Vec::new();
@@ -41,7 +41,7 @@ pub fn of(facts: &DeviceFacts, has_code: bool) -> Boot {
     }
 }
 
-/// Finds what two disks of one machine have in common and should not.
+/// Records identities that two disks of one machine share but must not.
 pub fn find_doubles(disks: &mut [DeviceFacts]) {
     let mut owners: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, disk) in disks.iter().enumerate() {
@@ -70,8 +70,8 @@ pub fn find_doubles(disks: &mut [DeviceFacts]) {
     }
 }
 
-/// The identities that only one disk should have. Members of one RAID, pool or Btrfs share theirs,
-/// and mirrored ones even those of what is on them.
+/// Returns the identities that only one disk may have. Members of one RAID, pool or Btrfs share theirs, and mirrored
+/// members even share those of their contents, so they have none here.
 fn own_uuids(disk: &DeviceFacts) -> Vec<String> {
     use SignatureKind::{Bcache, Bcachefs, Btrfs, Md, Zfs};
     let shared = |kind: SignatureKind| matches!(kind, Md | Zfs | Bcache | Bcachefs | Btrfs);
@@ -86,7 +86,7 @@ fn own_uuids(disk: &DeviceFacts) -> Vec<String> {
             uuids.extend(partition.contents.iter().map(|signature| signature.uuid.clone()));
         }
     }
-    // A FAT that nobody gave a serial number is no twin of another one.
+    // A FAT without a serial number has no identity to compare.
     uuids.retain(|uuid| uuid.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0'));
     uuids
 }

@@ -1,4 +1,4 @@
-//! The GUID partition table, as in the UEFI specification, chapter 5.
+//! Reads the GUID partition table (UEFI specification, chapter 5).
 
 use crc_fast::CrcAlgorithm;
 use hakobu_core::disk::{
@@ -9,10 +9,10 @@ use super::medium::{READ_BYTES_MAX, View, guid, le_u32, le_u64, utf16_text};
 
 const MAGIC: &[u8] = b"EFI PART";
 const HEADER_BYTES_MIN: usize = 92;
-/// Every table has 128 entries; nobody has seen more than a few times that.
+/// The maximum number of entries accepted. The usual number is 128, and no real table has more than a few times that.
 const ENTRIES_MAX: u32 = 4096;
 
-/// A copy of the header that is whole.
+/// An intact copy of the header.
 struct Header {
     sector_bytes: u32,
     own_sector: u64,
@@ -24,8 +24,8 @@ struct Header {
     entries_crc: u32,
 }
 
-/// Finds a table that counts in the device's sectors, or in those that other devices have. What
-/// is found with one good copy has faults; `None` is a device without a trace of a GPT.
+/// Reads a table that counts in the device's sectors, or in another common sector size. If only one copy is intact, the
+/// table is returned with faults. Returns `None` if the device has no trace of a GPT.
 pub fn read(view: &View<'_>, sector_bytes: u32) -> Option<(PartitionTable, Vec<Partition>)> {
     let mut sizes = vec![sector_bytes];
     sizes.extend([512, 4096].iter().filter(|&&size| size != sector_bytes));
@@ -34,7 +34,7 @@ pub fn read(view: &View<'_>, sector_bytes: u32) -> Option<(PartitionTable, Vec<P
     whole.or_else(|| sizes.iter().find_map(|&size| trace(view, size)))
 }
 
-/// A table of which nothing is left but the mark of its header.
+/// Returns an empty table with faults if only the magic number of its header is left.
 fn trace(view: &View<'_>, sector_bytes: u32) -> Option<(PartitionTable, Vec<Partition>)> {
     view.has(u64::from(sector_bytes), MAGIC).then(|| {
         let faults = vec![TableFault::PrimaryDamaged, TableFault::BackupDamaged];
@@ -69,7 +69,7 @@ fn read_in(view: &View<'_>, sector_bytes: u32) -> Option<(PartitionTable, Vec<Pa
     ))
 }
 
-/// A copy of the header, if it is whole and says that it belongs where it is.
+/// Reads a copy of the header. Returns `None` unless it is intact and belongs at this sector.
 fn header(view: &View<'_>, sector: u64, sector_bytes: u32) -> Option<Header> {
     let mut bytes = view.bytes(sector.checked_mul(u64::from(sector_bytes))?, sector_bytes as usize)?;
     let length = le_u32(&bytes, 12) as usize;
@@ -91,7 +91,7 @@ fn header(view: &View<'_>, sector: u64, sector_bytes: u32) -> Option<Header> {
     (crc32(bytes.get(..length)?) == expected && header.own_sector == sector).then_some(header)
 }
 
-/// The entries, if they are whole.
+/// Reads the entries. Returns `None` unless they are intact.
 fn entries(view: &View<'_>, header: &Header) -> Option<Vec<u8>> {
     let plausible =
         header.entries <= ENTRIES_MAX && header.entry_bytes >= 128 && header.entry_bytes.is_multiple_of(8);

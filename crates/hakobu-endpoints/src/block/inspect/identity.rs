@@ -1,4 +1,4 @@
-//! Which device it is: the ID that stays, made of what firmware, volume managers and sysfs say.
+//! Determines a device's identity: a lasting ID from the firmware, volume managers and sysfs.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use super::node::Node;
 use super::places::{Places, attribute, look};
 use rustix::fs::FileType;
 
-/// The page of a SCSI device that has its serial number, behind four bytes of header.
+/// The SCSI page that holds the serial number, behind a header of four bytes.
 const SERIAL_PAGE: &str = "device/vpd_pg80";
-/// A serial number of USB is so many directories above its disk at most.
+/// The maximum number of directory levels between a disk and its USB device.
 const USB_LEVELS_MAX: usize = 8;
-/// Room for `-part` and a number after an ID.
+/// The maximum length of an ID in bytes without `-part` and a number.
 const BASE_ID_BYTES_MAX: usize = ID_BYTES_MAX - 24;
 
-/// What the firmware says of itself; all may be empty.
+/// The identification that the firmware reports. Each field may be empty.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Firmware {
-    /// The model, with its maker.
+    /// The vendor and model.
     pub model: Vec<u8>,
     /// The serial number.
     pub serial: Vec<u8>,
@@ -30,7 +30,7 @@ pub struct Firmware {
 }
 
 impl Firmware {
-    /// What the firmware of a whole disk says.
+    /// Returns the identification reported by the firmware of a whole disk.
     pub fn of(disk: &Node) -> Self {
         let wwid = disk.attribute("wwid").or_else(|| disk.attribute("device/wwid")).unwrap_or_default();
         let cut = |mut text: Vec<u8>| {
@@ -47,7 +47,7 @@ impl Firmware {
 
 fn model(disk: &Node) -> Vec<u8> {
     let model = disk.attribute("device/model").or_else(|| disk.attribute("device/name")).unwrap_or_default();
-    // `ATA` is no maker, and virtual ones have a number here.
+    // `ATA` is not a vendor, and virtual disks report a number here.
     let maker = disk.attribute("device/vendor").filter(|maker| maker != b"ATA" && !maker.starts_with(b"0x"));
     match maker {
         Some(maker) if !model.is_empty() && !model.starts_with(&maker) => [&maker[..], b" ", &model].concat(),
@@ -64,26 +64,26 @@ fn serial(disk: &Node) -> Option<Vec<u8>> {
     own.or_else(page).or_else(|| usb_serial(disk)).filter(|serial| is_serial(serial))
 }
 
-/// The serial number of the USB device in which the disk is.
+/// Returns the serial number of the USB device that contains the disk.
 fn usb_serial(disk: &Node) -> Option<Vec<u8>> {
     let hardware = disk.hardware()?;
     let usb = hardware.ancestors().take(USB_LEVELS_MAX).find(|path| path.join("idVendor").is_file())?;
     attribute(&usb.join("serial"))
 }
 
-/// Zeros, and blanks, are what firmware says that was never given a number.
+/// Returns true for a real serial number. Firmware without one reports zeros or spaces.
 fn is_serial(serial: &[u8]) -> bool {
     serial.iter().any(|byte| byte.is_ascii_alphanumeric() && *byte != b'0')
 }
 
-/// Names given by an authority. Those that begin with `t10.` or `nvme.` are made of model and
+/// Returns true for a name that an authority assigned. Names that begin with `t10.` or `nvme.` consist of model and
 /// serial number, which repeat on every virtual machine.
 fn is_world_wide(wwid: &[u8]) -> bool {
     let given = [&b"naa."[..], b"eui.", b"uuid."].iter().find_map(|prefix| wwid.strip_prefix(*prefix));
     given.is_some_and(is_serial)
 }
 
-/// The identity of a device. `table_uuid` is that of the whole disk's partition table, if known.
+/// Returns the identity of a device. `table_uuid` is that of the whole disk's partition table, if known.
 pub fn identity(
     places: &Places,
     node: &Node,
@@ -124,7 +124,7 @@ pub fn identity(
     identity
 }
 
-/// Kind, ID without partition table, and ID of a whole disk or volume.
+/// Returns the kind, the ID without partition table, and the ID of a whole disk or volume.
 fn disk_id(
     places: &Places,
     disk: &Node,
@@ -161,7 +161,7 @@ fn disk_id(
     (IdKind::Made, made(""), made(table_uuid))
 }
 
-/// What tells several disks of one device apart: namespaces of NVMe, the boot areas of a card.
+/// Returns the identifier that distinguishes several disks of one device: an NVMe namespace, or a boot area of a card.
 fn unit(disk: &Node) -> Option<Vec<u8>> {
     if let Some(namespace) = disk.attribute("nsid") {
         return Some([b"ns", &namespace[..]].concat());
@@ -171,7 +171,7 @@ fn unit(disk: &Node) -> Option<Vec<u8>> {
     Some(card[area..].to_vec())
 }
 
-/// Where the device is, in words that are the same after the next start.
+/// Returns the location of the device in a form that is stable across reboots.
 fn place(places: &Places, disk: &Node) -> Vec<u8> {
     if let Some(path) = disk.backing_path() {
         let offset_bytes = disk.value("loop/offset").unwrap_or(0);
@@ -184,7 +184,7 @@ fn place(places: &Places, disk: &Node) -> Vec<u8> {
     inside.as_os_str().as_bytes().to_vec()
 }
 
-/// The file behind a loop device. A device behind it is told as what lies below.
+/// Returns the file behind a loop device. A block device behind it is not reported here, but among the devices below.
 pub(super) fn file_number(disk: &Node, path: &Path) -> Option<FileNumber> {
     let found = look(path)?;
     let device = DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
@@ -193,7 +193,7 @@ pub(super) fn file_number(disk: &Node, path: &Path) -> Option<FileNumber> {
     is_file.then_some(FileNumber { device, inode: found.stx_ino, offset_bytes })
 }
 
-/// Letters, digits and a few marks; whatever else there is becomes `_`, once.
+/// Converts an ID to letters, digits and a few punctuation marks. Each run of other bytes becomes one `_`.
 fn legible(prefix: &[u8], words: &[u8]) -> String {
     let mut id = String::from_utf8_lossy(prefix).into_owned();
     for &byte in words.trim_ascii() {

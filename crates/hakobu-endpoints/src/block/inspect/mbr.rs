@@ -1,4 +1,4 @@
-//! The partition table of the PC, in the first sector, with its chain of extended partitions.
+//! Reads the PC partition table in the first sector (MBR), with its chain of extended partitions.
 
 use hakobu_core::disk::{PARTITIONS_MAX, Partition, PartitionTable, TableFault, TableKind};
 
@@ -7,23 +7,22 @@ use super::medium::{View, le_u32};
 const SECTOR_BYTES: usize = 512;
 const CODE_BYTES: usize = 440;
 const ENTRIES_AT: usize = 446;
-/// The type of the one entry that keeps others away from a GPT.
+/// The type of the single entry that protects a GPT.
 const PROTECTIVE: u8 = 0xee;
 
-/// What the first sector says.
+/// The contents of the first sector.
 pub struct Mbr {
-    /// The table. It is empty where there is only code to boot from.
+    /// The table. It is empty if there is only boot code.
     pub table: PartitionTable,
     /// The partitions, logical ones included.
     pub partitions: Vec<Partition>,
-    /// Whether it stands before a GPT.
+    /// True if the table protects a GPT.
     pub protective: bool,
-    /// Whether there is code to boot from.
+    /// True if there is boot code.
     pub has_code: bool,
 }
 
-/// Reads the first sector. `is_file_system` says that a file system was recognised there, whose
-/// first sector ends in the same two bytes.
+/// Reads the first sector. `is_file_system` marks a recognised file system, whose first sector ends in the same bytes.
 pub fn read(view: &View<'_>, sector_bytes: u32, is_file_system: bool) -> Option<Mbr> {
     let sector = view.bytes(0, SECTOR_BYTES)?;
     let entries = entries(&sector)?;
@@ -46,7 +45,7 @@ pub fn read(view: &View<'_>, sector_bytes: u32, is_file_system: bool) -> Option<
         table: PartitionTable { kind: TableKind::Mbr, uuid, sector_bytes, backup: None, faults },
         protective: entries.iter().any(|entry| entry.kind == PROTECTIVE),
         partitions,
-        // A boot sector of a file system has code, too, but is not started by firmware as such.
+        // The boot sector of a file system has code as well, but firmware does not start it directly.
         has_code: has_code && !is_file_system,
     })
 }
@@ -63,7 +62,7 @@ impl Entry {
     }
 }
 
-/// The four entries of a sector, if it can be one that has any.
+/// Returns the four entries of a sector if it can be a partition table.
 fn entries(sector: &[u8]) -> Option<Vec<Entry>> {
     if sector.get(510..512)? != [0x55, 0xaa] {
         return None;
@@ -109,7 +108,7 @@ impl Reading<'_> {
         });
     }
 
-    /// Follows the chain of logical partitions in an extended one that begins at this sector.
+    /// Follows the chain of logical partitions in an extended partition that begins at sector `base`.
     fn follow(&mut self, base: u64) {
         let mut seen = Vec::new();
         let mut at = base;
@@ -132,7 +131,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Takes the logical partitions of one link of the chain; gives where the next link is.
+    /// Adds the logical partitions of one link of the chain. Returns the location of the next link.
     fn take_logical(&mut self, entries: &[Entry], at: u64, number: &mut u32) -> Option<u32> {
         for entry in entries.iter().filter(|entry| !entry.is_extended()) {
             if entry.kind != 0 && entry.sectors != 0 {
@@ -150,7 +149,7 @@ impl Reading<'_> {
     }
 }
 
-/// Whether a partition of this type holds partitions and nothing else.
+/// Returns true for a type of partition that holds only partitions.
 pub fn is_container(type_id: &str) -> bool {
     matches!(type_id, "0x05" | "0x0f" | "0x85")
 }

@@ -1,8 +1,8 @@
-//! What a block device is, what is on it, and what uses it.
+//! Determines what a block device is, what is on it, and what uses it.
 //!
-//! Facts come from three places: the open descriptor (size, sectors, contents), so that they are
-//! about the very device that is read or written; sysfs (model, serial number, partitions,
-//! volumes); and procfs (mounts, swap, processes). Nothing is written, and all reading has limits.
+//! Facts come from three sources: the open descriptor (size, sectors, contents), so that they describe the very device
+//! that is read or written; sysfs (model, serial number, partitions, volumes); and procfs (mounts, swap, processes).
+//! Nothing is written, and all reads are bounded.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -48,15 +48,15 @@ use patience::PATIENCE;
 use uses::Machine;
 
 const INSPECTING: &str = "inspecting the device";
-/// Floppy drives: opening one without a disk takes seconds.
+/// The major number of floppy drives. Opening one without a disk takes seconds.
 const FLOPPY_MAJOR: u32 = 2;
 
-/// Inspects the device at a path; links are followed. Besides what [`inspect_open`] finds it asks
-/// the kernel whether anything holds the device that cannot be seen.
+/// Inspects the device at a path, following symbolic links. In addition to the checks of [`inspect_open`], it asks the
+/// kernel whether an unseen use holds the device.
 ///
 /// # Errors
-/// `NotFound`, `PermissionDenied` and other errors of opening it; `Unsupported` when it is no
-/// block device; `Io` when the disk does not answer.
+/// `NotFound`, `PermissionDenied` and other errors of opening it; `Unsupported` if it is not a block device; `Io` if
+/// the disk does not answer.
 pub fn inspect_device(path: &Path) -> Result<DeviceFacts> {
     let owned = path.to_owned();
     let looked = patience::all_within(PATIENCE, vec![move || inspect_patiently(&owned)]).pop().flatten();
@@ -80,11 +80,11 @@ fn inspect_patiently(path: &Path) -> Result<DeviceFacts> {
     Ok(facts)
 }
 
-/// Inspects an open device. `path` is what it is called in messages. The descriptor's position
-/// stays where it is, and this process does not count among those that use the device.
+/// Inspects an open device. `path` is its name in messages. The descriptor's position does not change, and this process
+/// does not count among those that use the device.
 ///
 /// # Errors
-/// `Unsupported` when it is no block device; errors of the system.
+/// `Unsupported` if it is not a block device; otherwise errors of the system.
 pub fn inspect_open(places: &Places, device: BorrowedFd<'_>, path: &Path) -> Result<DeviceFacts> {
     let place = path.as_os_str().as_bytes();
     let number = number_of(device).map_err(|error| error.at(place))?;
@@ -99,10 +99,10 @@ pub fn inspect_open(places: &Places, device: BorrowedFd<'_>, path: &Path) -> Res
     Ok(facts)
 }
 
-/// Which device an open descriptor leads to, without looking at what uses it.
+/// Returns the identity of an open device, without checking what uses it.
 ///
 /// # Errors
-/// As [`inspect_open`].
+/// As for [`inspect_open`].
 pub fn identity_of(device: BorrowedFd<'_>) -> Result<DeviceIdentity> {
     let places = Places::default();
     let number = number_of(device)?;
@@ -110,7 +110,7 @@ pub fn identity_of(device: BorrowedFd<'_>) -> Result<DeviceIdentity> {
     Ok(facts_of(&places, number, node.as_ref(), Some(device))?.identity)
 }
 
-/// The kernel's name of a loop device that has this file behind it.
+/// Returns the kernel's name of a loop device that is backed by this file.
 pub fn loop_device_of(places: &Places, file: BorrowedFd<'_>) -> Option<Vec<u8>> {
     let found = rustix::fs::fstat(file).ok()?;
     let device = places::from_raw(found.st_dev);
@@ -120,11 +120,10 @@ pub fn loop_device_of(places: &Places, file: BorrowedFd<'_>) -> Option<Vec<u8>> 
     loops.find(|(behind, _)| (behind.device, behind.inode) == (device, found.st_ino)).map(|(_, name)| name)
 }
 
-/// All disks of this machine, as far as there is a medium in them: no memory disks, and loop
-/// devices only where they are in use.
+/// Returns all disks of this machine that have a medium. RAM disks are left out, and loop devices that are not in use.
 ///
 /// # Errors
-/// `NotFound` when sysfs is not mounted.
+/// `NotFound` if sysfs is not mounted.
 pub fn all_disks(places: &Places) -> Result<Vec<DeviceFacts>> {
     let directory = places.sys.join("block");
     if !directory.is_dir() {
@@ -148,7 +147,7 @@ pub fn all_disks(places: &Places) -> Result<Vec<DeviceFacts>> {
             Some(facts) => facts?,
             None => unseen(places, node, &no_answer())?,
         };
-        // A device may be taken away while it is looked at.
+        // A device may be removed during the inspection.
         if facts.size_bytes > 0 {
             machine.uses_of(places, node, &mut facts);
             disks.push(facts);
@@ -165,7 +164,7 @@ fn is_listed(node: &Node) -> bool {
     !is_ram_disk && !is_idle_loop && !is_hidden && node.size_bytes() > 0
 }
 
-/// The facts about one disk of the list. One that cannot be opened is listed all the same.
+/// Returns the facts about one listed disk. A disk that cannot be opened is listed too.
 fn disk(places: &Places, node: &Node) -> Result<DeviceFacts> {
     let name = slashed(node);
     let opened = match node.number.major {
@@ -182,7 +181,7 @@ fn disk(places: &Places, node: &Node) -> Result<DeviceFacts> {
     }
 }
 
-/// What sysfs alone tells of a disk.
+/// Returns the facts that sysfs alone provides about a disk.
 fn unseen(places: &Places, node: &Node, why: &str) -> Result<DeviceFacts> {
     let mut facts = facts_of(places, node.number, Some(node), None)?;
     facts.path = path_of(node);
@@ -195,17 +194,17 @@ fn no_answer() -> String {
     format!("it has not answered within {} s", PATIENCE.as_secs())
 }
 
-/// The path of a disk of the list.
+/// Returns the path of a listed disk.
 fn path_of(node: &Node) -> Vec<u8> {
     [b"/dev/", &*slashed(node)].concat()
 }
 
-/// A disk's name below `/dev`: in names of sysfs an exclamation mark stands for a slash.
+/// Returns a disk's name below `/dev`. An exclamation mark in a sysfs name stands for a slash.
 fn slashed(node: &Node) -> Vec<u8> {
     node.name.iter().map(|byte| if *byte == b'!' { b'/' } else { *byte }).collect()
 }
 
-/// Opens a node, if it leads to the device with this number.
+/// Opens a device node and checks that it has this device number.
 fn open_numbered(path: &Path, number: DeviceNumber) -> Result<File, String> {
     let words = |error: std::io::Error| Error::io("opening", &error).reason();
     let device = open(path, OFlags::empty()).map_err(words)?;
@@ -216,7 +215,7 @@ fn open_numbered(path: &Path, number: DeviceNumber) -> Result<File, String> {
 }
 
 fn open(path: &Path, more: OFlags) -> std::io::Result<File> {
-    // Without blocking: a drive without a medium is no reason to wait.
+    // Non-blocking, so that a drive without a medium does not delay the open.
     let flags = (OFlags::NONBLOCK | more).bits().cast_signed();
     File::options().read(true).custom_flags(flags).open(path)
 }
@@ -235,7 +234,7 @@ fn no_device() -> Error {
     Error::new(ErrorKind::Unsupported, INSPECTING, "it is no block device")
 }
 
-/// Whether the kernel holds the device for a mount, a volume or the like.
+/// Returns true if the kernel holds the device for a mount, a volume or the like.
 fn is_claimed(device: BorrowedFd<'_>) -> bool {
     use std::os::fd::AsRawFd;
     let again = format!("/proc/self/fd/{}", device.as_raw_fd());
@@ -243,7 +242,7 @@ fn is_claimed(device: BorrowedFd<'_>) -> bool {
     opened.is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy)
 }
 
-/// All but what uses the device.
+/// Returns all facts except what uses the device.
 fn facts_of(
     places: &Places,
     number: DeviceNumber,
@@ -281,7 +280,7 @@ fn facts_of(
     Ok(facts)
 }
 
-/// What sysfs says.
+/// Adds the facts from sysfs.
 fn of_sysfs(node: &Node, facts: &mut DeviceFacts) {
     let whole = node.whole();
     let disk = whole.as_ref().unwrap_or(node);
@@ -298,9 +297,9 @@ fn of_sysfs(node: &Node, facts: &mut DeviceFacts) {
     (facts.model, facts.serial, facts.wwn) = (firmware.model, firmware.serial, firmware.wwn);
 }
 
-/// What is in the image of a disk: all that can be known without a device.
+/// Returns the contents of a disk image: all facts that do not require a device.
 pub fn inspect_image(image: BorrowedFd<'_>, size_bytes: u64) -> DeviceFacts {
-    // The image does not say in which sectors its disk counts, unless its table does.
+    // The image does not tell its disk's sector size, unless its table does.
     let mut facts = DeviceFacts { size_bytes, logical_sector_bytes: 512, ..DeviceFacts::default() };
     of_contents(&OpenMedium::new(image, size_bytes), &mut facts);
     if let Some(table) = facts.table.as_ref().filter(|table| table.kind == TableKind::Gpt) {
@@ -309,7 +308,7 @@ pub fn inspect_image(image: BorrowedFd<'_>, size_bytes: u64) -> DeviceFacts {
     facts
 }
 
-/// What is on the device: its table, its partitions, and what is in them, as far as it has a mark.
+/// Adds the contents of the device: its table, its partitions, and their signatures.
 pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
     let view = View::whole(medium);
     let sector_bytes = facts.logical_sector_bytes;
@@ -321,7 +320,7 @@ pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
         contents.insert(0, Signature { kind, offset_bytes, uuid: uuid.to_owned(), label: Vec::new() });
     };
     let has_code = mbr.as_ref().is_some_and(|mbr| mbr.has_code);
-    // A protective MBR is part of its GPT, and without one the GPT is a remainder.
+    // A protective MBR is part of its GPT. Without one, the GPT is a remnant.
     match (mbr, gpt) {
         (Some(mbr), Some((table, partitions))) if mbr.protective => {
             add_table(SignatureKind::Gpt, u64::from(table.sector_bytes), &table.uuid);
@@ -348,8 +347,8 @@ pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
     facts.boot = boot::of(facts, has_code);
 }
 
-/// Content without a mark that is known, on the device and in its partitions. Only what may be overwritten is looked at
-/// so closely: it takes dozens of reads.
+/// Adds contents without a known signature, on the device and in its partitions. This takes dozens of reads, so it is
+/// done only for devices that may be overwritten.
 pub fn of_the_unknown(medium: &dyn Medium, facts: &mut DeviceFacts) {
     facts.contents.extend(unknown(medium, &facts.contents, (0, medium.size_bytes())));
     for partition in &mut facts.partitions {
@@ -360,14 +359,14 @@ pub fn of_the_unknown(medium: &dyn Medium, facts: &mut DeviceFacts) {
     }
 }
 
-/// What is in a place where nothing was recognised, if it is not blank.
+/// Returns an `Unknown` signature for a range where nothing was recognised and that is not blank.
 fn unknown(medium: &dyn Medium, known: &[Signature], (start, size): (u64, u64)) -> Option<Signature> {
     let offset_bytes =
         if known.is_empty() { blank::first_content(medium, start, size)? } else { return None };
     Some(Signature { kind: SignatureKind::Unknown, offset_bytes, uuid: String::new(), label: Vec::new() })
 }
 
-/// Gives partitions the names by which the kernel knows them.
+/// Sets the kernel's names of the partitions.
 fn name_partitions(node: &Node, facts: &mut DeviceFacts) {
     for known in node.partitions() {
         let Some(number) = known.partition_number() else { continue };

@@ -1,4 +1,4 @@
-//! What is mounted, and what is swapped to.
+//! Reads the lists of mounts and swap space.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,25 +11,25 @@ use hakobu_core::disk::{DeviceNumber, PATH_BYTES_MAX, TEXT_BYTES_MAX};
 use super::places::{Places, block_device_at, device_number, entries, list, parse_device_number};
 use super::writers::Opened;
 
-/// So many namespaces of mounts are looked into, those of containers.
+/// The maximum number of mount namespaces, such as those of containers, that are read.
 const NAMESPACES_MAX: usize = 1024;
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The devices on which it is; a file system may have several.
+    /// The devices of the file system, which may have several.
     pub devices: Vec<DeviceNumber>,
-    /// Where it is mounted.
+    /// The mount point.
     pub path: Vec<u8>,
-    /// The kind of file system.
+    /// The type of the file system.
     pub file_system: String,
-    /// What is mounted, as the file system calls it.
+    /// The name of the mounted source, as the file system gives it.
     pub source: Vec<u8>,
-    /// Whether the file system as a whole takes no writes.
+    /// True if the file system as a whole is read-only.
     pub read_only: bool,
 }
 
-/// All mounts that this process sees, and those of devices that only others see.
+/// Returns all mounts that this process sees, and the mounts of further devices that only other namespaces see.
 pub fn mounts(places: &Places) -> Vec<Mount> {
     let systems = Systems { places, btrfs: btrfs(places) };
     let mut mounts = systems.parse(&list(&places.proc.join("self/mountinfo")));
@@ -48,7 +48,7 @@ pub fn mounts(places: &Places) -> Vec<Mount> {
     mounts
 }
 
-/// One process of each namespace of mounts besides our own.
+/// Returns one process of each mount namespace other than this process's own.
 fn other_namespaces(places: &Places) -> Vec<(u32, PathBuf)> {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let mut seen: BTreeSet<_> = namespace(&places.proc.join("self")).into_iter().collect();
@@ -61,7 +61,7 @@ fn other_namespaces(places: &Places) -> Vec<(u32, PathBuf)> {
     others
 }
 
-/// All processes with their directories.
+/// Returns all processes with their directories.
 pub fn processes(places: &Places) -> impl Iterator<Item = (u32, PathBuf)> {
     entries(&places.proc).into_iter().filter_map(|path| {
         let pid = path.file_name()?.to_str()?.parse().ok()?;
@@ -69,7 +69,7 @@ pub fn processes(places: &Places) -> impl Iterator<Item = (u32, PathBuf)> {
     })
 }
 
-/// The devices of each Btrfs that is in use: a mount names only one of them.
+/// Returns the devices of each Btrfs in use. A mount names only one of them.
 fn btrfs(places: &Places) -> Vec<Vec<DeviceNumber>> {
     let systems = entries(&places.sys.join("fs/btrfs")).into_iter();
     let devices = systems.map(|system| {
@@ -79,14 +79,14 @@ fn btrfs(places: &Places) -> Vec<Vec<DeviceNumber>> {
     devices.filter(|devices| !devices.is_empty()).collect()
 }
 
-/// What is needed to tell the devices of a mount.
+/// The data needed to determine the devices of a mount.
 struct Systems<'a> {
     places: &'a Places,
     btrfs: Vec<Vec<DeviceNumber>>,
 }
 
 impl Systems<'_> {
-    /// Reads lines as in `/proc/PID/mountinfo`. What is not on a device is left out, but for ZFS.
+    /// Parses lines of the form of `/proc/PID/mountinfo`. Mounts without a device are left out, except those of ZFS.
     fn parse(&self, text: &[u8]) -> Vec<Mount> {
         let lines = text.split(|&byte| byte == b'\n');
         let mounts = lines.filter_map(|line| self.parse_line(line));
@@ -102,7 +102,7 @@ impl Systems<'_> {
         file_system.truncate(file_system.floor_char_boundary(TEXT_BYTES_MAX));
         let source = unescaped(after.next()?);
         let read_only = after.next()?.split(|&byte| byte == b',').any(|option| option == b"ro");
-        // A file system without one device of its own has a number that belongs to none.
+        // A file system that is not on one device has a device number that belongs to no device.
         let devices = match file_system.as_str() {
             _ if number.major != 0 => vec![number],
             "btrfs" | "bcachefs" => self.several(&source),
@@ -111,7 +111,7 @@ impl Systems<'_> {
         Some(Mount { devices, path, file_system, source, read_only })
     }
 
-    /// The devices of a file system that may have several, from the one or those that it names.
+    /// Returns the devices of a file system that may have several, given the one or those that it names.
     fn several(&self, source: &[u8]) -> Vec<DeviceNumber> {
         let named = source.split(|&byte| byte == b':').filter(|name| name.starts_with(b"/"));
         let named: Vec<_> = named.filter_map(|name| device_named(self.places, name)).collect();
@@ -120,7 +120,7 @@ impl Systems<'_> {
     }
 }
 
-/// The devices that are swapped to.
+/// Returns the devices and files that are used as swap space.
 pub fn swaps(places: &Places) -> Vec<Opened> {
     let text = list(&places.proc.join("swaps"));
     let paths = text
@@ -130,14 +130,13 @@ pub fn swaps(places: &Places) -> Vec<Opened> {
     let paths = paths.filter(|path| path.starts_with(b"/"));
     let opened = |path: Vec<u8>| match device_named(places, &path) {
         Some(device) => Some(Opened::Device(device)),
-        // A file, which may be behind a loop device as well.
+        // A swap file, which may also back a loop device.
         None => Opened::at(Path::new(OsStr::from_bytes(&path))),
     };
     paths.filter_map(|path| opened(unescaped(path))).collect()
 }
 
-/// The device at a path that the kernel told: by the node, or by the name in sysfs where the node
-/// is gone.
+/// Returns the device at a path that the kernel reported: from the node, or by the name in sysfs if the node is gone.
 fn device_named(places: &Places, path: &[u8]) -> Option<DeviceNumber> {
     let path = PathBuf::from(OsStr::from_bytes(path));
     let by_name = || device_number(&places.sys.join("class/block").join(path.file_name()?).join("dev"));
@@ -147,7 +146,7 @@ fn device_named(places: &Places, path: &[u8]) -> Option<DeviceNumber> {
     }
 }
 
-/// A path of the kernel's lists, where blanks and backslashes are octal numbers.
+/// Decodes a path of the kernel's lists, where whitespace and backslashes are octal escapes.
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

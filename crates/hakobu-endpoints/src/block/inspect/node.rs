@@ -1,4 +1,4 @@
-//! A block device as sysfs has it, and its relatives there: partitions, holders, what lies below.
+//! A block device in sysfs and its relations there: partitions, holders and the devices below it.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use super::places::{Places, attribute, block_device_at, device_number, entries, 
 /// A block device in sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its directory, links resolved.
+    /// The directory of the device, with symbolic links resolved.
     pub directory: PathBuf,
-    /// The kernel's name, as it is in sysfs.
+    /// The kernel's name as in sysfs.
     pub name: Vec<u8>,
-    /// Its number.
+    /// The device number.
     pub number: DeviceNumber,
 }
 
 impl Node {
-    /// The device with this number.
+    /// Returns the device with this number.
     pub fn of_number(places: &Places, number: DeviceNumber) -> Option<Self> {
         Self::at(&places.sys.join("dev/block").join(number.to_string()))
     }
 
-    /// The device of which this is the directory, or a link to it.
+    /// Returns the device whose sysfs directory, or a symbolic link to it, is at `path`.
     pub fn at(path: &Path) -> Option<Self> {
         let directory = path.canonicalize().ok()?;
         let name = directory.file_name()?.as_bytes().to_vec();
@@ -32,45 +32,45 @@ impl Node {
         Some(Self { directory, name, number })
     }
 
-    /// A property, as bytes without blanks around them.
+    /// Returns an attribute as bytes, without surrounding whitespace.
     pub fn attribute(&self, name: &str) -> Option<Vec<u8>> {
         attribute(&self.directory.join(name))
     }
 
-    /// A property that is a number.
+    /// Returns an attribute that is a number.
     pub fn value(&self, name: &str) -> Option<u64> {
         number(&self.directory.join(name))
     }
 
-    /// Its number among the partitions of its disk, if it is one.
+    /// Returns the partition number, if the device is a partition.
     pub fn partition_number(&self) -> Option<u32> {
         self.value("partition").and_then(|number| u32::try_from(number).ok())
     }
 
-    /// The disk whose partition it is.
+    /// Returns the disk that contains this partition.
     pub fn whole(&self) -> Option<Self> {
         self.partition_number()?;
         Self::at(self.directory.parent()?)
     }
 
-    /// The size in bytes. The kernel counts in 512 here whatever the device does.
+    /// Returns the size in bytes. The kernel always counts in units of 512 bytes here.
     pub fn size_bytes(&self) -> u64 {
         self.value("size").unwrap_or(0).saturating_mul(512)
     }
 
-    /// The partitions that the kernel knows.
+    /// Returns the partitions that the kernel knows.
     pub fn partitions(&self) -> Vec<Self> {
         let directories = entries(&self.directory).into_iter();
         let partitions = directories.filter(|path| path.join("partition").is_file());
         partitions.filter_map(|path| Self::at(&path)).take(PARTITIONS_MAX).collect()
     }
 
-    /// The volumes that are made of it.
+    /// Returns the volumes that are built on this device.
     pub fn holders(&self) -> Vec<Self> {
         self.linked("holders")
     }
 
-    /// What it is made of, for a volume.
+    /// Returns the devices that a volume consists of.
     fn slaves(&self) -> Vec<Self> {
         self.linked("slaves")
     }
@@ -80,13 +80,13 @@ impl Node {
         links.filter_map(|path| Self::at(&path)).take(USES_MAX).collect()
     }
 
-    /// The path of what is behind a loop device.
+    /// Returns the path of the file or device behind a loop device.
     pub fn backing_path(&self) -> Option<PathBuf> {
         let path = self.attribute("loop/backing_file")?;
         Some(PathBuf::from(std::ffi::OsStr::from_bytes(&path)))
     }
 
-    /// Everything that this device lies on, downwards: the disk of a partition, the parts of a
+    /// Returns everything that this device lies on, from top to bottom: the disk of a partition, the components of a
     /// volume, the device behind a loop device.
     pub fn below(&self, places: &Places) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
@@ -104,7 +104,7 @@ impl Node {
         found
     }
 
-    /// What kind of volume it is, and its name for people.
+    /// Returns the kind of volume and its human-readable name.
     pub fn as_holder(&self) -> (HolderKind, Vec<u8>) {
         let label = self.attribute("dm/name").unwrap_or_default();
         let uuid = self.attribute("dm/uuid");
@@ -112,7 +112,7 @@ impl Node {
             Some(uuid) if uuid.starts_with(b"LVM-") => HolderKind::Lvm,
             Some(uuid) if uuid.starts_with(b"CRYPT-") => HolderKind::Crypt,
             Some(uuid) if uuid.starts_with(b"mpath-") => HolderKind::Multipath,
-            // Without an ID: made by hand.
+            // Without a UUID: created by hand.
             _ if self.name.starts_with(b"dm-") => HolderKind::OtherDm,
             _ if self.directory.join("md").is_dir() => HolderKind::Md,
             _ if self.name.starts_with(b"bcache") => HolderKind::Bcache,
@@ -121,7 +121,7 @@ impl Node {
         (kind, label)
     }
 
-    /// The directory of the hardware, if there is hardware.
+    /// Returns the directory of the hardware, if there is any.
     pub fn hardware(&self) -> Option<PathBuf> {
         self.directory.join("device").canonicalize().ok()
     }

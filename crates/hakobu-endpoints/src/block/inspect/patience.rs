@@ -1,13 +1,13 @@
-//! Not waiting for ever for a disk that does not answer.
+//! Limits the wait for a disk that does not answer.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long a disk may take to be looked at: a disk that stands still needs seconds to start.
+/// The maximum time for inspecting a disk. A disk that has spun down needs seconds to start.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Does each piece of work on a thread of its own. `None` for those that have not ended by then; their threads go on
-/// waiting for their disks, until the process ends.
+/// Runs each piece of work on a thread of its own. Returns `None` for those that do not finish within `patience`. Their
+/// threads keep waiting for their disks until the process ends.
 pub fn all_within<T: Send + 'static>(
     patience: Duration,
     works: Vec<impl FnOnce() -> T + Send + 'static>,
@@ -18,10 +18,10 @@ pub fn all_within<T: Send + 'static>(
     for (index, work) in works.into_iter().enumerate() {
         let sender = sender.clone();
         let started = std::thread::Builder::new().name("disk".into()).spawn(move || {
-            // Nobody may be waiting any more.
+            // The receiver may be gone already.
             let _ = sender.send((index, work()));
         });
-        // Without a thread it counts as one that did not answer.
+        // Without a thread, the disk counts as not answering.
         drop(started);
     }
     drop(sender);

@@ -1,7 +1,7 @@
-//! What is on a device, recognised by marks that its formats keep at fixed places.
+//! Recognises the contents of a device by magic numbers that formats keep at fixed offsets.
 //!
-//! All that is found is told, also what an older use left behind: it is there to warn, and what is
-//! left of a RAID may still be somebody's data.
+//! All findings are reported, including remnants of earlier uses: they serve as a warning, and the remnants of a RAID
+//! may still be somebody's data.
 
 mod file_systems;
 mod findings;
@@ -13,7 +13,7 @@ use hakobu_core::disk::{Signature, SignatureKind};
 use super::medium::View;
 use findings::Found;
 
-/// What is recognised besides partition tables.
+/// Returns everything recognised apart from partition tables.
 pub fn probe(view: &View<'_>) -> Vec<Signature> {
     let mut found = Found::default();
     file_systems::probe(view, &mut found);
@@ -23,8 +23,7 @@ pub fn probe(view: &View<'_>) -> Vec<Signature> {
     found.0
 }
 
-/// Whether it is a file system that begins with a boot sector, which may look like a partition
-/// table.
+/// Returns true for a file system that begins with a boot sector, which may look like a partition table.
 pub fn has_boot_sector(signature: &Signature) -> bool {
     use SignatureKind::{Bitlocker, Exfat, Fat, Ntfs, Refs};
     matches!(signature.kind, Fat | Exfat | Ntfs | Bitlocker | Refs)

@@ -1,4 +1,4 @@
-//! Paths where devices are, but no device is: a mistyped name would become a file in memory.
+//! Detects paths where devices are but no device is. A mistyped device name would become a file in memory.
 
 use std::fs::{metadata, symlink_metadata};
 use std::io;
@@ -7,26 +7,26 @@ use std::path::Path;
 
 use super::Places;
 
-/// Whether something that is no device, or nothing yet, lies at this path in the file system of
-/// `/dev`. What is mounted below it, such as `/dev/shm`, is another file system and fine.
+/// Returns true if `path` is in the file system of `/dev` and is not a device, or does not exist yet. File systems
+/// mounted below it, such as `/dev/shm`, are separate and acceptable.
 ///
 /// # Errors
-/// When the nearest directory above it that is there cannot be looked at.
+/// If the nearest existing parent directory cannot be read.
 pub fn is_stray(places: &Places, path: &Path) -> io::Result<bool> {
     match metadata(path) {
         Ok(found) if found.file_type().is_block_device() || found.file_type().is_char_device() => {
             return Ok(false);
         }
-        // A directory gets files of their own names.
+        // A directory counts as well, because files would be created in it.
         Ok(found) => return Ok(is_of_dev(places, path, found.dev())),
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Err(_) => {}
     }
-    // A link that leads nowhere lies where it is itself.
+    // A dangling symbolic link counts where the link itself is.
     if let Ok(link) = symlink_metadata(path) {
         return Ok(is_of_dev(places, path, link.dev()));
     }
-    // What is not there would be made in the nearest directory that is.
+    // A missing path would be created in its nearest existing parent directory.
     for above in path.ancestors().skip(1) {
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         match metadata(above) {
@@ -38,8 +38,7 @@ pub fn is_stray(places: &Places, path: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether a path is in the file system of the devices. Where they have none of their own, what
-/// counts is the path.
+/// Returns true if a path is in the file system of the devices. Without a separate file system, the path decides.
 fn is_of_dev(places: &Places, path: &Path, device: u64) -> bool {
     let Ok(dev) = metadata(&places.dev) else { return false };
     let above = places.dev.parent().and_then(|parent| metadata(parent).ok());

@@ -1,4 +1,4 @@
-//! What uses a device: the device itself, a partition of it, or a volume that lies on it.
+//! Finds what uses a device: the device itself, a partition of it, or a volume on it.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -12,13 +12,13 @@ use super::node::Node;
 use super::places::{Places, block_device_at, entries};
 use super::writers::{Opened, Writer, writers};
 
-/// What is in use on this machine, taken once for all devices.
+/// Everything in use on this machine, determined once for all devices.
 pub struct Machine {
     mounts: Vec<Mount>,
     swaps: Vec<Opened>,
     writers: Vec<Writer>,
     all_writers_seen: bool,
-    /// Loop devices, each with the device behind it.
+    /// Loop devices, each with the block device behind it.
     loops: Vec<(Node, DeviceNumber)>,
     /// Loop devices, each with the file behind it.
     files: Vec<(Node, FileNumber)>,
@@ -27,7 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine.
+    /// Collects everything in use on the machine.
     pub fn look(places: &Places) -> Self {
         let mounts = mounts(places);
         let loops = entries(&places.sys.join("block")).into_iter().filter_map(|path| {
@@ -54,14 +54,14 @@ impl Machine {
         }
     }
 
-    /// What uses the device, and what lies on it.
+    /// Sets the uses of the device and of everything on it.
     pub fn uses_of(&self, places: &Places, node: &Node, facts: &mut DeviceFacts) {
         if !self.all_writers_seen {
             facts.note("without root, processes of others that have it open for writing cannot be seen");
         }
         let mut uses = Uses { machine: self, found: Vec::new(), members: Vec::new() };
         uses.add(node.clone());
-        // The same file behind another loop device is the same disk, at another offset perhaps a part of it.
+        // Another loop device with the same file is the same disk, possibly at another offset.
         let behind =
             self.files.iter().find(|(known, _)| known.number == node.number).map(|(_, behind)| behind);
         let is_same =
@@ -70,24 +70,24 @@ impl Machine {
         twins.for_each(|(twin, _)| uses.add(twin.clone()));
         uses.follow(0, None);
         if let Some(whole) = node.whole() {
-            // What uses the whole disk uses the partition, but not what uses the others.
+            // Uses of the whole disk count for the partition, uses of its other partitions do not.
             let first = uses.members.len();
             uses.add(whole.clone());
             uses.follow(first, Some(whole.number));
         }
-        // What is written to the file behind a loop device is written to all that lies on it.
+        // Writing to the file behind a loop device writes to everything on it.
         node.below(places).iter().for_each(|below| uses.behind(below));
         uses.zfs(facts);
         facts.uses = uses.found;
     }
 }
 
-/// A file behind a loop device, as processes may have it open.
+/// Returns a file behind a loop device in the form in which processes have it open.
 fn opened(file: &FileNumber) -> Opened {
     Opened::File(file.device, file.inode)
 }
 
-/// The pools that the kernel's ZFS knows, if it has one.
+/// Returns the pools that the kernel's ZFS knows, if the kernel has ZFS.
 fn pools(places: &Places, mounts: &[Mount]) -> Option<Vec<Vec<u8>>> {
     let kernel = places.proc.join("spl/kstat/zfs");
     if !kernel.is_dir() {
@@ -104,7 +104,7 @@ fn pools(places: &Places, mounts: &[Mount]) -> Option<Vec<Vec<u8>>> {
 struct Uses<'a> {
     machine: &'a Machine,
     found: Vec<Use>,
-    /// The devices of which the uses count.
+    /// The devices whose uses count.
     members: Vec<Node>,
 }
 
@@ -115,8 +115,8 @@ impl Uses<'_> {
         }
     }
 
-    /// The uses of the members from this one on, and of all that lies on them; but the partitions
-    /// of one of them are left out.
+    /// Adds the uses of the members from index `first` on, and of all volumes on them. The partitions of the device
+    /// `without_partitions` are left out.
     fn follow(&mut self, first: usize, without_partitions: Option<DeviceNumber>) {
         let mut next = first;
         while let Some(node) = self.members.get(next).cloned() {
@@ -136,7 +136,7 @@ impl Uses<'_> {
         }
     }
 
-    /// Mounts, swap and processes that write.
+    /// Adds mounts, swap space and writing processes.
     fn direct(&mut self, node: &Node) {
         let machine = self.machine;
         for mount in machine.mounts.iter().filter(|mount| mount.devices.contains(&node.number)) {
@@ -147,7 +147,7 @@ impl Uses<'_> {
         self.behind(node);
     }
 
-    /// Swap and processes that write, of a device or of the file behind one.
+    /// Adds swap space and writing processes of a device or of the file behind it.
     fn opened(&mut self, node: &Node, opened: Opened) {
         let machine = self.machine;
         if machine.swaps.contains(&opened) {
@@ -159,7 +159,7 @@ impl Uses<'_> {
         }
     }
 
-    /// Who uses the file behind a device, if there is one.
+    /// Adds the uses of the file behind a device, if there is one.
     fn behind(&mut self, node: &Node) {
         let file = self.machine.files.iter().find(|(known, _)| known.number == node.number);
         if let Some((_, file)) = file {
@@ -167,7 +167,7 @@ impl Uses<'_> {
         }
     }
 
-    /// The volumes that are made of a device.
+    /// Returns the volumes that are built on a device, and adds them as uses.
     fn volumes(&mut self, node: &Node) -> Vec<Node> {
         let mut volumes = node.holders();
         for holder in &volumes {
@@ -183,7 +183,7 @@ impl Uses<'_> {
         volumes
     }
 
-    /// Members of pools. The kernel does not tell which devices an imported pool has.
+    /// Adds memberships in ZFS pools. The kernel does not report the devices of an imported pool.
     fn zfs(&mut self, facts: &DeviceFacts) {
         let Some(pools) = &self.machine.pools else { return };
         for (partition, signature) in facts.all_contents() {

@@ -1,4 +1,4 @@
-//! Which processes have block devices open for writing, or the files behind loop devices.
+//! Finds the processes that have block devices, or the files behind loop devices, open for writing.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,21 +10,21 @@ use rustix::fs::FileType;
 use super::mounts::processes;
 use super::places::{Places, attribute, entries, look};
 
-/// How often, and how long apart, it is looked whether a child keeps what it has from its parent.
+/// The number of checks whether a child keeps a descriptor from its parent, and the time between them.
 const LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// What a process may have open.
+/// A device or file that a process may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
     /// A block device.
     Device(DeviceNumber),
-    /// A file, by its file system's device and its inode: by whatever name it was opened.
+    /// A file, identified by its file system's device and its inode, under whatever name it was opened.
     File(DeviceNumber, u64),
 }
 
 impl Opened {
-    /// What is at a path, links followed.
+    /// Returns the device or file at a path, following symbolic links.
     pub fn at(path: &Path) -> Option<Self> {
         let found = look(path)?;
         match FileType::from_raw_mode(u32::from(found.stx_mode)) {
@@ -40,18 +40,19 @@ impl Opened {
     }
 }
 
-/// A process that has a device, or a file behind one, open for writing.
+/// A process that has a device, or the file behind one, open for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writer {
-    /// What it has open.
+    /// The open device or file.
     pub opened: Opened,
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// Its command's name.
+    /// The name of its command.
     pub command: Vec<u8>,
 }
 
-/// Looks through the descriptors of all other processes for block devices and these `files`; and whether all could be seen.
+/// Searches the descriptors of all other processes for block devices and these `files`. The flag is true if all
+/// descriptors could be read.
 pub fn writers(places: &Places, files: &[Opened]) -> (Vec<Writer>, bool) {
     let (mut writers, mut all_seen) = (Vec::new(), true);
     for (pid, process) in processes(places) {
@@ -87,28 +88,28 @@ fn find(pid: u32, process: &Path, files: &[Opened], writers: &mut Vec<Writer>) {
     }
 }
 
-/// Whether a descriptor was opened for writing.
+/// Returns true if a descriptor was opened for writing.
 fn is_for_writing(process: &Path, descriptor: &Path) -> bool {
     let Some(number) = descriptor.file_name() else { return false };
     let Some(info) = attribute(&process.join("fdinfo").join(number)) else { return false };
     flags(&info).is_some_and(|flags| matches!(flags & 3, 1 | 2))
 }
 
-/// Returns the process that has started this one.
+/// Returns the ID of the parent process.
 fn parent(process: &Path) -> Option<u32> {
     let status = attribute(&process.join("status")).unwrap_or_default();
     let parent = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"PPid:"))?;
     std::str::from_utf8(parent).ok()?.trim().parse().ok()
 }
 
-/// Returns true for a child that may not have become another program yet. Until then it has all descriptors of its parent.
+/// Returns true for a child that may not have executed another program yet. Until then it has its parent's descriptors.
 fn runs_program_of(process: &Path, parent: u32) -> bool {
     let program = |of: &Path| std::fs::read_link(of.join("exe")).ok();
     let parents = process.parent().map(|processes| processes.join(parent.to_string()));
     program(process).is_some() && program(process) == parents.and_then(|parent| program(&parent))
 }
 
-/// Returns true if a descriptor does not close within a moment, as it does when a child becomes another program.
+/// Returns true if a descriptor stays open for a moment. It closes if a child executes another program.
 fn stays(descriptor: &Path, opened: Opened) -> bool {
     (0..LOOKS).all(|_| {
         std::thread::sleep(BETWEEN_LOOKS);
@@ -116,7 +117,7 @@ fn stays(descriptor: &Path, opened: Opened) -> bool {
     })
 }
 
-/// The flags of `open` in a file of `fdinfo`, where they are octal.
+/// Parses the flags of `open` in a file of `fdinfo`, where they are octal.
 fn flags(info: &[u8]) -> Option<u32> {
     let line = info.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"flags:"))?;
     u32::from_str_radix(std::str::from_utf8(line).ok()?.trim(), 8).ok()

@@ -1,4 +1,4 @@
-//! `Apply`: changes that carry no content.
+//! The operation `Apply`: changes without content.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,11 +24,11 @@ use crate::local::fault::fault;
 use crate::local::many::many;
 use crate::local::metadata;
 
-/// Makes the changes in order, or on a file server those at a time that do not depend on each other. Those that fail are named in
-/// the outcome by their index.
+/// Makes the changes in order, or on a file server several independent ones at a time. The outcome lists the changes
+/// that failed by index.
 ///
 /// # Errors
-/// When what failed would fail for every further change.
+/// If a failure would affect every further change.
 pub(crate) fn apply(
     shared: &Shared,
     directories: &mut Directories,
@@ -46,7 +46,7 @@ pub(crate) fn apply(
                 applied.take((index, &changes[index]), result, &lost)?;
             }
         }
-        // Directories that this lane keeps open may be others now.
+        // Other threads may have replaced directories that this lane keeps open.
         *directories = Directories::new();
     } else {
         let mut lost = Lost::new();
@@ -61,7 +61,7 @@ pub(crate) fn apply(
     Ok(TargetOutcome::Stored { failures, losses: losses.finish() })
 }
 
-/// What came of the changes so far.
+/// The results of the changes so far.
 #[derive(Default)]
 struct Applied {
     failures: Vec<(u32, Error)>,
@@ -79,12 +79,12 @@ impl Applied {
     }
 }
 
-/// Whether a change needs no other one before it but those further down.
+/// Returns true if a change depends on no other changes except those deeper in the tree.
 fn is_independent(change: &Change) -> bool {
     matches!(change, Change::Attributes { .. } | Change::Directory { .. } | Change::Remove { .. })
 }
 
-/// The numbers of the changes by how far down they are, the deepest first: what a directory holds comes before it.
+/// Groups the indices of the changes by depth, deepest first, since a directory's contents come before it.
 fn levels(changes: &[Change]) -> Vec<Vec<usize>> {
     let depth = |change: &Change| change.path().as_bytes().iter().filter(|byte| **byte == b'/').count();
     let mut levels: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -109,7 +109,7 @@ fn apply_one(shared: &Shared, directories: &mut Directories, change: &Change, lo
         Change::Directory { attributes, extended, .. } => {
             let directory = reach(shared, path, PASSING_MODE)?;
             shared.root.check_apart(&directory)?;
-            // New files may belong to others from now on.
+            // New files may get another owner from now on.
             directories.forget(path);
             let extended = extended.as_ref().filter(|_| !planted("directory-xattrs-lost"));
             settle(shared, path, &directory, (attributes, extended.map(Extended::as_ref)), lost)
@@ -134,7 +134,7 @@ fn settle(
 ) -> Result<()> {
     let during = "setting the attributes";
     let is = metadata::of_path(entry).map_err(|errno| fault(during, errno))?;
-    // The mode of a device node gives rights, and one that stands for itself is only written to.
+    // The mode of a device node gives rights, and a device that was named itself is only written to.
     let may = match is.kind {
         Kind::File | Kind::Directory | Kind::Symlink => true,
         Kind::Fifo => shared.grant.is_in_tree(path),

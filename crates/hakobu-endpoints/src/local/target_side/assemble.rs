@@ -1,4 +1,4 @@
-//! Pieces put together out of what the old file has at other places.
+//! Assembles pieces of a draft from ranges of the old file at other offsets.
 
 use std::sync::Arc;
 
@@ -14,11 +14,10 @@ use crate::local::fault::fault;
 use crate::local::positioned::read_at;
 
 impl DraftWriter {
-    /// The sums of the whole blocks in a range of the file that the draft is made of.
+    /// Returns the checksums of the whole blocks in a range of the old file.
     ///
     /// # Errors
-    /// `Protocol` for a range or a length that cannot be, or a draft that is not made of another file; those of the
-    /// system.
+    /// `Protocol` for an invalid range or block length, or if the draft has no old file; otherwise system errors.
     pub fn sum_old(&mut self, range: Extent, block_bytes: u64) -> Result<Vec<u64>> {
         let draft = Arc::clone(self.draft());
         let sound = range.offset.is_multiple_of(CHUNK_BYTES)
@@ -34,11 +33,11 @@ impl DraftWriter {
         Ok(sums(&room[..filled], block_bytes as usize).collect())
     }
 
-    /// Writes pieces that are made of ranges of the old file, in order, and of the bytes between. `value` is the BLAKE3
-    /// of the values that they then have; if they have another, [`DraftWriter::complete`] says so.
+    /// Writes pieces that consist of ranges of the old file, in order, and of the bytes between them. `value` is the
+    /// BLAKE3 of the values that the pieces must have. [`DraftWriter::complete`] reports pieces with another value.
     ///
     /// # Errors
-    /// `Protocol` for ranges that cannot be; those of the system. The draft can no longer be finished then.
+    /// `Protocol` for invalid ranges; otherwise errors of the system. The draft can no longer be finished then.
     pub fn assemble(&mut self, extent: Extent, copies: &[Copied], bytes: &[u8], value: Digest) -> Result<()> {
         let assembled = self
             .check_range(extent, CHUNK_BYTES)
@@ -65,7 +64,7 @@ impl DraftWriter {
             let (begin, end) = (piece.offset - extent.offset, piece.end() - extent.offset);
             let mut at = begin;
             while at < end {
-                // Those that end before are done with.
+                // Skips ranges that end before this piece.
                 while copies.first().is_some_and(|copied| copied.end() <= at) {
                     copies = &copies[1..];
                 }
@@ -80,7 +79,7 @@ impl DraftWriter {
                 match next {
                     Some(copied) if u64::from(copied.at) <= at => {
                         let filled = read_old(old, copied.from + (at - u64::from(copied.at)), room)?;
-                        // What is not there any more is not what it should be either.
+                        // If the old file has become shorter, the value of the pieces will not match.
                         room[filled..].fill(0);
                     }
                     _ => {
@@ -105,7 +104,7 @@ impl DraftWriter {
     }
 }
 
-/// Refuses what is not in order, overlaps, lies outside, or leaves more or fewer bytes than there are.
+/// Refuses ranges that are unordered, overlap, lie outside the extent, or do not match the number of bytes.
 fn check_copies(extent: Extent, copies: &[Copied], bytes: u64) -> Result<()> {
     let ordered = copies.windows(2).all(|pair| pair[0].end() <= u64::from(pair[1].at));
     let within = copies.last().is_none_or(|last| last.end() <= extent.length);
@@ -125,7 +124,7 @@ fn check_copies(extent: Extent, copies: &[Copied], bytes: u64) -> Result<()> {
     Err(refusal("pieces that cannot be put together"))
 }
 
-/// Reads as much as there is.
+/// Reads as many bytes as there are.
 fn read_old(old: &OwnedFd, offset: u64, room: &mut [u8]) -> Result<usize> {
     read_at(old, offset, room).map_err(|errno| fault("reading the old file", errno))
 }

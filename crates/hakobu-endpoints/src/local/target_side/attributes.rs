@@ -1,4 +1,4 @@
-//! Owner, mode and times: what may be set, in which order, and what is lost.
+//! Owner, mode and times: which may be set, in which order, and which are lost.
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
@@ -17,47 +17,47 @@ use crate::local::extended::{Place, capabilities, set_capabilities, settle};
 use crate::local::proc_path::proc_path;
 use crate::local::times::modified;
 
-/// Who an entry belongs to.
+/// The owner of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// The user's number.
+    /// The user ID.
     pub(crate) uid: u32,
-    /// The group's number.
+    /// The group ID.
     pub(crate) gid: u32,
 }
 
-/// What is known of a file just made.
+/// Facts about a file that was just created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewFile {
-    /// Its owner now.
+    /// Its current owner.
     pub(crate) is: Owner,
-    /// Whether it was created with its mode.
+    /// True if it was created with its mode.
     pub(crate) has_mode: bool,
-    /// Whether it has no extended attributes, as where none are inherited.
+    /// True if it has no extended attributes, because none are inherited.
     pub(crate) is_bare: bool,
 }
 
-/// What this process may set, by its grant and by who it is.
+/// The attributes that this process may set, according to its grant and its user.
 #[derive(Debug)]
 pub(crate) struct Policy {
-    /// Owner and group can be set.
+    /// True if owner and group can be set.
     pub(crate) may_chown: bool,
     pub(crate) may_set_id: bool,
-    /// The extended attributes that can be set.
+    /// The classes of extended attributes that can be set.
     pub(crate) extended: Classes,
-    /// Which times can be kept.
+    /// The times that can be kept.
     pub(crate) times: Capabilities,
-    /// Whether the time of the last change is set only together with that of the last access.
+    /// True if the modification time can be set only together with the access time.
     pub(crate) times_together: bool,
     /// The bits that the process's umask removes from new entries.
     umask: u32,
 }
 
-/// Losses of one entry.
+/// The losses of one entry.
 pub(crate) type Lost = Vec<LossKind>;
 
 impl Policy {
-    /// The policy of a grant in this process.
+    /// Creates the policy of a grant in this process.
     pub(crate) fn new(grant: &Grant, extended: Classes) -> Self {
         Self {
             may_chown: grant.may_chown && rustix::process::geteuid().is_root(),
@@ -69,8 +69,8 @@ impl Policy {
         }
     }
 
-    /// Whether a new file that is created with `mode` really has it: set-ID and sticky bits come
-    /// after the owner, and the umask may take others away.
+    /// Returns true if a new file that is created with `mode` really gets it. Set-ID and sticky bits are set after the
+    /// owner, and the umask may remove others.
     pub(crate) fn keeps_mode(&self, mode: u32) -> bool {
         mode & (0o7000 | self.umask) == 0
     }
@@ -85,12 +85,13 @@ impl Policy {
         lost: &mut Lost,
     ) -> Result<(), Errno> {
         let owned = self.settle_owner(is, wanted, lost, |uid, gid| fchown(file, uid, gid))?;
-        // Changing the owner takes capabilities away, and an access list changes the mode.
+        // Extended attributes come after the owner, whose change removes capabilities, and before the mode, which an
+        // access list changes.
         let mode_mask = match extended {
             Some(extended) => settle(Place::Open(file), extended, is_bare, self.extended, lost)?,
             None => !0,
         };
-        // Changing the owner, and the writing before, take set-ID bits away: the mode comes after.
+        // The mode comes last, because changing the owner and writing remove set-ID bits.
         let mode = self.mode(wanted.mode, owned, lost) & mode_mask;
         if !has_mode || mode & 0o777 != wanted.mode & 0o777 {
             set_bits(mode, lost, |mode| fchmod(file, Mode::from_raw_mode(mode)))?;
@@ -98,7 +99,7 @@ impl Policy {
         futimens(file, &self.modified(wanted.mtime))
     }
 
-    /// Sets the attributes of a link just made.
+    /// Sets the attributes of a new symbolic link.
     pub(crate) fn settle_link(
         &self,
         directory: BorrowedFd<'_>,
@@ -110,7 +111,7 @@ impl Policy {
         let (wanted, extended) = wanted;
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         self.settle_owner(is, wanted, lost, |uid, gid| chownat(directory, name, uid, gid, flags))?;
-        // A link inherits no access list.
+        // A symbolic link inherits no access list.
         if let Some(extended) = extended.filter(|extended| !extended.is_empty()) {
             let open = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let link = openat(directory, name, open, Mode::empty())?;
@@ -119,8 +120,8 @@ impl Policy {
         utimensat(directory, name, &self.modified(wanted.mtime), flags)
     }
 
-    /// Sets the attributes of an entry that is there, open with `O_PATH`. Only what differs is
-    /// touched, except for the time, which comes last and is always set.
+    /// Sets the attributes of an existing entry that is open with `O_PATH`. Only differences are changed, except for
+    /// the time, which is set always and last.
     pub(crate) fn settle_entry(
         &self,
         entry: BorrowedFd<'_>,
@@ -133,15 +134,15 @@ impl Policy {
         let chmod = |mode| set_mode(entry, mode);
         let is_link = is.kind == Kind::Symlink;
         let changes_owner = owner != Owner { uid: wanted.uid, gid: wanted.gid };
-        // Meanwhile nobody may do what the source does not allow: neither a new owner or group, nor a group that an
-        // access list has restrained. Without an owner to be changed the system keeps set-ID bits.
+        // In the meantime nobody may get rights that the source does not give: neither a new owner or group, nor a
+        // group that an access list restricts. The system keeps set-ID bits if the owner does not change.
         let narrow = is.mode & (wanted.mode | if changes_owner { 0 } else { SET_ID });
         let mut mode_is = is.mode;
         if !is_link && narrow != is.mode && (changes_owner || extended.is_some()) {
             chmod(narrow)?;
             mode_is = narrow;
         }
-        // Changing the owner takes capabilities away. Where no attributes come with it, those that it has are right.
+        // Changing the owner removes capabilities. If the source supplies no attributes, existing ones are kept.
         let stays = changes_owner && extended.is_none() && self.extended.contains(Classes::CAPABILITY);
         let capabilities = if stays { capabilities(Place::Proc(&proc_path(entry)))? } else { None };
         let owned = self.settle_owner(owner, wanted, lost, |uid, gid| {
@@ -155,7 +156,7 @@ impl Policy {
             set_capabilities(Place::Proc(&proc_path(entry)), &value)?;
         }
         if !is_link {
-            // Set-ID bits mean no privilege on a directory.
+            // On a directory, set-ID bits give no privilege.
             let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost) & mode_mask;
             let chowned = owned && changes_owner;
             if mode != mode_is || extended.is_some() || (chowned && mode & SET_ID != 0) {
@@ -170,12 +171,12 @@ impl Policy {
         }
     }
 
-    /// The modification time, or the nearest one that can be kept.
+    /// Returns the modification time, or the nearest time that the file system can keep.
     fn modified(&self, mtime: Time) -> Timestamps {
         modified(self.times.time_to_set(mtime), self.times_together)
     }
 
-    /// Changes the owner where that is wanted and allowed, and says whether it is as wanted.
+    /// Changes the owner if that is requested and allowed. Returns true if the owner is as requested.
     fn settle_owner(
         &self,
         is: Owner,
@@ -186,11 +187,11 @@ impl Policy {
         if is.uid == wanted.uid && is.gid == wanted.gid {
             return Ok(true);
         }
-        // The highest number means "leave it" to the system, so nobody can have it.
+        // The highest number means "do not change" to the system, so it is no valid owner.
         if self.may_chown && wanted.uid != u32::MAX && wanted.gid != u32::MAX {
             match chown(Some(Uid::from_raw(wanted.uid)), Some(Gid::from_raw(wanted.gid))) {
                 Ok(()) => return Ok(true),
-                // Not on this file system, or not in this user namespace.
+                // Not possible on this file system, or in this user namespace.
                 Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {}
                 Err(errno) => return Err(errno),
             }
@@ -199,8 +200,8 @@ impl Policy {
         Ok(false)
     }
 
-    /// The mode to set. A set-ID bit would lend the rights of the wrong user where the owner is
-    /// not the wanted one.
+    /// Returns the mode to set. Set-ID bits are removed if the owner is not the requested one, because they would give
+    /// the rights of the wrong user.
     fn mode(&self, wanted: u32, owned: bool, lost: &mut Lost) -> u32 {
         if wanted & SET_ID != 0 && !(owned && self.may_set_id) {
             lost.push(LossKind::SetId);
@@ -210,8 +211,8 @@ impl Policy {
     }
 }
 
-/// Sets a mode. A file system that has no set-ID and sticky bits, such as exFAT by FUSE, refuses a mode with any of them:
-/// they are lost then, and the entry gets the others.
+/// Sets a mode. A file system without set-ID and sticky bits, such as exFAT by FUSE, refuses a mode with any of them.
+/// They are then lost, and the entry gets the other bits.
 fn set_bits(mode: u32, lost: &mut Lost, chmod: impl Fn(u32) -> Result<(), Errno>) -> Result<(), Errno> {
     match chmod(mode) {
         Err(Errno::PERM | Errno::OPNOTSUPP) if mode & 0o7000 != 0 => {
@@ -225,8 +226,8 @@ fn set_bits(mode: u32, lost: &mut Lost, chmod: impl Fn(u32) -> Result<(), Errno>
     }
 }
 
-/// Sets the mode of what is open with `O_PATH`: by the descriptor, and before Linux 6.6 by its way below `/proc`, which
-/// leads to the same thing whatever has its name by now.
+/// Sets the mode of an entry that is open with `O_PATH`: by its descriptor, or before Linux 6.6 by its path below
+/// `/proc`, which refers to the same entry whatever now has its name.
 fn set_mode(entry: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     match set_mode_of(entry, mode) {
         Err(Errno::NOSYS) => chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty()),
@@ -234,8 +235,8 @@ fn set_mode(entry: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// The process's umask, read without changing it, as `umask(2)` could only do for all threads.
-/// Where it cannot be read, every bit is taken as masked, so every mode is set explicitly.
+/// Returns the process's umask without changing it, since `umask(2)` would change it for all threads. If it cannot be
+/// read, every bit counts as masked, so every mode is set explicitly.
 fn umask() -> u32 {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return 0o777 };
     let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));

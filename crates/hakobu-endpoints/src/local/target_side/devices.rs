@@ -1,4 +1,4 @@
-//! The file systems that were written to, so that all of them can be flushed in the end.
+//! Tracks the file systems that were written to, so that all of them can be flushed at the end.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,20 +10,20 @@ use rustix::io::Errno;
 use crate::local::beneath::Root;
 use crate::local::fault::fault;
 
-/// More file systems than this below one root are flushed by flushing everything.
+/// The maximum number of file systems that are flushed individually. If there are more, the whole system is flushed.
 const DEVICES_MAX: usize = 32;
 
-/// One open directory of each file system that was met below the root.
+/// One open directory of each file system found below the root.
 #[derive(Debug)]
 pub(crate) struct Devices(Mutex<Vec<(u64, Arc<OwnedFd>)>>);
 
 impl Devices {
-    /// None met yet.
+    /// Creates an empty set.
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Remembers the file system that an open directory is on.
+    /// Records the file system of an open directory.
     pub(crate) fn remember(&self, device: u64, directory: &Arc<OwnedFd>) {
         let mut devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if devices.len() <= DEVICES_MAX && devices.iter().all(|(known, _)| *known != device) {
@@ -31,7 +31,7 @@ impl Devices {
         }
     }
 
-    /// Brings everything written to these file systems to stable storage.
+    /// Flushes these file systems to stable storage.
     pub(crate) fn flush(&self, root: &Root) -> Result<()> {
         let devices = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut everything = devices.len() > DEVICES_MAX;
@@ -39,7 +39,7 @@ impl Devices {
         for directory in directories.chain([root.fd()]) {
             match syncfs(directory) {
                 Ok(()) => {}
-                // A directory that could not be opened for reading.
+                // The directory could not be opened for reading.
                 Err(Errno::BADF) => everything = true,
                 Err(errno) => return Err(fault("flushing to stable storage", errno)),
             }

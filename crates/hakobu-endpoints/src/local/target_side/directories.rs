@@ -1,4 +1,4 @@
-//! The target's directories: found, or made, beneath the root and within the grant.
+//! The target's directories: found or created, beneath the root and within the grant.
 
 use std::sync::Arc;
 
@@ -17,34 +17,33 @@ use crate::local::metadata;
 use crate::local::recent::Recent;
 use hakobu_core::entry::Kind;
 
-/// How many directories a lane keeps open.
+/// The number of directories that a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
-/// How often the way to a directory is tried again when another lane or process changes it.
+/// The number of attempts to reach a directory while other lanes or processes change its path.
 const TRIES: usize = 8;
-/// The mode of a directory that is made on the way; its own is applied when its children are there.
+/// The mode of a directory that is created as a parent. Its own mode is applied after its children were created.
 pub(crate) const PASSING_MODE: u32 = 0o700;
 
-/// An open directory of the target, with what was learned about it.
+/// An open directory of the target, with its known properties.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// Its path below the root.
+    /// The path below the root.
     pub(crate) path: EntryPath,
     /// The descriptor.
     pub(crate) fd: Arc<OwnedFd>,
-    /// The device it is on.
+    /// The number of its file system's device.
     pub(crate) device: u64,
-    /// Whether new files get the mode they are created with.
+    /// True if new files get the mode with which they are created.
     pub(crate) keeps_modes: bool,
-    /// Whether new entries inherit no access list.
+    /// True if new entries inherit no access list.
     pub(crate) is_bare: bool,
-    /// How content gets to stable storage there.
+    /// The method by which content gets to stable storage there.
     pub(crate) stability: Stability,
-    /// Whether files without a name can be made in it.
+    /// True if files without a name can be created in it.
     pub(crate) nameless: bool,
-    /// How many names of its path lead to a directory that was found to be on the same file system.
+    /// The number of leading names of its path that lead to a directory known to be on the same file system.
     pub(crate) on_one_system_from: Option<u16>,
-    /// Who new files belong to, once one was made: set-group-ID directories and some mounts give
-    /// them to others than the process.
+    /// The owner of new files, once one was created. Set-group-ID directories and some mounts give files another owner.
     pub(crate) new_owner: Option<Owner>,
 }
 
@@ -52,17 +51,18 @@ pub(crate) struct Directory {
 #[derive(Debug)]
 pub(crate) struct Directories {
     recent: Recent<EntryPath, Directory>,
-    /// The devices that this lane has told the others about, and how content gets to stable storage there.
+    /// The devices that this lane has reported to the others, with the method of getting content to stable storage
+    /// there.
     known: Vec<(u64, Stability)>,
 }
 
 impl Directories {
-    /// None open.
+    /// Creates an empty cache.
     pub(crate) fn new() -> Self {
         Self { recent: Recent::new(DIRECTORIES_KEPT), known: Vec::new() }
     }
 
-    /// Opens a directory, making it and what is missing above it.
+    /// Opens a directory. It and its missing parents are created.
     pub(crate) fn enter(&mut self, shared: &Shared, path: &EntryPath) -> Result<&mut Directory> {
         shared.grant.check_enter(path)?;
         if self.recent.find(|key| key == path).is_none() {
@@ -82,7 +82,7 @@ impl Directories {
         self.recent.find(|key| key == path).ok_or_else(missing)
     }
 
-    /// Opens a directory if it is there; nothing is made.
+    /// Opens a directory if it exists, without creating anything.
     pub(crate) fn find(&mut self, shared: &Shared, path: &EntryPath) -> Result<Option<&mut Directory>> {
         if self.recent.find(|key| key == path).is_none() {
             match shared.root.open_beneath(path, STEP) {
@@ -94,7 +94,7 @@ impl Directories {
         self.enter(shared, path).map(Some)
     }
 
-    /// Forgets a directory, because it has changed.
+    /// Removes a directory from the cache, because it has changed.
     pub(crate) fn forget(&mut self, path: &EntryPath) {
         self.recent.forget(|key| key == path);
     }
@@ -104,8 +104,8 @@ impl Directory {
     fn open(shared: &Shared, path: &EntryPath) -> Result<Self> {
         let fd = reach(shared, path, PASSING_MODE)?;
         let failed = |errno| fault("opening the directory", errno).at(path);
-        // To flush its file system and to read its default access list it must be open for
-        // reading; a directory that is not readable can be written to all the same.
+        // Flushing its file system and reading its default access list require an open for reading. A directory that is
+        // not readable may still be writable.
         let readable = openat(&fd, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let (fd, is_bare) = match readable {
             Ok(fd) => {
@@ -134,14 +134,14 @@ impl Directory {
         })
     }
 
-    /// Takes note that it is on the file system of the directory that so many names of its path lead to.
+    /// Records that the directory reached by that many names of the path is on the same file system.
     pub(crate) fn seen_on_one_system(&mut self, names: u16) -> &mut Self {
         self.on_one_system_from = Some(names);
         self
     }
 
-    /// Who a new file, just made here, belongs to. The first one is asked, and whether its mode is
-    /// the one it was created with.
+    /// Returns the owner of a new file in this directory. The first new file determines the owner, and whether files
+    /// keep the mode with which they are created.
     pub(crate) fn owner_of_new(&mut self, file: &OwnedFd, created_mode: u32) -> Result<Owner, Errno> {
         if let Some(owner) = self.new_owner {
             return Ok(owner);
@@ -156,8 +156,8 @@ impl Directory {
     }
 }
 
-/// Makes sure that a directory is there, and opens it with `O_PATH`. `mode` is for the last name
-/// only; the process's umask applies.
+/// Opens a directory with `O_PATH`, creating it and its parents if needed. `mode`, less the umask, is for the last
+/// name.
 pub(crate) fn reach(shared: &Shared, path: &EntryPath, mode: u32) -> Result<OwnedFd> {
     let mut last = Errno::NOENT;
     for _ in 0..TRIES {
@@ -167,7 +167,7 @@ pub(crate) fn reach(shared: &Shared, path: &EntryPath, mode: u32) -> Result<Owne
             Err(errno) => return Err(fault("opening the directory", errno).at(path)),
         }
         let Some((parent, name)) = path.split_last() else { break };
-        // Most often only the last name is missing.
+        // Usually only the last name is missing.
         let parent_fd = match shared.root.open_beneath(&parent, STEP) {
             Ok(fd) => fd,
             Err(_) => reach_from_root(shared, &parent)?,
@@ -200,8 +200,8 @@ fn reach_from_root(shared: &Shared, path: &EntryPath) -> Result<OwnedFd> {
     Ok(here)
 }
 
-/// Opens the directory `name` in `parent`, or makes it, in the place of a link if there is one.
-/// `None` when someone else was faster: look again.
+/// Opens the directory `name` in `parent`. If it is missing, it is created, and replaces a symbolic link of that name.
+/// Returns `None` if another process was faster and the caller must look again.
 fn step(
     shared: &Shared,
     parent: &OwnedFd,
@@ -244,7 +244,7 @@ fn step(
     }
 }
 
-/// Whether a missing directory may be made. One that only leads to a granted place has to be there.
+/// Fails if a missing directory must not be created. One that only leads to a granted path must exist.
 fn may_make(shared: &Shared, path: &EntryPath) -> Result<()> {
     let leads = || Error::new(ErrorKind::NotFound, "opening the directory", "no such directory").at(path);
     shared.grant.check_write(path).map_err(|_| leads())

@@ -1,5 +1,4 @@
-//! One draft: a big file being written by several lanes, not yet visible; or a device or file that
-//! is written where it lies.
+//! A draft: a large file that several lanes write and that is not visible yet, or a device or file written in place.
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,61 +22,61 @@ use crate::local::fault::{fault, write_fault};
 use crate::local::file_system::Stability;
 use crate::local::journal::Journal;
 
-/// How many slices go into one system call.
+/// The maximum number of slices per system call.
 const SLICES: usize = 16;
 
-/// A file that is being written and cannot be seen under its name yet. Any number of lanes may
-/// write to it at the same time, each byte once.
+/// A file that is being written and not yet visible. Any number of lanes may write to it at the same time, each byte
+/// once.
 #[derive(Debug)]
 pub struct Draft {
     pub(super) path: EntryPath,
     pub(super) name: Vec<u8>,
     pub(super) kind: DraftKind,
     pub(super) directory: Arc<OwnedFd>,
-    /// The name it has until it is finished; none for what is written where it lies.
+    /// The temporary name; `None` for drafts that are written in place.
     pub(super) draft_name: Option<DraftName>,
-    /// Whether blocks of zeros are left out of what is written.
+    /// True if blocks of zeros are not written.
     pub(super) sparse: bool,
-    /// Whether the room for all of it has been taken.
+    /// True if the space for the whole file was allocated.
     pub(super) allocated: bool,
-    /// Whether there still is a file of that name to remove.
+    /// True while a file of the temporary name exists that may have to be removed.
     pub(super) pending: AtomicBool,
     pub(super) file: OwnedFd,
-    /// The same past the page cache, where large steps pay: a device.
+    /// A descriptor of the same file for direct I/O, where large writes pay off: for devices.
     pub(super) direct: Option<OwnedFd>,
-    /// The file that it is made of.
+    /// The old file on which it is based.
     pub(super) old: Option<OwnedFd>,
-    /// Whether it has shared that file's blocks, so that what is equal is there.
+    /// True if it shares that file's blocks, so that equal ranges are already in place.
     pub(super) shares_old: bool,
-    /// Whose turn it is to take over something.
+    /// The lock of the lane that copies a range from the old file.
     pub(super) turn: Mutex<()>,
-    /// Whether an earlier run has begun it.
+    /// True if an earlier run has begun it.
     pub(super) goes_on: bool,
-    /// Which disk it is, if it is one.
+    /// The identity of the disk, if the draft is one.
     pub(super) disk: Option<DeviceIdentity>,
     pub(super) owner: Owner,
-    /// How its content gets to stable storage.
+    /// The method by which its content gets to stable storage.
     pub(super) stability: Stability,
-    /// Whether it takes the place of something.
+    /// True if it replaces an existing entry.
     pub(super) replaces: bool,
-    /// Of a stream, not known until it ends.
+    /// The size in bytes; unknown for a stream until it ends.
     pub(super) size_bytes: AtomicU64,
     pub(super) written_bytes: AtomicU64,
-    /// How far a stream has come.
+    /// The number of bytes written to a stream.
     pub(super) streamed_bytes: Mutex<u64>,
     pub(super) verify_medium: bool,
-    /// What takes the values of its pieces and blocks, where these are tags.
+    /// The tagger for values of pieces and blocks, if these are tags.
     pub(super) tagger: Option<Tagger>,
-    /// Whether something is there that is not part of the content: zeros have to be made.
+    /// True if there is old data that is not part of the content, so that zeros must be written.
     pub(super) stale: AtomicBool,
-    /// Whether its present content was asked for, so that some of it may be kept.
+    /// True if its present content was queried, so that ranges of it may be kept.
     pub(super) signed: AtomicBool,
-    /// Whether zeros were left out, so that its length has to be set.
+    /// True if zeros were skipped, so that the length must be set.
     pub(super) holes: AtomicBool,
-    /// Whether a chunk is not as it should be, and a later run has to try again.
+    /// True if a chunk is wrong and must be retried by a later run.
     pub(super) gaps: AtomicBool,
     pub(super) journal: Option<Mutex<Journal>>,
-    /// What an earlier run has done, until the engine is told.
+    /// The progress of an earlier run, until it is reported to the engine.
     pub(super) begun: Mutex<Option<Begun>>,
     pub(super) progress: Mutex<Progress>,
 }
@@ -90,7 +89,7 @@ pub(super) struct Progress {
 }
 
 impl Draft {
-    /// A draft of an open file, with nothing taken yet.
+    /// Creates a draft of an open file with no ranges taken.
     pub(super) fn new(
         (path, name): (&EntryPath, &[u8]),
         kind: DraftKind,
@@ -133,20 +132,20 @@ impl Draft {
         }
     }
 
-    /// Where it will be visible.
+    /// Returns the final path.
     pub fn path(&self) -> &EntryPath {
         &self.path
     }
 
-    /// How many bytes it will have; [`UNKNOWN_BYTES`] for as long as nobody knows.
+    /// Returns the final size in bytes, or [`UNKNOWN_BYTES`] as long as it is unknown.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Acquire)
     }
 
-    /// Says how many bytes it will have, if nobody knew.
+    /// Sets the final size in bytes, if it was unknown.
     ///
     /// # Errors
-    /// `Protocol` when it was known, or when more than that was written already.
+    /// `Protocol` if it was known, or if more bytes were already written.
     pub fn set_size(&self, size_bytes: u64) -> Result<()> {
         let progress = self.progress();
         let fits = progress.taken.end() <= size_bytes && size_bytes < UNKNOWN_BYTES;
@@ -157,29 +156,28 @@ impl Draft {
         Ok(())
     }
 
-    /// How many bytes have not been written yet.
+    /// Returns the number of bytes that have not been written.
     pub fn missing_bytes(&self) -> u64 {
         self.size_bytes().saturating_sub(self.written_bytes.load(Ordering::Acquire))
     }
 
-    /// How many bytes of room it still needs.
+    /// Returns the number of bytes for which space is still needed.
     pub(crate) fn needed_bytes(&self) -> u64 {
-        // How much of a file with holes is data cannot be known, nor how much of the old one it will go on sharing.
+        // The amount of data in a sparse file is unknown, as is the amount that stays shared with the old file.
         let unknown = self.sparse || self.shares_old || self.size_bytes() == UNKNOWN_BYTES;
         if self.allocated || unknown { 0 } else { self.missing_bytes() }
     }
 
-    /// Whether it can still be written to.
+    /// Returns true if it accepts writes.
     pub(crate) fn is_open(&self) -> bool {
         self.progress().open
     }
 
-    /// Writes slices one after another, beginning at `offset`. When the system cannot write, the
-    /// draft can no longer be finished.
+    /// Writes consecutive slices, beginning at `offset`. After a write error, the draft can no longer be finished.
     ///
     /// # Errors
-    /// `Protocol` for bytes beyond the size, or bytes that were written before; otherwise those of
-    /// the system, `NoSpace` among them.
+    /// `Protocol` for bytes beyond the size, or bytes already written; otherwise those of the system, including
+    /// `NoSpace`.
     pub fn write_all_at(&self, offset: u64, slices: &[&[u8]]) -> Result<()> {
         let length: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
         if length == 0 {
@@ -198,7 +196,7 @@ impl Draft {
         self.wrote(length, done)
     }
 
-    /// Counts what was written, or remembers why it could not be.
+    /// Counts written bytes, or stores the error of writing.
     pub(super) fn wrote(&self, length: u64, done: Result<(), Errno>) -> Result<()> {
         match done {
             Ok(()) => {
@@ -224,7 +222,7 @@ impl Draft {
     /// Shares the blocks of a whole file instead of writing.
     ///
     /// # Errors
-    /// `Unsupported` where the file systems cannot do that; nothing was written then.
+    /// `Unsupported` if the file systems do not support that. Nothing was written then.
     pub(crate) fn share_blocks(&self, from: &OwnedFd) -> Result<()> {
         let size_bytes = self.size_bytes();
         self.take(0, size_bytes)?;
@@ -249,11 +247,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Forgets bytes that were written, because a check showed that they are wrong or incomplete:
-    /// they will be written again.
+    /// Marks written bytes as not written, because a check found them wrong or incomplete. They will be written again.
     ///
     /// # Errors
-    /// `Protocol` when these bytes were not written.
+    /// `Protocol` if these bytes were not written.
     pub fn write_again(&self, offset: u64, length: u64) -> Result<()> {
         let mut progress = self.progress();
         let end = offset.saturating_add(length);
@@ -264,16 +261,15 @@ impl Draft {
         Ok(())
     }
 
-    /// Says that what was written is wrong: the draft can no longer be finished. The first error
-    /// is the one that counts.
+    /// Marks the draft as failed, so that it can no longer be finished. The first error is kept.
     pub fn fail(&self, error: Error) {
         self.progress().failed.get_or_insert(error);
     }
 
-    /// Whether everything written so far is right.
+    /// Checks that everything written so far is right.
     ///
     /// # Errors
-    /// The error that an earlier write met, or that [`Draft::fail`] was given.
+    /// The error of an earlier write, or the one passed to [`Draft::fail`].
     pub fn check(&self) -> Result<()> {
         match &self.progress().failed {
             Some(error) => Err(error.clone()),
@@ -281,7 +277,7 @@ impl Draft {
         }
     }
 
-    /// Takes a range to be written, each byte once.
+    /// Takes a range for writing. Each byte can be taken once.
     pub(super) fn take(&self, offset: u64, length: u64) -> Result<()> {
         let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes());
         let Some(end) = end else { return Err(refusal("bytes beyond the file's size").at(&self.path)) };
@@ -322,13 +318,12 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes no more writes. `false`: it took none before.
+    /// Stops accepting writes. Returns false if it had stopped before.
     pub(crate) fn close(&self) -> bool {
         std::mem::replace(&mut self.progress().open, false)
     }
 
-    /// Throws it away, unless someone else has closed it. With `keep`, what a later run can use
-    /// stays.
+    /// Discards the draft, unless another lane has closed it. With `keep`, progress that a later run can use is kept.
     pub(crate) fn abandon(&self, keep: bool) -> bool {
         let open = self.close();
         if open {
@@ -337,12 +332,12 @@ impl Draft {
         open
     }
 
-    /// Throws away what is not finished. What a later run can use is kept.
+    /// Discards an unfinished draft. With `keep`, progress that a later run can use is kept.
     pub(super) fn discard(&self, keep: bool) {
         if keep && self.keep() {
             return;
         }
-        // The journal goes last: it proves that the other is a draft.
+        // The journal is removed last, because it proves that the other file is a draft.
         if let Some(name) = &self.draft_name
             && self.pending.swap(false, Ordering::AcqRel)
         {
@@ -378,7 +373,7 @@ pub(super) fn refusal(words: &str) -> Error {
     Error::new(ErrorKind::Protocol, "writing", words)
 }
 
-/// What went wrong when writing to a stream.
+/// Returns the error for a failed write to a stream.
 fn stream_fault(errno: Errno) -> Error {
     match errno {
         Errno::PIPE => Error::new(ErrorKind::Io, "writing", "whoever read it has gone"),

@@ -9,10 +9,10 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::draft::Draft;
 
-/// How many drafts may be open at a time.
+/// The maximum number of open drafts.
 pub(crate) const DRAFTS_MAX: usize = 4096;
 
-/// The open drafts by their numbers.
+/// The open drafts by number.
 #[derive(Debug, Default)]
 pub(crate) struct Drafts(Mutex<Table>);
 
@@ -22,7 +22,7 @@ struct Table {
     closed: bool,
 }
 
-/// A draft, or the place of one that is being begun.
+/// A draft, or a reservation for one that is being opened.
 #[derive(Debug)]
 struct Slot {
     path: EntryPath,
@@ -31,7 +31,7 @@ struct Slot {
 }
 
 impl Drafts {
-    /// Keeps a place for a draft and says how many bytes the others still have to write.
+    /// Reserves a slot for a draft. Returns the number of bytes that the other drafts still have to write.
     pub(crate) fn reserve(&self, id: DraftId, path: &EntryPath, size_bytes: u64) -> Result<u64> {
         let mut table = self.table();
         let refused = if table.closed {
@@ -41,7 +41,7 @@ impl Drafts {
         } else if table.slots.contains_key(&id) {
             (ErrorKind::Protocol, "the draft's number is in use")
         } else if table.slots.values().any(|slot| slot.path == *path) {
-            // Two sources may land on one path. Both drafts would be the same file.
+            // Two sources may have the same target path. Both drafts would be the same file.
             (ErrorKind::Conflict, "it is being written already")
         } else {
             let needed =
@@ -53,7 +53,7 @@ impl Drafts {
         Err(Error::new(refused.0, "beginning a draft", refused.1).at(path))
     }
 
-    /// Puts a draft into the place kept for it.
+    /// Stores a draft in its reserved slot.
     pub(crate) fn fill(&self, id: DraftId, draft: Arc<Draft>) {
         let mut table = self.table();
         match table.slots.get_mut(&id) {
@@ -65,20 +65,19 @@ impl Drafts {
         }
     }
 
-    /// The draft of that number. Its absence is no breach of the protocol: writes may be under way
-    /// to a draft that could not be begun.
+    /// Returns the draft of that number. If it does not exist, this is no `Protocol` error: writes may be in flight to
+    /// a draft that could not be opened.
     pub(crate) fn find(&self, id: DraftId) -> Result<Arc<Draft>> {
         let found = self.table().slots.get(&id).and_then(|slot| slot.draft.clone());
-        // Not a breach: an operation may already be on its way when the draft's beginning fails.
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number"))
     }
 
-    /// Removes a draft, or the place kept for it, and says whether there was one.
+    /// Removes a draft or its reservation. Returns true if there was one.
     pub(crate) fn remove(&self, id: DraftId) -> bool {
         self.table().slots.remove(&id).is_some()
     }
 
-    /// Throws all away but what a later run can use, and takes no more.
+    /// Discards all drafts, except progress that a later run can use, and accepts no more.
     pub(crate) fn close(&self) {
         let mut table = self.table();
         table.closed = true;

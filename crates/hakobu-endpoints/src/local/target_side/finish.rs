@@ -1,4 +1,4 @@
-//! How drafts end: made visible, flushed where they lie, or thrown away.
+//! The end of drafts: made visible, flushed in place, or discarded.
 
 use std::sync::atomic::Ordering;
 
@@ -18,8 +18,8 @@ use crate::local::draft_mark::{mark, unmark};
 use crate::local::fault::{creation_fault, fault};
 
 impl Draft {
-    /// Checks that it is complete, sets its attributes and makes it visible. It has to be closed.
-    /// An error that a write met before comes out here.
+    /// Checks that the draft is complete, sets its attributes and makes it visible. It must be closed. An error of an
+    /// earlier write is returned here.
     pub(crate) fn finish(
         &self,
         shared: &Shared,
@@ -69,12 +69,12 @@ impl Draft {
         renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
             .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;
         self.pending.store(false, Ordering::Release);
-        // Whoever dies in between leaves a file that is complete and has an attribute too many, which the next run takes away. A draft
-        // without a mark would be nobody's.
+        // A crash before this leaves a complete file with an attribute too many, which the next run removes. A draft
+        // without a mark would never be recognised.
         self.unmark()
     }
 
-    /// The end of a file that was changed where it lies.
+    /// Ends a file that was changed in place.
     fn settle(
         &self,
         shared: &Shared,
@@ -88,8 +88,8 @@ impl Draft {
         stable::close_another(&self.file, self.stability)
     }
 
-    /// It is marked as a draft until it has its name. Only where its mode would forbid to take the
-    /// mark off, or the mark takes the room of an attribute, that goes before.
+    /// Sets the attributes while the file is still marked as a draft. The mark is removed earlier only if the file's
+    /// mode would prevent that later, or if the mark takes the space of an attribute.
     fn set_attributes_of_draft(
         &self,
         shared: &Shared,
@@ -106,7 +106,7 @@ impl Draft {
             lost.truncate(before);
             self.set_attributes(shared, wanted, lost)?;
             if lost.len() > before {
-                // It was not the mark that took the room.
+                // The loss was not caused by the mark.
                 mark(&self.file);
             }
         }
@@ -123,7 +123,7 @@ impl Draft {
         (attributes, extended): (&Attributes, Option<ExtendedRef<'_>>),
         lost: &mut Lost,
     ) -> Result<()> {
-        // Large files are few, so each is asked what it has inherited.
+        // There are few large files, so each is checked for inherited attributes.
         let new = NewFile { is: self.owner, has_mode: false, is_bare: false };
         shared
             .policy
@@ -131,10 +131,10 @@ impl Draft {
             .map_err(|errno| fault("setting the attributes", errno))
     }
 
-    /// The end of a device: everything is on it, and the kernel looks at its partitions anew.
+    /// Ends a device: flushes everything, and makes the kernel reread the partition table.
     fn release(&self, shared: &Shared) -> Result<()> {
         self.flush_all(shared)?;
-        // A partition has none, and a partition in use keeps its old borders: no reason to fail.
+        // A failure is acceptable: a partition has no table, and a partition in use keeps its old boundaries.
         let _ = reread_partitions(&self.file);
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Draft {
         Ok(())
     }
 
-    /// What is complete needs no journal, unless some of it is to be tried again.
+    /// Removes the journal of a complete draft, unless a part must be retried.
     fn forget_journal(&self, shared: &Shared) {
         if self.kind == DraftKind::Device && self.gaps.load(Ordering::Acquire) {
             self.keep();

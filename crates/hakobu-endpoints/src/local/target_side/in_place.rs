@@ -1,5 +1,4 @@
-//! Drafts as their lanes use them beyond plain writing: steps past the page cache, zeros, what is
-//! kept, and what the journal remembers.
+//! Operations on drafts beyond plain writing: direct I/O, zeros, kept ranges, and journal records.
 
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
@@ -22,25 +21,24 @@ use crate::local::journal;
 use crate::local::positioned::read_at;
 
 impl Draft {
-    /// What the engine has to know, where each chunk is to be completed by an operation.
+    /// Returns what the engine has to know if each chunk must be completed by an operation.
     pub(crate) fn begun(&self) -> Option<Begun> {
         let earlier = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         let completes = self.kind.is_there() || self.journal.is_some() || self.verify_medium;
         earlier.or_else(|| completes.then(Begun::default))
     }
 
-    /// Whether lanes write in large aligned steps: past the page cache, or to a stream, of which
-    /// nothing can be taken back.
+    /// Returns true if lanes write in large aligned steps: by direct I/O, or to a stream, which cannot be rewritten.
     pub(crate) fn in_steps(&self) -> bool {
         self.direct.is_some() || self.is_stream()
     }
 
-    /// Whether everything is read back from the medium.
+    /// Returns true if everything is read back from the medium.
     pub(crate) fn verifies_medium(&self) -> bool {
         self.verify_medium
     }
 
-    /// Writes bytes that have been taken, out of an aligned buffer.
+    /// Writes bytes of a taken range from an aligned buffer.
     pub(crate) fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         if self.is_stream() {
             self.check()?;
@@ -52,7 +50,7 @@ impl Draft {
         };
         let done = self.put_direct(offset, &bytes[..whole]).and_then(|()| match &bytes[whole..] {
             [] => Ok(()),
-            // The last bytes of an image need not fill a sector.
+            // The last bytes of an image may not fill a sector.
             rest => self.write(offset + whole as u64, &[rest]),
         });
         self.wrote(bytes.len() as u64, done)
@@ -67,7 +65,7 @@ impl Draft {
                     offset += written as u64;
                     bytes = &bytes[written..];
                 }
-                // Not every file system that opens files so also writes so.
+                // Some file systems accept opening for direct I/O but not every write.
                 Err(Errno::INVAL) => return self.write(offset, &[bytes]),
                 Err(errno) => return Err(errno),
             }
@@ -75,7 +73,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Reads as much of `length` bytes as there is.
+    /// Reads up to `length` bytes of the draft, as many as there are.
     pub(crate) fn read_at<'a>(
         &self,
         offset: u64,
@@ -85,7 +83,7 @@ impl Draft {
         self.read_through(self.direct.as_ref(), &self.file, (offset, length), buffer)
     }
 
-    /// The same of another file.
+    /// Reads up to `length` bytes of another file, as many as there are.
     pub(crate) fn read_from<'a>(
         &self,
         file: &OwnedFd,
@@ -108,18 +106,18 @@ impl Draft {
         Ok(&buffer.bytes()[..filled])
     }
 
-    /// Sees that what was written is on the medium, and that reading does not come from memory.
+    /// Flushes a range to the medium and drops it from the page cache, so that it is read back from the medium.
     pub(crate) fn drop_cache(&self, extent: Extent) -> Result<()> {
         if self.direct.is_none() {
             fdatasync(&self.file).map_err(|errno| fault("flushing", errno).at(&self.path))?;
             let length = std::num::NonZeroU64::new(extent.length);
-            // Where the system keeps it all the same, the check is still one of what it holds.
+            // If the system keeps it cached, the check still compares what the system has.
             let _ = fadvise(&self.file, extent.offset, length, Advice::DontNeed);
         }
         Ok(())
     }
 
-    /// Makes a range read as zeros that has been taken.
+    /// Makes a range that was taken read as zeros.
     pub(crate) fn make_zero(&self, extent: Extent) -> Result<()> {
         self.holes.store(true, Ordering::Release);
         let done = match self.kind {
@@ -131,9 +129,9 @@ impl Draft {
         self.wrote(extent.length, done)
     }
 
-    /// A hole where reading zeros from it is guaranteed, else zeros written by the device, else by
-    /// us. On a block device the kernel itself sees to that, see fallocate(2) and
-    /// `BLKZEROOUT`: discarding alone, which guarantees nothing, is never used.
+    /// Makes a hole that is guaranteed to read as zeros; if that is not possible, zeros are written by the device, or
+    /// else by this process. On a block device the kernel ensures this, see fallocate(2) and `BLKZEROOUT`. A mere
+    /// discard guarantees nothing and is never used.
     pub(super) fn punch(&self, extent: Extent) -> Result<(), Errno> {
         let Extent { offset, length } = extent;
         for flags in [FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE] {
@@ -152,7 +150,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The present content is asked for: from now on ranges that were not written may be kept.
+    /// Records that the present content is queried. From now on ranges that were not written may be kept.
     pub(crate) fn begin_signing(&self) -> Result<()> {
         if !self.kind.is_there() {
             return Err(refusal("a draft was not there before").at(&self.path));
@@ -161,49 +159,49 @@ impl Draft {
         Ok(())
     }
 
-    /// What takes the values of its pieces and blocks, where these are tags.
+    /// Returns the tagger for values of pieces and blocks, if these are tags.
     pub(super) fn tagger(&self) -> Option<&Tagger> {
         self.tagger.as_ref()
     }
 
-    /// Whether it is a new file that takes over what is equal in the old one.
+    /// Returns true if this is a new file that copies equal ranges from the old one.
     pub(super) fn is_update(&self) -> bool {
         self.kind == DraftKind::Update
     }
 
-    /// The value of a piece of it, by which it is compared.
+    /// Returns the value of a piece, by which it is compared.
     pub(crate) fn piece_value(&self, offset: u64, bytes: &[u8]) -> Result<Digest> {
         tag::piece_value(self.tagger.as_ref(), self.size_bytes(), offset, bytes)
     }
 
-    /// The value of a block.
+    /// Returns the value of a block.
     pub(crate) fn block_value(&self, bytes: &[u8]) -> Result<BlockValue> {
         tag::block_value(self.tagger.as_ref(), bytes)
     }
 
-    /// The file that this draft is made of.
+    /// Returns the old file on which the draft is based.
     pub(crate) fn old(&self) -> Option<&OwnedFd> {
         self.old.as_ref()
     }
 
-    /// What was there before: the file that it is made of, or itself.
+    /// Returns the previous content: the old file, or the draft itself.
     pub(crate) fn there(&self) -> &OwnedFd {
         self.old.as_ref().unwrap_or(&self.file)
     }
 
-    /// The same, where what is equal has to be taken over: not where the blocks are shared already.
+    /// Returns the old file if equal ranges must be copied from it, which is not the case if its blocks are shared.
     pub(crate) fn old_to_take_over(&self) -> Option<&OwnedFd> {
         self.old.as_ref().filter(|_| !self.shares_old)
     }
 
-    /// Waits until it is this lane's turn to write to what is taken over piece by piece. The kernel lets one write to a file
-    /// at a time, and others spin meanwhile: they had better sleep. `None` where there is nothing to wait for.
+    /// Waits for this lane's turn to copy a range from the old file. The kernel allows one writer per file at a time
+    /// and lets others spin, so it is better to sleep. Returns `None` if there is nothing to wait for.
     pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
         self.old_to_take_over()?;
         Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts what the old file has in a range, or in its beginning, into the draft, where it can be kept or overwritten.
+    /// Copies bytes of the old file at the beginning of a range into the draft, where they can be kept or overwritten.
     pub(crate) fn take_over(&self, extent: Extent, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -214,10 +212,10 @@ impl Draft {
             return Err(refusal("a range that was written before").at(&self.path));
         }
         drop(progress);
-        // One turn for all: whoever waits for it is woken each time.
+        // Take the turn once for all pieces, because each release wakes a waiting lane.
         let _turn = self.turn();
         let done = extent.filled(bytes).try_for_each(|(piece, bytes)| match is_zero(bytes) {
-            // Nothing was there before, unless an earlier run has left it.
+            // A new draft reads as zeros here. One of an earlier run may not.
             true if !self.goes_on => Ok(()),
             _ => self.write_content(piece.offset, bytes),
         });
@@ -228,12 +226,12 @@ impl Draft {
         })
     }
 
-    /// Whether it gets its length when it is finished, so that zeros at its end are not there yet.
+    /// Returns true if the draft gets its length when it is finished, so that zeros at its end do not exist yet.
     pub(crate) fn grows_in_the_end(&self) -> bool {
         self.kind.is_new_file() || self.kind == DraftKind::InPlace
     }
 
-    /// Counts all of a range as done: what was not written is kept, where that may be.
+    /// Counts a whole range as done. Parts that were not written are kept, if that is allowed.
     pub(crate) fn cover(&self, extent: Extent) -> Result<()> {
         let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.size_bytes());
         let end = end.ok_or_else(|| refusal("bytes beyond the file's size").at(&self.path))?;
@@ -245,7 +243,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Remembers a range in the journal, if there is one, once it is on stable storage.
+    /// Adds a range to the journal, if there is one, once it is on stable storage.
     pub(crate) fn remember(&self, extent: Extent, value: Option<Digest>) -> Result<()> {
         let whole = extent.offset.is_multiple_of(CHUNK_BYTES) && extent.length.is_multiple_of(CHUNK_BYTES);
         let Some(mut journal) = self.journal().filter(|_| whole) else { return Ok(()) };
@@ -253,7 +251,7 @@ impl Draft {
         if written.is_empty() {
             return Ok(());
         }
-        // Other lanes go on meanwhile.
+        // Other lanes continue meanwhile.
         drop(journal);
         self.flush_data()?;
         let Some(mut journal) = self.journal() else { return Ok(()) };
@@ -264,14 +262,14 @@ impl Draft {
         Ok(())
     }
 
-    /// A range is not what it should be, as when the medium did not keep it: it is to be written again, and zeros have
-    /// to be made, too.
+    /// Marks a wrong range to be written again, for example if the medium did not keep it. Zeros must then be written
+    /// too.
     pub(crate) fn repair(&self, extent: Extent) -> Result<()> {
         self.stale.store(true, Ordering::Release);
         self.write_again(extent.offset, extent.length)
     }
 
-    /// A range is not as it should be: a later run has to try it again.
+    /// Records that a range is wrong and must be retried by a later run.
     pub(crate) fn leave_gap(&self) -> Result<()> {
         self.gaps.store(true, Ordering::Release);
         Ok(())
@@ -281,7 +279,7 @@ impl Draft {
         fdatasync(&self.file).map_err(|errno| fault("flushing", errno).at(&self.path))
     }
 
-    /// Keeps what a later run can use. Whether there is anything.
+    /// Keeps the progress that a later run can use. Returns true if there is any.
     pub(super) fn keep(&self) -> bool {
         let Some(mut journal) = self.journal() else { return false };
         let written = journal.take_waiting();
@@ -293,8 +291,8 @@ impl Draft {
     }
 }
 
-/// Reads until `length` bytes are there or the file ends, past the page cache where `direct` is given. A system may give fewer
-/// bytes than it was asked for anywhere: only none are the end.
+/// Reads until `length` bytes are read or the file ends, by direct I/O if `direct` is given. A read may return fewer
+/// bytes than requested at any point; only a read of zero bytes is the end.
 fn fill(
     direct: Option<&OwnedFd>,
     file: &OwnedFd,
@@ -304,7 +302,7 @@ fn fill(
     let length = length.min(buffer.bytes().len());
     let asked = length.next_multiple_of(ALIGNMENT).min(buffer.bytes().len());
     let mut filled = 0;
-    // What ends off the alignment is gone on with plainly.
+    // After a read that ends unaligned, normal I/O continues.
     while let Some(direct) = direct.filter(|_| filled < asked && filled.is_multiple_of(ALIGNMENT)) {
         let room = &mut buffer.bytes_mut()[filled..asked];
         match retry_on_intr(|| preadv(direct, &mut [IoSliceMut::new(room)], offset + filled as u64))? {
@@ -325,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_read_that_gives_fewer_bytes_is_no_end() {
-        // The kernel gives this out a page at a time, and of a page only whole lines.
+        // The kernel returns this file one page at a time, and of a page only whole lines.
         let name = "/proc/kallsyms";
         let content = fs::read(name).unwrap();
         let file = OwnedFd::from(File::open(name).unwrap());

@@ -35,7 +35,7 @@ use crate::local::list::{Ask, Lister};
 /// One lane of a [`LocalTarget`](super::LocalTarget).
 pub type LocalTargetLane = AtOnce<TargetWork>;
 
-/// What a lane of a target writes with.
+/// The state with which a lane of a target works.
 #[derive(Debug)]
 pub struct TargetWork {
     shared: Arc<Shared>,
@@ -45,16 +45,16 @@ pub struct TargetWork {
     extended: ExtendedReader,
     digester: Digester,
     buffers: Buffers,
-    /// The draft written to last, so that the shared table is not asked for every piece.
+    /// The draft that was written last, to avoid a lookup in the shared table for every piece.
     last: Option<(DraftId, DraftWriter)>,
 }
 
 impl LocalTargetLane {
-    /// The open draft of that number, to write to it without a
+    /// Returns the open draft of that number, for writing without a
     /// [`PieceBuffer`](hakobu_core::endpoint::PieceBuffer).
     ///
     /// # Errors
-    /// `NotFound` when there is none, or it is finished or abandoned.
+    /// `NotFound` if there is none, or if it is finished or abandoned.
     pub fn draft_writer(&mut self, draft: DraftId) -> Result<&mut DraftWriter> {
         self.work.draft_writer(draft)
     }
@@ -209,15 +209,14 @@ impl TargetWork {
         }
     }
 
-    /// Another draft is written to: what was held back of this one is written, and an error is
-    /// remembered by the draft.
+    /// Flushes the buffered writes of the last draft before another one is written. An error is stored in the draft.
     fn leave_draft(&mut self) {
         if let Some((_, mut writer)) = self.last.take() {
             let _ = writer.flush();
         }
     }
 
-    /// Refuses what writes where only reading was granted.
+    /// Refuses writing drafts under a grant that only reads.
     fn refuse_writing(&self, kind: DraftKind) -> Result<()> {
         // A sink changes nothing.
         if !self.shared.grant.only_reads || matches!(kind, DraftKind::Compare | DraftKind::Sink) {
@@ -244,7 +243,7 @@ impl TargetWork {
         let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
         shared.marks.learn(&shared.root, &shared.grant, self.lister.met_marks());
         shared.leftovers.add(self.lister.met_drafts());
-        // What travels says nothing of numbers that several files may have.
+        // The transmitted listing does not show that inode numbers may repeat.
         for directory in &mut listed {
             directory.result.iter_mut().flat_map(Listing::all_metadata_mut).for_each(Metadata::tell_apart);
         }
@@ -257,7 +256,7 @@ impl TargetWork {
         listed
     }
 
-    /// Digests or tags of what is there, which tell what is in it: only of what is granted.
+    /// Returns digests or tags of existing entries. They reveal content, so they are limited to granted paths.
     fn digests(&mut self, directory: &EntryPath, names: &[Vec<u8>]) -> Result<Vec<Result<Digest>>> {
         let Self { shared, digester, .. } = self;
         shared.grant.check_enter(directory)?;
@@ -328,7 +327,7 @@ impl TargetWork {
         let writer = self.draft_writer(id)?;
         writer.flush()?;
         let draft = Arc::clone(writer.draft());
-        // Whoever closes it ends it: another lane may be about to finish or abandon it as well.
+        // The lane that closes the draft ends it. Another lane may try to finish or abandon it as well.
         if !draft.close() {
             return Err(Error::new(ErrorKind::NotFound, "finishing", "the draft is closed").at(draft.path()));
         }
@@ -353,7 +352,7 @@ impl TargetWork {
         Ok(TargetOutcome::Stored { failures: Vec::new(), losses })
     }
 
-    /// A draft that is not there is as good as abandoned.
+    /// Abandons a draft. A missing draft counts as abandoned.
     fn abandon(&mut self, id: DraftId, keep: bool) {
         if keep {
             self.shared.leftovers.keep();

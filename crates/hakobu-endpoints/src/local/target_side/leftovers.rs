@@ -1,4 +1,4 @@
-//! What runs that are over have left in directories that this one writes to: drafts and journals that nobody holds the lock of.
+//! Leftovers of ended runs in directories that this run writes to: drafts and journals on which nobody holds a lock.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,25 +17,26 @@ use crate::local::draft_proof::is_ours;
 use crate::local::file_system::{give_time_back, is_network};
 use crate::local::metadata;
 
-/// How many are remembered until the run ends. What there is beyond is for the next run.
+/// The maximum number of leftovers that are remembered until the run ends. Further ones are left to the next run.
 const REMEMBERED_MAX: usize = 4096;
-/// How many entries of a directory that no listing shows are looked at.
+/// The maximum number of entries examined in a directory that is not listed.
 const LOOKED_AT_MAX: usize = 20_000;
-/// What was changed so lately may be of somebody who has not locked it yet, or cannot, as a server.
+/// The minimum age in seconds. A younger draft may belong to a process that has not locked it yet, or a server that
+/// cannot.
 const YOUNG_S: i64 = 2;
-/// On a network others may work whose locks are not seen here.
+/// The minimum age in seconds on network file systems, where the locks of other machines may not be visible.
 const YOUNG_ON_NETWORK_S: i64 = 24 * 60 * 60;
 
-/// Drafts and journals that were met.
+/// Drafts and journals that were found.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
     met: Mutex<Vec<(EntryPath, Vec<u8>)>>,
-    /// Whether this run keeps something for a later one.
+    /// True if this run keeps progress for a later one.
     keeps: AtomicBool,
 }
 
 impl Leftovers {
-    /// Remembers what a listing has met.
+    /// Adds drafts and journals that a listing has found.
     pub(crate) fn add(&self, some: Vec<(EntryPath, Vec<u8>)>) {
         if some.is_empty() {
             return;
@@ -45,16 +46,16 @@ impl Leftovers {
         met.extend(some.into_iter().take(room));
     }
 
-    /// Something that was begun is kept for a later run, so nothing is removed in the end.
+    /// Records that progress is kept for a later run, so that nothing is removed at the end.
     pub(crate) fn keep(&self) {
         self.keeps.store(true, Ordering::Release);
     }
 }
 
-/// Removes, at the end of a run that has finished all it began, what others have left.
+/// Removes leftovers of other runs, at the end of a run that has finished everything it began.
 ///
 /// # Errors
-/// A directory cannot be given the time that it had before.
+/// If a directory's previous time cannot be restored.
 pub(crate) fn remove_leftovers(leftovers: &Leftovers, root: &Root, grant: &Grant) -> Result<(), Errno> {
     if leftovers.keeps.load(Ordering::Acquire) || grant.only_reads {
         return Ok(());
@@ -73,7 +74,7 @@ pub(crate) fn remove_leftovers(leftovers: &Leftovers, root: &Root, grant: &Grant
         if age_s(&found) < YOUNG_S && !std::mem::replace(&mut waited, true) {
             std::thread::sleep(Duration::from_secs(YOUNG_S as u64));
         }
-        // The directory has its own time already.
+        // The directory already has its final time.
         let before = metadata::of_path(&directory);
         if remove(&directory, &name)
             && let Ok(before) = before
@@ -84,7 +85,7 @@ pub(crate) fn remove_leftovers(leftovers: &Leftovers, root: &Root, grant: &Grant
     done
 }
 
-/// What lies beside files that were named one by one, whose directories no listing shows.
+/// Returns drafts beside files that were named individually, whose directories are not listed.
 fn beside_files(root: &Root, grant: &Grant) -> Vec<(EntryPath, Vec<u8>)> {
     let mut found = Vec::new();
     let mut parents: Vec<EntryPath> = Vec::new();
@@ -115,13 +116,13 @@ fn age_s(found: &Stat) -> i64 {
     metadata::now().seconds.saturating_sub(found.st_ctime)
 }
 
-/// Removes one, if it is this user's, nobody uses it, and it was not changed a moment ago. Whether it is gone. Root's may have any
-/// owner: a draft has that of the file that it becomes before it has its name.
+/// Removes a draft if it belongs to this user, is not in use, and was not changed a moment ago. Returns true if it was
+/// removed. Root removes drafts of any owner, because a draft gets the owner of its file before its final name.
 fn remove(directory: &OwnedFd, name: &[u8]) -> bool {
     let own = rustix::process::geteuid();
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(directory, OsStr::from_bytes(name), flags, Mode::empty());
-    // A link cannot be locked, and lives for a moment only.
+    // A symbolic link cannot be locked, and exists only for a moment.
     let is_free = match &file {
         Ok(file) => flock(file, FlockOperation::NonBlockingLockExclusive).is_ok(),
         Err(_) => true,
@@ -150,7 +151,7 @@ mod tests {
         let name = DraftName::new(&[1; 32], 1, b"", b"file");
         let path = folder.path().join(OsStr::from_bytes(name.as_bytes()));
         fs::write(&path, "x").unwrap();
-        // Who is not root has none but of one's own.
+        // Without root, the test has only drafts of its own user.
         let _ = std::os::unix::fs::chown(&path, Some(1234), Some(1234));
         assert!(!remove(&directory, name.as_bytes()), "it was changed a moment ago");
         std::thread::sleep(Duration::from_secs(YOUNG_S as u64 + 1));
@@ -161,7 +162,8 @@ mod tests {
         assert!(remove(&directory, name.as_bytes()) && !path.exists());
     }
 
-    /// Leaves a short draft in a directory, and removes what a run has met there.
+    /// Leaves a short-lived draft in a directory and removes a run's leftovers there. Returns true if the draft was
+    /// removed.
     fn met(grant: &Grant, keeps: bool) -> bool {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("inner");

@@ -1,4 +1,4 @@
-//! Further names of files that are there.
+//! Hard links: additional names of existing files.
 
 use hakobu_core::entry::Kind;
 use hakobu_core::path::EntryPath;
@@ -13,10 +13,10 @@ use crate::local::draft_file::make_draft;
 use crate::local::fault::{creation_fault, fault};
 use crate::local::metadata::{self, keep_device};
 
-/// Drafts of further names: a number that no lane has.
+/// The pseudo lane number in the draft names of hard links, which no lane has.
 const FURTHER_NAME: u32 = u32::MAX - 1;
 
-/// Gives what is at `to` the name `path` as well, in the place of what has it.
+/// Creates the hard link `path` to the entry at `to`, and replaces an existing entry.
 pub(crate) fn link(
     shared: &Shared,
     directories: &mut Directories,
@@ -25,7 +25,7 @@ pub(crate) fn link(
     replaces: bool,
 ) -> Result<()> {
     let during = "making the hard link";
-    // A name that is written to later is written to under both names, so both have to be granted.
+    // A later write to one name also writes to the other, so both must be granted.
     shared.grant.check_write(to)?;
     let no_name = || Error::new(ErrorKind::Conflict, during, "the target itself is a directory");
     let (from_parent, from_name) = to.split_last().ok_or_else(no_name)?;
@@ -54,7 +54,7 @@ pub(crate) fn link(
     make_draft(&directory, &draft, make).map_err(|errno| link_fault(errno, &directory))?;
     let draft = draft.as_bytes();
     let renamed = renameat(&directory, draft, &directory, name);
-    // Where both names are of one inode already, renaming does nothing, and the draft stays.
+    // If both names already refer to one inode, renaming does nothing and the draft remains.
     let _ = unlinkat(&directory, draft, AtFlags::empty());
     renamed.map_err(|errno| creation_fault("renaming into place", errno, &directory))
 }

@@ -1,7 +1,7 @@
-//! The target: one root, written within a grant by any number of lanes.
+//! The local target: one root, written within a grant by any number of lanes.
 //!
-//! The serving half of the agent drives these lanes with operations from a peer that may be
-//! hostile, so every operation is checked against the grant here.
+//! The target server of the agent drives these lanes with operations from a peer that may be hostile, so every
+//! operation is checked against the grant here.
 
 mod apply;
 mod assemble;
@@ -64,8 +64,7 @@ pub use shared::TargetOptions;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
 
-/// A directory of this machine, opened to be written within a grant. Drafts that are unfinished
-/// when it is dropped are removed.
+/// A directory of this machine, opened for writing within a grant. Unfinished drafts are removed when it is dropped.
 #[derive(Debug)]
 pub struct LocalTarget {
     shared: Arc<Shared>,
@@ -73,18 +72,19 @@ pub struct LocalTarget {
 }
 
 impl LocalTarget {
-    /// Opens the directory. Links in `root` are followed: the user typed it.
+    /// Opens the directory. Symbolic links in `root` are followed, because the user typed it.
     ///
     /// # Errors
-    /// When it is missing, is no directory or cannot be entered.
+    /// If it is missing, is not a directory or cannot be searched.
     pub fn open(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
         Self::of(whole_path(root), Root::open(root)?, grant, options)
     }
 
-    /// As [`LocalTarget::open`] for who is held to a directory: `root` is resolved beneath it, without links.
+    /// Opens the directory for a process that is confined to a directory. `root` is resolved beneath that directory,
+    /// without following symbolic links.
     ///
     /// # Errors
-    /// As [`LocalTarget::open`], and `PermissionDenied` for what is elsewhere.
+    /// As for [`LocalTarget::open`], and `PermissionDenied` for a root outside the directory.
     pub fn open_within(
         confinement: &Confinement,
         root: &Path,
@@ -145,7 +145,7 @@ impl LocalTarget {
         Ok(Self { shared: Arc::new(shared), capabilities })
     }
 
-    /// As [`LocalTarget::open`] on a system without `openat2` and nameless files.
+    /// Opens the directory as on a system without `openat2` and nameless files.
     #[cfg(test)]
     pub(crate) fn open_plain(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
         let mut target = Self::open(root, grant, options)?;
@@ -156,8 +156,8 @@ impl LocalTarget {
         Ok(target)
     }
 
-    /// Lets [`DraftKind::Stream`](hakobu_core::endpoint::DraftKind::Stream) be written to `stream`,
-    /// which no peer can ask for by itself.
+    /// Lets [`DraftKind::Stream`](hakobu_core::endpoint::DraftKind::Stream) be written to `stream`. No peer can request
+    /// it.
     #[must_use]
     pub fn with_stream(mut self, stream: OwnedFd) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -166,7 +166,7 @@ impl LocalTarget {
         self
     }
 
-    /// Opens no device but a sink, whatever the grant says.
+    /// Refuses to open devices other than sinks, whatever the grant allows.
     #[must_use]
     pub fn files_only(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -175,19 +175,19 @@ impl LocalTarget {
         self
     }
 
-    /// Removes the drafts that are unfinished, except for what a later run can use, and takes no more, as when it is
-    /// dropped: for a process that may end before the last of those who share it let go.
+    /// Removes unfinished drafts as dropping the target does, except progress that a later run can use, and accepts no
+    /// more. This is for a process that may end before all owners of the target have dropped it.
     pub fn close(&self) {
         self.shared.drafts.close();
         self.shared.settle();
     }
 
-    /// Returns how many entries it may have made where there were none: what failed half way counts as well.
+    /// Returns the maximum number of new entries that it may have created, including those that failed half way.
     pub fn entries_made(&self) -> u64 {
         self.shared.made.load(Relaxed)
     }
 
-    /// A lane of the concrete type, which also offers [`LocalTargetLane::draft_writer`].
+    /// Returns a lane of the concrete type, which also offers [`LocalTargetLane::draft_writer`].
     pub fn lane(&self) -> LocalTargetLane {
         AtOnce::new(TargetWork::new(Arc::clone(&self.shared)))
     }
@@ -198,7 +198,7 @@ impl Endpoint for LocalTarget {
         &self.capabilities
     }
 
-    /// A stream that nobody reads would hold its lane for ever.
+    /// Closes the drafts of a stream, since a stream that nobody reads would block its lane forever.
     fn interrupt(&self) {
         if self.shared.stream.is_some() {
             self.shared.drafts.close();
@@ -218,7 +218,7 @@ impl Drop for LocalTarget {
     }
 }
 
-/// What the file system of a root is found to hold by trying; a job that only compares makes no file that could be seen.
+/// Tests which names and times the file system of a root can hold. A job that only compares creates no visible file.
 fn tried(root: &Root, grant: &Grant, options: &TargetOptions, root_path: &[u8]) -> Option<Tried> {
     // A disk has no times.
     if grant.places.iter().all(|place| place.device.is_some()) {
@@ -229,7 +229,7 @@ fn tried(root: &Root, grant: &Grant, options: &TargetOptions, root_path: &[u8]) 
     by_writing(root.fd().as_fd(), drafts)
 }
 
-/// A path from the file system's root, links resolved; as it is where that cannot be had.
+/// Returns the absolute path with symbolic links resolved, or the path as it is if that fails.
 fn whole_path(path: &Path) -> Vec<u8> {
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     whole.into_os_string().into_encoded_bytes()

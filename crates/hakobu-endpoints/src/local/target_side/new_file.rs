@@ -1,4 +1,4 @@
-//! A file, link or special file being made: complete before its name can be seen.
+//! Creates files, symbolic links and special files, which are complete before their names become visible.
 
 use hakobu_core::content::ContentSum;
 use hakobu_core::entry::Kind;
@@ -24,36 +24,36 @@ use crate::local::metadata;
 use crate::local::positioned::write_at;
 use crate::local::proc_path::proc_path;
 
-/// How an open file without a name is given one.
+/// The method of naming an open file that has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// By its descriptor, which older kernels allow to few.
+    /// By its descriptor, which older kernels allow only to privileged processes.
     Descriptor,
     /// By its path below `/proc`.
     Proc,
 }
 
-/// The reused parts of making files.
+/// The reusable state of creating entries.
 #[derive(Debug)]
 pub(crate) struct Maker {
     /// The number of the lane.
     lane: u32,
     naming: Naming,
-    /// What the entry at hand loses.
+    /// The losses of the current entry.
     pub(crate) lost: Lost,
-    /// Which record of a pack the entry at hand is.
+    /// The record index of the current entry in its pack.
     pub(crate) index: u32,
     /// Files that get their names when their content is on the medium.
     pub(crate) waiting: Vec<WaitingFile>,
 }
 
 impl Maker {
-    /// For the lane of that number; nothing known yet.
+    /// Creates the state of the lane of that number.
     pub(crate) fn new(lane: u32) -> Self {
         Self { lane, naming: Naming::Descriptor, lost: Vec::new(), index: 0, waiting: Vec::new() }
     }
 
-    /// Makes a file with its content and attributes, then gives it its name.
+    /// Creates a file with its content and attributes, then gives it its final name.
     pub(crate) fn file(
         &mut self,
         shared: &Shared,
@@ -63,8 +63,8 @@ impl Maker {
     ) -> Result<()> {
         let Head { name, attributes, replaces, .. } = *head;
         let must_flush = shared.before_naming();
-        // A nameless file costs no more than a draft, and a killed process leaves none behind. Where closing tells whether
-        // content was kept, it has to have a name before that.
+        // A nameless file is as cheap as a draft, and none is left behind if the process is killed. But if errors are
+        // reported on closing, the file needs a name before that.
         if directory.nameless && directory.stability != Stability::ToldByFile {
             let mode = attributes.mode & 0o777;
             let created = if shared.policy.keeps_mode(mode) { mode } else { 0o600 };
@@ -94,19 +94,18 @@ impl Maker {
         publish(directory, &draft, name, flushed)
     }
 
-    /// Gives a file its name later, when its content is on the medium.
+    /// Queues a file that gets its name once its content is on the medium.
     fn wait(&mut self, directory: &Directory, draft: DraftName, name: &[u8], file: OwnedFd) {
         let content_bytes = fstat(&file).map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0));
         self.waiting.push(WaitingFile::begin((self.index, content_bytes), directory, draft, name, file));
     }
 
-    /// The name of a draft of this lane: two lanes that are asked for the same path must not write
-    /// into one file.
+    /// Returns the name of a draft of this lane. Two lanes with the same path must not write into one file.
     fn draft_name(&self, shared: &Shared, directory: &Directory, name: &[u8]) -> DraftName {
         shared.draft_name(self.lane, &directory.path, name)
     }
 
-    /// Content, which is checked as it was written, then attributes.
+    /// Writes and verifies the content, then sets the attributes.
     fn fill(
         &mut self,
         shared: &Shared,
@@ -130,7 +129,7 @@ impl Maker {
         settled.map_err(failed)
     }
 
-    /// Gives a nameless file its name, replacing what has it.
+    /// Gives a nameless file its final name, replacing an existing entry.
     fn name_file(
         &mut self,
         shared: &Shared,
@@ -169,7 +168,7 @@ impl Maker {
         let mut by_descriptor = None;
         if self.naming == Naming::Descriptor {
             match linkat(file, c"", &directory.fd, name, AtFlags::EMPTY_PATH) {
-                // Not allowed to this user, or the directory is gone.
+                // This user is not allowed to do this, or the directory no longer exists.
                 Err(errno @ (Errno::NOENT | Errno::PERM)) => by_descriptor = Some(errno),
                 other => return other,
             }
@@ -183,7 +182,7 @@ impl Maker {
         linked
     }
 
-    /// Makes a symbolic link with its attributes.
+    /// Creates a symbolic link with its attributes.
     pub(crate) fn symlink(
         &mut self,
         shared: &Shared,
@@ -206,7 +205,7 @@ impl Maker {
         publish(directory, &draft, name, settled)
     }
 
-    /// Makes a named pipe or device node with its attributes.
+    /// Creates a named pipe or device node with its attributes.
     pub(crate) fn special(
         &mut self,
         shared: &Shared,
@@ -219,8 +218,8 @@ impl Maker {
             let words = "the job does not allow device nodes; --allow devices does";
             return Err(Error::new(ErrorKind::Unsupported, "making the device node", words));
         }
-        // Whoever opened a device node before it has its owner and mode would keep it, so even a new one is a draft
-        // that nobody else can open.
+        // A process that opens a device node before it has its owner and mode keeps it open. So even a new node is
+        // created as a draft that no other user can open.
         let draft = self.draft_name(shared, directory, name);
         let made = make_draft(&directory.fd, &draft, |name| {
             mknodat(&directory.fd, name, node.file_type(), Mode::from_raw_mode(0), node.number())
@@ -288,7 +287,7 @@ impl Node {
     }
 }
 
-/// Gives a draft its name if it is complete, and removes it if that fails.
+/// Renames a draft to its final name if it is complete, and removes it on failure.
 fn publish(directory: &Directory, draft: &DraftName, name: &[u8], complete: Result<()>) -> Result<()> {
     let done = complete.and_then(|()| rename(directory, draft, name));
     if done.is_err() {
@@ -301,8 +300,8 @@ fn rename(directory: &Directory, draft: &DraftName, name: &[u8]) -> Result<()> {
     rename_at(&directory.fd, draft, name)
 }
 
-/// Whether a file waits for its medium together with others: what it replaces must not go before it is there, and a wait is all
-/// that this takes.
+/// Returns true if a file waits for the medium together with others: the entry that it replaces must stay until the new
+/// content is on the medium, and this file system needs nothing but a wait for that.
 fn waits(directory: &Directory, replaces: bool, must_flush: bool) -> bool {
     directory.stability == Stability::InOrder && (replaces || must_flush)
 }
@@ -330,7 +329,7 @@ fn node_fault(errno: Errno, directory: &Directory) -> Error {
     }
 }
 
-/// Writes what is between blocks of zeros, which become holes where the file system has such.
+/// Writes the content except blocks of zeros, which become holes if the file system supports them.
 fn write_around_zeros(file: &OwnedFd, content: &[u8], sum: &mut ContentSum) -> Result<(), Errno> {
     for stretch in stretches(0, content).filter(|stretch| !stretch.is_zero) {
         write_at(file, stretch.offset, stretch.bytes, sum)?;

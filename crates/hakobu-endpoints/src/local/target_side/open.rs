@@ -1,4 +1,4 @@
-//! How drafts begin: new files, sinks, and what is written where it lies.
+//! The begin of drafts: new files, sinks, and files and devices that are written in place.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,13 +40,13 @@ use crate::local::metadata::{self, keep_device};
 use crate::local::ownership::is_ours;
 use crate::local::positioned::{has_more, wrong_size};
 
-/// The devices that take content without keeping it: null, zero and full.
+/// The devices that discard content: null, zero and full.
 const SINKS: [(u32, u32); 3] = [(1, 3), (1, 5), (1, 7)];
-/// What is done when a device cannot be opened.
+/// The operation named in errors.
 const OPENING_DEVICE: &str = "opening the device";
 
 impl Draft {
-    /// Begins a draft. `outstanding_bytes` is what other drafts of this target still have to write.
+    /// Begins a draft. `outstanding_bytes` is the number of bytes that other drafts of this target still have to write.
     pub(crate) fn begin(
         shared: &Shared,
         directory: &mut Directory,
@@ -75,13 +75,13 @@ impl Draft {
         draft.verify_medium =
             begin.verify_medium && !matches!(draft.kind, DraftKind::Sink | DraftKind::Stream);
         if draft.verify_medium && draft.direct.is_none() {
-            // The file is read back through this one as well.
+            // A file is read back through this descriptor as well.
             draft.direct = open_direct(&draft.file, OFlags::RDWR).filter(|_| !draft.kind.is_new_file());
         }
         Ok(draft)
     }
 
-    /// Begins a file, or goes on with one that an earlier run has left.
+    /// Begins a file, or resumes one that an earlier run has left.
     fn file(
         shared: &Shared,
         directory: &mut Directory,
@@ -117,8 +117,7 @@ impl Draft {
                     Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
                 (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
                 draft.replaces = replaces;
-                // It stays where going on is refused. What is of no use is made anew, by removing
-                // the file first.
+                // The draft stays if resuming fails with an error. An unusable draft is removed and created anew.
                 if draft.go_on(&directory.fd, journal_name, &subject, begin)? {
                     draft.pending.store(true, Ordering::Release);
                     draft.stale.store(true, Ordering::Release);
@@ -132,7 +131,7 @@ impl Draft {
             (None, _) => {}
         }
         remove(&directory.fd, journal_name);
-        // How much of a file with holes is data cannot be known beforehand, nor how much can be shared.
+        // The amount of data in a sparse file is unknown beforehand, as is the amount that can be shared.
         if !begin.sparse && old.is_none() {
             check_room(directory, begin.size_bytes, outstanding_bytes)?;
         }
@@ -145,7 +144,7 @@ impl Draft {
         (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
         draft.replaces = replaces;
         draft.pending.store(true, Ordering::Release);
-        // Before anything is in it, so that it is known to be a draft however the run ends.
+        // Mark it while it is empty, so that it is recognised as a draft however the run ends.
         mark(&draft.file);
         if let Some(version) = begin.version {
             let subject =
@@ -163,7 +162,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Lets the draft share all blocks of the file that it replaces, where the file system can do that.
+    /// Shares all blocks of the file that the draft replaces. Returns false if the file system does not support that.
     fn shares(&self, old: &OwnedFd) -> Result<bool> {
         self.stale.store(true, Ordering::Release);
         match ioctl_ficlone(&self.file, old) {
@@ -173,8 +172,8 @@ impl Draft {
         }
     }
 
-    /// Takes the room for the whole file where that is known to pay: on ext4 writing then costs
-    /// 40 % less CPU; tmpfs gains nothing and others were not measured.
+    /// Allocates space for the whole file where that is known to pay off: on ext4, writing then takes 40 % less CPU;
+    /// tmpfs gains nothing, and others were not measured.
     fn preallocate(&self) -> Result<bool> {
         if self.size_bytes() < CHUNK_BYTES || file_system::kind_of(self.file.as_fd()) != file_system::EXT4 {
             return Ok(false);
@@ -185,7 +184,7 @@ impl Draft {
         }
     }
 
-    /// Opens a device that swallows what is written to it. No other is ever opened here.
+    /// Opens a device that discards what is written to it. No other device is ever opened here.
     fn sink(directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
         let during = OPENING_DEVICE;
         let failed = |errno| fault(during, errno);
@@ -194,7 +193,7 @@ impl Draft {
         if found.kind != Kind::CharDevice {
             return Err(refused());
         }
-        // Opening a device may do something to it, so its number is looked at first.
+        // Opening a device may have an effect, so its number is checked first.
         let entry =
             openat(&directory.fd, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
         check_sink(&entry.map_err(failed)?).map_err(failed)?.then_some(()).ok_or_else(refused)?;
@@ -209,7 +208,7 @@ impl Draft {
     fn device(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
         metadata::check_kind(shared.files_only, Kind::BlockDevice, OPENING_DEVICE)?;
         let (granted, only_goes_on) = shared.grant.device(&begin.path)?;
-        // Whether a stream fits will be seen.
+        // For a stream, this shows only during writing.
         let least_bytes = if begin.size_bytes == UNKNOWN_BYTES { 0 } else { begin.size_bytes };
         let (file, identity) = open_exclusively(directory.fd.as_fd(), name, granted, least_bytes)?;
         let id = &identity.place_id;
@@ -223,7 +222,7 @@ impl Draft {
         let journal_name = DraftName::new(&shared.options.job, JOURNAL, b"device", id.as_bytes());
         let place = *blake3::hash(id.as_bytes()).as_bytes();
         let journals = shared.options.state.as_ref().map(StateDirectory::open).transpose();
-        // Where nothing is to be gone on with, it does without.
+        // If there is nothing to resume, a missing state directory is no error.
         let journals = if begin.version.is_some() { journals? } else { journals.unwrap_or_default() };
         let subject = begin.version.map(|version| Subject { version, size_bytes: begin.size_bytes, place });
         let went_on = match (&subject, &journals) {
@@ -238,7 +237,7 @@ impl Draft {
             }
         }
         let (Some(journals), Some(state)) = (journals, &shared.options.state) else { return Ok(draft) };
-        // What other jobs have brought over is overwritten now.
+        // Data copied by other jobs is overwritten now.
         remove_others(&journals, journal_name, &place);
         let known = state.begin(&identity);
         if let Some(subject) = subject {
@@ -250,7 +249,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Opens a file that is changed where it lies.
+    /// Opens a file that is changed in place.
     fn in_place(directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
         let during = "opening the file";
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -269,7 +268,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Adds the journal of what is changed where it lies.
+    /// Adds the journal of a file that is changed in place.
     pub(super) fn journal_in_place(
         &mut self,
         shared: &Shared,
@@ -280,26 +279,26 @@ impl Draft {
         let journal_name = shared.draft_name(JOURNAL, &directory.path, &self.name);
         let subject = Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&self.file)? };
         if !self.go_on(&directory.fd, journal_name, &subject, begin)? {
-            // What a copy that was interrupted has left will not be asked for any more.
+            // A leftover draft of an interrupted copy will not be needed any more.
             remove(&directory.fd, shared.draft_name(0, &directory.path, &self.name));
             self.journal = Some(Mutex::new(Journal::begin(&directory.fd, journal_name, &subject)?));
         }
         Ok(())
     }
 
-    /// Opens what is only read.
+    /// Opens a file or device that is only read.
     fn compare(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
         let during = "opening the target";
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&directory.fd, name, flags, Mode::empty()).map_err(|errno| fault(during, errno))?;
         let found = metadata::of_file(&file).map_err(|errno| fault(during, errno))?;
-        // Another thing may have taken its place since it was looked at.
+        // Another entry may have taken its place since it was inspected.
         metadata::check_kind(shared.files_only, found.kind, during)?;
         if !matches!(found.kind, Kind::File | Kind::BlockDevice) {
             let words = format!("{} cannot be compared", found.kind.words());
             return Err(Error::new(ErrorKind::Unsupported, during, words));
         }
-        // One that says it is as long as the source and goes on behind that is not equal to it.
+        // A file that has the source's size but more data is not equal to it.
         if found.kind == Kind::File
             && found.size_bytes == begin.size_bytes
             && has_more(&file, found.size_bytes).map_err(|errno| fault(during, errno))?
@@ -315,7 +314,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Takes up what an earlier run has recorded, if it is still there. Whether there was anything.
+    /// Resumes from an earlier run's journal if the recorded data still exists. Returns true if anything was resumed.
     fn go_on(
         &mut self,
         directory: &Arc<OwnedFd>,
@@ -336,7 +335,7 @@ impl Draft {
         };
         let begun = told(self.size_bytes(), &chunks);
         let samples = samples(&chunks, TARGET_SAMPLES_MAX);
-        // Without digests nobody knows what others have written there since.
+        // Without digests, later writes by others could not be detected.
         let unknown = samples.is_empty() && !self.kind.is_new_file();
         if chunks.is_empty() || unknown || !self.still_has(&samples)? {
             return Ok(false);
@@ -352,7 +351,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// Whether some of the chunks that were recorded are as they were.
+    /// Returns true if some sampled chunks of the journal are unchanged.
     fn still_has(&self, samples: &[(Extent, Digest)]) -> Result<bool> {
         let mut buffer = AlignedBuffer::new();
         for (extent, value) in samples {
@@ -365,7 +364,7 @@ impl Draft {
                 }
                 let mut hasher = PieceHasher::new(self.size_bytes(), piece.offset);
                 hasher.update(bytes);
-                // Zeros at the end of a draft are not there yet.
+                // Zeros at the end of a draft do not exist yet.
                 hasher.update(&ZEROS[..missing]);
                 values.push(hasher.value());
             }
@@ -377,7 +376,8 @@ impl Draft {
     }
 }
 
-/// Nobody was asked about what is on the disk, and it is not what an interrupted run of this job has left.
+/// Returns the error for a disk whose contents the user has not been asked about, and that does not hold what an
+/// interrupted run of this job has left.
 fn not_what_was_left(identity: &DeviceIdentity) -> Error {
     let words = format!(
         "an interrupted copy has written to it, but what is there now is not known to be what this copy has left there: \
@@ -387,11 +387,11 @@ fn not_what_was_left(identity: &DeviceIdentity) -> Error {
     Error::new(ErrorKind::Refused, OPENING_DEVICE, words)
 }
 
-/// Opens a block device for nobody else, to write so many bytes, and checks on the descriptor that it
-/// is the one that was agreed on by its [`DeviceIdentity::place_id`].
+/// Opens a block device exclusively for writing `size_bytes` bytes, and checks on the descriptor that it is the device
+/// that was agreed on, by its [`DeviceIdentity::place_id`].
 ///
 /// # Errors
-/// `Refused` when it is another device, too small, or in use.
+/// `Refused` if it is another device, too small, or in use.
 pub fn open_exclusively(
     directory: BorrowedFd<'_>,
     name: &[u8],
@@ -412,7 +412,7 @@ pub fn open_exclusively(
         Errno::ROFS => refused("it is read-only"),
         other => fault(OPENING_DEVICE, other),
     })?;
-    // The rule of systemd: whoever holds this lock keeps udev away.
+    // By the rule of systemd, the holder of this lock keeps udev away.
     flock(&file, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| refused("another program holds its lock; wait until it has ended"))?;
     let identity = identity_of(file.as_fd())?;
@@ -429,8 +429,8 @@ pub fn open_exclusively(
     Ok((file, identity))
 }
 
-/// Refuses to take the place of a file that is behind a loop device: who uses that goes on with the old one, and
-/// loses what is written from then on.
+/// Refuses to replace a file that is behind a loop device. Users of the loop device would keep using the old file, and
+/// lose everything written from then on.
 fn refuse_behind_loop(directory: &Directory, name: &[u8]) -> Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat(&directory.fd, name, flags, Mode::empty()) {
@@ -446,15 +446,15 @@ fn check_behind_loop(file: &OwnedFd, during: &'static str) -> Result<()> {
     Err(Error::new(ErrorKind::Refused, during, words))
 }
 
-/// The draft of an earlier run, if it is there and nobody else can have written to it.
+/// Opens the draft of an earlier run, if it exists and no other user can have written to it.
 fn open_earlier(directory: &Directory, name: &DraftName) -> Option<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&directory.fd, name.as_bytes(), flags, Mode::empty()).ok()?;
     is_ours(&file).then_some(file)
 }
 
-/// Removes a draft of which nothing can be made any more, and gives its room back at once: the new one may need it. Some file
-/// systems (XFS) free what is removed a while later.
+/// Removes an unusable draft and frees its space at once, because the new draft may need it. Some file systems (XFS)
+/// free the space of removed files with a delay.
 fn discard(directory: &OwnedFd, name: DraftName, file: &OwnedFd) {
     remove(directory, name);
     if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
@@ -462,7 +462,7 @@ fn discard(directory: &OwnedFd, name: DraftName, file: &OwnedFd) {
     }
 }
 
-/// The file that is to be replaced, to take over what is equal. One that cannot be read gives nothing.
+/// Opens the file to be replaced, to copy equal ranges. Returns `None` if it cannot be read.
 fn open_old(directory: &Directory, name: &[u8]) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&directory.fd, name, flags, Mode::empty()).ok()?;
@@ -470,7 +470,7 @@ fn open_old(directory: &Directory, name: &[u8]) -> Option<OwnedFd> {
     (found.kind == Kind::File).then_some(file)
 }
 
-/// Says beforehand that a file will not fit, where that can be known.
+/// Fails early if a file will certainly not fit.
 fn check_room(directory: &Directory, size_bytes: u64, outstanding_bytes: u64) -> Result<()> {
     let Some(free_bytes) = fstatvfs(&directory.fd).ok().as_ref().and_then(free_bytes) else { return Ok(()) };
     if size_bytes.saturating_add(outstanding_bytes) <= free_bytes {
@@ -481,7 +481,7 @@ fn check_room(directory: &Directory, size_bytes: u64, outstanding_bytes: u64) ->
     Err(Error::new(ErrorKind::NoSpace, "making the file", words))
 }
 
-/// Whether an open file is one of the [`SINKS`].
+/// Returns true if an open file is one of the [`SINKS`].
 fn check_sink(file: &OwnedFd) -> Result<bool, Errno> {
     let found = fstat(file)?;
     let number = (major(found.st_rdev), minor(found.st_rdev));

@@ -1,4 +1,4 @@
-//! Removing what the source does not have.
+//! Removes entries that the source does not have.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -16,7 +16,7 @@ use crate::local::run_mark::is_mark;
 
 const REMOVING: &str = "removing";
 
-/// Removes one entry; a directory has to be empty but for drafts. What is gone already is removed.
+/// Removes one entry. A directory must be empty except for drafts. A missing entry is no error.
 pub(crate) fn remove(
     shared: &Shared,
     directories: &mut Directories,
@@ -51,8 +51,8 @@ pub(crate) fn remove(
     }
 }
 
-/// The directory that holds what goes, if it is there. It has to be on the file system of the one that stays, which is
-/// looked at once for all that goes.
+/// Returns the parent directory of an entry to be removed, if it exists. It must be on the file system of the directory
+/// that stays, which is checked once for all removals.
 fn parent_of<'a>(
     shared: &Shared,
     directories: &'a mut Directories,
@@ -78,7 +78,7 @@ fn parent_of<'a>(
     Ok(found.map(|found| found.seen_on_one_system(kept_names)))
 }
 
-/// Removes a directory in which there may be drafts, which no listing shows.
+/// Removes a directory that may contain drafts, which are left out of listings.
 fn remove_directory(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     match unlinkat(parent, name, AtFlags::REMOVEDIR) {
         Err(Errno::NOTEMPTY | Errno::EXIST) => {}

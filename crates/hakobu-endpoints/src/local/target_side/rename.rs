@@ -1,4 +1,4 @@
-//! Names in another case, in directories that ignore case.
+//! Renames that change only the case of a name, in directories that ignore case.
 
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -11,12 +11,12 @@ use super::shared::Shared;
 use crate::local::fault::fault;
 
 const RENAMING: &str = "renaming";
-/// A name that is on its way has this behind it. It is no draft's, which would be taken for nobody's after a crash.
+/// The suffix of a name during the rename. After a crash, an entry with a draft name would pass for a leftover.
 const ON_THE_WAY: &str = ".renamed-by-hakobu";
-/// As much of a name as is kept before that.
+/// The maximum number of bytes of the old name before the suffix.
 const KEPT_BYTES: usize = 200;
 
-/// Writes the name of an entry in another case. Both names have to lead to it already.
+/// Changes the case of an entry's name. Both names must already refer to the entry.
 pub(crate) fn rename(
     shared: &Shared,
     directories: &mut Directories,
@@ -35,8 +35,8 @@ pub(crate) fn rename(
     let failed = |errno| fault(RENAMING, errno);
     let seen = |name: &[u8]| statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed);
     let (is, will_be) = (seen(from_name)?, seen(name)?);
-    // Where it ignores case it shows the entry under its own name only. Numbers of inodes tell nothing here, as a file system
-    // of another program may give each name one of its own.
+    // A directory that ignores case lists the entry under its own name only. Inode numbers are no evidence, because a
+    // FUSE program may assign one to each name.
     let is_one = (is.st_dev, is.st_mode, is.st_size) == (will_be.st_dev, will_be.st_mode, will_be.st_size)
         && !has_name(&directory, name).map_err(failed)?;
     if !is_one {
@@ -47,7 +47,7 @@ pub(crate) fn rename(
     if has_name(&directory, name).map_err(failed)? {
         return Ok(());
     }
-    // To the kernel both names are one already, and it did nothing.
+    // To the kernel both names are the same, so it did nothing.
     let kept = from_name.len().min(KEPT_BYTES);
     let kept = (0..=kept).rev().find(|end| from_name.get(*end).is_none_or(|byte| byte & 0xc0 != 0x80));
     let on_the_way = [&from_name[..kept.unwrap_or(0)], ON_THE_WAY.as_bytes()].concat();
@@ -58,10 +58,10 @@ pub(crate) fn rename(
     })
 }
 
-/// Renames an entry to a name that is free.
+/// Renames an entry to a name that does not exist.
 fn move_to(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Errno> {
     match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-        // Not every file system has it.
+        // Not supported by this file system.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
         other => return other,
     }
@@ -72,7 +72,7 @@ fn move_to(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Whether an entry of a directory has just this name.
+/// Returns true if a directory lists an entry with exactly this name.
 fn has_name(directory: &OwnedFd, name: &[u8]) -> Result<bool, Errno> {
     for entry in Dir::read_from(directory.as_fd())? {
         if entry?.file_name().to_bytes() == name {

@@ -1,7 +1,7 @@
-//! The marks of runs that concern one target. A run makes its mark in the directory that it writes to, and brings it to stable
-//! storage, before the first file gets its name; it removes the mark when all files are on stable storage. A mark whose machine,
-//! or mount, is no more tells that files which were changed since it was made may have lost their content: listings doubt them,
-//! and the engine compares them. See `docs/design/0014-unclean-ends.md`.
+//! The run marks that concern one target. A run creates its mark in the directory that it writes to, and flushes it to
+//! stable storage, before the first file gets its final name. It removes the mark when all files are on stable storage.
+//! If the boot or mount of a mark has ended, files that were changed since it was created may have lost their content:
+//! listings mark them as doubtful, and the engine compares them. See `docs/design/0014-unclean-ends.md`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -24,20 +24,20 @@ use crate::local::file_system::{Stability, is_network, keeps_change_times, stabi
 use crate::local::ownership::may_set_times;
 use crate::local::run_mark::{Mark, NAMES, examine, read, write};
 
-/// How far a clock may be put back while a run is under way.
+/// The maximum amount in seconds by which a clock may be set back during a run.
 const CLOCK_MARGIN_S: i64 = 60;
-/// How many directories above the root are looked into: each look may be a message on a network.
+/// The maximum number of directories searched above the root: locally, and on a network, where each may cost a request.
 const ABOVE_MAX: usize = 64;
 const ABOVE_ON_NETWORK_MAX: usize = 1;
-/// `STATX_MNT_ID_UNIQUE`, since Linux 6.8: a number that no other mount ever gets.
+/// `STATX_MNT_ID_UNIQUE`, since Linux 6.8: a mount ID that is never reused.
 const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// The marks that concern one target.
 #[derive(Debug, Default)]
 pub(crate) struct RunMarks {
-    /// Whether the first file may get its name.
+    /// True once the first file may get its name.
     is_made: AtomicBool,
-    /// No mark could be made: each file has to be flushed by itself.
+    /// True if no mark could be created, so that each file must be flushed.
     is_missing: AtomicBool,
     has_doubts: AtomicBool,
     state: Mutex<State>,
@@ -46,11 +46,11 @@ pub(crate) struct RunMarks {
 #[derive(Debug, Default)]
 struct State {
     own: Option<Slot>,
-    /// What other runs have left, wherever it was found.
+    /// The marks of other runs, wherever they were found.
     left: Vec<Left>,
 }
 
-/// A mark that this process holds the lock of.
+/// A mark whose lock this process holds.
 #[derive(Debug)]
 struct Slot {
     directory: Arc<OwnedFd>,
@@ -58,20 +58,21 @@ struct Slot {
     file: OwnedFd,
 }
 
-/// The mark of a run that is over, or of one under way.
+/// The mark of an ended run, or of another run in progress.
 #[derive(Debug)]
 struct Left {
     directory: Arc<OwnedFd>,
     name: &'static [u8],
     job: Option<[u8; 32]>,
-    /// Whether all that it is about belongs to this run.
+    /// True if this run covers everything that the mark is about.
     is_covered: bool,
-    /// What it makes doubtful: everything at and below this path that was changed since then, or whenever that was.
+    /// The doubtful entries: those at and below this path that were changed since this time, or at any time without
+    /// one.
     doubts: Option<(EntryPath, Option<Time>)>,
 }
 
 impl RunMarks {
-    /// Looks for what earlier runs have left at the places of a grant and above them.
+    /// Reads the marks at the paths of a grant and above them.
     pub(crate) fn look(root: &Root, grant: &Grant) -> Self {
         let marks = Self::default();
         let mut state = State::default();
@@ -87,7 +88,7 @@ impl RunMarks {
         marks
     }
 
-    /// Sees that there is a mark before a file gets its name. Whether each file has to be flushed, since there is none.
+    /// Creates a mark before a file gets its name. Returns true if there is no mark, so that each file must be flushed.
     pub(crate) fn begin(&self, root: &Root, grant: &Grant, job: &[u8; 32]) -> bool {
         if !self.is_made.load(Ordering::Acquire) {
             let mut state = self.state();
@@ -102,11 +103,11 @@ impl RunMarks {
         self.is_missing.load(Ordering::Acquire)
     }
 
-    /// All files have their names and, with `durable`, are on stable storage. With `whole`, all that the job is about was looked
-    /// at and is as it should be.
+    /// Ends the run, once all files have their names and, with `durable`, are on stable storage. With `whole`,
+    /// everything that the job covers was compared and is correct.
     ///
     /// # Errors
-    /// A directory cannot be given the time that it had before its mark was removed.
+    /// If a directory's time before the removal of its mark cannot be restored.
     pub(crate) fn end(&self, job: &[u8; 32], durable: bool, whole: bool) -> Result<(), Errno> {
         let mut state = self.state();
         let mut ended = Ok(());
@@ -116,9 +117,9 @@ impl RunMarks {
         self.is_made.store(false, Ordering::Release);
         state.left.retain(|left| {
             let is_over = match left.doubts {
-                // What it had written may have been in memory until now.
+                // That run's data may have been only in memory until now.
                 None => durable && syncfs(&left.directory).is_ok(),
-                // One that does not say whose it is was never complete, or is damaged.
+                // A mark that does not name its job was never complete, or is damaged.
                 Some(_) => durable && whole && left.job.map_or(left.is_covered, |its| its == *job),
             };
             if !is_over {
@@ -128,24 +129,24 @@ impl RunMarks {
             if ended.is_ok() {
                 ended = removed.map(|_| ());
             }
-            // Where only the time of the directory is wrong, the mark is gone.
+            // If only restoring the directory's time failed, the mark is gone.
             removed == Ok(false)
         });
         self.has_doubts.store(state.has_doubts(), Ordering::Release);
         ended
     }
 
-    /// Whether this run has a mark.
+    /// Returns true if this run has a mark.
     pub(crate) fn is_held(&self) -> bool {
         self.state().own.is_some()
     }
 
-    /// Whether anything is doubtful.
+    /// Returns true if anything is doubtful.
     pub(crate) fn has_doubts(&self) -> bool {
         self.has_doubts.load(Ordering::Acquire)
     }
 
-    /// Looks into directories in which a listing has met marks.
+    /// Reads the marks in directories where a listing has found some.
     pub(crate) fn learn(&self, root: &Root, grant: &Grant, met: Vec<EntryPath>) {
         if met.is_empty() {
             return;
@@ -159,17 +160,17 @@ impl RunMarks {
         self.has_doubts.store(state.has_doubts(), Ordering::Release);
     }
 
-    /// Doubts what has to be in the listing of a directory.
+    /// Marks the doubtful entries in the listing of a directory.
     pub(crate) fn doubt_listing(&self, path: &EntryPath, listing: &mut Listing) {
         self.doubts(path).into_iter().for_each(|since| listing.doubt(since));
     }
 
-    /// Since when what lies in a directory is doubtful, if it is.
+    /// Returns the time since which a directory's contents are doubtful, if they are. `Some(None)` means at any time.
     pub(crate) fn doubts(&self, directory: &EntryPath) -> Option<Option<Time>> {
         let state = self.state();
         let doubts = state.left.iter().filter_map(|left| left.doubts.as_ref());
         let here = doubts.filter(|(path, _)| directory.is_within(path)).map(|(_, since)| *since);
-        // Without a time all is doubtful, and so that comes before every time.
+        // Without a time everything is doubtful, and `None` is less than every time.
         here.min()
     }
 
@@ -183,7 +184,7 @@ impl State {
         self.left.iter().any(|left| left.doubts.is_some())
     }
 
-    /// Reads the marks in a directory. What lies at `path` and below it is what they are about.
+    /// Reads the marks in a directory. They are about everything at and below `path`.
     fn look_into(&mut self, directory: &Arc<OwnedFd>, path: &EntryPath, is_covered: bool) {
         let mut life = None;
         for name in NAMES.iter() {
@@ -199,7 +200,7 @@ impl State {
         }
     }
 
-    /// The root and the directories above it on the same file system.
+    /// Reads the marks in the root and in the directories above it on the same file system.
     fn look_above(&mut self, root: &Root, most: usize) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(mut here) = openat(root.fd(), c".", flags, Mode::empty()).map(Arc::new) else { return };
@@ -217,10 +218,10 @@ impl State {
 }
 
 impl Left {
-    /// Removes it, unless its run is under way. Returns true if it is gone.
+    /// Removes the mark, unless its run is in progress. Returns true if it is gone.
     ///
     /// # Errors
-    /// It is gone, and the directory cannot be given the time that it had.
+    /// If the mark is gone, but the directory's previous time cannot be restored.
     fn remove(&self) -> Result<bool, Errno> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match openat(&*self.directory, OsStr::from_bytes(self.name), flags, Mode::empty()) {
@@ -237,7 +238,7 @@ impl Left {
     }
 }
 
-/// Makes a mark, and brings it to stable storage. None where nothing outlives the machine.
+/// Creates a mark on stable storage. Returns `None` on file systems in memory, where nothing survives a restart.
 fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errno> {
     let place = common(&places(grant));
     let directory = Arc::new(open_readable(root, &place)?);
@@ -248,10 +249,10 @@ fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errn
     let times = fstat(&*directory)?;
     for name in NAMES.iter() {
         let Some((file, mark)) = claim(&directory, name, job, &life)? else { continue };
-        // If this fails the directory is as after any change within it. Its own time is set at the end.
+        // If this fails, the directory looks changed; its final time is set at the end.
         let _ = keep_time(&directory, &times);
         let made = write(&file, &mark).and_then(|()| sync(&file)).and_then(|()| {
-            // From now on everybody may read it. Until then its mode is part of what tells it from a user's file.
+            // From now on everybody may read it. Until now its mode helped to distinguish it from a user's file.
             let _ = fchmod(&file, Mode::from_raw_mode(0o644));
             sync(&directory)
         });
@@ -264,7 +265,7 @@ fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errn
     Err(Errno::EXIST)
 }
 
-/// Takes a name that is free, or that a run of the same job has left a moment ago: then all since that is one run.
+/// Takes a free name, or that of an earlier run of the same job during this boot and mount. Both then count as one run.
 fn claim(
     directory: &Arc<OwnedFd>,
     name: &[u8],
@@ -296,7 +297,7 @@ fn claim(
     Ok(Some((file, Mark { since, job: *job, life: *life })))
 }
 
-/// The directories that the grant's places are in, or are, without those that lead to others.
+/// Returns the directories of the grant's paths, and the parents of its files, without paths that only lead to others.
 fn places(grant: &Grant) -> Vec<EntryPath> {
     const PLACES_MAX: usize = 64;
     let mut all: Vec<EntryPath> = Vec::new();
@@ -316,7 +317,7 @@ fn places(grant: &Grant) -> Vec<EntryPath> {
     all
 }
 
-/// The directory that all of them are in.
+/// Returns the common parent of all paths.
 fn common(paths: &[EntryPath]) -> EntryPath {
     let Some((first, others)) = paths.split_first() else { return EntryPath::root() };
     let mut common = first.clone();
@@ -330,7 +331,7 @@ fn open_readable(root: &Root, path: &EntryPath) -> Result<OwnedFd, Errno> {
     root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)
 }
 
-/// What stands for the machine's uptime and the mount. None where it cannot be known.
+/// Returns a value that identifies the machine's boot and the mount, or `None` if it is unknown.
 fn life_of(directory: &OwnedFd) -> Option<[u8; 32]> {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
     let found = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | UNIQUE_MOUNT).ok()?;
@@ -343,7 +344,7 @@ fn life_of(directory: &OwnedFd) -> Option<[u8; 32]> {
     Some(*hasher.finalize().as_bytes())
 }
 
-/// Some file systems cannot flush directories, or single files, and say so.
+/// Flushes a file. Some file systems cannot flush directories or single files, which is no error.
 fn sync(file: &OwnedFd) -> Result<(), Errno> {
     match fsync(file) {
         Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
@@ -351,10 +352,10 @@ fn sync(file: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-/// Removes a mark, which leaves no trace in the directory's time. Returns true if it is gone.
+/// Removes a mark without a trace in the directory's time. Returns true if it is gone.
 ///
 /// # Errors
-/// It is gone, and the directory cannot be given the time that it had.
+/// If the mark is gone, but the directory's previous time cannot be restored.
 fn remove(directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> Result<bool, Errno> {
     if !is_at(directory, name, file) {
         return Ok(false);
@@ -366,7 +367,7 @@ fn remove(directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> Result<bool, Errn
     keep_time(directory, &times).map(|()| true)
 }
 
-/// Gives a directory the time that it had. Only its owner may, who alone can have set it.
+/// Restores a directory's time. Only the owner may do this, and only the owner can have set the time.
 fn keep_time(directory: &OwnedFd, was: &rustix::fs::Stat) -> Result<(), Errno> {
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let last_modification = Timespec { tv_sec: was.st_mtime as _, tv_nsec: was.st_mtime_nsec as _ };
@@ -376,7 +377,7 @@ fn keep_time(directory: &OwnedFd, was: &rustix::fs::Stat) -> Result<(), Errno> {
     }
 }
 
-/// Whether the name leads to the file.
+/// Returns true if the name refers to the file.
 fn is_at(directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
     let there = statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
     matches!((there, fstat(file)), (Ok(there), Ok(file))
@@ -403,7 +404,7 @@ mod tests {
 
     const JOB: [u8; 32] = [3; 32];
 
-    /// A directory on a file system that outlives the machine.
+    /// Returns a directory on a file system that survives a restart.
     fn folder() -> tempfile::TempDir {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
         tempfile::tempdir_in(if here.is_dir() { here } else { std::env::temp_dir() }).unwrap()
@@ -415,7 +416,7 @@ mod tests {
         names
     }
 
-    /// Makes the mark of a run that ended without a farewell look as if its machine had ended as well.
+    /// Changes the mark of a run that ended uncleanly so that its machine seems to have restarted.
     fn forget_life(path: &Path) {
         for name in names(path) {
             let mut bytes = fs::read(path.join(&name)).unwrap();
@@ -437,7 +438,7 @@ mod tests {
         let marks = RunMarks::look(&root, &grant);
         assert!(!marks.begin(&root, &grant, &JOB) && !marks.begin(&root, &grant, &JOB));
         assert_eq!(names(folder.path()).len(), 1);
-        // Another run beside it has a mark of its own, and neither doubts anything.
+        // A concurrent run has a mark of its own, and neither finds anything doubtful.
         let other = RunMarks::look(&root, &grant);
         assert!(!other.begin(&root, &grant, &[4; 32]) && !other.has_doubts());
         assert_eq!(names(folder.path()).len(), 2);
@@ -479,7 +480,7 @@ mod tests {
             old.doubt(next.doubts(&EntryPath::root()).unwrap());
             assert!(!old.doubted, "it was there long before");
         }
-        // It stays until a run of the same job has looked at everything.
+        // The mark stays until a run of the same job has compared everything.
         next.end(&[4; 32], true, true).unwrap();
         RunMarks::look(&root, &grant).end(&JOB, true, false).unwrap();
         assert!(RunMarks::look(&root, &grant).has_doubts());
@@ -531,7 +532,7 @@ mod tests {
             fs::write(&path, &content).unwrap();
             foreign();
         }
-        // A run that is killed may have written a part of it only, and a default access list may take rights of its mode away.
+        // A killed run may have written only a part, and a default access list may remove rights from its mode.
         for (content, mode) in [(begun(), 0o600), (begun(), 0o400), (Vec::new(), 0o200), (Vec::new(), 0)] {
             fs::write(&path, &content).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

@@ -1,29 +1,29 @@
-//! What one lane has signed last of a draft: the sums of blocks, so that a piece that differs need not be read and tagged
-//! once more for each question about it.
+//! The block tags of a draft that one lane has computed last, so that a differing piece need not be read and tagged
+//! again for each query.
 
 use hakobu_core::extent::{BLOCK_BYTES, CHUNK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::tag::PieceTags;
 
-/// Of so many chunks, about 17 KiB each: more than an engine's lane asks for ahead and holds.
+/// The maximum number of chunks, of about 17 KiB each. An engine's lane requests and holds fewer at a time.
 const CHUNKS_MAX: usize = 24;
 
 /// The tags of the last chunks.
 #[derive(Debug, Default)]
 pub(super) struct Signed {
     chunks: Vec<SignedChunk>,
-    /// Which one is next to be replaced.
+    /// The index of the current chunk. The next index is replaced next.
     next: usize,
 }
 
 #[derive(Debug, Default)]
 struct SignedChunk {
     offset: u64,
-    /// Those of its pieces up to the first that is not there.
+    /// The tags of its pieces up to the first one that does not exist.
     pieces: Vec<PieceTags>,
 }
 
 impl Signed {
-    /// What follows is of this range.
+    /// Starts a range to which the following tags belong.
     pub(super) fn begin(&mut self, extent: Extent) {
         if self.chunks.len() < CHUNKS_MAX {
             self.next = self.chunks.len();
@@ -36,16 +36,16 @@ impl Signed {
         chunk.pieces.clear();
     }
 
-    /// The tags of the next piece of it.
+    /// Adds the tags of the next piece of the range.
     pub(super) fn push(&mut self, tags: PieceTags) {
         if let Some(chunk) = self.chunks.get_mut(self.next) {
             chunk.pieces.push(tags);
         }
     }
 
-    /// Those of a piece, if it is among the last.
+    /// Returns the tags of a piece, if it is among the last ones.
     pub(super) fn find(&self, piece: Extent) -> Option<&PieceTags> {
-        // A range that was signed twice is as it was found the last time.
+        // If a range was tagged twice, the later result counts.
         let at =
             |chunk: &&SignedChunk| piece.offset >= chunk.offset && piece.offset - chunk.offset < CHUNK_BYTES;
         let (before, after) = self.chunks.split_at((self.next + 1).min(self.chunks.len()));
@@ -77,7 +77,7 @@ mod tests {
             signed.begin(Extent { offset: chunk * CHUNK_BYTES, length: CHUNK_BYTES });
             (0..2).for_each(|_| signed.push(tags(chunk as u8)));
         }
-        // The first has made room, and of the others two pieces were there.
+        // The first chunk was replaced, and each of the others has two pieces.
         assert!(signed.find(piece(0)).is_none());
         for chunk in 1..=CHUNKS_MAX as u64 {
             let found = signed.find(piece(chunk * pieces + 1)).unwrap();
@@ -85,7 +85,7 @@ mod tests {
             assert!(signed.find(piece(chunk * pieces + 2)).is_none());
         }
         assert!(signed.find(Extent { length: 4096, ..piece(pieces) }).is_none());
-        // Signed again, it is as it was found then.
+        // After tagging again, the new result counts.
         signed.begin(Extent { offset: 3 * CHUNK_BYTES, length: CHUNK_BYTES });
         signed.push(tags(99));
         let found = signed.find(piece(3 * pieces)).unwrap();

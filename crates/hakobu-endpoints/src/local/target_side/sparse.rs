@@ -1,6 +1,6 @@
-//! Content of a new file whose source has holes: blocks of zeros are left out, as fine as the holes of a file system are.
+//! Content of a new file whose source has holes. Blocks of zeros are skipped, as fine as the holes of file systems.
 //!
-//! Pieces that lie in a hole do not get here; these are the holes within pieces.
+//! Pieces that lie entirely in a hole do not get here. This is about holes within pieces.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::draft::Draft;
 
 impl Draft {
-    /// Writes content, but for blocks of zeros where the file is to have holes.
+    /// Writes content, except for blocks of zeros if the file is to have holes.
     pub(super) fn write_content(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         if !self.sparse {
             return self.write(offset, &[bytes]);
@@ -22,7 +22,7 @@ impl Draft {
                 continue;
             }
             self.holes.store(true, Ordering::Release);
-            // Something may be there that an earlier run has left.
+            // An earlier run may have left data there.
             if self.stale.load(Ordering::Acquire) {
                 self.punch(Extent { offset, length: bytes.len() as u64 })?;
             }

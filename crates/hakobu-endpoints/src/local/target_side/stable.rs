@@ -1,4 +1,4 @@
-//! Content that is on its medium, or about to be in the right order, before a name stands for it.
+//! Ensures that content is on its medium, or gets there in the right order, before a name refers to it.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::local::file_system::Stability;
 
 const FLUSHING: &str = "flushing to stable storage";
 
-/// From this size on a new file has its content on the medium before it gets its name. The mark of the run stands for smaller
-/// ones: to wait for each would cost more than its bytes.
+/// The size in bytes from which a new file's content is flushed to the medium before it gets its name. The run mark
+/// covers smaller files, where a wait would cost more than the bytes.
 pub(crate) const FLUSHED_FROM_BYTES: u64 = 4 << 20;
-/// How many small files that replace others wait for their medium together.
+/// The maximum number of small replacing files that wait for the medium together.
 pub(crate) const WAITING_MAX: usize = 64;
 
-/// Sees that content is on the medium before a name stands for it: with `must`, and where that is told file by file.
+/// Flushes content to the medium before a name refers to it: with `must`, and where errors are reported file by file.
 pub(crate) fn flush(file: &OwnedFd, stability: Stability, must: bool, durable: bool) -> Result<()> {
     let done = match stability {
         Stability::ToldByFile if durable => fsync(file),
@@ -37,13 +37,13 @@ pub(crate) fn flush(file: &OwnedFd, stability: Stability, must: bool, durable: b
         _ => Ok(()),
     };
     match done {
-        // What cannot be flushed by itself says so.
+        // A file that cannot be flushed by itself returns `EINVAL`.
         Ok(()) | Err(Errno::INVAL) => Ok(()),
         Err(errno) => Err(fault(FLUSHING, errno)),
     }
 }
 
-/// Closes a file that is complete.
+/// Closes a complete file.
 pub(crate) fn close(file: OwnedFd, stability: Stability) -> Result<()> {
     match stability {
         Stability::ToldByFile => close_checked(file).map_err(|errno| fault("closing the file", errno)),
@@ -51,7 +51,7 @@ pub(crate) fn close(file: OwnedFd, stability: Stability) -> Result<()> {
     }
 }
 
-/// The same of a file that others may hold open: closing any descriptor of it tells what went wrong.
+/// Checks the result of closing a file that others may hold open: closing any descriptor of it reports errors.
 pub(crate) fn close_another(file: &OwnedFd, stability: Stability) -> Result<()> {
     match stability {
         Stability::ToldByFile => {
@@ -62,8 +62,8 @@ pub(crate) fn close_another(file: &OwnedFd, stability: Stability) -> Result<()> 
     }
 }
 
-/// Gives a file that is about to be changed where it lies a time that no source has, on stable storage: were that to get there
-/// after the content, a cut in between would leave old time and new content.
+/// Sets a time that no source has on a file that is about to be changed in place, and flushes it to stable storage. If
+/// the time got there after the content, a crash in between would leave the old time with new content.
 pub(crate) fn note_change(file: &OwnedFd, stability: Stability) {
     if stability == Stability::Memory {
         return;
@@ -71,16 +71,16 @@ pub(crate) fn note_change(file: &OwnedFd, stability: Stability) {
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let last_modification = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     if futimens(file, &Timestamps { last_access, last_modification }).is_ok() {
-        // Where it fails, so does the flush behind the content, which counts.
+        // If this fails, the flush after the content fails as well, and its result counts.
         let _ = fsync(file);
     }
 }
 
-/// A small file that replaces another, complete but for its name, which it gets when its content is on the medium. Several wait
-/// together.
+/// A small file that replaces another. It is complete except for its name, which it gets when its content is on the
+/// medium. Several files wait together.
 #[derive(Debug)]
 pub(crate) struct WaitingFile {
-    /// Which record of the pack it is.
+    /// The record index in its pack.
     pub(crate) index: u32,
     pub(crate) content_bytes: u64,
     path: EntryPath,
@@ -91,7 +91,7 @@ pub(crate) struct WaitingFile {
 }
 
 impl WaitingFile {
-    /// Begins to write it out.
+    /// Begins to write out the file.
     pub(crate) fn begin(
         (index, content_bytes): (u32, u64),
         directory: &Directory,
@@ -99,21 +99,21 @@ impl WaitingFile {
         name: &[u8],
         file: OwnedFd,
     ) -> Self {
-        // Whoever waits for it later begins anew.
+        // If this fails, the later wait starts the writing again.
         let _ = begin_writing_out(&file);
         let (path, directory) = (directory.path.clone(), Arc::clone(&directory.fd));
         Self { index, content_bytes, path, directory, draft, name: name.to_vec(), file }
     }
 
-    /// Whether it gets this name in this directory.
+    /// Returns true if the file gets this name in this directory.
     pub(crate) fn is_for(&self, directory: &EntryPath, name: &[u8]) -> bool {
         self.name == name && self.path == *directory
     }
 
-    /// Waits for its content, and gives it its name.
+    /// Waits for the content, and renames the file to its final name.
     ///
     /// # Errors
-    /// The system's, with the path. Nothing is left of it then.
+    /// The system's, with the path. The draft is then removed.
     pub(crate) fn finish(self, stability: Stability) -> Result<(), Error> {
         let done = flush(&self.file, stability, true, true)
             .and_then(|()| rename_at(&self.directory, &self.draft, &self.name));
@@ -123,7 +123,7 @@ impl WaitingFile {
         done.map_err(|error| error.at(place(&self.path, &self.name)))
     }
 
-    /// Removes it.
+    /// Removes the draft.
     pub(crate) fn discard(&self) {
         let _ = unlinkat(&self.directory, self.draft.as_bytes(), AtFlags::empty());
     }

@@ -1,4 +1,4 @@
-//! Where this machine keeps what has no place beside the data: the journals of devices, and jobs.
+//! The state directory of this machine, for data that cannot be beside the copied data: journals of devices, and jobs.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,18 +13,18 @@ use rustix::io::Errno;
 
 use crate::local::fault::fault;
 
-/// A directory that is made when it is needed, for its owner alone.
+/// A directory that is created when it is needed, accessible only to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDirectory(PathBuf);
 
 impl StateDirectory {
-    /// The directory at a path that the user, or root, has chosen.
+    /// Returns the directory at a path chosen by the user or by root.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// Where it is by custom: `/var/lib/hakobu` for root, else `hakobu` in the user's state.
-    /// `home` and `state_home` are what the variables `HOME` and `XDG_STATE_HOME` say.
+    /// Returns the customary directory: `/var/lib/hakobu` for root, otherwise `hakobu` in the user's state directory.
+    /// `home` and `state_home` are the values of the variables `HOME` and `XDG_STATE_HOME`.
     pub fn by_custom(is_root: bool, home: Option<&Path>, state_home: Option<&Path>) -> Option<Self> {
         if is_root {
             return Some(Self::new("/var/lib/hakobu"));
@@ -34,15 +34,15 @@ impl StateDirectory {
         Some(Self(state.join("hakobu")))
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Opens it, and makes it if need be.
+    /// Opens the directory, and creates it if needed.
     ///
     /// # Errors
-    /// As the system says, with the path.
+    /// The system's, with the path.
     pub fn open(&self) -> Result<Arc<OwnedFd>> {
         let failed =
             |errno| fault("opening the state directory", errno).at(self.0.as_os_str().as_encoded_bytes());
@@ -60,14 +60,14 @@ impl StateDirectory {
 }
 
 impl StateDirectory {
-    /// The ID that a disk had when a run that did not finish began to write to it. IDs that are
-    /// made of the partition table change with what is written.
+    /// Returns the ID of a disk when an unfinished run began to write to it. IDs from the partition table change by
+    /// writing.
     pub fn unfinished(&self, identity: &DeviceIdentity) -> Option<String> {
         let id = std::fs::read_to_string(self.0.join(unfinished_name(identity))).ok()?;
         (id.len() <= ID_BYTES_MAX).then_some(id)
     }
 
-    /// Remembers that a disk is being written to.
+    /// Records that a disk is being written to.
     pub(crate) fn begin(&self, identity: &DeviceIdentity) -> Result<()> {
         self.open()?;
         if self.unfinished(identity).is_some() {
@@ -81,7 +81,7 @@ impl StateDirectory {
         })
     }
 
-    /// A disk is complete.
+    /// Records that a disk is complete.
     pub(crate) fn end(&self, identity: &DeviceIdentity) {
         let _ = std::fs::remove_file(self.0.join(unfinished_name(identity)));
     }

@@ -1,4 +1,4 @@
-//! `Store`: the entries of a pack, written straight out of it.
+//! The operation `Store`: writes the entries of a pack directly from its buffer.
 
 use hakobu_core::endpoint::TargetOutcome;
 use hakobu_core::losses::Losses;
@@ -14,10 +14,10 @@ use crate::local::fault::place;
 use crate::local::file_system::Stability;
 use crate::local::metadata::{self, keep_device};
 
-/// Writes all records of a pack. Entries that fail are named in the outcome by their index.
+/// Writes all records of a pack. The outcome lists the entries that failed by index.
 ///
 /// # Errors
-/// When the bytes are no pack, or what failed would fail for every further entry.
+/// If the bytes are not a valid pack, or a failure would affect every further entry.
 pub(crate) fn store(
     shared: &Shared,
     directories: &mut Directories,
@@ -43,7 +43,7 @@ pub(crate) fn store(
     Ok(TargetOutcome::Stored { failures: run.failures, losses: run.losses.finish() })
 }
 
-/// Looks through the whole pack before anything of it is written.
+/// Validates the whole pack before anything of it is written. Returns the number of content bytes.
 fn check(pack: &[u8]) -> Result<u64> {
     if pack.len() > PACK_BYTES_MAX {
         return Err(Error::new(ErrorKind::Protocol, "reading a pack", "it is too large"));
@@ -68,12 +68,12 @@ fn check(pack: &[u8]) -> Result<u64> {
     Ok(content_bytes)
 }
 
-/// Where the records at hand belong.
+/// The directory of the current records.
 struct Here {
     path: EntryPath,
-    /// Whether everything in it is granted, so that single names need no check.
+    /// True if everything in it is granted, so that single names need no check.
     granted: bool,
-    /// Why nothing can be put there.
+    /// The error that prevents writing to it.
     blocked: Option<Error>,
 }
 
@@ -100,7 +100,7 @@ impl Run<'_> {
                 Record::Entry(head, content) => (head, content),
             };
             self.maker.index = index;
-            // A name that is given twice has one draft.
+            // A name that occurs twice would use the same draft.
             let here = self.here.as_ref().map(|here| &here.path);
             if here.is_some_and(|here| self.maker.waiting.iter().any(|file| file.is_for(here, head.name))) {
                 self.name_waiting()?;
@@ -119,7 +119,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Gives files their names whose content is on the medium by then.
+    /// Renames waiting files once their content is on the medium.
     fn name_waiting(&mut self) -> Result<()> {
         for file in self.maker.waiting.drain(..) {
             let (index, content_bytes) = (file.index, file.content_bytes);
@@ -165,7 +165,7 @@ impl Run<'_> {
             self.refuse_device(&here.path, name).map_err(|error| error.at(&path))?;
         }
         let done = match self.put(&here.path, head, content) {
-            // The directory was removed, or replaced, behind our back.
+            // Another process has removed or replaced the directory.
             Err(error) if error.kind == ErrorKind::NotFound => {
                 self.directories.forget(&here.path);
                 self.put(&here.path, head, content)
@@ -180,7 +180,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A place that stands for itself may be `/dev/null`, which is written to and never replaced.
+    /// Refuses to replace a device: an individually granted path may be `/dev/null`, which is written to, never
+    /// replaced.
     fn refuse_device(&mut self, path: &EntryPath, name: &[u8]) -> Result<()> {
         let directory = self.directories.enter(self.shared, path)?;
         match metadata::of_name(&directory.fd, name) {

@@ -1,4 +1,4 @@
-//! Standard output as a target: bytes in order, each once, and none before it has been checked.
+//! Standard output as a target: bytes in order, each once, and only after they have been verified.
 
 use std::sync::PoisonError;
 
@@ -18,11 +18,11 @@ use super::shared::Shared;
 use crate::local::fault::fault;
 use crate::local::proc_path::proc_path;
 
-/// How often a lane that waits for a reader looks whether the run was stopped.
+/// The interval at which a lane that waits for a reader checks whether the run was stopped.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 impl Draft {
-    /// Begins what goes to the stream that this target was given. Most have none.
+    /// Begins a draft for the stream of this target. Most targets have none.
     pub(super) fn stream(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
         let during = "opening standard output";
         let refused = || Error::new(ErrorKind::Refused, during, "this target is no stream");
@@ -35,12 +35,12 @@ impl Draft {
         Ok(Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes))
     }
 
-    /// Whether it takes its bytes in order.
+    /// Returns true if the draft requires its bytes in order.
     pub(super) fn is_stream(&self) -> bool {
         self.kind == DraftKind::Stream
     }
 
-    /// Writes the next bytes. What comes out of order is refused, as it cannot be put right.
+    /// Writes the next bytes. Bytes that are out of order are refused, because they cannot be rearranged later.
     pub(super) fn write_in_order(&self, offset: u64, mut bytes: &[u8]) -> Result<(), Errno> {
         let mut next = self.streamed_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         if *next != offset {
@@ -63,7 +63,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Writes zeros, of which any number may come.
+    /// Writes any number of zeros.
     pub(super) fn zeros_in_order(&self, extent: Extent) -> Result<(), Errno> {
         let mut at = extent.offset;
         while at < extent.end() {
@@ -75,8 +75,8 @@ impl Draft {
     }
 }
 
-/// A pipe opened once more, so that writing to it does not wait for ever: how it is open elsewhere is
-/// left as it is. `None` for what is no pipe, or cannot be opened.
+/// Opens a pipe again, so that writing does not block and the flags of other descriptors stay as they are. Returns
+/// `None` if it is not a pipe, or cannot be opened.
 fn open_anew(stream: &OwnedFd) -> Option<OwnedFd> {
     let is_pipe = fstat(stream).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_fifo());
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! What the conformance suite cannot see from outside.
+//! Tests of properties that the conformance suite cannot observe.
 
 use std::fs;
 use std::path::Path;
@@ -138,7 +138,7 @@ fn a_file_with_holes_takes_no_room_from_others() {
     let large = Begin { sparse: true, ..Begin::file(EntryPath::new("holes").unwrap(), 1 << 42) };
     ask(&mut lane, TargetOp::Begin { draft: 1, begin: large }).unwrap();
     begin(&mut lane, 2, "file", 5).unwrap();
-    // One that is to be filled does.
+    // A file that is not sparse does need the space.
     let full = begin(&mut lane, 3, "full", 1 << 42).unwrap_err();
     assert_eq!(full.kind, ErrorKind::NoSpace);
 }
@@ -194,7 +194,7 @@ fn a_directory_that_was_removed_meanwhile_is_made_again() {
     }
 }
 
-/// Begins a draft that keeps a journal, or goes on with it: how many chunks an earlier run has done.
+/// Begins or resumes a draft with a journal. Returns the number of chunks that an earlier run has completed.
 fn begin_journaled(lane: &mut LocalTargetLane, version: u8, earlier: Earlier) -> Result<usize> {
     let path = EntryPath::new("file").unwrap();
     let begin =
@@ -209,7 +209,7 @@ fn begin_journaled(lane: &mut LocalTargetLane, version: u8, earlier: Earlier) ->
 
 const JOURNALED_BYTES: u64 = JOURNALED_FROM_BYTES + 5;
 
-/// Brings over one chunk, of zeros or not.
+/// Writes one chunk, of zeros or other content.
 fn chunk(lane: &mut LocalTargetLane, index: u64, zeros: bool) {
     let extent = Extent { offset: index * CHUNK_BYTES, length: CHUNK_BYTES };
     let bytes = vec![u8::from(!zeros); PIECE_BYTES as usize];
@@ -223,7 +223,7 @@ fn chunk(lane: &mut LocalTargetLane, index: u64, zeros: bool) {
     ask(lane, TargetOp::Complete { draft: 1, extent, value, kept: true }).unwrap();
 }
 
-/// A draft has no length of its own while it is written: zeros at its end are not there, and read as what they are.
+/// A draft has no final length while it is written: zeros at its end do not exist yet, but count as zeros.
 #[test]
 fn zeros_at_the_end_of_a_draft_are_gone_on_with() {
     let root = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ fn what_was_overwritten_is_not_gone_on_with() {
     assert_eq!(begin_journaled(&mut target.lane(), 1, Earlier::Refuse).unwrap(), 3);
 }
 
-/// A machine that ended may have lost anything of a directory in which a run of it was: only its listing tells that.
+/// Files beside the mark of a run whose machine failed may have lost content. Only listing the directory shows this.
 #[test]
 fn what_lies_beside_a_mark_that_a_listing_meets_is_doubted() {
     use std::ffi::OsStr;
@@ -321,7 +321,7 @@ fn what_lies_beside_a_mark_that_a_listing_meets_is_doubted() {
     assert_eq!(found, [false, true]);
 }
 
-/// A run that is started again may reach its target by another name.
+/// A restarted run may reach its target by another name.
 #[test]
 fn a_root_is_known_by_its_whole_path() {
     let folder = tempfile::tempdir().unwrap();
@@ -335,7 +335,7 @@ fn a_root_is_known_by_its_whole_path() {
     assert_eq!(whole_path(&missing), missing.as_os_str().as_encoded_bytes());
 }
 
-/// Bytes that wait for more to be written with them go when a step is full, before zeros, and in the end.
+/// Buffered bytes are written when a step is full, before zeros, and at the end.
 #[test]
 fn a_stream_gets_its_bytes_in_order_and_each_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -364,7 +364,7 @@ fn a_stream_gets_its_bytes_in_order_and_each_once() {
     writer.flush().unwrap();
     finish(&mut lane, 1).unwrap();
     assert!(fs::read(&path).unwrap() == bytes);
-    // What comes out of order cannot be put right.
+    // Bytes that are out of order cannot be rearranged.
     let (_target, mut lane) = stream(2 * PIECE_BYTES);
     let writer = lane.draft_writer(1).unwrap();
     writer.write(PIECE_BYTES, &bytes[..piece]).unwrap();

@@ -1,5 +1,4 @@
-//! One lane's way of writing to a draft: straight into files, and in large steps past the page
-//! cache on devices.
+//! Writes to a draft from one lane: directly into files, and in large steps by direct I/O on devices.
 
 use std::sync::Arc;
 
@@ -17,20 +16,20 @@ use crate::local::aligned::{AlignedBuffer, STEP_BYTES};
 use crate::local::fault::fault;
 use crate::local::holes::Holes;
 
-/// What one lane has in hand of a draft.
+/// The state of one lane for a draft.
 #[derive(Debug)]
 pub struct DraftWriter {
     draft: Arc<Draft>,
     step: Step,
-    /// What was written since the last chunk was completed, to be read back from the medium.
+    /// The ranges written since the last chunk was completed, to be read back from the medium.
     written: Vec<Written>,
-    /// Room for what is put together before it is written.
+    /// A buffer for pieces that are assembled before they are written.
     whole: Vec<u8>,
-    /// What was signed last.
+    /// The tags computed last.
     signed: Signed,
-    /// Where what is there has holes.
+    /// The holes of the existing content.
     holes: Holes,
-    /// Whether something that was put together of the chunk in hand is not what it should be.
+    /// True if an assembled piece of the current chunk has a wrong value.
     wrong: bool,
 }
 
@@ -42,11 +41,11 @@ struct Step {
     filled: usize,
 }
 
-/// At most a piece, or zeros.
+/// A written range of at most one piece, or a range of zeros.
 #[derive(Debug)]
 struct Written {
     extent: Extent,
-    /// `None`: zeros.
+    /// The checksum; `None` for zeros.
     crc: Option<Crc64>,
 }
 
@@ -63,13 +62,12 @@ impl DraftWriter {
         }
     }
 
-    /// The draft.
+    /// Returns the draft.
     pub fn draft(&self) -> &Arc<Draft> {
         &self.draft
     }
 
-    /// Writes bytes that have not been written before. What is held back to be written with more
-    /// is written by [`DraftWriter::flush`] at the latest.
+    /// Writes bytes that were not written before. Buffered bytes are written by [`DraftWriter::flush`] at the latest.
     ///
     /// # Errors
     /// Those of [`Draft::write_all_at`].
@@ -98,7 +96,7 @@ impl DraftWriter {
         Ok(())
     }
 
-    /// Remembers bytes to be read back. What arrives in many slices becomes one piece.
+    /// Records bytes to be read back. Consecutive slices are merged into one piece.
     fn remember(&mut self, offset: u64, bytes: &[u8]) {
         let length = bytes.len() as u64;
         if let Some(Written { extent, crc: Some(crc) }) = self.written.last_mut()
@@ -114,7 +112,7 @@ impl DraftWriter {
         self.written.push(Written { extent: Extent { offset, length }, crc: Some(crc) });
     }
 
-    /// Writes what was held back.
+    /// Writes the buffered bytes.
     ///
     /// # Errors
     /// Those of the system. The draft can no longer be finished then.
@@ -129,7 +127,7 @@ impl DraftWriter {
     /// Makes a range read as zeros.
     ///
     /// # Errors
-    /// As [`DraftWriter::write`].
+    /// As for [`DraftWriter::write`].
     pub fn zero(&mut self, extent: Extent) -> Result<()> {
         self.flush()?;
         self.draft.take(extent.offset, extent.length)?;
@@ -139,12 +137,10 @@ impl DraftWriter {
         self.draft.make_zero(extent)
     }
 
-    /// The values of the pieces in a range as they are now. A piece that is not there has a value
-    /// that no content has.
+    /// Returns the current values of the pieces in a range. A missing piece has a value that no content has.
     ///
     /// # Errors
-    /// `Protocol` for a range that is none, or a draft that was not there before; those of the
-    /// system.
+    /// `Protocol` for an invalid range, or a draft without previous content; otherwise those of the system.
     pub fn sign(&mut self, extent: Extent) -> Result<Vec<Digest>> {
         self.check_range(extent, CHUNK_BYTES)?;
         self.draft.begin_signing()?;
@@ -175,11 +171,11 @@ impl DraftWriter {
         Ok(values)
     }
 
-    /// Where the hole ends that a range of what is there begins with; its beginning where there is data. The range can then
-    /// be kept as far as that.
+    /// Returns the end of the hole at the beginning of a range of the existing content, or the range's beginning if
+    /// there is data. The range can then be kept up to that end.
     ///
     /// # Errors
-    /// `Protocol` for a range that is none, or a draft that was not there before; those of the system.
+    /// `Protocol` for an invalid range, or a draft without previous content; otherwise those of the system.
     pub fn hole_until(&mut self, extent: Extent) -> Result<u64> {
         self.check_range(extent, u64::MAX)?;
         self.draft.begin_signing()?;
@@ -194,11 +190,10 @@ impl DraftWriter {
         Ok(self.holes.hole_until(file, extent, size_bytes))
     }
 
-    /// The values of the blocks of one piece. A block that is not there has a value that no
-    /// content has.
+    /// Returns the values of the blocks of one piece. A missing block has a value that no content has.
     ///
     /// # Errors
-    /// As [`DraftWriter::sign`].
+    /// As for [`DraftWriter::sign`].
     pub fn sign_blocks(&mut self, extent: Extent) -> Result<Vec<BlockValue>> {
         self.check_range(extent, PIECE_BYTES)?;
         self.draft.begin_signing()?;
@@ -216,12 +211,12 @@ impl DraftWriter {
         Ok(values)
     }
 
-    /// Writes some blocks of a piece that was signed: `changed` has a bit for each, the lowest for the first, and
-    /// `bytes` what is in them. The piece then has this value.
+    /// Writes some blocks of a piece that was signed. `changed` has one bit for each block, the lowest for the first,
+    /// and `bytes` has their contents. `value` is the resulting value of the piece.
     ///
     /// # Errors
-    /// `Protocol` for blocks that cannot be; `Corrupt` when the piece would not have that value, because what is in
-    /// place has changed; otherwise as [`DraftWriter::write`]. The draft can no longer be finished then.
+    /// `Protocol` for invalid blocks; `Corrupt` if the piece would have another value, because the existing content has
+    /// changed; otherwise as for [`DraftWriter::write`]. The draft can no longer be finished then.
     pub fn patch(&mut self, extent: Extent, changed: u64, bytes: &[u8], value: Digest) -> Result<()> {
         let patched = self
             .check_range(extent, PIECE_BYTES)
@@ -249,8 +244,8 @@ impl DraftWriter {
         parts(extent, changed, bytes).try_for_each(|(_, block, bytes)| self.write(block.offset, bytes))
     }
 
-    /// The value that a piece will have, by the tags of what was signed: that is what a new file took over, and nobody else
-    /// writes to it. `None` where they are not known.
+    /// Returns the resulting value of a piece from the tags of the signed content, which is a new file's own copy that
+    /// nobody else writes to. Returns `None` if the tags are not known.
     fn patched_tags(&self, extent: Extent, changed: u64, bytes: &[u8]) -> Result<Option<Digest>> {
         let known = self.draft.tagger().zip(self.signed.find(extent)).filter(|_| self.draft.is_update());
         let Some((tagger, tags)) = known else { return Ok(None) };
@@ -261,10 +256,10 @@ impl DraftWriter {
         tagger.piece(&tags).map(Some)
     }
 
-    /// The same by reading it.
+    /// Returns the resulting value of a piece by reading it.
     fn patched_value(&mut self, extent: Extent, changed: u64, bytes: &[u8]) -> Result<Digest> {
         self.flush()?;
-        // Kept from one patch to the next.
+        // The buffer is reused from one patch to the next.
         let mut whole = std::mem::take(&mut self.whole);
         whole.clear();
         self.read(None, extent, PIECE_BYTES, |_, bytes| {
@@ -281,7 +276,7 @@ impl DraftWriter {
         value
     }
 
-    /// Room for so many bytes, with anything in it.
+    /// Returns a buffer of `length` bytes with arbitrary contents.
     pub(super) fn room(&mut self, length: usize) -> &mut [u8] {
         if self.whole.len() < length {
             self.whole.resize(length, 0);
@@ -289,22 +284,22 @@ impl DraftWriter {
         &mut self.whole[..length]
     }
 
-    /// Takes the room away, to be written from.
+    /// Takes the buffer, to write from it.
     pub(super) fn take_room(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.whole)
     }
 
-    /// Gives the room back.
+    /// Returns the buffer.
     pub(super) fn return_room(&mut self, room: Vec<u8>) {
         self.whole = room;
     }
 
-    /// Says that something of the chunk in hand is not what it should be.
+    /// Records that an assembled piece of the current chunk has a wrong value.
     pub(super) fn is_wrong(&mut self) {
         self.wrong = true;
     }
 
-    /// Refuses a range that is longer than that, does not begin with a piece, or is not within the draft.
+    /// Refuses a range that is longer than `length_max`, does not begin at a piece, or is not within the draft.
     pub(super) fn check_range(&self, extent: Extent, length_max: u64) -> Result<()> {
         let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.draft.size_bytes());
         if end.is_some() && extent.offset.is_multiple_of(PIECE_BYTES) && extent.length <= length_max {
@@ -313,11 +308,11 @@ impl DraftWriter {
         Err(Error::new(ErrorKind::Protocol, "reading the target", "a range that is none"))
     }
 
-    /// A range is complete: it was written, made zero, or is kept.
+    /// Completes a range that was written, made zero, or kept.
     ///
     /// # Errors
-    /// `Corrupt` when the medium does not give back what was written, or what was put together is not what it should be:
-    /// the range is to be written again.
+    /// `Corrupt` if the medium does not return what was written, or if assembled pieces have a wrong value. The range
+    /// must then be written again.
     pub fn complete(&mut self, extent: Extent, value: Option<Digest>, kept: bool) -> Result<()> {
         self.flush()?;
         let written = std::mem::take(&mut self.written);
@@ -354,7 +349,7 @@ impl DraftWriter {
                 }
                 Ok(())
             })?;
-            // Zeros at the end of a draft are not there yet.
+            // Zeros at the end of a draft do not exist yet.
             let missing = extent.length.saturating_sub(length).min(PIECE_BYTES);
             if crc.is_some() && self.draft.grows_in_the_end() {
                 read.update(&ZEROS[..missing as usize]);
@@ -376,8 +371,8 @@ impl DraftWriter {
         Ok(())
     }
 
-    /// Reads a range of the draft, or of the old file, in steps that `each` gets in parts of at most `part`, the last
-    /// of which may be short where the file ends.
+    /// Reads a range of the draft, or of the old file, in steps. `each` receives parts of at most `part` bytes, the
+    /// last of which may be short at the end of the file.
     fn read(
         &mut self,
         old: Option<&OwnedFd>,
@@ -407,12 +402,12 @@ impl DraftWriter {
     }
 }
 
-/// The blocks of a piece that `changed` has bits for, with their numbers.
+/// Returns the blocks of a piece that are set in `changed`, with their numbers.
 fn blocks(extent: Extent, changed: u64) -> impl Iterator<Item = (usize, Extent)> {
     extent.blocks().enumerate().filter(move |(index, _)| changed & 1 << index != 0)
 }
 
-/// The same with what is in them: `bytes` has one behind the other.
+/// Returns the blocks that are set in `changed`, with their contents from `bytes`, where they are concatenated.
 fn parts(extent: Extent, changed: u64, bytes: &[u8]) -> impl Iterator<Item = (usize, Extent, &[u8])> {
     blocks(extent, changed).scan(bytes, |rest, (index, block)| {
         let (part, more) = rest.split_at_checked(block.length as usize)?;

@@ -1,4 +1,4 @@
-//! `Fetch`: small files, links and pipes of one directory, read into a pack, many at a time.
+//! The operation `Fetch`: reads small files, symbolic links and pipes of one directory into a pack, many at a time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,13 +14,13 @@ use crate::sftp::reading::{Small, at_once, read_small};
 use crate::sftp::requests::attrs;
 use crate::sftp::site::Site;
 
-/// What a record takes at most besides content, with its name.
+/// The maximum size of a record in bytes with its name, but without content.
 const HEAD_BYTES_MAX: usize = 300;
-/// How often a file that changes is read at most.
+/// The maximum number of times that a changing file is read.
 const LOOKS: u32 = 3;
 
-/// How many bytes all files of a pack together may be larger than they were listed. What is read waits in memory until
-/// all of it is there, and a server that lists its files as empty could fill that.
+/// The number of bytes by which all files of a pack together may still exceed their listed sizes. All data of a pack is
+/// kept in memory, which a server that lists its files as empty could exhaust.
 struct Growth(AtomicU64);
 
 impl Growth {
@@ -30,15 +30,15 @@ impl Growth {
     }
 }
 
-/// What was read of an entry.
+/// The data that was read of an entry.
 enum Taken {
     File(Small),
     Link(Vec<u8>),
     Pipe,
 }
 
-/// Reads the picked entries from one on, as many as fit into a pack. What cannot be read is among the failures, the
-/// rest is packed.
+/// Reads the picked entries from index `from` on, as many as fit into a pack. Entries that cannot be read are added to
+/// the failures; the rest is packed.
 pub(super) async fn fetch(
     (site, steps): (&Site, &TimeSteps),
     (directory, target): (&EntryPath, &EntryPath),
@@ -83,7 +83,7 @@ pub(super) async fn fetch(
     fetched
 }
 
-/// How many entries fit, as they were listed. The first one does.
+/// Returns the index after the last entry that fits, according to the listing. The first entry always fits.
 fn until(picks: &Picks, from: u32, begun_bytes: usize) -> u32 {
     let mut bytes = begun_bytes;
     for index in from..picks.entries.len() as u32 {
@@ -128,8 +128,8 @@ async fn entry(
     }
 }
 
-/// Reads a file. If it is not what was listed, it is taken as it is now, so that a busy tree can be copied; what changes
-/// while it is read, again and again, is not.
+/// Reads a file. If it differs from the listing, its current version is used, so that a busy tree can be copied. A file
+/// that changes during each read is an error.
 async fn file(
     (site, steps): (&Site, &TimeSteps),
     whole: &[u8],
@@ -182,14 +182,14 @@ async fn link(site: &Site, whole: &[u8], listed: &Metadata) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Puts an entry into the pack, and tells how many bytes of content that are.
+/// Adds an entry to the pack. Returns the number of bytes of content.
 fn put(pack: &mut PackBuilder, picks: &Picks, index: u32, is: &Metadata, taken: Taken) -> Result<u64> {
     let pick = picks.entries.get(index as usize).copied().ok_or_else(|| changed("reading"))?;
     let name = picks.target_name.as_deref().unwrap_or_else(|| picks.listing.name(pick.index as usize));
     let head = Head::new(name, is.attributes()).replacing(pick.replaces);
     match taken {
         Taken::File(Small { bytes, sum, .. }) => {
-            // It may have grown since it was listed, or been listed with a size that was not true.
+            // The file may have grown, or the listing may have reported a wrong size.
             if pack.bytes() + HEAD_BYTES_MAX + bytes.len() > PACK_BYTES_USUAL {
                 return Err(changed("reading"));
             }

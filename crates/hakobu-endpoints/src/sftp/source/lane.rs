@@ -1,4 +1,4 @@
-//! One lane of a source: the course of each operation.
+//! One lane of a source: how each operation is performed.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::sftp::reading;
 use crate::sftp::requests::{attrs, data};
 use crate::sftp::site::Site;
 
-/// What a lane of a source reads with.
+/// The state with which a lane of a source reads.
 pub(crate) struct SourceWork {
     pub(super) sites: Vec<Arc<Site>>,
     pub(super) steps: TimeSteps,
@@ -55,7 +55,7 @@ impl SourceWork {
                 let listings = list_all(self.site(root)?, directories, budget, |_| Ok(()), |_, _| ()).await;
                 Ok(SourceOutcome::Listed(listings))
             }
-            // All of it at once: parts of a listing are asked for ahead, which a portion would have to give up.
+            // The whole directory at once: a portion would have to discard parts that were requested in advance.
             SourceOp::Portion { root, directory, .. } => {
                 let listing = list_whole(self.site(root)?, &directory).await?;
                 Ok(SourceOutcome::Portion(Portion { listing, ..Portion::default() }))
@@ -84,13 +84,13 @@ impl SourceWork {
         }
     }
 
-    /// Checks that a file is still the version that was listed.
+    /// Checks that a file is still the listed version.
     async fn confirm(&self, file: &Arc<SourceFile>) -> Result<SourceOutcome> {
         let site = self.site(file.root)?;
         let (connection, size_bytes) = (&site.server.connection, file.metadata.size_bytes);
         let open = self.large.open(site, file, &self.steps).await?;
         self.large.forget();
-        // Behind its end: looked for before its version is, so that what grows is told apart from what lies.
+        // Reads beyond the end before checking the version, to distinguish a growing file from one with a wrong size.
         let more = connection.read(&open.handle, size_bytes, 1);
         let now = connection.look(&site.whole(&file.path));
         drop(open);
@@ -122,7 +122,7 @@ impl SourceWork {
             let (name, metadata): (&[u8], Metadata) = (listing.name(index), *listing.metadata(index));
             let (whole, at) = (site.in_directory(directory, name), place(directory, name));
             async move {
-                // A link's time of access changes when it is read, and nothing else.
+                // Reading a symbolic link changes only its access time.
                 let listed =
                     Some(&metadata).filter(|metadata| matches!(metadata.kind, Kind::File | Kind::Symlink));
                 reading::digest((site, &whole), listed, tagger).await.map_err(|error| error.at(&at))

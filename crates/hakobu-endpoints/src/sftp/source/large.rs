@@ -1,4 +1,4 @@
-//! Large files: each is opened once for a lane, and its pieces are read as they are asked for, many at a time.
+//! Large files: each is opened once per lane, and its pieces are read on request, many at a time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,13 +18,13 @@ use crate::sftp::requests::{attrs, data};
 use crate::sftp::site::Site;
 use crate::sftp::wire::Handle;
 
-/// A large file that is open until nobody reads it any more.
+/// A large file that stays open until nobody reads it any more.
 pub(super) struct OpenFile {
     site: Arc<Site>,
     pub(super) handle: Handle,
 }
 
-/// The opening of a file, which all wait for who read it.
+/// The opening of a file, for which all its readers wait.
 type Opening = Shared<Pin<Box<dyn Future<Output = Result<Arc<OpenFile>>> + Send>>>;
 
 /// The large file that a lane reads.
@@ -32,8 +32,7 @@ type Opening = Shared<Pin<Box<dyn Future<Output = Result<Arc<OpenFile>>> + Send>
 pub(super) struct OneOpen(Mutex<Option<(Arc<SourceFile>, Opening)>>);
 
 impl OneOpen {
-    /// Returns the file, which is opened unless it is open, or being opened for somebody else. One that could not be opened is
-    /// tried anew.
+    /// Returns the file, which is opened unless it is open or being opened. A failed opening is retried.
     pub(super) fn open(&self, site: &Arc<Site>, file: &Arc<SourceFile>, steps: &TimeSteps) -> Opening {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((is_open, opening)) = &*open
@@ -49,14 +48,14 @@ impl OneOpen {
         opening
     }
 
-    /// Forgets the file: it is closed once all reads of it have ended.
+    /// Forgets the file. It is closed once all reads of it have ended.
     pub(super) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
 impl OpenFile {
-    /// Opens a file, which has to be as it was listed.
+    /// Opens a file, which must be the listed version.
     async fn open(site: Arc<Site>, file: &SourceFile, steps: &TimeSteps) -> Result<Self> {
         steps.wait(&file.metadata);
         let (connection, whole) = (&site.server.connection, site.whole(&file.path));
@@ -103,7 +102,7 @@ impl OpenFile {
                 let space = buffer.room().get_mut(filled..filled + part.len());
                 space.ok_or_else(|| changed("reading"))?.copy_from_slice(&part);
                 filled += part.len();
-                // A server may give less than it was asked for: it is asked for the rest of the part.
+                // A server may return less than requested, so the rest of the part is requested again.
                 if filled == end || part.is_empty() {
                     break;
                 }
@@ -117,7 +116,7 @@ impl OpenFile {
         if filled == length {
             return Ok(());
         }
-        // Whether it has been cut short, or never had its size.
+        // Determines whether the file was truncated or never had its reported size.
         check_version(&self.site, &self.handle, &file.metadata).await?;
         Err(wrong_size("reading", extent.offset + filled as u64, file.metadata.size_bytes))
     }
@@ -129,7 +128,7 @@ impl Drop for OpenFile {
     }
 }
 
-/// The length of parts of a piece, all equal, of which none is longer than the server gives.
+/// Returns the length in bytes of the parts of a piece. All are equal, and none exceeds the server's limit.
 fn part_bytes(max: usize) -> usize {
     let piece = PIECE_BYTES as usize;
     piece.div_ceil(piece.div_ceil(max.max(1)))

@@ -1,4 +1,4 @@
-//! The source: directories of a server, read by lanes.
+//! The SFTP source: directories of a server, read by lanes.
 
 mod fetch;
 mod lane;
@@ -20,23 +20,23 @@ use crate::common::time_steps::TimeSteps;
 use lane::SourceWork;
 use large::OneOpen;
 
-/// How far the clocks of this machine and of a server may be apart for a change a moment ago to be seen as one.
+/// The assumed maximum clock difference between this machine and a server in nanoseconds, for detecting recent changes.
 const CLOCKS_APART_NS: u32 = 1_000_000_000;
 
-/// Directories of a server, opened to be read. Roots are numbered as they were given.
+/// Directories of a server, opened for reading. Roots are numbered in the order in which they were given.
 pub struct SftpSource {
     access: Access,
-    /// Whole paths.
+    /// The absolute paths of the roots.
     roots: Arc<[Vec<u8>]>,
     capabilities: Capabilities,
     look: Server,
     steps: TimeSteps,
-    /// Set when the run has failed already.
+    /// The flags that stop this run.
     stops: Stops,
 }
 
 impl SftpSource {
-    /// Takes directories, by their whole paths. `look` is a connection that nobody else uses while this lives.
+    /// Opens directories by their absolute paths. `look` is a connection that nobody else uses while this exists.
     pub fn new(access: Access, look: &SftpLook, roots: &[Vec<u8>]) -> Self {
         let capabilities = look.abilities().capabilities(access.is_root);
         Self {
@@ -59,7 +59,7 @@ impl Endpoint for SftpSource {
         self.stops.ended.store(true, Relaxed);
     }
 
-    /// Each is a login.
+    /// Each lane is a login.
     fn may_open_lane(&self, has_work: bool) -> bool {
         has_work
     }

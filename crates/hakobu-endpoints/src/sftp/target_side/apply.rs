@@ -1,5 +1,5 @@
-//! `Apply`: changes that carry no content. What has to be known is asked for all of them together, then the changes go
-//! out in their order.
+//! The operation `Apply`: changes without content. The needed facts are requested for all changes together, then the
+//! changes are sent in their order.
 
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{Change, TargetOutcome};
@@ -13,15 +13,15 @@ use crate::sftp::connection::Answer;
 use crate::sftp::requests::{Done, Refusal, attrs, done};
 use crate::sftp::wire::Attrs;
 
-/// How many changes are under way at a time.
+/// The number of changes that are pending at a time.
 const CHANGES_AT_ONCE: usize = 64;
 const SETTING: &str = "setting the attributes";
 
 impl Ground {
-    /// Makes the changes in order. Those that fail are named in the outcome by their index.
+    /// Makes the changes in order. The outcome lists the changes that failed by index.
     ///
     /// # Errors
-    /// When what failed would fail for every further change.
+    /// If a failure would affect every further change.
     pub(super) async fn apply(&self, changes: &[Change]) -> Result<TargetOutcome> {
         let (mut failures, mut losses) = (Vec::new(), Losses::default());
         let mut index = 0;
@@ -39,20 +39,20 @@ impl Ground {
     }
 
     async fn apply_some(&self, changes: &[Change]) -> Vec<Result<Lost>> {
-        // The ways first, so that nothing has to be waited for between the changes themselves.
+        // The paths are checked first, so that the changes themselves need not wait.
         let ready = join_all(changes.iter().map(|change| self.prepare(change))).await;
         let mut made = Vec::with_capacity(changes.len());
         let (mut pending, mut removals) = (Vec::new(), Vec::new());
         for (change, ready) in changes.iter().zip(ready) {
             let done = match ready {
                 Ok(Ready::Settle(is, attributes)) => {
-                    // What goes changes the time of the directory that it was in.
+                    // A removal changes the time of the directory that contained the entry.
                     self.end_removals(changes, &mut removals, &mut made).await;
                     let begun = self.begin_to_settle(change.path(), &is, attributes).await;
                     pending.push((made.len(), begun));
                     Ok(Lost::new())
                 }
-                // What is in a directory comes before it, and the server works in order.
+                // The contents of a directory are removed before it, and the server works in order.
                 Ok(Ready::Remove { directory }) => {
                     removals.push((made.len(), directory, self.begin_to_remove(change.path(), directory)));
                     Ok(Lost::new())
@@ -80,7 +80,7 @@ impl Ground {
             .collect()
     }
 
-    /// Looks once more at the ways to what was changed: a link that was put there meanwhile is an error.
+    /// Checks the paths of the changed entries again. A symbolic link that was put there meanwhile is an error.
     async fn look_again(&self, changes: &[Change], made: &mut [Result<Lost>]) {
         let parent =
             |change: &Change| change.path().split_last().map(|(parent, _)| parent).unwrap_or_default();
@@ -103,7 +103,7 @@ impl Ground {
         }
     }
 
-    /// Brings the names and attributes that a change has made to stable storage.
+    /// Flushes the names and attributes of a change to stable storage.
     async fn sync_change(&self, change: &Change) -> Result<()> {
         match change {
             Change::Directory { path, .. } => self.sync_directory(path).await,
@@ -118,7 +118,7 @@ impl Ground {
         }
     }
 
-    /// Finds the way to what is to be changed.
+    /// Checks the path of the entry to be changed.
     async fn prepare<'a>(&self, change: &'a Change) -> Result<Ready<'a>> {
         let path = change.path();
         let grant = &self.shared.grant;
@@ -136,7 +136,7 @@ impl Ground {
             }
             Change::Link { to, replaces, .. } => {
                 grant.check_write(path)?;
-                // A name that is written to later is written to under both names, so both have to be granted.
+                // A later write to one name also writes to the other, so both must be granted.
                 grant.check_write(to)?;
                 for path in [path, to] {
                     if let Some((parent, _)) = path.split_last() {
@@ -164,7 +164,7 @@ impl Ground {
         }
     }
 
-    /// Sends what sets the attributes. What is there is known not to be a link, or is set as one.
+    /// Sends the requests that set the attributes. The entry is known not to be a symbolic link, or is handled as one.
     async fn begin_to_settle(
         &self,
         path: &EntryPath,
@@ -188,8 +188,8 @@ impl Ground {
         if is.kind == Kind::Symlink && !sets_links {
             return Ok(Settling { owner: None, settled: None, again: None, wanted: *wanted, lost });
         }
-        // A link that takes its place meanwhile is not followed, where the server can do that. Of modes OpenSSH can do it
-        // only through /proc, on older systems, which an account in a cage does not have.
+        // If the server supports it, a symbolic link that replaces the entry meanwhile is not followed. OpenSSH on
+        // older systems can set modes in this way only through /proc, which an account in a chroot does not have.
         let here = is.kind == Kind::Symlink
             || (sets_links && !self.shared.modes_through_only.load(std::sync::atomic::Ordering::Relaxed));
         let set = |attrs: &Attrs| match here {
@@ -197,7 +197,7 @@ impl Ground {
             false => connection.set_through(&whole, attrs),
         };
         let mut owner = Some(self.settle_owner(wanted, || connection.look(&whole), set));
-        // Set-ID bits mean no privilege on a directory.
+        // On a directory, set-ID bits give no privilege.
         let mode = match wanted.mode & SET_ID {
             0 => wanted.mode,
             _ if is.kind == Kind::Directory => wanted.mode,
@@ -218,7 +218,7 @@ impl Ground {
 
     // Removing
 
-    /// Whether something may be there to be removed; what is beyond a link is not.
+    /// Returns true if an entry to be removed may exist. A path through a symbolic link does not exist.
     async fn may_go(&self, path: &EntryPath, kept_names: u16) -> Result<bool> {
         let Some((parent, _)) = path.split_last() else {
             return Err(Error::new(ErrorKind::Refused, REMOVING, "the target itself is never removed"));
@@ -244,7 +244,7 @@ impl Ground {
         Ok(true)
     }
 
-    /// The number of a directory's file system, where the server tells it.
+    /// Returns the number of a directory's file system, if the server reports it.
     async fn system_of(&self, path: &EntryPath) -> Result<Option<u64>> {
         match self.site.server.room(&self.site.whole(path), false).await {
             Ok(room) => Ok(room.map(|room| room.system)),
@@ -253,7 +253,7 @@ impl Ground {
         }
     }
 
-    /// Waits for what was asked to go.
+    /// Waits for the pending removals.
     async fn end_removals(
         &self,
         changes: &[Change],
@@ -277,7 +277,7 @@ impl Ground {
         }
     }
 
-    /// What came of it; a directory may hold drafts, which have to go first.
+    /// Evaluates the result of a removal. A directory may contain drafts, which are removed first.
     async fn removed(&self, path: &EntryPath, directory: bool, removed: Done) -> Result<()> {
         let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
         match removed {
@@ -289,7 +289,7 @@ impl Ground {
                     let words = "it has become a directory meanwhile";
                     Err(Error::new(ErrorKind::Conflict, REMOVING, words))
                 }
-                // OpenSSH says of what is no directory that it is not there.
+                // OpenSSH reports an entry that is not a directory as missing.
                 Ok(_) if refusal == Refusal::NotFound => {
                     let words = "it is no directory any more";
                     Err(Error::new(ErrorKind::Conflict, REMOVING, words))
@@ -300,7 +300,7 @@ impl Ground {
         }
     }
 
-    /// A directory that is not empty may hold nothing but drafts that were given up.
+    /// Removes a directory if it contains only abandoned drafts.
     async fn remove_with_drafts(&self, path: &EntryPath, whole: &[u8]) -> Result<()> {
         if let Some((parent, _)) = path.split_last()
             && self.system_of(path).await? != self.system_of(&parent).await?
@@ -322,7 +322,7 @@ impl Ground {
 
     // Hard links
 
-    /// Gives what is at `to` the name `path` as well, in the place of what has it.
+    /// Creates the hard link `path` to the entry at `to`, and replaces an existing entry.
     async fn link_to(&self, path: &EntryPath, to: &EntryPath, replaces: bool) -> Result<()> {
         let during = "making the hard link";
         let (site, connection) = (&self.site, &self.site.server.connection);
@@ -345,7 +345,7 @@ impl Ground {
             Ok(()) => self.put_in_place(&draft, path, replaces).await,
             Err(refusal) => Err(refusal.error(during)),
         };
-        // Where both names are of one inode already, renaming does nothing, and the draft stays.
+        // If both names already refer to one inode, renaming does nothing and the draft remains.
         self.discard(&draft).await;
         placed
     }
@@ -353,7 +353,7 @@ impl Ground {
 
 const REMOVING: &str = "removing";
 
-/// A change whose way is known.
+/// A change whose path was checked.
 enum Ready<'a> {
     /// Nothing is left to do.
     Done,
@@ -367,7 +367,7 @@ enum Ready<'a> {
     },
 }
 
-/// Attributes that could not be set without following links.
+/// Attributes that could not be set without following symbolic links.
 struct Again {
     whole: Vec<u8>,
     kind: Kind,
@@ -375,7 +375,7 @@ struct Again {
 }
 
 impl Again {
-    /// Sets them through what is there, if that is of the kind that it was.
+    /// Sets the attributes following symbolic links, if the entry still has the same kind.
     async fn set(self, ground: &Ground) -> Done {
         let connection = &ground.site.server.connection;
         match attrs(connection.look(&self.whole)).await? {
@@ -390,11 +390,11 @@ impl Again {
     }
 }
 
-/// Attributes on their way.
+/// Pending requests that set attributes.
 struct Settling {
     owner: Option<super::ground::OwnerAnswer>,
     settled: Option<Answer>,
-    /// What is tried where the server cannot do it without following links.
+    /// The retry if the server cannot do this without following symbolic links.
     again: Option<Again>,
     wanted: Attributes,
     lost: Lost,

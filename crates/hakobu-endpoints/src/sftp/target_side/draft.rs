@@ -1,4 +1,4 @@
-//! One draft: a big file being written by several lanes under a name that no listing shows.
+//! A draft: a large file that several lanes write under a name that is left out of listings.
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -16,22 +16,22 @@ use hakobu_core::{Error, ErrorKind, Result};
 use crate::common::cover::Cover;
 use crate::sftp::wire::Handle;
 
-/// A file that cannot be seen under its name yet; or one that is only compared.
+/// A file that is not yet visible under its final name, or one that is only compared.
 pub(crate) struct Draft {
-    /// Where it will be visible.
+    /// The final path.
     pub(crate) path: EntryPath,
-    /// The whole path that it has until then, or of what is compared.
+    /// The absolute path of the draft, or of the file that is compared.
     pub(crate) whole: Vec<u8>,
     pub(crate) kind: DraftKind,
-    /// It will have holes, so its size does not say how much room it takes.
+    /// True if it will be sparse, so that its size does not tell the space that it needs.
     pub(crate) sparse: bool,
-    /// What takes the values of its pieces, where these are tags.
+    /// The tagger for values of pieces, if these are tags.
     pub(crate) tagger: Option<Tagger>,
     progress: Mutex<Progress>,
 }
 
 struct Progress {
-    /// `UNKNOWN_BYTES` of a stream that has not ended.
+    /// The size in bytes; `UNKNOWN_BYTES` for a stream that has not ended.
     size_bytes: u64,
     taken: Cover,
     taken_bytes: u64,
@@ -56,7 +56,7 @@ impl Draft {
         self.progress().open
     }
 
-    /// Takes a range to write. Each byte is written once.
+    /// Takes a range for writing. Each byte can be taken once.
     pub(crate) fn take(&self, offset: u64, length: u64) -> Result<()> {
         let mut progress = self.progress();
         let end = offset.checked_add(length).filter(|end| *end <= progress.size_bytes);
@@ -70,7 +70,7 @@ impl Draft {
         Ok(())
     }
 
-    /// A stream that has ended has this size.
+    /// Sets the size of a stream that has ended.
     pub(crate) fn set_size(&self, size_bytes: u64) -> Result<()> {
         let mut progress = self.progress();
         if progress.size_bytes != UNKNOWN_BYTES || progress.taken.end() > size_bytes {
@@ -84,7 +84,7 @@ impl Draft {
         self.progress().size_bytes
     }
 
-    /// Remembers that something of it could not be written.
+    /// Stores the error of a failed write.
     pub(crate) fn fail(&self, error: Error) {
         self.progress().failed.get_or_insert(error);
     }
@@ -93,10 +93,10 @@ impl Draft {
         self.progress().failed.clone()
     }
 
-    /// Closes a draft that is to be finished.
+    /// Closes a draft that is to be finished. Returns its size in bytes.
     ///
     /// # Errors
-    /// When something of it is missing, or it is closed.
+    /// If bytes are missing, a write has failed, or it is closed.
     pub(crate) fn complete(&self) -> Result<u64> {
         let mut progress = self.progress();
         if !progress.open {
@@ -112,16 +112,16 @@ impl Draft {
         Ok(progress.size_bytes)
     }
 
-    /// Closes it, whatever is in it.
+    /// Closes the draft, whatever was written.
     pub(crate) fn close(&self) {
         self.progress().open = false;
     }
 }
 
-/// The opening of a file, waited for by all who write to it.
+/// The opening of a file, for which all writers wait.
 pub(crate) type Opening = SharedFuture<Pin<Box<dyn Future<Output = Result<Handle>> + Send>>>;
 
-/// A draft as one lane has it open.
+/// A draft that one lane has open.
 pub(crate) struct OpenDraft {
     pub(crate) handle: Opening,
     under_way: Mutex<UnderWay>,
@@ -143,7 +143,7 @@ impl OpenDraft {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note that a write is under way.
+    /// Records that a write has begun, and returns its number.
     pub(crate) fn begin(&self) -> u64 {
         let mut under_way = self.under_way();
         under_way.next += 1;
@@ -152,7 +152,7 @@ impl OpenDraft {
         number
     }
 
-    /// A write has ended, one way or the other.
+    /// Records that a write has ended, whatever its result.
     pub(crate) fn end(&self, number: u64) {
         let mut under_way = self.under_way();
         under_way.open.remove(&number);
@@ -172,7 +172,7 @@ impl OpenDraft {
         .await;
     }
 
-    /// Waits until all writes that were begun have ended.
+    /// Waits until all writes that have begun have ended.
     pub(crate) async fn settled(&self) {
         let last = self.under_way().next;
         self.ended(last).await;

@@ -1,4 +1,4 @@
-//! Big files: begun, written by any lane, compared, finished or given up.
+//! Large files: begun, written by any lane, compared, finished or abandoned.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -21,9 +21,9 @@ use crate::sftp::reading::read_range;
 use crate::sftp::requests::{Refusal, attrs, done};
 use crate::sftp::wire::{Handle, open};
 
-/// What takes content and keeps nothing.
+/// The file that accepts content and discards it.
 const NOWHERE: &[u8] = b"/dev/null";
-/// From this size on it is asked first whether there is room.
+/// The size in bytes from which the free space is checked first.
 const ROOM_ASKED_FROM_BYTES: u64 = 1 << 20;
 
 impl TargetWork {
@@ -31,7 +31,7 @@ impl TargetWork {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A draft that some lane has begun, opened by this one.
+    /// Returns a draft that some lane has begun, opened by this lane.
     fn opened(&self, id: DraftId, draft: &Draft) -> Arc<OpenDraft> {
         let opened = || {
             let (connection, whole) = (self.ground.site.server.connection.clone(), draft.whole.clone());
@@ -48,7 +48,7 @@ impl TargetWork {
         Arc::clone(drafts.entry(id).or_insert_with(opened))
     }
 
-    /// Closes what other lanes have ended: a server gives out only so many handles.
+    /// Closes the handles of drafts that other lanes have ended, because servers limit the number of handles.
     fn close_ended(&self, drafts: &mut HashMap<DraftId, Arc<OpenDraft>>) {
         let ended: Vec<_> =
             drafts.keys().copied().filter(|id| self.ground.shared.draft(*id).is_err()).collect();
@@ -67,7 +67,7 @@ impl TargetWork {
         let begun = match shared.add_draft(id, draft) {
             Ok(draft) => {
                 let (ground, opens) = (Arc::clone(&self.ground), Arc::clone(&draft));
-                // What is written at once, without waiting for an answer, waits for this as well.
+                // Writes that are submitted before the draft is open wait for this future as well.
                 let opening = async move { ground.open_draft(&opens, &parent).await }.boxed().shared();
                 self.opened_drafts().insert(id, Arc::new(OpenDraft::new(opening.clone())));
                 let opened = opening.await;
@@ -87,7 +87,7 @@ impl TargetWork {
         Ok(TargetOutcome::Done)
     }
 
-    /// Writes a piece. What fails is remembered by the draft.
+    /// Writes a piece. An error is stored in the draft.
     pub(super) async fn write(
         &self,
         id: DraftId,
@@ -112,7 +112,7 @@ impl TargetWork {
         draft.failure().filter(|_| waits).map_or(Ok(TargetOutcome::Done), Err)
     }
 
-    /// Of a file with holes blocks of zeros are left as they are in a new file.
+    /// Writes a buffer. For a sparse file, blocks of zeros are skipped, because a new file reads as zeros there.
     async fn write_to(
         &self,
         opened: &OpenDraft,
@@ -144,7 +144,7 @@ impl TargetWork {
         Ok(())
     }
 
-    /// Leaves a range as it is in a new file: zeros.
+    /// Leaves a range of zeros unwritten, because a new file reads as zeros there.
     pub(super) async fn zero(&self, id: DraftId, extent: Extent, waits: bool) -> Result<TargetOutcome> {
         let draft = self.ground.shared.draft(id)?;
         draft.take(extent.offset, extent.length)?;
@@ -154,14 +154,14 @@ impl TargetWork {
         draft.failure().filter(|_| waits).map_or(Ok(TargetOutcome::Done), Err)
     }
 
-    /// Waits for all that this lane has written.
+    /// Waits for all writes of this lane.
     pub(super) async fn completed(&self, id: DraftId) -> Result<TargetOutcome> {
         let draft = self.ground.shared.draft(id)?;
         self.opened(id, &draft).settled().await;
         draft.failure().map_or(Ok(TargetOutcome::Done), Err)
     }
 
-    /// Reads a range back and tells the values of its pieces.
+    /// Reads a range back and returns the values of its pieces.
     pub(super) async fn sign(&self, id: DraftId, extent: Extent) -> Result<TargetOutcome> {
         let draft = self.ground.shared.draft(id)?;
         let handle = self.opened(id, &draft).handle.clone().await?;
@@ -182,8 +182,8 @@ impl TargetWork {
         let draft = shared.draft(id)?;
         let opened = self.opened(id, &draft);
         opened.settled().await;
-        // From here on the handle is closed by nobody else: a server gives its number to the next file, and whoever closed
-        // it once more would close that one.
+        // From here on only this operation closes the handle. Servers reuse numbers, so a second close would hit
+        // another file.
         self.opened_drafts().remove(&id);
         let finished = match draft.complete() {
             Ok(size_bytes) => self.ground.finish(&draft, &opened, attributes, size_bytes).await,
@@ -209,7 +209,7 @@ impl TargetWork {
         Ok(TargetOutcome::Stored { failures: Vec::new(), losses: losses.collect() })
     }
 
-    /// A draft that is not there is as good as abandoned.
+    /// Abandons a draft. A missing draft counts as abandoned.
     pub(super) async fn abandon(&self, id: DraftId) {
         let shared = &self.ground.shared;
         let opened = self.opened_drafts().remove(&id);
@@ -227,7 +227,7 @@ impl TargetWork {
 }
 
 impl Ground {
-    /// A draft as it is begun, and the directory that it is in.
+    /// Returns a new draft and the directory that contains it.
     fn draft_of(&self, begin: &Begin) -> Result<(Draft, EntryPath)> {
         let (path, size_bytes) = (&begin.path, begin.size_bytes);
         let refuse = |kind, words: &str| Err(Error::new(kind, "beginning a draft", words).at(path));
@@ -274,8 +274,8 @@ impl Ground {
         }
     }
 
-    /// What keeps nothing is only written to where it is that: a server may show a part of its machine, in which a file of
-    /// this name would be one as any other.
+    /// Opens the discarding file, if it really is that device. A server may expose only a part of its machine, where
+    /// the file of this name is an ordinary one.
     async fn open_nowhere(&self) -> Result<Handle> {
         let during = "opening what keeps nothing";
         let connection = &self.site.server.connection;
@@ -302,7 +302,7 @@ impl Ground {
         }
     }
 
-    /// Gives a draft its attributes and its name.
+    /// Gives a draft its attributes and its final name.
     async fn finish(
         &self,
         draft: &Draft,
@@ -317,7 +317,7 @@ impl Ground {
         }
         let lost = self.settle_open(&handle, attributes, Some(size_bytes), true).await?;
         let (parent, _) = draft.path.split_last().unwrap_or((EntryPath::root(), b""));
-        // What it was written to is looked at again: somebody may have put a link on the way meanwhile.
+        // The path is checked again, because somebody may have put a symbolic link there meanwhile.
         self.site.glanced(&parent, self.site.glance(&parent)).await?;
         self.put_in_place(&draft.whole, &draft.path, true).await?;
         self.site.glanced(&parent, self.site.glance(&parent)).await?;
@@ -325,7 +325,7 @@ impl Ground {
         Ok(lost)
     }
 
-    /// Removes what there is of a draft.
+    /// Removes a draft.
     async fn give_up(&self, draft: &Draft) {
         draft.close();
         if matches!(draft.kind, DraftKind::File | DraftKind::Update) {
@@ -334,7 +334,7 @@ impl Ground {
     }
 }
 
-/// The length of parts, about equal, of which none is longer than the server takes.
+/// Returns the length of parts, about equal, of which none exceeds `max`.
 fn even_part(length: usize, max: usize) -> usize {
     let parts = length.div_ceil(max).max(1);
     length.div_ceil(parts).max(1)

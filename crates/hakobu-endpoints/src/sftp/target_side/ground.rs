@@ -1,5 +1,5 @@
-//! The ground that a lane writes on: directories that are made as they are needed, drafts that are created, get their
-//! attributes, and then their names.
+//! Operations on the target for one lane: creates missing directories, and creates drafts, which get their attributes
+//! and then their final names.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,19 +18,19 @@ use crate::sftp::wire::{Attrs, Handle, open};
 
 /// The mode of a draft.
 const DRAFT_MODE: u32 = 0o600;
-/// The mode of a directory that is made on the way; its own is applied when its children are there.
+/// The mode of a directory that is created as a parent. Its own mode is applied after its children were created.
 const PASSING_MODE: u32 = 0o700;
-/// How often the way to a directory is tried again when others change it.
+/// The number of attempts to reach a directory while others change its path.
 const TRIES: usize = 4;
 
-/// Losses of one entry.
+/// The losses of one entry.
 pub(crate) type Lost = Vec<LossKind>;
 
-/// What one lane writes on.
+/// The state with which one lane writes.
 pub(crate) struct Ground {
     pub(super) shared: Arc<Shared>,
     pub(super) site: Site,
-    /// To have small files open.
+    /// Permits for open small files.
     pub(super) permits: Permits,
 }
 
@@ -42,10 +42,10 @@ impl Ground {
 
     // Directories
 
-    /// Makes sure that a directory is there, and what is missing above it.
+    /// Makes sure that a directory exists, and creates its missing parents.
     pub(super) async fn directory(&self, path: &EntryPath) -> Result<()> {
         self.shared.grant.check_enter(path)?;
-        // What was seen to be a directory before is looked at again: somebody may have put a link there since.
+        // Even known directories are checked again, because somebody may have put a symbolic link there since.
         if self.site.is_known(path)
             && self.site.glanced(path, self.site.glance(path)).await.is_ok_and(|()| self.site.is_known(path))
         {
@@ -54,7 +54,7 @@ impl Ground {
         self.reach(path, PASSING_MODE).await
     }
 
-    /// The same with the mode of the last name, where that is made.
+    /// Makes sure that a directory exists. The last name gets this mode if it is created.
     pub(super) async fn reach(&self, path: &EntryPath, mode: u32) -> Result<()> {
         for step in self.site.unknown(path)? {
             let mode = if step == *path { mode } else { PASSING_MODE };
@@ -63,7 +63,7 @@ impl Ground {
         Ok(())
     }
 
-    /// One directory, in the place of a link if there is one.
+    /// Makes sure that one directory exists, and replaces a symbolic link of that name.
     async fn step(&self, path: &EntryPath, mode: u32) -> Result<()> {
         let during = "making the directory";
         let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
@@ -92,7 +92,7 @@ impl Ground {
             }
             self.may_make(path)?;
             match done(connection.make_directory(&whole, mode & 0o7777)).await {
-                // It is looked at once more: another lane may have been faster, with another thing.
+                // Check again: another lane may have created something else meanwhile.
                 Ok(()) | Err(Refusal::Other) => {}
                 Err(refusal) => return Err(self.site.write_error(during, refusal, 1).await.at(path)),
             }
@@ -100,14 +100,14 @@ impl Ground {
         Err(self.site.write_error(during, Refusal::Other, 1).await.at(path))
     }
 
-    /// Whether a missing directory may be made. One that only leads to a granted place has to be there.
+    /// Fails if a missing directory must not be created. One that only leads to a granted path must exist.
     fn may_make(&self, path: &EntryPath) -> Result<()> {
         let leads = || Error::new(ErrorKind::NotFound, "opening the directory", "no such directory").at(path);
         self.shared.grant.check_write(path).map_err(|_| leads())
     }
 
-    /// Brings a directory to stable storage, where that is wanted and the server can: OpenSSH opens one like a file.
-    /// One that may not be read, and a server that opens no directories, leave that to their system.
+    /// Flushes a directory to stable storage, if that is requested and the server supports it: OpenSSH opens one like a
+    /// file. If the directory cannot be opened, the flush is left to the server's system.
     pub(super) async fn sync_directory(&self, path: &EntryPath) -> Result<()> {
         if !self.syncs() {
             return Ok(());
@@ -132,7 +132,7 @@ impl Ground {
 
     // Drafts
 
-    /// The whole path of the draft of what will be at `path`, which may be there from now on.
+    /// Returns the absolute path of a draft for `path`, and registers it as existing from now on.
     pub(super) fn begin_draft(&self, path: &EntryPath) -> Vec<u8> {
         let (parent, _) = path.split_last().unwrap_or_default();
         let draft = self.site.in_directory(&parent, &self.shared.names.name());
@@ -140,7 +140,7 @@ impl Ground {
         draft
     }
 
-    /// Removes a draft that gets no name.
+    /// Removes a draft that gets no final name.
     pub(super) async fn discard(&self, draft: &[u8]) {
         match done(self.site.server.connection.remove(draft)).await {
             Err(Refusal::Fatal(_)) => {}
@@ -148,7 +148,7 @@ impl Ground {
         }
     }
 
-    /// Removes what a killed run of the same job has left in a directory. Whether it works is of no concern here.
+    /// Removes leftovers of a killed run of the same job in a directory. Failures are ignored.
     pub(super) fn sweep(&self, directory: &EntryPath, drafts: &[Vec<u8>]) {
         if self.shared.options.leaves_all || self.shared.grant.only_reads {
             return;
@@ -161,7 +161,7 @@ impl Ground {
         }
     }
 
-    /// The same beside files that were named one by one, whose directories no listing shows.
+    /// Removes such leftovers beside files that were named individually, whose directories are not listed.
     pub(super) async fn sweep_beside_files(&self) {
         let mut parents: Vec<EntryPath> = Vec::new();
         for place in self.shared.grant.places.iter().filter(|place| !place.tree) {
@@ -176,14 +176,14 @@ impl Ground {
         }
     }
 
-    /// Creates a file that is not there.
+    /// Creates a new file.
     pub(super) async fn create(&self, whole: &[u8]) -> Done<Handle> {
         let connection = &self.site.server.connection;
         connection.open(whole, open::WRITE | open::CREATE | open::EXCLUSIVE, Some(DRAFT_MODE)).await
     }
 
-    /// Sets the attributes of a new file, brings it to stable storage and closes it. `is_whole`: its size is set as
-    /// well, since it may end with zeros that were not written.
+    /// Sets the attributes of a new file, flushes it to stable storage and closes it. If `size_bytes` is given, the
+    /// size is set as well, because the file may end with zeros that were not written.
     pub(super) async fn settle_open(
         &self,
         handle: &Handle,
@@ -202,7 +202,7 @@ impl Ground {
             let settled = Attrs { size_bytes, ..Attrs::settled(wanted, mode, now_s()) };
             connection.set_open(handle, &settled)
         };
-        // A set-ID bit has to wait for the owner. All else goes out together.
+        // A set-ID bit has to wait for the owner. The other requests are sent together.
         let settled = match owner.take_if(|_| wanted.mode & SET_ID != 0) {
             Some(owner) => {
                 let owned = match owner.keeps(wanted, &mut lost).await {
@@ -234,14 +234,14 @@ impl Ground {
         }
     }
 
-    /// Begins to give an entry its owner, or asks who has it where that cannot be changed.
+    /// Begins to set the owner of an entry, or to query it if it cannot be changed.
     pub(super) fn settle_owner(
         &self,
         wanted: &Attributes,
         look: impl FnOnce() -> Answer,
         set: impl FnOnce(&Attrs) -> Answer,
     ) -> OwnerAnswer {
-        // The highest number means "leave it" to the system, so nobody can have it.
+        // The highest number means "do not change" to the system, so it is no valid owner.
         match self.shared.may_chown && wanted.uid != u32::MAX && wanted.gid != u32::MAX {
             true => {
                 OwnerAnswer::Set(set(&Attrs { owner: Some((wanted.uid, wanted.gid)), ..Attrs::default() }))
@@ -250,7 +250,8 @@ impl Ground {
         }
     }
 
-    /// The mode to set. A set-ID bit would lend the rights of the wrong user where the owner is not the wanted one.
+    /// Returns the mode to set. Set-ID bits are removed if the owner is not the requested one, because they would give
+    /// the rights of the wrong user.
     pub(super) fn mode(&self, wanted: u32, owned: bool, lost: &mut Lost) -> u32 {
         if wanted & SET_ID != 0 && !(owned && self.shared.grant.may_set_id) {
             lost.push(LossKind::SetId);
@@ -261,7 +262,7 @@ impl Ground {
 
     // Names
 
-    /// Gives a draft its name. Only one that is complete may get here.
+    /// Renames a draft to its final name. The draft must be complete.
     pub(super) async fn put_in_place(&self, draft: &[u8], path: &EntryPath, replaces: bool) -> Result<()> {
         let during = "renaming into place";
         let (site, connection) = (&self.site, &self.site.server.connection);
@@ -294,7 +295,7 @@ impl Ground {
 }
 
 impl Ground {
-    /// Without an extension no name can be taken over: what has it is put aside, and comes back if that was in vain.
+    /// Replaces an entry on a server without atomic replacement: the old entry is set aside, and restored on failure.
     async fn replace_in_steps(&self, draft: &[u8], path: &EntryPath) -> Result<()> {
         let during = "renaming into place";
         let (site, connection) = (&self.site, &self.site.server.connection);
@@ -315,16 +316,16 @@ impl Ground {
     }
 }
 
-/// What came of an owner that was to be set.
+/// The pending answer about an owner.
 pub(crate) enum OwnerAnswer {
-    /// It was set.
+    /// The owner was set.
     Set(Answer),
-    /// It was only asked.
+    /// The owner was only queried.
     Is(Answer),
 }
 
 impl OwnerAnswer {
-    /// Whether the owner is the wanted one. One that may not be set is lost.
+    /// Returns true if the owner is the requested one. Otherwise the loss is recorded.
     pub(super) async fn keeps(self, wanted: &Attributes, lost: &mut Lost) -> Done<bool> {
         let kept = match self {
             OwnerAnswer::Set(answer) => match done(answer).await {
@@ -343,7 +344,7 @@ impl OwnerAnswer {
     }
 }
 
-/// Refuses to put a file or link in the place of a device.
+/// Refuses to replace a device with a file or symbolic link.
 pub(super) fn keep_device(there: &Metadata) -> Result<()> {
     match there.kind {
         Kind::CharDevice | Kind::BlockDevice => {
@@ -354,7 +355,7 @@ pub(super) fn keep_device(there: &Metadata) -> Result<()> {
     }
 }
 
-/// Now, as version 3 has times.
+/// Returns the current time in seconds, as in version 3.
 pub(super) fn now_s() -> u32 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! One lane of a target: the course of each operation.
+//! One lane of a target: how each operation is performed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +14,13 @@ use crate::sftp::list::list_all;
 use crate::sftp::queue::{Buffered, Course, Store, Work};
 use crate::sftp::reading;
 
-/// What a lane of a target writes with.
+/// The state with which a lane of a target works.
 pub(crate) struct TargetWork {
     pub(super) ground: Arc<Ground>,
     pub(super) store: Store,
     /// The drafts that this lane has open.
     pub(super) open: Mutex<HashMap<DraftId, Arc<OpenDraft>>>,
-    /// Held by the last operation that settles directories.
+    /// The lock held by the last operation that settles directories.
     settling: Mutex<Arc<AsyncMutex<()>>>,
 }
 
@@ -65,7 +65,7 @@ impl Buffered for TargetWork {
     }
 }
 
-/// Returns true for what gives a directory its attributes, and makes it if nothing was put into it, and for what removes one.
+/// Returns true for a change that sets a directory's attributes (and creates it if empty), or that removes one.
 fn settles(change: &Change) -> bool {
     matches!(change, Change::Directory { .. } | Change::Remove { directory: true, .. })
 }
@@ -75,8 +75,8 @@ impl TargetWork {
         Self { ground: Arc::new(ground), store, open: Mutex::default(), settling: Mutex::default() }
     }
 
-    /// Returns what the settling operation before this one holds, and what this one does. A directory that is made
-    /// within another, or removed, changes its time, so that operations which settle them follow each other in the order in which they were submitted.
+    /// Returns the lock of the previous settling operation, and the guard of a new one. Creating or removing a
+    /// directory changes the time of its parent, so settling operations run in the order of submission.
     fn turn(&self) -> (Arc<AsyncMutex<()>>, Option<OwnedMutexGuard<()>>) {
         let own = Arc::new(AsyncMutex::new(()));
         let held = Arc::clone(&own).try_lock_owned();
@@ -135,7 +135,7 @@ impl TargetWork {
                 let may = |name: &[u8]| grant.check_write(&directory.join(name)?);
                 reading::digests((site, &directory), &names, key, may).await.map(TargetOutcome::Digests)
             }
-            // A server tells no numbers: they stay as they are.
+            // A server reports no account numbers, so they stay unchanged.
             TargetOp::Numbers { names } => Ok(TargetOutcome::Numbers(vec![None; names.len()])),
             _ => {
                 let words = "an sftp server cannot do that";

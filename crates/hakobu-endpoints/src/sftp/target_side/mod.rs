@@ -1,4 +1,4 @@
-//! The target: one root on a server, written within a grant by any number of lanes.
+//! The SFTP target: one root on a server, written within a grant by any number of lanes.
 
 mod apply;
 mod draft;
@@ -31,23 +31,22 @@ use names::DraftNames;
 pub use shared::SftpTargetOptions;
 use shared::Shared;
 
-/// How long clearing away may take.
+/// The maximum time for the cleanup.
 const CLEARING_LIMIT: Duration = Duration::from_secs(10);
-/// How long what was asked for before may still be on its way.
+/// The time for which earlier requests may still take effect.
 const CLEARING_PAUSE: Duration = Duration::from_millis(300);
 
-/// A directory on an SFTP server, opened to be written within a grant. Drafts that are unfinished when it is dropped
-/// are removed.
+/// A directory on an SFTP server, opened for writing within a grant. Unfinished drafts are removed when it is dropped.
 pub struct SftpTarget {
     shared: Arc<Shared>,
     capabilities: Capabilities,
     look: Server,
-    /// Set when the run has failed already.
+    /// The flags that stop this run.
     stops: Stops,
 }
 
 impl SftpTarget {
-    /// Takes a directory, by its whole path. `look` is a connection that nobody else uses while this lives.
+    /// Opens a directory by its absolute path. `look` is a connection that nobody else uses while this exists.
     pub fn new(
         access: Access,
         look: &SftpLook,
@@ -89,7 +88,7 @@ impl Endpoint for SftpTarget {
         self.stops.ended.store(true, Relaxed);
     }
 
-    /// Each is a login.
+    /// Each lane is a login.
     fn may_open_lane(&self, has_work: bool) -> bool {
         has_work
     }
@@ -108,14 +107,14 @@ impl TargetEndpoint for SftpTarget {
         Ok(Box::new(Queue::new(Arc::new(work), server)))
     }
 
-    /// Each is a process at the server, and a file's lock keeps the processor of whoever waits for it busy.
+    /// Each lane has its own server process, and waiting for a file's lock keeps a processor busy.
     fn spreads_writers(&self) -> bool {
         true
     }
 }
 
 impl Drop for SftpTarget {
-    /// Removes what is unfinished. The lanes are gone by then, or will find their drafts closed.
+    /// Removes unfinished drafts. The lanes no longer exist by then, or will find their drafts closed.
     fn drop(&mut self) {
         self.shared.drafts().drain().for_each(|(_, draft)| draft.close());
         let left = self.shared.names.take_all();
@@ -123,7 +122,7 @@ impl Drop for SftpTarget {
             return;
         }
         let Ok(server) = self.to_clear() else { return };
-        // The server may still work off what a lane had asked for before it was cut off.
+        // The server may still process requests that a lane sent before it was cut off.
         for pause in [Duration::ZERO, CLEARING_PAUSE] {
             std::thread::sleep(pause);
             let removals: Vec<_> = left.iter().map(|draft| server.connection.remove(draft)).collect();
@@ -137,7 +136,8 @@ impl Drop for SftpTarget {
 }
 
 impl SftpTarget {
-    /// A connection whose waits do not end when the run is stopped. One that was in use then has been cut.
+    /// Returns a connection whose waits do not end when the run is stopped. If the existing one was cut by that, a new
+    /// one is opened.
     fn to_clear(&self) -> Result<Server> {
         match self.look.connection.has_failed() {
             true => Server::greet(

@@ -1,6 +1,6 @@
-//! The names of drafts on a server. Each run has names of its own: a server that still works off what an earlier
-//! connection had asked for must not meet the drafts of a later one. So that what a killed run has left is found, the
-//! names begin with what stands for the job and the machine that it runs on, where no two runs of it are under way.
+//! The names of drafts on a server. Each run has its own names, because a server that still processes requests of an
+//! earlier connection must not affect drafts of a later one. The names begin with an identifier of the job and the
+//! machine that runs it, where no two runs of it are concurrent. That makes the leftovers of a killed run recognisable.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,25 +11,25 @@ use hakobu_core::path::{
     is_draft_name,
 };
 
-/// Characters of five bits each that stand for the job, and for the run and the draft.
+/// The numbers of characters, of five bits each, that identify the job, and the run and draft.
 const OF_JOB: usize = 8;
 const OF_RUN: usize = DRAFT_BODY_CHARACTERS - OF_JOB;
-/// Follows the prefix in the name of what is put aside, which no draft's name has.
+/// Follows the prefix in the name of an entry that is set aside. No draft name contains it.
 const ASIDE: &[u8] = b"aside-";
 
-/// Makes the names of one run, and knows those in use.
+/// Generates the names of one run, and tracks those in use.
 #[derive(Debug)]
 pub(crate) struct DraftNames {
-    /// How all names of the job begin on this machine.
+    /// The common prefix of all names of the job on this machine.
     begin: Vec<u8>,
     run: [u8; 32],
     next: AtomicU64,
-    /// The whole paths of drafts that are there, or may be.
+    /// The absolute paths of drafts that exist, or may exist.
     current: Mutex<HashSet<Vec<u8>>>,
 }
 
 impl DraftNames {
-    /// `job` stands for the job and the machine, `run` for this run of it.
+    /// Creates the names of a run. `job` identifies the job and the machine, `run` this run of it.
     pub(crate) fn new(job: &[u8; 32], run: &[u8; 16]) -> Self {
         let mut begin = DRAFT_PREFIX.to_vec();
         begin.extend(draft_characters(blake3::keyed_hash(job, b"drafts of a job").as_bytes(), OF_JOB));
@@ -39,27 +39,27 @@ impl DraftNames {
         Self { begin, run, next: AtomicU64::new(0), current: Mutex::default() }
     }
 
-    /// The name of one more draft.
+    /// Returns the name of a new draft.
     pub(crate) fn name(&self) -> Vec<u8> {
         let of_job = self.begin.iter().skip(DRAFT_PREFIX.len()).copied();
         draft_name_of(of_job.chain(self.of_next(OF_RUN)), DraftLife::Short).to_vec()
     }
 
-    /// A name for what is put aside. It is no draft: until what replaces it has its name, it is the user's own file, which takes
-    /// part in any copy and is removed by nobody but who put it there.
+    /// Returns a name for an entry that is set aside. It is not a draft name: until its replacement has the final name,
+    /// the entry is the user's own file, which is copied like any other and only removed by the run that set it aside.
     pub(crate) fn aside(&self) -> Vec<u8> {
         let characters = self.of_next(DRAFT_CHARACTERS - ASIDE.len());
         DRAFT_PREFIX.iter().chain(ASIDE).copied().chain(characters).collect()
     }
 
-    /// Characters that nothing else of this run has.
+    /// Returns characters that are unique within this run.
     fn of_next(&self, count: usize) -> impl Iterator<Item = u8> {
         let number = self.next.fetch_add(1, Relaxed).to_le_bytes();
         let hash = *blake3::keyed_hash(&self.run, &number).as_bytes();
         draft_characters(&hash, count).collect::<Vec<_>>().into_iter()
     }
 
-    /// Whether a name is that of a draft of this job, of this run or an earlier one.
+    /// Returns true if a name is that of a draft of this job, from this run or an earlier one.
     pub(crate) fn is_of_job(&self, name: &[u8]) -> bool {
         is_draft_name(name) && name.starts_with(&self.begin)
     }
@@ -68,12 +68,12 @@ impl DraftNames {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a draft that is about to be made.
+    /// Records a draft that is about to be created.
     pub(crate) fn begin(&self, draft: &[u8]) {
         self.current().insert(draft.to_vec());
     }
 
-    /// A draft has got its name, or was removed.
+    /// Records that a draft has its final name, or was removed.
     pub(crate) fn end(&self, draft: &[u8]) {
         self.current().remove(draft);
     }
@@ -82,7 +82,7 @@ impl DraftNames {
         self.current().contains(draft)
     }
 
-    /// All that is left.
+    /// Returns and clears the drafts that are left.
     pub(crate) fn take_all(&self) -> Vec<Vec<u8>> {
         self.current().drain().collect()
     }

@@ -13,24 +13,24 @@ use super::names::DraftNames;
 use crate::common::allowance::Allowance;
 use crate::sftp::access::Access;
 
-/// How many drafts may be open at a time.
+/// The maximum number of open drafts.
 const DRAFTS_MAX: usize = 4096;
 
-/// What a target is told about the run.
+/// The options of a target for one run.
 #[derive(Clone, Debug)]
 pub struct SftpTargetOptions {
-    /// Stands for the job and the machine that it runs on, of which no two runs are under way. It goes into the names of
-    /// drafts, so that those which a killed run has left are known.
+    /// Identifies the job and the machine that runs it, where no two runs of it are concurrent. It is part of the names
+    /// of drafts, so that leftovers of a killed run are recognised.
     pub job: [u8; 32],
-    /// Stands for this run: no other has the same.
+    /// Identifies this run uniquely.
     pub run: [u8; 16],
-    /// Whether nothing is changed, not even what a killed run has left.
+    /// True if nothing may be changed, including leftovers of a killed run.
     pub leaves_all: bool,
-    /// Whether everything is brought to stable storage as it is written, where the server can.
+    /// True if everything is flushed to stable storage as it is written, if the server supports that.
     pub durable: bool,
 }
 
-/// What all lanes of a target share.
+/// The state that all lanes of a target share.
 pub(crate) struct Shared {
     pub(super) access: Access,
     pub(super) root: Vec<u8>,
@@ -39,9 +39,9 @@ pub(crate) struct Shared {
     pub(super) drafts: Mutex<HashMap<DraftId, Arc<Draft>>>,
     pub(super) names: DraftNames,
     pub(super) allowance: Allowance,
-    /// Owner and group can be set: the account is root's.
+    /// True if owner and group can be set, because the account is root.
     pub(super) may_chown: bool,
-    /// Whether the server was found to set modes only through links.
+    /// True if the server was found to set modes only by following symbolic links.
     pub(super) modes_through_only: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ impl Shared {
         } else if drafts.contains_key(&id) {
             (ErrorKind::Protocol, "the draft's number is in use")
         } else if drafts.values().any(|known| known.path == draft.path) {
-            // Two sources may land on one path. Both drafts would be the same file.
+            // Two sources may have the same target path. Both drafts would be the same file.
             (ErrorKind::Conflict, "it is being written already")
         } else {
             return Ok(Arc::clone(drafts.entry(id).or_insert(Arc::new(draft))));
@@ -78,7 +78,7 @@ impl Shared {
         }
     }
 
-    /// Refuses what writes where only reading was granted.
+    /// Refuses writing under a grant that only reads.
     pub(super) fn may_write(&self) -> Result<()> {
         match self.grant.only_reads {
             false => Ok(()),

@@ -1,4 +1,4 @@
-//! `Store`: the entries of a pack, many of them under way at a time.
+//! The operation `Store`: writes the entries of a pack, many of them at a time.
 
 use futures_util::stream::{self, StreamExt};
 use hakobu_core::content::ContentSum;
@@ -14,10 +14,10 @@ use crate::local::fault::place;
 use crate::sftp::requests::{attrs, done};
 use crate::sftp::wire::Attrs;
 
-/// How many entries of a pack are under way at a time.
+/// The number of entries of a pack that are pending at a time.
 const ENTRIES_AT_ONCE: usize = 256;
 
-/// An entry with the directory it belongs to.
+/// An entry with the index of its directory.
 struct Item<'a> {
     index: u32,
     directory: usize,
@@ -26,10 +26,10 @@ struct Item<'a> {
 }
 
 impl Ground {
-    /// Writes all records of a pack. Entries that fail are named in the outcome by their index.
+    /// Writes all records of a pack. The outcome lists the entries that failed by index.
     ///
     /// # Errors
-    /// When the bytes are no pack, or what failed would fail for every further entry.
+    /// If the bytes are not a valid pack, or a failure would affect every further entry.
     pub(super) async fn store(&self, pack: &[u8]) -> Result<TargetOutcome> {
         let (directories, items) = read(pack)?;
         let content = |item: &Item<'_>| match item.content {
@@ -66,7 +66,7 @@ impl Ground {
             }
         }
         drop(all);
-        // Somebody may have put a link on the way meanwhile.
+        // Somebody may have put a symbolic link on a path meanwhile.
         for (number, directory) in
             directories.iter().enumerate().filter(|(number, _)| blocked[*number].is_none())
         {
@@ -111,7 +111,7 @@ impl Ground {
         self.shared.grant.check_write(&path)?;
         let stored = self.put(&path, head, content).await;
         match stored {
-            // The directory was removed, or replaced, behind our back.
+            // Another process has removed or replaced the directory.
             Err(error) if error.kind == ErrorKind::NotFound => {
                 self.site.forget(directory);
                 self.directory(directory).await?;
@@ -141,8 +141,8 @@ impl Ground {
         placed
     }
 
-    /// Writes a draft. Everything that follows from its handle goes out at once; it gets its name when all of that has
-    /// worked, since a full disk would else leave a torn file in the place of a sound one.
+    /// Writes a draft. All requests that need its handle are sent at once. It gets its final name only when all have
+    /// succeeded, because a full disk would otherwise leave a torn file in place of an intact one.
     async fn file(&self, draft: &[u8], head: &Head<'_>, content: FileContent<'_>) -> Result<Lost> {
         let bytes = content.bytes;
         let (site, connection) = (&self.site, &self.site.server.connection);
@@ -197,7 +197,7 @@ impl Ground {
     }
 }
 
-/// The directories and entries of a pack, all of which is looked at before anything is written.
+/// Returns the directories and entries of a pack, which is validated as a whole before anything is written.
 fn read(pack: &[u8]) -> Result<(Vec<EntryPath>, Vec<Item<'_>>)> {
     let malformed = |words| Error::new(ErrorKind::Protocol, "reading a pack", words);
     if pack.len() > PACK_BYTES_MAX {
@@ -219,7 +219,7 @@ fn read(pack: &[u8]) -> Result<(Vec<EntryPath>, Vec<Item<'_>>)> {
     Ok((directories, items))
 }
 
-/// What of a file is written, in parts that the server takes: of one with holes only blocks with something in them.
+/// Returns the parts of a file to write, of a size that the server accepts. Sparse files skip blocks of zeros.
 fn parts(bytes: &[u8], sparse: bool, max: usize) -> impl Iterator<Item = (usize, &[u8])> {
     let all = (!sparse).then_some(Stretch { offset: 0, bytes, is_zero: false });
     let some = sparse.then(|| stretches(0, bytes)).into_iter().flatten();

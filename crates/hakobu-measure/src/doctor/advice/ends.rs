@@ -1,28 +1,28 @@
-//! The machines that are judged together, what the way between them carries, and what it should get.
+//! The machines that are judged together, and the capacity and target rate of the network path between them.
 
 use hakobu_core::host::HostFacts;
 
 use super::finding::Whose;
 use super::way::Way;
 
-/// What a way should get where its capacity is not known: 1 Gbit/s.
+/// The target rate of a network path of unknown capacity, in bytes per second: 1 Gbit/s.
 const WANTED_BYTES_PER_SECOND: f64 = 125e6;
-/// A rate below this share of what is wanted is worth a word.
+/// The share of the target rate below which a finding is reported.
 pub(super) const ENOUGH: f64 = 0.8;
 
-/// Where a capacity comes from.
+/// The capacity of a network path and its origin. Rates are in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Capacity {
-    /// It was measured.
+    /// The measured capacity.
     Measured(f64),
-    /// The slower of the network devices; the way may carry less.
+    /// The rate of the slower network device. The network path may carry less.
     Devices(f64),
-    /// It is not known.
+    /// Unknown.
     Unknown,
 }
 
 impl Capacity {
-    /// Bytes per second, if they are known.
+    /// Returns the capacity in bytes per second, if known.
     pub(super) fn known(self) -> Option<f64> {
         match self {
             Self::Measured(rate) | Self::Devices(rate) => Some(rate),
@@ -30,13 +30,13 @@ impl Capacity {
         }
     }
 
-    /// A rate, but no more than this.
+    /// Limits a rate to the capacity.
     pub(super) fn bounded(self, rate: f64) -> f64 {
         self.known().map_or(rate, |most| rate.min(most))
     }
 }
 
-/// The machines that are judged together, and the way between them.
+/// The machines that are judged together, and the network path between them.
 pub(super) struct Ends<'a> {
     pub(super) here: &'a HostFacts,
     pub(super) there: Option<&'a HostFacts>,
@@ -49,7 +49,7 @@ impl<'a> Ends<'a> {
         std::iter::once((Whose::Here, self.here)).chain(there)
     }
 
-    /// What the way carries at most, as far as that is known.
+    /// Returns the maximum capacity of the network path, as far as known.
     pub(super) fn capacity(&self) -> Capacity {
         if let Some(rate) = self.way.capacity_bytes_per_second {
             return Capacity::Measured(rate as f64);
@@ -57,17 +57,17 @@ impl<'a> Ends<'a> {
         self.devices().map_or(Capacity::Unknown, Capacity::Devices)
     }
 
-    /// The speed of the slower network device, if it is known.
+    /// Returns the rate of the slower network device in bytes per second, if known.
     pub(super) fn devices(&self) -> Option<f64> {
         let speeds = self.both().filter_map(|(_, facts)| facts.leaving_device()?.speed_bits_per_second);
         speeds.min().map(|bits| bits as f64 / 8.0)
     }
 
-    /// What the way should get, in bytes per second.
+    /// Returns the target rate of the network path in bytes per second.
     pub(super) fn wanted(&self) -> f64 {
         match self.capacity() {
             Capacity::Unknown => WANTED_BYTES_PER_SECOND,
-            // A way that is only assumed is not taken for as fast as the device.
+            // An assumed network path is not expected to be as fast as the device.
             Capacity::Devices(rate) if !self.way.measured => rate.min(WANTED_BYTES_PER_SECOND),
             Capacity::Devices(rate) | Capacity::Measured(rate) => rate,
         }

@@ -1,29 +1,29 @@
-//! A finding: what holds transfers back, on which machine, and what a change of it is to bring.
+//! Findings: what slows transfers down, on which machine, and the expected gain of a change.
 
 use hakobu_core::host::Name;
 
-/// On which machine something is.
+/// The machine that a finding concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// This machine.
     Here,
-    /// The other one.
+    /// The other machine.
     There,
 }
 
-/// What a finding means for a transfer.
+/// The effect of a finding on transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Transfers fail of it.
+    /// Transfers fail.
     Fails,
-    /// It holds them to a rate that is known.
+    /// Transfers are limited to a known rate.
     Limits,
-    /// It costs something that depends on what is not known, such as how many packets are lost.
+    /// Transfers are slowed by an amount that depends on unknown factors, such as packet loss.
     Costs,
 }
 
 impl Severity {
-    /// The name, as in JSON.
+    /// Returns the name that JSON uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fails => "fails",
@@ -33,30 +33,30 @@ impl Severity {
     }
 }
 
-/// A rate now, and with all advice followed; bytes per second.
+/// The current rate, and the rate with all advice applied, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// Now.
+    /// The current rate.
     pub before: f64,
-    /// Then, if that can be told. Where the capacity of the way is not known it may carry less.
+    /// The rate with all advice applied, if it can be estimated. A network path of unknown capacity may carry less.
     pub after: Option<f64>,
 }
 
-/// What a change of a setting is to bring.
+/// The expected gain of a changed setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Expected {
-    /// Of one connection, as other tools have.
+    /// The rates of one connection, as other tools use.
     pub connection: Option<Change>,
-    /// Of hakobu, with its lanes.
+    /// The rates of hakobu with its lanes.
     pub hakobu: Option<Change>,
-    /// How many lanes that are.
+    /// The number of lanes.
     pub lanes: u16,
-    /// Where only a ratio is known: up to so many times as fast.
+    /// The maximum speed-up as a factor, if only a ratio is known.
     pub times: Option<f64>,
 }
 
 impl Expected {
-    /// The largest ratio of what is expected.
+    /// Returns the largest expected ratio.
     pub(super) fn most(&self) -> f64 {
         let ratio = |change: Option<Change>| {
             let after = change.and_then(|change| Some(change.after? / change.before.max(1.0)));
@@ -66,29 +66,30 @@ impl Expected {
     }
 }
 
-/// Something that holds transfers back.
+/// A fact that slows transfers down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What it is, for programs; stays the same from version to version.
+    /// A stable identifier for programs.
     pub id: &'static str,
-    /// Where.
+    /// The machine.
     pub whose: Whose,
-    /// What it means.
+    /// The effect on transfers.
     pub severity: Severity,
-    /// What is so.
+    /// The fact.
     pub fact: String,
-    /// What follows from it.
+    /// The consequence.
     pub why: String,
-    /// What changes it, to be run on that machine as root.
+    /// The command to run as root on that machine, which changes the setting.
     pub command: String,
-    /// What that brings, where it can be told.
+    /// The expected gain, if it can be estimated.
     pub expected: Option<Expected>,
 }
 
-/// Takes what makes a finding.
+/// A callback that adds a finding: identifier, severity, the three texts (fact, consequence, command) and the
+/// expected gain.
 pub(super) type Add<'a> = dyn FnMut(&'static str, Severity, [String; 3], Option<Expected>) + 'a;
 
-/// A name as it can stand in a command, or a word in its place.
+/// Returns a name for use in a command, or `otherwise` if it is not safe there.
 pub(super) fn in_command(name: &Name, otherwise: &str) -> String {
     if name.is_plain() { name.shown() } else { otherwise.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Processors, disks, limits of a login, and mounts.
+//! Advice on processors, disks, process limits and mounts.
 
 use hakobu_core::host::{Capped, HostFacts, HostMount, Processors};
 use hakobu_core::path::lossy;
@@ -6,19 +6,20 @@ use hakobu_core::units::format_bytes;
 
 use super::finding::{Expected, Finding, Severity, Whose, in_command};
 
-/// Drivers whose `powersave` follows the load. That of others is the slowest clock, always.
+/// The drivers whose `powersave` governor follows the load. With other drivers it always selects the lowest clock
+/// rate.
 const FOLLOWING_DRIVERS: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
-/// A clock below this share of the hardware's is worth a word.
+/// The share of the hardware's clock rate below which a finding is reported.
 const CLOCK_SHARE: f64 = 0.8;
-/// So many open files hakobu needs at most: connections, and a few files of each.
+/// The number of open files that hakobu may need: connections, and a few files each.
 const OPEN_FILES_MIN: u64 = 256;
-/// What is advised where they are fewer.
+/// The suggested number of open files.
 const RAISED_FILES: u64 = 4096;
-/// Where a limit is set.
+/// A hint where to set a limit.
 const KEPT: &str = "in the login's shell; /etc/security/limits.conf keeps it";
-/// Less memory that may be asked for is too little for many threads.
+/// The address space in bytes below which many threads may not fit.
 const ADDRESS_SPACE_MIN_BYTES: u64 = 4 << 30;
-/// Requests to a file server below this are small: 1 MiB is usual.
+/// The request size of a network file system in bytes below which a finding is reported: 1 MiB is common.
 const REQUEST_MIN_BYTES: u64 = 64 << 10;
 
 pub(super) fn judge(whose: Whose, facts: &HostFacts, findings: &mut Vec<Finding>) {
@@ -33,7 +34,7 @@ pub(super) fn judge(whose: Whose, facts: &HostFacts, findings: &mut Vec<Finding>
     facts.mounts.iter().for_each(|mount| mounted(mount, &mut add));
 }
 
-/// Takes what makes a finding; last, how many times as fast it gets.
+/// A callback that adds a finding: identifier, severity, the three texts, and the expected speed-up as a factor.
 type Add<'a> = dyn FnMut(&'static str, Severity, [String; 3], Option<f64>) + 'a;
 
 fn clock(kind: &Processors, add: &mut Add<'_>) {
@@ -161,7 +162,7 @@ fn mounted(mount: &HostMount, add: &mut Add<'_>) {
     }
 }
 
-/// A path as a shell takes it, or a word in its place where it has what no terminal should show.
+/// Quotes a path for a shell. Returns a placeholder if it contains characters that a terminal must not show.
 fn quoted(path: &[u8]) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.:@+".contains(byte);
     match std::str::from_utf8(path) {

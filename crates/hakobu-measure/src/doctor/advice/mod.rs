@@ -1,6 +1,7 @@
-//! Which facts hold transfers back, what to do about each, and what is to be expected of it.
+//! Judges which facts slow transfers down, and suggests a remedy with its expected gain for each.
 //!
-//! Pure: facts in, findings out. Only what is predicted to matter is said; on a host that is already right, nothing.
+//! The code is pure: facts in, findings out. Only findings with a predicted effect are reported, so a well-configured
+//! host has none.
 
 mod ends;
 mod finding;
@@ -22,7 +23,7 @@ pub use self::finding::{Change, Expected, Finding, Severity, Whose};
 pub use self::queues::SHAPED;
 pub use self::way::Way;
 
-/// What holds transfers between two machines back, or those of this one; what matters most is first.
+/// Returns the findings for transfers between two machines, or on one machine, the most important first.
 pub fn advise(here: &HostFacts, there: Option<&HostFacts>, way: &Way) -> Vec<Finding> {
     let ends = Ends { here, there, way };
     let mut findings = Vec::new();

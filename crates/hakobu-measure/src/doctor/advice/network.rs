@@ -1,4 +1,4 @@
-//! Network devices, and the settings of TCP that have to do with loss.
+//! Advice on network devices, and on TCP settings that concern packet loss.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use super::finding::{Add, Change, Expected, Finding, Severity, Whose, in_command
 use super::queues;
 
 const GIGABIT: u64 = 1_000_000_000;
-/// Devices from this speed on keep a processor busy where it has to do their work.
+/// The device speed from which the packet processing keeps a processor busy if the device does not do it.
 const FAST_BITS_PER_SECOND: u64 = 10 * GIGABIT;
-/// From this speed on memory of another NUMA node is worth a word.
+/// The device speed from which memory on another NUMA node is reported.
 const VERY_FAST_BITS_PER_SECOND: u64 = 40 * GIGABIT;
-/// A device of today at this speed or less has a bad cable or port.
+/// The speed at or below which a current device probably has a bad cable or port.
 const SLOW_BITS_PER_SECOND: u64 = 100_000_000;
-/// Packets are small below this.
+/// The MTU in bytes below which packets are small.
 const SMALL_MTU_BYTES: u32 = 1280;
-/// From this share on packets that a device had no room for are a habit, and not an incident.
+/// The share of packets dropped by the device for lack of room that is considered regular, not incidental.
 const MISSED_SHARE: f64 = 1e-5;
-/// Fewer packets tell nothing.
+/// The minimum number of packets for a conclusion.
 const PACKETS_MIN: u64 = 100_000;
-/// From this round trip on it matters how a connection gets over a loss.
+/// The round-trip time from which loss recovery matters.
 const LONG: Duration = Duration::from_millis(10);
-/// Congestion controls that are not made for long ways, or make way for all others.
+/// The congestion controls that do not suit long network paths, or that yield to all others.
 const SLOW_CONTROLS: [&str; 4] = ["reno", "lp", "vegas", "yeah"];
 
 pub(super) fn judge(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, findings: &mut Vec<Finding>) {
@@ -92,7 +92,7 @@ fn settings(ends: &Ends<'_>, facts: &HostFacts, add: &mut Add<'_>) {
     }
 }
 
-/// Connections between two machines that all take one port of several.
+/// Reports a bond on which all connections between two machines use one port of several.
 fn bonding(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, bond: &Bond, add: &mut Add<'_>) {
     let name = in_command(&device.name, "DEVICE");
     let ports = bond.ports.len();
@@ -117,7 +117,7 @@ fn bonding(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, bond: &Bo
     let lanes = ends.way.lanes.max(1);
     let rates = port.zip(all).map(|(port, all)| (port, all.min(port * f64::from(lanes))));
     let change = rates.map(|(before, after)| Change { before, after: Some(after) });
-    // The other end may have no more than one port takes.
+    // The other end may not exceed the rate of one port.
     if rates.is_some_and(|(before, after)| after <= before * 1.1) || lanes < 2 {
         return;
     }
@@ -137,7 +137,7 @@ fn bonding(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, bond: &Bo
     add("bond-hash", severity, words, expected);
 }
 
-/// The cable and its other end.
+/// Judges the cable and the link partner.
 fn link(device: &NetworkDevice, add: &mut Add<'_>) {
     let (shown, name) = (device.name.shown(), in_command(&device.name, "DEVICE"));
     if device.full_duplex == Some(false) {
@@ -173,7 +173,7 @@ fn link(device: &NetworkDevice, add: &mut Add<'_>) {
     }
 }
 
-/// Room for packets.
+/// Judges the room for packets.
 fn room(device: &NetworkDevice, add: &mut Add<'_>) {
     let share = device.missed_packets as f64 / device.received_packets.max(1) as f64;
     let Some(ring) = device.receive_ring.filter(|ring| ring.packets < ring.packets_max) else { return };
@@ -220,7 +220,7 @@ fn offloads(device: &NetworkDevice, add: &mut Add<'_>) {
     add("device-offloads-off", Severity::Costs, words, None);
 }
 
-/// A device on another node than all fast disks.
+/// Reports a device on another NUMA node than all fast disks.
 fn nodes(facts: &HostFacts, device: &NetworkDevice, add: &mut Add<'_>) {
     let is_fast = device.speed_bits_per_second.is_some_and(|bits| bits >= VERY_FAST_BITS_PER_SECOND);
     let ports =

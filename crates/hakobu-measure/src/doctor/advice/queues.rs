@@ -1,4 +1,4 @@
-//! What packets wait in before they leave: what holds them to a rate there, delays them or loses them.
+//! Advice on queues in which packets wait before they leave, and which limit the rate, delay packets or lose them.
 
 use hakobu_core::host::{HostFacts, NetworkDevice, Queue};
 use hakobu_core::units::format_rate;
@@ -6,31 +6,32 @@ use hakobu_core::units::format_rate;
 use super::ends::{ENOUGH, Ends};
 use super::finding::{Add, Change, Expected, Severity, in_command};
 
-/// The finding that a machine's queue holds all that leaves to a rate.
+/// The identifier of the finding that a queue limits everything that leaves the machine.
 pub const SHAPED: &str = "queue-shapes";
 
-/// Headers of IP and TCP with timestamps, and what a queue counts besides.
+/// The bytes of IP and TCP headers with timestamps, and the additional bytes that a queue counts.
 const HEADER_BYTES: f64 = 52.0;
 const FRAME_BYTES: f64 = 14.0;
-/// Kernels from this one on pace what bbr sends by themselves.
+/// The first kernel version in which bbr paces by itself.
 const PACES_ITSELF: (u16, u16) = (4, 13);
-/// A large send with the headers of its packets, in bytes. What has no room for one takes none, ever: ten connections got 4 Mbit/s of
-/// 1000 through a queue of 65 536 bytes, and all of it through one of 100 000.
+/// The size of a large send with the headers of its packets, in bytes. A queue without room for it never accepts one:
+/// ten connections reached 4 of 1000 Mbit/s through a queue of 65 536 bytes, and the full rate through one of 100 000
+/// bytes.
 const SEND_BYTES: u32 = 70_000;
-/// So many packets are the least: with room for three there was still 0.93 of the rate, with two there was next to nothing.
+/// The minimum room in packets: a queue for three packets still reached 0.93 of the rate, one for two almost nothing.
 const PACKETS_LEAST: u32 = 3;
 
-/// What a machine's queues hold content to on its way out, in bytes per second.
+/// The rates to which a machine's queues limit outgoing content, in bytes per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    /// All connections together.
+    /// The limit for all connections together.
     pub all: f64,
-    /// Each of them.
+    /// The limit for each connection.
     pub one: f64,
 }
 
 impl Held {
-    /// By the queues of the device by which packets leave.
+    /// Returns the limits of the queues of the device that packets leave by.
     pub fn of(facts: &HostFacts) -> Self {
         let least = |rate: fn(&Queue) -> Option<u64>| {
             let Some(device) = facts.leaving_device() else { return f64::INFINITY };
@@ -43,13 +44,13 @@ impl Held {
         }
     }
 
-    /// What so many connections get of a rate.
+    /// Limits a rate that is shared by `connections` connections.
     pub fn bounded(self, rate: f64, connections: u16) -> f64 {
         rate.min(self.one * f64::from(connections)).min(self.all)
     }
 }
 
-/// What of a rate is content.
+/// Returns the share of a rate that is content, in bytes per second.
 fn content(device: &NetworkDevice, bytes_per_second: u64) -> f64 {
     let mtu = f64::from(device.mtu_bytes.max(1280));
     bytes_per_second as f64 * (mtu - HEADER_BYTES) / (mtu + FRAME_BYTES)
@@ -68,7 +69,7 @@ pub(super) fn judge(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, 
     }
 }
 
-/// All that leaves is held to a rate.
+/// Reports a queue that limits everything that leaves.
 fn shaping(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
     let Some(rate) = queue.bytes_per_second.map(|rate| content(device, rate)) else { return };
     if rate >= ends.wanted() * ENOUGH {
@@ -91,7 +92,7 @@ fn shaping(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add
     add(SHAPED, Severity::Limits, words, Some(expected));
 }
 
-/// Each connection is held to a rate.
+/// Reports a queue that limits each connection.
 fn pacing(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
     let Some(rate) = queue.connection_bytes_per_second.map(|rate| content(device, rate)) else { return };
     if rate >= ends.wanted() * ENOUGH {
@@ -111,7 +112,7 @@ fn pacing(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add<
     add("queue-paces", Severity::Limits, words, Some(expected));
 }
 
-/// What tests of other ways have left behind.
+/// Reports network emulation that was left over from tests.
 fn emulating(device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
     let delay = queue.delay_us.map(|us| format!("delays packets by {} ms", us as f64 / 1e3));
     let loss = queue.lost_per_million.map(|lost| format!("loses {} % of them", f64::from(lost) / 1e4));
@@ -128,10 +129,10 @@ fn emulating(device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
     add("queue-emulates", Severity::Costs, words, None);
 }
 
-/// bbr on a kernel that leaves its pacing to the queue.
+/// Reports bbr on a kernel that leaves the pacing to the queue.
 fn unpaced(facts: &HostFacts, device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
     let is_old = facts.kernel.is_some_and(|version| version < PACES_ITSELF);
-    // What is in front of several queues has no say itself.
+    // A queue that only distributes to several queues does not pace by itself.
     let paces = ["fq", "mq", "mqprio", "noqueue"].iter().any(|kind| queue.kind.is(kind));
     if !is_old || paces || !facts.tcp.congestion_control.is("bbr") {
         return;
@@ -146,7 +147,7 @@ fn unpaced(facts: &HostFacts, device: &NetworkDevice, queue: &Queue, add: &mut A
     add("queue-without-pacing", Severity::Costs, words, None);
 }
 
-/// A queue that has no room for what is put into it at once.
+/// Reports a queue without room for what is sent at once.
 fn short(device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
     let room = match (queue.packets_max, queue.bytes_max) {
         (Some(packets), _) if packets < PACKETS_LEAST => format!("{packets} packets"),

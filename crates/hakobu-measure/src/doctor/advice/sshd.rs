@@ -1,4 +1,5 @@
-//! How many logins an ssh server takes: on a long way without open ports hakobu makes several.
+//! Advice on the number of logins that an ssh server allows. On a long network path without open ports hakobu makes
+//! several.
 
 use hakobu_core::host::HostFacts;
 use hakobu_core::units::format_bytes;
@@ -6,20 +7,21 @@ use hakobu_core::units::format_bytes;
 use super::ends::Ends;
 use super::finding::{Finding, Severity, Whose};
 
-/// So many connections are not logged in at a time: the first login, and two further ones.
+/// The number of connections that may be logging in at the same time: the first login and two more.
 const LOGINS_AT_ONCE: u32 = 3;
-/// So many sessions go through one login.
+/// The number of sessions per login.
 const SESSIONS_OF_A_LOGIN: u32 = 2;
-/// From so many seconds on sshd shuts out who has them, if its configuration does not say.
+/// sshd's default for the penalty in seconds from which it locks out an address.
 const PENALTY_FROM_SECONDS: u32 = 15;
-/// Below so many bytes for one set of keys a login waits for new ones a good part of its time: at 20 ms `hakobu copy --transport ssh` got
-/// 27 MB/s with 1 MiB, 51 with 16 MiB, 69 with 64 MiB and 74 without such a limit.
+/// The amount of data per set of keys, in bytes, below which a login spends much of its time waiting for new keys. At
+/// a round-trip time of 20 ms `hakobu copy --transport ssh` reached 27 MB/s with 1 MiB, 51 with 16 MiB, 69 with 64
+/// MiB and 74 without a limit.
 const REKEY_BYTES: u64 = 32 << 20;
-/// What becomes of it all is about data that goes through ssh.
+/// The condition of all these findings: data goes through ssh.
 const WHERE_IT_COUNTS: &str = "where no data port is open, data goes through ssh";
 
 pub(super) fn judge(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, findings: &mut Vec<Finding>) {
-    // Between two machines only the server that is logged in to counts.
+    // Between two machines only the server of the other machine matters.
     if ends.there.is_some() && whose == Whose::Here {
         return;
     }

@@ -1,4 +1,4 @@
-//! What is advised, and what is not.
+//! Tests which advice is given, and which is not.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// A host as distributions ship it, with nothing known of its device's speed.
+/// A host with the usual defaults of distributions, whose device speed is unknown.
 fn good() -> HostFacts {
     HostFacts {
         kernel: Some((6, 12)),
@@ -90,7 +90,8 @@ fn way(round_trip_ms: u64, lanes: u16) -> Way {
     }
 }
 
-/// What is advised about this host, alone and with a good one on either side of it; the same of all of them.
+/// Returns the findings for this host, alone and with a good host at either end, after checking that they are the
+/// same.
 #[track_caller]
 fn advised(facts: &HostFacts, way: &Way, ids: &[&str]) -> Vec<Finding> {
     let found = advise(facts, Some(&good()), way);
@@ -111,11 +112,11 @@ fn a_host_that_is_right_gets_no_advice() {
         assert_eq!(advise(&host, Some(&host), &way(round_trip_ms, lanes)), []);
     }
     assert_eq!(advise(&host, None, &Way::assumed(10)), []);
-    // Nor does one with a fast device, where no way is known.
+    // A fast device alone is no reason for findings either, if the network path is unknown.
     let fast = HostFacts { devices: vec![device("eth0", Some(25))], ..good() };
     assert_eq!(advise(&fast, None, &Way::assumed(10)), []);
     assert_eq!(advise(&fast, Some(&fast), &way(1, 8)), []);
-    // Nor one that tells nothing.
+    // Neither is a host without any facts.
     assert_eq!(advise(&HostFacts::default(), Some(&HostFacts::default()), &way(100, 10)), []);
 }
 
@@ -130,16 +131,16 @@ fn a_small_receive_buffer_holds_a_long_way() {
         near(one.before, 1_048_576.0 * 0.62 / 0.1) && near(all.before, one.before * 10.0),
         "{expected:?}"
     );
-    // The send buffer of the other end is next.
+    // The send buffer of the other end is the next limit.
     assert!(near(one.after.unwrap(), 4_194_304.0 * 0.75 / 0.1), "{expected:?}");
     assert_eq!(found[0].command, "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\"");
-    // A short way does not feel it.
+    // It does not matter on a short network path.
     advised(&host, &way(1, 8), &[]);
-    // The same of the other host, and with the direction the other way.
+    // The result for the other host, in the opposite direction.
     let found = advise(&good(), Some(&host), &way(100, 10));
     assert_eq!((found.len(), found[0].whose), (1, Whose::There));
     assert!(found[0].why.contains("to the other machine"), "{}", found[0].why);
-    // Alone, it is said of a long way.
+    // Without another host, it is reported for a long network path.
     let found = advise(&host, None, &Way::assumed(10));
     assert!(found.len() == 1 && found[0].why.contains("on a way of 100 ms"), "{found:?}");
 }
@@ -165,11 +166,11 @@ fn without_scaling_a_round_trip_carries_64_kilobytes() {
     let expected = found[0].expected.unwrap();
     assert!(near(expected.connection.unwrap().before, 16_383_750.0), "{expected:?}");
     assert!(near(expected.hakobu.unwrap().before, 32_767_500.0), "{expected:?}");
-    // What the way carries bounds the gain.
+    // The capacity of the network path limits the gain.
     let measured = Way { capacity_bytes_per_second: Some(125_000_000), ..way(4, 2) };
     let found = advised(&host, &measured, &["tcp-window-scaling-off"]);
     assert!(near(found[0].expected.unwrap().connection.unwrap().after.unwrap(), 125e6), "{found:?}");
-    // Off at both ends, both have to be changed.
+    // If it is off at both ends, both have to be changed.
     assert_eq!(advise(&host, Some(&host), &way(4, 2)).len(), 2);
 }
 
@@ -199,12 +200,12 @@ fn a_fast_and_long_way_takes_more_than_the_usual_buffers() {
     assert_eq!(ids, [of_both("tcp-receive-buffer-small"), of_both("tcp-send-buffer-small")].concat());
     assert!(found.iter().all(|finding| finding.command.ends_with(" 67108864\"")), "{found:#?}");
     assert!(near(found[0].expected.unwrap().hakobu.unwrap().after.unwrap(), 1.25e9), "{found:#?}");
-    // Measured, the way carries less: then they are enough for hakobu, and nothing was lowered.
+    // The measured capacity is lower. The buffers suffice for hakobu, and nothing was lowered.
     let slow = Way { capacity_bytes_per_second: Some(60_000_000), ..way(100, 10) };
     assert_eq!(advise(&fast, Some(&fast), &slow), []);
 }
 
-/// A good host with such a queue in front of its device.
+/// A good host with this queue on its device.
 fn behind(queue: Queue) -> HostFacts {
     let queues = vec![Queue { is_root: true, ..queue }];
     HostFacts { devices: vec![NetworkDevice { queues, ..device("eth0", Some(1)) }], ..good() }
@@ -220,12 +221,12 @@ fn queues_that_hold_or_lose_what_leaves() {
         "{change:?}"
     );
     assert_eq!(found[0].command, "tc qdisc del dev eth0 root");
-    // One that is as fast as the way, or is in front of another device, holds nothing.
+    // A queue that is as fast as the network path, or belongs to another device, limits nothing.
     advised(&behind(Queue { bytes_per_second: Some(120_000_000), ..tbf.clone() }), &way(1, 4), &[]);
     let mut other = behind(tbf.clone());
     other.way_out = Some(WayOut { device: "eth1".into(), routed: false });
     advised(&other, &way(1, 4), &[]);
-    // What may be gained is not known where no device tells its speed.
+    // The gain is unknown if no device reports its speed.
     let mut unknown = behind(tbf);
     unknown.devices[0].speed_bits_per_second = None;
     let found = advised(&unknown, &way(1, 4), &["queue-shapes"]);
@@ -318,7 +319,7 @@ fn a_bond_by_addresses_of_cards_leaves_a_port_idle() {
     assert!(near(change.before, 3.125e9) && near(change.after.unwrap(), 6.25e9), "{change:?}");
     assert_eq!(advised(&bond("layer3+4", 2), &other), []);
     assert_eq!(advised(&bond("layer3+4", 1), &other)[0].0, "bond-ports-idle");
-    // The other end takes no more than one port gives.
+    // The other end does not exceed the rate of one port.
     let slow = HostFacts { devices: vec![device("eth0", Some(25))], ..good() };
     assert_eq!(advised(&bond("layer2", 2), &slow), []);
 }
@@ -344,7 +345,7 @@ fn devices_that_are_set_badly() {
         with(&|device| device.offloads = device.offloads.map(|on| Offloads { segmentation: false, ..on }));
     let found = advised(&off, &short, &["device-offloads-off"]);
     assert_eq!(found[0].command, "ethtool -K eth0 tso on");
-    // A device that nothing leaves by is nobody's concern.
+    // A device that no packets leave by does not matter.
     let mut other = slow.clone();
     other.way_out = Some(WayOut { device: "eth1".into(), routed: false });
     advised(&other, &short, &[]);
@@ -371,7 +372,7 @@ fn what_costs_without_a_figure() {
     host.tcp.selective_acknowledgements = Some(false);
     host.tcp.timestamps = Some(false);
     host.tcp.congestion_control = "reno".into();
-    // Timestamps matter on a fast way only, the congestion control on a long one.
+    // Timestamps matter only on a fast network path, the congestion control only on a long one.
     let found = advised(&host, &way(1, 4), &["tcp-sack-off"]);
     assert!(found[0].why.contains("0.200 % of its packets"), "{}", found[0].why);
     advised(&host, &way(50, 10), &["tcp-sack-off", "tcp-congestion-control"]);

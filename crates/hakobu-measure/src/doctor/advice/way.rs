@@ -1,22 +1,22 @@
-//! The way between two machines.
+//! The network path between two machines.
 
 use std::time::Duration;
 
-/// The way between the two machines.
+/// The network path between two machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Way {
-    /// How long a question and its answer take.
+    /// The round-trip time.
     pub round_trip: Duration,
-    /// Whether that was measured: with no other machine named, a way is assumed.
+    /// True if the round-trip time was measured. If no other machine is named, it is assumed.
     pub measured: bool,
-    /// What the way carries in bytes per second, all connections together, if that was measured.
+    /// The measured capacity in bytes per second, for all connections together.
     pub capacity_bytes_per_second: Option<u64>,
-    /// How many connections hakobu opens.
+    /// The number of connections that hakobu opens.
     pub lanes: u16,
 }
 
 impl Way {
-    /// The way that is assumed where no other machine is named: a long one, where windows matter most.
+    /// Returns the network path that is assumed if no other machine is named: a long one, where windows matter most.
     pub fn assumed(lanes: u16) -> Self {
         Self {
             round_trip: Duration::from_millis(100),
@@ -27,11 +27,11 @@ impl Way {
     }
 
     pub(super) fn round_trip_s(&self) -> f64 {
-        // What is measured over ssh is never shorter than this, and nothing is divided by 0.
+        // A time measured over ssh is never shorter than this; it prevents a division by 0.
         self.round_trip.as_secs_f64().max(1e-6)
     }
 
-    /// For people, with its unit.
+    /// Formats the round-trip time with its unit.
     pub(super) fn shown(&self) -> String {
         format!("{:.1} ms", self.round_trip_s() * 1e3).replace(".0 ms", " ms")
     }

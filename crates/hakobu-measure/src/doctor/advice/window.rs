@@ -1,7 +1,7 @@
-//! Windows: how much may be under way on one connection, and so its rate on a long way.
+//! Advice on TCP windows: they limit the data in flight on a connection, and thereby its rate on a long network path.
 //!
-//! What is under way is bounded at both ends: by the share of the receive buffer that the kernel makes the window of, and
-//! by the send buffer, which keeps what is not acknowledged. The shares are measured (`docs/book/doctor.md`).
+//! Both ends limit the data in flight: the kernel derives the window from a share of the receive buffer, and the send
+//! buffer holds unacknowledged data. The shares are measured (`docs/book/doctor.md`).
 
 use hakobu_core::host::{HostFacts, Tcp};
 
@@ -9,20 +9,20 @@ use super::ends::{Capacity, ENOUGH, Ends};
 use super::finding::{Change, Expected, Finding, Severity, Whose};
 use super::queues::Held;
 
-/// How much of a receive buffer is the window, in kernels from 6.6 on, which find it out for each connection from the
-/// size of the packets: 0.59 at an MTU of 1500 and 0.70 at 9000 was measured.
+/// The share of a receive buffer that becomes the window in kernels since 6.6, which derive it for each connection
+/// from the size of the packets: 0.59 at an MTU of 1500 and 0.70 at 9000 were measured.
 const RECEIVE_SHARE: f64 = 0.62;
-/// How much of a send buffer is under way: who writes is woken when a third is free. 0.70 to 0.81 was measured.
+/// The share of a send buffer that is in flight: a writer is woken when a third is free. 0.70 to 0.81 were measured.
 const SEND_SHARE: f64 = 0.75;
-/// The largest window without scaling, in bytes: 16 bits of TCP's header.
+/// The largest window without scaling, in bytes: 16 bits in the TCP header.
 const UNSCALED_BYTES: f64 = 65_535.0;
-/// What kernels let a receive buffer grow to, and a send buffer, unless they are told otherwise.
+/// The default maximum sizes of receive and send buffers.
 const RECEIVE_DEFAULT_BYTES: u64 = 6 << 20;
 const SEND_DEFAULT_BYTES: u64 = 4 << 20;
-/// More is not advised: it is memory that each connection may take.
+/// The largest buffer that is suggested, since each connection may use that much memory.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;
 
-/// How much of a receive buffer is the window.
+/// Returns the share of a receive buffer that becomes the window.
 pub(super) fn receive_share(facts: &HostFacts) -> f64 {
     match (facts.kernel, facts.tcp.window_share) {
         (Some(version), Some(share)) if version < (6, 6) => match share.clamp(-31, 31) {
@@ -33,7 +33,7 @@ pub(super) fn receive_share(facts: &HostFacts) -> f64 {
     }
 }
 
-/// One of the settings that bound what is under way.
+/// A setting that limits the data in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Setting {
     Scaling,
@@ -42,21 +42,21 @@ enum Setting {
     SendBuffer,
 }
 
-/// What one setting of one end allows.
+/// The limit that one setting at one end imposes.
 struct Bound {
     whose: Whose,
     setting: Setting,
-    /// What may be under way by it, in bytes.
+    /// The resulting limit of data in flight, in bytes.
     under_way: f64,
-    /// The same when it is changed as advised, and the value that does it.
+    /// The limit after the suggested change, and the new value of the setting.
     advised: Option<(f64, u64)>,
 }
 
-/// One direction of the way.
+/// One direction of the network path.
 struct Direction {
     words: &'static str,
     bounds: Vec<Bound>,
-    /// What the sender's queues let through, where the sender is known.
+    /// The limits of the sender's queues, if the sender is known.
     queues: Option<Held>,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn judge(ends: &Ends<'_>, findings: &mut Vec<Finding>) {
             found.push(finding(ends, direction, bound));
         }
     }
-    // Scaling is of both directions: the one in which it brings more is told.
+    // Window scaling concerns both directions: the one with the larger gain is reported.
     for finding in found {
         let known = findings.iter_mut().find(|known| known.id == finding.id && known.whose == finding.whose);
         let most = |finding: &Finding| finding.expected.map_or(0.0, |expected| expected.most());
@@ -112,7 +112,7 @@ fn direction(
     {
         bounds.push(buffer_bound(ends, whose, Setting::SendBuffer, most, SEND_SHARE));
     }
-    // Windows are only scaled if both ends can.
+    // Windows are scaled only if both ends support it.
     for (whose, facts) in [sender, receiver].into_iter().flatten() {
         if facts.tcp.window_scaling == Some(false) {
             let advised = is_held(ends, UNSCALED_BYTES, true).then_some((f64::INFINITY, 1));
@@ -146,8 +146,9 @@ fn buffer_bound(ends: &Ends<'_>, whose: Whose, setting: Setting, bytes: u64, sha
     Bound { whose, setting, under_way, advised }
 }
 
-/// Whether so much under way holds transfers back: those of hakobu with all its lanes; or those of one connection, where
-/// somebody has `lowered` the setting. One connection on a long way is bounded everywhere, and that is no fault.
+/// Returns true if this amount of data in flight slows transfers down: those of hakobu with all its lanes, or those
+/// of one connection if the setting was `lowered` from its default. A single connection on a long network path is
+/// limited everywhere, which is no fault.
 fn is_held(ends: &Ends<'_>, under_way: f64, lowered: bool) -> bool {
     let rate = under_way / ends.way.round_trip_s();
     let enough = ends.wanted() * ENOUGH;
@@ -155,7 +156,7 @@ fn is_held(ends: &Ends<'_>, under_way: f64, lowered: bool) -> bool {
     rate * lanes < enough || (lowered && rate < enough)
 }
 
-/// A buffer that is enough: for one connection where the capacity is known, else for the lanes together.
+/// Returns a sufficient buffer size: for one connection if the capacity is known, otherwise for all lanes together.
 fn enough_bytes(ends: &Ends<'_>, share: f64, default: u64) -> u64 {
     let product = ends.wanted() * ends.way.round_trip_s() / share;
     let wanted = match ends.capacity() {
@@ -172,7 +173,7 @@ fn expected(ends: &Ends<'_>, direction: &Direction) -> Expected {
     let rate = |under_way: f64, connections: u16| {
         capacity.bounded(under_way / ends.way.round_trip_s() * f64::from(connections))
     };
-    // Where no end bounds it any more and nothing else is known, at least what kernels give by themselves.
+    // If no end limits it any more and nothing else is known, at least the kernel's defaults apply.
     let then = match direction.then() {
         then if then.is_finite() => then,
         _ => RECEIVE_DEFAULT_BYTES as f64 * RECEIVE_SHARE,

@@ -1,4 +1,4 @@
-//! Configurations, read here and by a real server.
+//! Configurations that are read here and by a real server.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn login(user: &str, from: &str) -> SshLogin {
     }
 }
 
-/// What a configuration says of a login, and what could not be told.
+/// Returns the values for a login, and what could not be decided.
 fn server(files: &[(&str, &str)], login: Option<&SshLogin>) -> (LoginServer, Vec<String>) {
     let (tree, mut facts) = (tree(files), HostFacts::default());
     read(&Root::new(tree.path()), login, &mut facts);
@@ -54,7 +54,7 @@ fn what_a_match_says_holds_for_the_logins_that_it_is_about() {
         (server.max_sessions, server.rekey_bytes, unread.len())
     };
     assert_eq!(sessions(&login("ann", "192.0.2.7")), (Some(1), Some(1 << 20), 0));
-    // Of what group bob is nobody knows.
+    // The group of bob is unknown.
     assert_eq!(sessions(&login("bob", "192.0.2.7")), (Some(4), None, 1));
     let files = [("etc/ssh/sshd_config", &main[..main.find("Match all").unwrap()])];
     let (server, unread) = server(&files, None);
@@ -79,7 +79,7 @@ fn what_is_included_in_a_match_is_about_nobody_else() {
     assert_eq!(of("bob", "192.0.2.7"), (None, None));
 }
 
-/// What is read here is what the installed server makes of the same file.
+/// Compares the result with that of the installed server for the same file.
 #[test]
 fn a_real_server_reads_the_same() {
     let main = "\

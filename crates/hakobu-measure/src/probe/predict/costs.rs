@@ -1,30 +1,30 @@
-//! What a byte costs the processors of both ends, and what they have to give.
+//! Computes the processor time per byte at both ends, and the processors that are available.
 
 use hakobu_core::probe::{MachineFigures, WayFigures, WayStep, Work, sound_rate};
 
 use super::measured::Measured;
 use super::prediction::Stage;
 
-/// From here on the processors are what held what was measured, and not a line or a medium.
+/// The share of processor time from which the processors, and not a link or a medium, limited a measurement.
 const OF_PROCESSORS: f64 = 0.6;
-/// What processors do at least of what their figures promise, where several things want them.
+/// The minimum efficiency of processors that several tasks share, as a share of their figures.
 const EFFICIENCY_MIN: f64 = 0.25;
 
-/// What a byte costs, and what there is.
+/// The cost of a byte, and the available processors.
 pub(super) struct Costs {
-    /// Seconds of a processor for each byte at the source, and at the target.
+    /// The processor seconds per byte at the source and at the target.
     pub source: Option<f64>,
     pub target: Option<f64>,
-    /// The parts of these that are not for files, but for what lies between them.
+    /// The parts of these costs that are for the connection, not for files.
     pub send: f64,
     pub receive: f64,
-    /// Processors that an end has for itself: of a machine of its own, or at most by a control group.
+    /// The processors that only one end uses: those of its own machine, or the quota of its control group.
     own: (Option<f64>, Option<f64>),
-    /// Processors that both have together.
+    /// The processors that both ends share.
     shared: Option<f64>,
-    /// What part of their time the processors can be put to use, as connections have shown.
+    /// The share of the processors' time that connections were able to use.
     efficiency: f64,
-    /// The processors held the connections while these were measured.
+    /// True if the processors limited the connections during their measurement.
     pub hold: bool,
 }
 
@@ -32,7 +32,7 @@ impl Costs {
     pub fn of(measured: &Measured<'_>) -> Self {
         let best = measured.way.and_then(WayFigures::best);
         let (send, receive) = best.map_or_else(|| (hash_cost(measured.source_machine), Some(0.0)), of_step);
-        // What the connections took may not be known; they hash in any case.
+        // The cost of the connections may be unknown, but hashing is always needed.
         let send = send.or_else(|| hash_cost(measured.source_machine));
         let copied = |machine: Option<&MachineFigures>| cost(machine?.copied_bytes_per_second);
         let read = measured.source.and_then(|source| source.content.as_ref()?.processor_seconds_per_byte());
@@ -52,7 +52,7 @@ impl Costs {
             false => ((None, None), Some(usable(measured.source_machine))),
             true => (
                 (of(measured.source_machine), of(measured.target_machine)),
-                // One that is held to a part of them may see fewer.
+                // An end that is restricted to some of the processors may see fewer.
                 together.then(|| all(measured.source_machine).max(all(measured.target_machine))),
             ),
         };
@@ -75,14 +75,14 @@ impl Costs {
         costs
     }
 
-    /// How long work takes that costs each end's processors so many seconds.
+    /// Returns the duration of work that costs this many processor seconds at each end.
     pub fn seconds(&self, source: f64, target: f64) -> f64 {
         let by = |work: f64, processors: Option<f64>| work / processors.unwrap_or(f64::INFINITY).max(1e-3);
         let each = by(source, self.own.0).max(by(target, self.own.1));
         each.max(by(source + target, self.shared)) / self.efficiency
     }
 
-    /// What the processors get, as far as there are such and what they do is known.
+    /// Returns the rates of the processors in bytes per second, as far as processors and costs are known.
     pub fn rates(&self) -> Vec<(Stage, Option<f64>)> {
         let rate = |processors: f64, cost: Option<f64>| sound_rate(self.efficiency * processors / cost?);
         let both = self.source.map(|source| source + self.target.unwrap_or(0.0));
@@ -95,7 +95,7 @@ impl Costs {
         rates.into_iter().flatten().collect()
     }
 
-    /// Whether something that was measured was work for the processors of this end, and little else.
+    /// Returns true if a measurement was limited by the processors of this end.
     pub fn is_work(&self, work: &Work, machine: Option<&MachineFigures>) -> bool {
         let (Some(rate), Some(each)) = (work.bytes_per_second(), work.processor_seconds_per_byte()) else {
             return false;
@@ -108,7 +108,7 @@ fn usable(machine: Option<&MachineFigures>) -> f64 {
     machine.map_or(1.0, MachineFigures::usable_processors)
 }
 
-/// Seconds for each byte at the sender, with the digest, and at the receiver.
+/// Returns the processor seconds per byte at the sender, including the digest, and at the receiver.
 fn of_step(step: &WayStep) -> (Option<f64>, Option<f64>) {
     let received = Work { processor_ns: step.receiver_processor_ns, ..step.sent };
     (step.sent.processor_seconds_per_byte(), received.processor_seconds_per_byte())

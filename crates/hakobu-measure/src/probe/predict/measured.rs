@@ -1,38 +1,38 @@
-//! What was measured, and what a copy is to do with it.
+//! The measurements from which a copy is predicted, and the settings of that copy.
 
 use std::time::Duration;
 
 use hakobu_core::probe::{MachineFigures, ReadFigures, WayFigures, WriteFigures};
 
-/// What was measured; nothing where it was not.
+/// The measurements and settings; `None` if something was not measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured<'a> {
-    /// The place that is read. Without one content comes out of memory.
+    /// The source. Without one, content comes from memory.
     pub source: Option<&'a ReadFigures>,
-    /// The place that is written to.
+    /// The target.
     pub target: Option<&'a WriteFigures>,
-    /// The machine that has the source.
+    /// The machine with the source.
     pub source_machine: Option<&'a MachineFigures>,
-    /// The machine that has the target.
+    /// The machine with the target.
     pub target_machine: Option<&'a MachineFigures>,
-    /// The way, from the source to the target.
+    /// The network path from the source to the target.
     pub way: Option<&'a WayFigures>,
-    /// Whether there is one: both ends are not in one process.
+    /// True if there is a network path, that is, if the two ends are not in one process.
     pub apart: bool,
-    /// How long it took to log in and to make connections.
+    /// The time for login and connection setup.
     pub start: Duration,
-    /// A question and its answer.
+    /// The round-trip time.
     pub round_trip: Duration,
-    /// How many lanes a copy begins with, and how many it may have in the end.
+    /// The number of lanes at the start of a copy, and the maximum number.
     pub lanes: (u16, u16),
-    /// Bytes a second that a copy is held to, if it is.
+    /// The rate limit of the copy in bytes per second, if any.
     pub limit_bytes_per_second: Option<u64>,
-    /// Both places were measured with little load, so they may well do more.
+    /// True if both ends were measured with gentle load, so they may be faster.
     pub gentle: bool,
 }
 
 impl Measured<'_> {
-    /// How many it begins with.
+    /// Returns the number of lanes at the start.
     pub(super) fn lanes(&self) -> u16 {
         self.lanes.0.max(1)
     }

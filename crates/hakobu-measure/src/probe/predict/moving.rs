@@ -1,11 +1,11 @@
-//! How long bytes take to move, with what is held in memory on their way.
+//! Predicts the duration of moving bytes, including data that is held in memory in between.
 
 use super::measured::Measured;
 use super::prediction::{Prediction, Stage, StageRate, certain, slower};
 
-/// A large file's data is made stable about so often.
+/// The interval in seconds at which the data of a large file is made stable.
 const FLUSH_EVERY: f64 = 1.0;
-/// So long a copy goes on with the lanes that it began with, until it has found out that more carry more.
+/// The time in seconds until a copy has found out that more lanes are faster.
 const TUNING_SECONDS: f64 = 10.0;
 
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ pub(super) enum Held {
     Seconds(f64),
 }
 
-/// What is held in memory at the end of the copy, and is written then.
+/// Returns the data that is still in memory at the end of the copy, and is written then.
 pub(super) fn held(measured: &Measured<'_>, journaled: bool, bytes: u64) -> Held {
     let system = measured.target.and_then(|target| target.held_bytes);
     match journaled {
@@ -23,8 +23,8 @@ pub(super) fn held(measured: &Measured<'_>, journaled: bool, bytes: u64) -> Held
     }
 }
 
-/// Seconds to move so many bytes: to the target's memory at the pace of everything before, and from there to its medium,
-/// which begins once some are held.
+/// Returns the seconds to move `bytes`: into the target's memory at the rate of the stages before it, and from there
+/// to its medium, which starts once some data is held.
 pub(super) fn moving(made: &Prediction, measured: &Measured<'_>, bytes: u64, held: Held) -> f64 {
     let of_write = |stage: &&StageRate| stage.stage == Stage::TargetWrite;
     let write = certain(made).find(of_write).map(|stage| stage.bytes_per_second);
@@ -37,7 +37,8 @@ pub(super) fn moving(made: &Prediction, measured: &Measured<'_>, bytes: u64, hel
         (None, None) => 0.0,
         (Some(before), Some(write)) => {
             let before = match held {
-                // A lane makes stable what all have written, and does nothing else meanwhile: the line stays busy, and a limit is made up for.
+                // A lane that syncs waits for the data of all lanes and does nothing else meanwhile. A network link
+                // stays busy, and a rate limit is made up for.
                 Held::Seconds(_) if !matches!(before.stage, Stage::Network | Stage::Limit) => {
                     1.0 / (1.0 / before.bytes_per_second + 1.0 / (write * f64::from(measured.lanes())))
                 }
@@ -55,7 +56,7 @@ pub(super) fn moving(made: &Prediction, measured: &Measured<'_>, bytes: u64, hel
     }
 }
 
-/// What it takes longer to find out that more lanes carry more than it begins with.
+/// Returns the additional seconds until the copy has found out that more lanes than at the start are faster.
 pub(super) fn tuned_seconds(measured: &Measured<'_>, slowest: &StageRate, bytes: u64) -> f64 {
     let Some(way) = measured.way.filter(|_| slowest.stage == Stage::Network) else { return 0.0 };
     let first = way.up_to(measured.lanes()).and_then(|step| step.sent.bytes_per_second());

@@ -1,29 +1,29 @@
-//! A prediction: what each stage of a transfer gets, and how long all of it takes.
+//! The prediction: the rate of each stage of a transfer, and the total duration.
 
-/// No transfer lasts longer than is worth telling: a hundred years.
+/// The maximum duration in seconds: a hundred years.
 pub(super) const SECONDS_MAX: f64 = 3.2e9;
 
-/// What limits a transfer.
+/// The stage that limits a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Reading the source.
     SourceRead,
     /// The source's processors.
     SourceProcessor,
-    /// What the copy is held to.
+    /// The rate limit.
     Limit,
-    /// The line.
+    /// The network link.
     Network,
     /// The target's processors.
     TargetProcessor,
-    /// The processors that both ends have.
+    /// The processors that both ends share.
     Processor,
     /// Writing the target.
     TargetWrite,
 }
 
 impl Stage {
-    /// Its name, as reports have it.
+    /// Returns the name that reports use.
     pub fn name(self) -> &'static str {
         match self {
             Self::SourceRead => "source read",
@@ -37,25 +37,26 @@ impl Stage {
     }
 }
 
-/// What one stage gets.
+/// The rate of one stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StageRate {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// Bytes a second.
+    /// The rate in bytes per second.
     pub bytes_per_second: f64,
-    /// Whether it may be more: something else held it while it was measured.
+    /// True if the stage may be faster, because something else limited the measurement.
     pub at_least: bool,
-    /// Whether that were processors, which are a stage of their own: then it limits nothing.
+    /// True if the processors limited the measurement. They are a stage of their own, so this stage is not the
+    /// bottleneck.
     pub is_held: bool,
 }
 
-/// How long something takes, and what limits it.
+/// A duration and its main cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// From the start to the end, with the login.
+    /// The seconds from start to end, including the login.
     pub seconds: f64,
-    /// What most of it is.
+    /// The part that takes the most time.
     pub limited_by: &'static str,
 }
 
@@ -63,29 +64,29 @@ pub(super) fn bounded(seconds: f64, limited_by: &'static str) -> Option<Span> {
     (seconds.is_finite() && seconds >= 0.0).then(|| Span { seconds: seconds.min(SECONDS_MAX), limited_by })
 }
 
-/// What a tree takes.
+/// The predicted duration for a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TreePrediction {
     /// The first copy.
     pub first: Span,
-    /// A run that finds nothing to do.
+    /// A run without changes.
     pub unchanged: Span,
-    /// The tree was not listed to its end, so both take longer.
+    /// True if the tree was not listed completely, so both durations are lower limits.
     pub at_least: bool,
 }
 
-/// What a transfer will get.
+/// The prediction of a transfer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prediction {
-    /// What each stage gets, in the order of the data.
+    /// The rate of each stage, in the order of the data.
     pub stages: Vec<StageRate>,
-    /// What the slowest gets, and which that is.
+    /// The slowest stage.
     pub slowest: Option<StageRate>,
-    /// How long so many bytes in one file take: those of the source, or 2 GiB.
+    /// The size of a single file in bytes and its duration: the size of the source, or 2 GiB.
     pub file: Option<(u64, Span)>,
-    /// The same for the source's tree.
+    /// The duration for the source's tree.
     pub tree: Option<TreePrediction>,
-    /// Stages that are not known.
+    /// The stages whose rate is unknown.
     pub unknown: Vec<Stage>,
 }
 
@@ -93,7 +94,7 @@ pub(super) fn slower(one: &&StageRate, other: &&StageRate) -> std::cmp::Ordering
     one.bytes_per_second.total_cmp(&other.bytes_per_second)
 }
 
-/// The stages that may limit something.
+/// Returns the stages that may be the bottleneck.
 pub(super) fn certain(made: &Prediction) -> impl Iterator<Item = &StageRate> {
     made.stages.iter().filter(|stage| !stage.is_held || made.slowest == Some(**stage))
 }

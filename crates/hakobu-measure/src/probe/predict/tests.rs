@@ -1,4 +1,4 @@
-//! Predictions from made figures.
+//! Predictions from made-up figures.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// So many bytes in a second, by one thread with its processor for so long.
+/// `bytes` in one second, by one thread with `processor_ns` of processor time.
 fn work(bytes: u64, processor_ns: u64) -> Work {
     Work { count: 1, bytes, elapsed_ns: SECOND, processor_ns, queued_ns: 0, threads: 1 }
 }
@@ -46,7 +46,7 @@ fn target(bytes_per_second: u64) -> WriteFigures {
     }
 }
 
-/// A line of this rate, on which neither end's processors have much to do.
+/// A network path with this rate, which costs the processors little.
 fn line(bytes_per_second: u64) -> WayFigures {
     let step = |connections, bytes| WayStep {
         connections,
@@ -98,7 +98,7 @@ fn limited(case: &Case, stage: Stage, bytes_per_second: f64) {
 #[test]
 fn the_slowest_stage_limits() {
     limited(&Case::new(100_000_000, 1_000_000_000, 500_000_000), Stage::SourceRead, 100e6);
-    // Lanes that read and work in turn get less than either stage.
+    // Lanes that alternate between reading and processing get less than either stage.
     assert!((in_turn(1e9, 1e9, 1.0) - 0.5e9).abs() < 1.0 && (in_turn(1e9, 1e9, 2.0) - 2e9 / 3.0).abs() < 1.0);
     assert!((in_turn(1e9, 50e9, 8.0) / 1e9 - 1.0).abs() < 1e-6);
     limited(&Case::new(1_000_000_000, 110_000_000, 500_000_000), Stage::Network, 110e6);
@@ -115,7 +115,7 @@ fn what_is_in_memory_is_not_read_from_the_medium() {
 
 #[test]
 fn processors_that_hold_the_connections_limit_more_with_files_at_both_ends() {
-    // Both ends have the same four processors, which the connections used up.
+    // Both ends share the same four processors, which the connections used completely.
     let mut case = Case::new(20_000_000_000, 0, 20_000_000_000);
     case.machines[1] = case.machines[0].clone();
     let sent = Work { processor_ns: 2 * SECOND, threads: 4, ..work(2_000_000_000, 0) };
@@ -123,9 +123,9 @@ fn processors_that_hold_the_connections_limit_more_with_files_at_both_ends() {
     case.way = Some(WayFigures { steps: vec![step], ..WayFigures::default() });
     case.source.content = Some(work(4_000_000_000, SECOND));
     case.target.in_memory = Some(work(4_000_000_000, SECOND));
-    // Two nanoseconds for each byte of the connections, and half a one for the files.
+    // Two nanoseconds per byte for the connections, and half a nanosecond for the files.
     limited(&case, Stage::Processor, 2e9 * 2.0 / 2.5);
-    // Each end with its own: the source's limit.
+    // Separate processors for each end: the source is the limit.
     case.machines[1] = machine("other");
     case.machines[0].processors = 2;
     let found = case.predict();
@@ -138,7 +138,7 @@ fn a_file_takes_its_login_its_bytes_and_what_is_held_at_the_end() {
     let case = Case::new(10_000_000_000, 100_000_000, 1_000_000_000);
     let (bytes, span) = case.predict().file.unwrap();
     assert_eq!((bytes, span.limited_by), (10_000_000_000, "network"));
-    // 1 s of login, 100 s of line, and what came over in the last second.
+    // 1 s for the login, 100 s for the network, and the data that arrived in the last second.
     assert!((span.seconds - 101.1).abs() < 0.1, "{span:?}");
     let slow = Case::new(10_000_000_000, 100_000_000, 50_000_000);
     let (_, span) = slow.predict().file.unwrap();
@@ -177,11 +177,11 @@ fn files_cost_more_than_their_bytes() {
     let made = case.predict().tree.unwrap();
     assert!(made.first.seconds > 1.0 + 100_000.0 * 100e-6 / 4.0, "{made:?}");
     assert!((2.0..3.0).contains(&made.unchanged.seconds) && !made.at_least, "{made:?}");
-    // A server that lets each file wait.
+    // A server on which each file waits.
     case.target.small = Some(Work { count: 100, ..work(1, 1_000_000) });
     let waits = case.predict().tree.unwrap();
     assert_eq!(waits.first.limited_by, "making small files");
-    // Each of four lanes makes one at a time.
+    // Each of four lanes creates one file at a time.
     assert!((waits.first.seconds - 251.0).abs() < 1.0, "{waits:?}");
     if let Some(tree) = &mut case.source.tree {
         tree.complete = false;
@@ -196,7 +196,7 @@ fn what_was_not_measured_is_named() {
     let made = case.predict();
     assert_eq!(made.unknown, [Stage::TargetWrite]);
     assert_eq!(made.slowest.unwrap().stage, Stage::SourceRead);
-    // A way that broke before it was measured is one all the same.
+    // A network path whose measurement failed still exists.
     let gentle = predict(&Measured { source: Some(&case.source), gentle: true, ..Measured::default() });
     assert!(gentle.stages.iter().any(|stage| stage.stage == Stage::SourceRead && stage.at_least));
     let broken = predict(&Measured { source: Some(&case.source), apart: true, ..Measured::default() });
@@ -207,7 +207,7 @@ fn what_was_not_measured_is_named() {
 
 #[test]
 fn a_control_group_holds_its_end_and_no_other() {
-    // Both ends on a machine with four processors; a byte costs each half a nanosecond.
+    // Both ends are on one machine with four processors. A byte costs half a nanosecond at each end.
     let mut case = Case::new(20_000_000_000, 0, 20_000_000_000);
     case.machines[1] = case.machines[0].clone();
     (case.machines[0].processors, case.machines[0].quota_permille) = (1, Some(200));
@@ -215,11 +215,11 @@ fn a_control_group_holds_its_end_and_no_other() {
     let step = WayStep { connections: 1, sent, receiver_processor_ns: SECOND / 5, ..WayStep::default() };
     case.way = Some(WayFigures { steps: vec![step], ..WayFigures::default() });
     case.source.content = Some(work(4_000_000_000, SECOND));
-    // A fifth of a processor, for half a nanosecond of the connections and a quarter of reading.
+    // A fifth of a processor, for half a nanosecond of the connections and a quarter for reading.
     limited(&case, Stage::SourceProcessor, 0.2e9 / 0.75);
     case.machines.swap(0, 1);
     limited(&case, Stage::TargetProcessor, 0.2e9 / 0.5);
-    // In one process it is both.
+    // In one process the limit applies to both ends.
     case.way = None;
     case.machines.swap(0, 1);
     assert_eq!(case.predict().slowest.unwrap().stage, Stage::Processor);
@@ -227,7 +227,7 @@ fn a_control_group_holds_its_end_and_no_other() {
 
 #[test]
 fn what_processors_held_is_no_medium() {
-    // Reading out of memory, as fast as a processor copies.
+    // Reading from memory at the speed of a copying processor.
     let mut case = Case::new(2_000_000_000, 10_000_000_000, 20_000_000_000);
     case.source.content = Some(work(2_000_000_000, SECOND));
     let made = case.predict();
@@ -249,7 +249,7 @@ fn a_copy_begins_with_its_lanes_and_ends_with_the_best_count() {
     // Ten seconds with four lanes, then 32.
     let (_, span) = case.predict().file.unwrap();
     assert!((span.seconds - (1.0 + 10.0 + 9.6e9 / 320e6)).abs() < 0.2, "{span:?}");
-    // Where ssh carries them, four it stays.
+    // Through ssh, the number of lanes stays at four.
     let measured = Measured {
         source: Some(&case.source),
         target: Some(&case.target),
@@ -293,7 +293,7 @@ fn a_limit_that_was_asked_for_is_named_as_what_limits() {
     let first = limited(&case, Some(2_000_000)).tree.unwrap().first;
     assert_eq!(first.limited_by, "rate limit");
     assert!(first.seconds > 100e6 / 2e6, "{first:?}");
-    // A limit above all else is none.
+    // A limit above all other rates has no effect.
     assert_ne!(limited(&case, Some(u64::MAX >> 30)).slowest.unwrap().stage, Stage::Limit);
 }
 
@@ -301,7 +301,7 @@ fn a_limit_that_was_asked_for_is_named_as_what_limits() {
 fn a_tree_on_a_medium_is_written_when_all_of_it_is_in_memory() {
     let mut case = Case::new(1_000_000_000, 1_000_000_000, 50_000_000);
     (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
-    // 100 MB, and 3 KiB more for each file.
+    // 100 MB, and 3 KiB more per file.
     let first = case.predict().tree.unwrap().first;
     assert_eq!(first.limited_by, "target write");
     assert!(first.seconds > 1.0 + (100e6 + 100_000.0 * 3072.0) / 50e6, "{first:?}");
@@ -347,7 +347,7 @@ fn a_thread_that_is_held_back_from_the_processor_does_not_wait_for_a_disk() {
     assert!(waits.seconds > is_held.seconds * 2.0, "{waits:?} {is_held:?}");
 }
 
-/// Whatever a peer says, what follows is a time and a rate that can be said, or nothing.
+/// Whatever figures a peer sends, the prediction contains only plausible times and rates, or nothing.
 #[test]
 fn nonsense_leads_to_nothing_absurd() {
     let odd = [0, 1, 1 << 40, u64::MAX];

@@ -1,4 +1,4 @@
-//! How long a tree takes: what each of its files costs, and what all its bytes do.
+//! Predicts the duration of copying a tree from the cost of each file and of all bytes.
 
 use hakobu_core::probe::{ReadFigures, TreeFigures, Work};
 
@@ -7,23 +7,23 @@ use super::measured::Measured;
 use super::moving::{Held, held, tuned_seconds};
 use super::prediction::{Prediction, Stage, StageRate, TreePrediction, bounded, certain, slower};
 
-/// What a copy does for each small file besides what was measured, in seconds of a processor, at each end: to compare two
-/// listings, to pack, to keep count.
+/// The processor seconds of a copy for each small file at each end, in addition to the measured work: comparing two
+/// listings, packing, bookkeeping.
 const SOURCE_WORK_SECONDS: f64 = 0.3e-6;
 const TARGET_WORK_SECONDS: f64 = 1.5e-6;
-/// And where it travels.
+/// The additional processor seconds for each small file that is sent between processes.
 const TRAVEL_WORK_SECONDS: f64 = 0.5e-6;
-/// The same of an entry that is left alone.
+/// The processor seconds for each unchanged entry.
 const LISTED_WORK_SECONDS: f64 = 1.4e-6;
-/// A listing has to be of so many entries to tell a rate.
+/// The minimum number of entries in a listing for a usable rate.
 const LISTED_MIN: u64 = 1000;
-/// Questions and answers of a copy besides those of the login: to look at both ends, to list a tree, level by level, and to
-/// end.
+/// The number of round trips of a copy in addition to the login: to inspect both ends, to list a tree level by level,
+/// and to finish.
 const ROUND_TRIPS: f64 = 16.0;
-/// What a file takes of a medium besides its bytes: the rest of its last block, its inode, its name, and these once more in a
-/// journal.
+/// The bytes that a file takes on a medium besides its content: the rest of its last block, its inode and its name,
+/// and these again in a journal.
 const BESIDES_BYTES: f64 = 3072.0;
-/// What listing an entry reads of a medium, once the system has forgotten it: its inode.
+/// The bytes that listing an entry reads from a medium, once it has dropped out of the cache: its inode.
 const INODE_BYTES: f64 = 256.0;
 
 pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) -> Option<TreePrediction> {
@@ -33,8 +33,8 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
     let begin = measured.start.as_secs_f64() + measured.round_trip.as_secs_f64() * ROUND_TRIPS;
     let small = Small::of(measured, source, tree);
 
-    // A run that finds nothing: both sides list at a time, and each entry is compared. It may well be another day, when the
-    // target's memory holds other things.
+    // A run without changes: both sides list at the same time, and each entry is compared. It may run much later,
+    // when the target's memory holds other data.
     let compared = tree.entries() as f64 * LISTED_WORK_SECONDS;
     let work = costs.seconds(listing.source_processor + compared, listing.target_processor);
     let write = certain(made).find(|stage| stage.stage == Stage::TargetWrite);
@@ -43,7 +43,7 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
         .map_or(0.0, |write| tree.entries() as f64 * INODE_BYTES / write.bytes_per_second);
     let unchanged = listing.source.max(listing.target).max(work) + read_again;
 
-    // The first copy. What was measured of small files has reading and writing their bytes in it.
+    // The first copy. The measurements of small files include reading and writing their bytes.
     let small_bytes = tree.small_bytes as f64;
     let large_bytes = tree.bytes.saturating_sub(tree.small_bytes) as f64;
     let at_source = listing.source_processor
@@ -56,7 +56,7 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
     let bytes = before.map_or(0.0, |before| {
         tree.bytes as f64 / before.bytes_per_second + tuned_seconds(measured, before, tree.bytes)
     });
-    // Where both ends are in one process, a lane does one after the other.
+    // If both ends are in one process, a lane handles one after the other.
     let (read, made_small) = match measured.apart {
         true => (small.source_waiting, small.target_waiting),
         false if small.source_waiting > small.target_waiting => {
@@ -83,15 +83,15 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
     })
 }
 
-/// What listing takes, in seconds: of the clock, and of the processors.
+/// The cost of listing in seconds: wall-clock time and processor time.
 struct Listing {
     source: f64,
     source_processor: f64,
-    /// Of the clock's, what no processor was wanted for.
+    /// The part of the wall-clock time in which no processor was needed.
     source_waiting: f64,
     target: f64,
     target_processor: f64,
-    /// The target's was measured there.
+    /// True if the target's listing was measured on the target.
     is_of_target: bool,
 }
 
@@ -117,8 +117,8 @@ impl Listing {
                 target_processor: processor(&there.scan).unwrap_or(source_processor),
                 is_of_target: true,
             },
-            // Whatever is there will have been written a moment ago, so the processors' time is what it takes; unless a
-            // server is asked for each.
+            // The entries of the target will have been written just before and are cached, so only processor time
+            // counts, unless a server is asked for each entry.
             None => Self {
                 source,
                 source_processor,
@@ -131,7 +131,7 @@ impl Listing {
     }
 }
 
-/// What small files cost, all together.
+/// The total cost of all small files in seconds.
 struct Small {
     source_processor: f64,
     target_processor: f64,
@@ -157,7 +157,7 @@ impl Small {
     }
 }
 
-/// A tree that goes to a medium.
+/// A tree that is written to a medium.
 struct Written<'a> {
     measured: &'a Measured<'a>,
     tree: &'a TreeFigures,
@@ -165,8 +165,8 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// How long it takes, and what most of that is, where all that comes before takes so long: what is held in memory
-    /// until the end is written after that, and the rest meanwhile.
+    /// Returns the duration and its main cause, if all stages before the medium take `before` seconds. Data that is
+    /// held in memory until the end is written after that, the rest meanwhile.
     fn span(&self, before: f64, limited_by: &'static str) -> (f64, &'static str) {
         let on_medium = self.tree.bytes as f64 + self.tree.files as f64 * BESIDES_BYTES;
         let is_large = self.tree.small_bytes < self.tree.bytes / 2;

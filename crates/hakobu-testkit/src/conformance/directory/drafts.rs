@@ -1,4 +1,4 @@
-//! Drafts as they lie on the disk, and devices, which are written where they are.
+//! Cases about drafts on disk, and about devices, which are written in place.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 

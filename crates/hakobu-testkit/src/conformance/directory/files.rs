@@ -1,4 +1,4 @@
-//! What arrives, as the disk has it: so that a target and a source that are wrong in the same way are found out.
+//! Cases about stored entries as the disk has them, which detect errors that a target and a source have in common.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -122,7 +122,7 @@ fn replaces(bench: &Bench<'_>) {
         assert_eq!(fs::read(root.join("file")).unwrap(), b"new");
         check(bench, "file", &attributes(0o600));
         assert_eq!(fs::read_link(root.join("other")).unwrap(), Path::new("file"));
-        // It was replaced, not written into.
+        // The entry was replaced, not written into.
         for name in ["file2", "other2"] {
             assert_eq!(fs::read(root.join(name)).unwrap(), b"old and longer");
         }

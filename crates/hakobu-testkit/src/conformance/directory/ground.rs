@@ -1,4 +1,4 @@
-//! The ground that a place stands on: its directory, seen as it is.
+//! Direct access to the directory of a place.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -12,7 +12,7 @@ use hakobu_core::entry::{Attributes, Time};
 
 use crate::conformance::bench::{Bench, PATIENCE};
 
-/// The names in a directory, sorted, with drafts among them.
+/// Returns the names in a directory, sorted, including drafts.
 pub(super) fn names(directory: &Path) -> Vec<Vec<u8>> {
     let mut names: Vec<_> = fs::read_dir(directory)
         .unwrap()
@@ -22,8 +22,8 @@ pub(super) fn names(directory: &Path) -> Vec<Vec<u8>> {
     names
 }
 
-/// Waits until a directory holds these names and no others: the far side may need a moment to clean up behind a
-/// connection that ended.
+/// Waits until a directory has exactly these names. The remote host may need a moment to clean up after a connection
+/// that ended.
 pub(super) fn settles_to(directory: &Path, expected: &[&[u8]]) {
     let deadline = Instant::now() + PATIENCE;
     while names(directory) != expected {
@@ -32,7 +32,7 @@ pub(super) fn settles_to(directory: &Path, expected: &[&[u8]]) {
     }
 }
 
-/// Insists on the attributes of what is there.
+/// Checks the attributes of an entry on disk.
 pub(super) fn check(bench: &Bench<'_>, at: &str, wanted: &Attributes) {
     let found = fs::symlink_metadata(bench.root().join(at)).unwrap();
     let mtime = Time { seconds: found.mtime(), nanoseconds: found.mtime_nsec() as u32 };
@@ -41,7 +41,7 @@ pub(super) fn check(bench: &Bench<'_>, at: &str, wanted: &Attributes) {
     assert_eq!(found, wanted, "{at}");
 }
 
-/// Waits until a change can be told by its time: within one step of it nobody sees any.
+/// Waits long enough for a change to get a different time. Changes within one step of the clock cannot be detected.
 pub(super) fn tick(bench: &Bench<'_>) {
     let step = Duration::from_nanos(bench.abilities.source.time_step_ns.into());
     std::thread::sleep(step + Duration::from_millis(20));

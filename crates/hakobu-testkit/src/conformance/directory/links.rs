@@ -1,4 +1,4 @@
-//! Links out of the root: replaced, never followed.
+//! Cases about symbolic links out of the root: they are replaced, never followed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("a list does not enter through a link out of the root", list_through_a_link),
 ];
 
-/// A directory outside of the target, with a file in it that must stay as it is.
+/// Creates a directory outside of the target, with a file in it that must not change.
 fn outside() -> TempDir {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("file"), "untouched").unwrap();

@@ -1,4 +1,4 @@
-//! Listings of what others have made, compared with what the system says of it.
+//! Cases about listings of entries that others created, compared with the system's own information.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -55,7 +55,7 @@ fn described_by<L: Looks + ?Sized>(bench: &Bench<'_>, lane: &mut L) {
             (kind, real.mode() & 0o7777, real.size()),
             "{name}"
         );
-        // Of directories nobody wants to know how many there are in them.
+        // The number of hard links of directories does not matter.
         let links = if real.is_dir() { 1 } else { real.nlink() };
         assert_eq!((found.uid, found.gid), (real.uid(), real.gid()), "{name}");
         assert_eq!(found.mtime, bench.abilities.kept_time(time(real.mtime(), real.mtime_nsec())), "{name}");
@@ -83,6 +83,6 @@ fn unreadable(bench: &Bench<'_>) {
     assert_eq!(kind(list(&mut *lane, "closed")), ErrorKind::PermissionDenied);
     assert!(list(&mut *lane, "open").is_ok());
     assert_eq!(kind(begin(&mut *lane, 1, "closed/x", 1)), ErrorKind::PermissionDenied);
-    // So that it can be cleared away.
+    // Allows the cleanup to remove it.
     fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
 }

@@ -1,5 +1,6 @@
-//! Cases that need a hand beside the traits: links planted behind an endpoint's back, files changed in place while they
-//! are open, drafts as they lie on the disk, devices and mounts. They ask for places that are directories of this machine.
+//! Cases that need direct access besides the traits: symbolic links created without the endpoint, files changed in
+//! place while they are open, drafts on disk, devices and mounts. They require places that are directories on this
+//! machine.
 
 mod drafts;
 mod files;
@@ -12,7 +13,7 @@ mod space;
 
 use super::case::Case;
 
-/// All cases of this folder.
+/// All cases of this module.
 pub(super) const CASES: &[&[Case]] = &[
     drafts::CASES,
     files::CASES,

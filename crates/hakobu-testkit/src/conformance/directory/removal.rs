@@ -1,4 +1,4 @@
-//! Removing among links out of the root, drafts that others left, and mounts.
+//! Cases about removal with symbolic links out of the root, drafts of others, and mounts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("a directory goes when it is empty but for drafts", directories),
     Case::new("what is on another file system stays", mounted).needs(&[
         Requirement::Root,
-        // What tells how much room there is tells file systems apart as well.
+        // A target that knows its free space also distinguishes file systems.
         Requirement::Room,
     ]),
 ];
@@ -41,7 +41,7 @@ fn removed(bench: &Bench<'_>) {
     remove(&mut *lane, "a/b/empty", true, 1).unwrap();
     assert!(names(&root.join("a/b")).is_empty());
     remove(&mut *lane, "a/b", true, 1).unwrap();
-    // What is beyond a link is not below the root: it is not there.
+    // An entry beyond a symbolic link is not below the root, so it does not exist.
     remove(&mut *lane, "a/out/file", false, 1).unwrap();
     assert_eq!(names(&root.join("a")), [b"out"]);
     assert_eq!(fs::read(outside.join("file")).unwrap(), b"keep");
@@ -54,7 +54,7 @@ fn directories(bench: &Bench<'_>) {
     fs::create_dir(root.join("left")).unwrap();
     let draft = String::from_utf8(draft_name(b"any")).unwrap();
     fs::write(root.join("left").join(draft), "half").unwrap();
-    // Only looks like a draft, so it is a user's.
+    // It only looks like a draft, so it belongs to the user.
     fs::create_dir_all(root.join("named")).unwrap();
     fs::write(root.join("named/.hakobu.abcdefghijklmnopqrstuvwxyz"), "mine").unwrap();
     let target = bench.target();
@@ -62,7 +62,7 @@ fn directories(bench: &Bench<'_>) {
     assert_eq!(kind(remove(&mut *lane, "full", true, 0)), ErrorKind::Conflict);
     assert_eq!(fs::read(root.join("full/file")).unwrap(), b"x");
     remove(&mut *lane, "left", true, 0).unwrap();
-    // Each kind by its own name only.
+    // Files and directories are each removed only as what they are.
     assert!(remove(&mut *lane, "full", false, 0).is_err());
     assert!(remove(&mut *lane, "full/file", true, 0).is_err());
     assert_eq!(fs::read(root.join("full/file")).unwrap(), b"x");
@@ -87,11 +87,11 @@ fn mounted(bench: &Bench<'_>) {
     fs::write(disk.join("file"), "keep").unwrap();
     let target = bench.target();
     let mut lane = lane(&*target);
-    // `old` is only at the target; the top stays.
+    // The source lacks `old`, so only the root is kept.
     assert_eq!(kind(remove(&mut *lane, "old/disk/file", false, 0)), ErrorKind::Refused);
     assert_eq!(kind(remove(&mut *lane, "old/disk", true, 0)), ErrorKind::Refused);
     assert_eq!(fs::read(disk.join("file")).unwrap(), b"keep");
-    // Where the source has the mounted directory as well, what is in it is like anything else.
+    // If the source has the mounted directory as well, entries in it are treated like any others.
     remove(&mut *lane, "old/disk/file", false, 2).unwrap();
     assert!(names(&disk).is_empty());
 }

@@ -1,4 +1,5 @@
-//! Sources whose files are changed beside the traits: in place, by links, and in what only a file system has.
+//! Cases about sources whose files are changed without the traits: in place, by symbolic and hard links, and with
+//! features that only file systems have.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -83,7 +84,8 @@ fn changed(bench: &Bench<'_>) {
     fs::write(at("m too large"), vec![b'x'; 300_000]).unwrap();
     let fetched = fetch(&mut *lane, "", &listing, None);
     let (changed, gone) = (Err(ErrorKind::SourceChanged), Err(ErrorKind::SourceVanished));
-    // What is still a file of the same names is taken as it is. Not everywhere can names be counted.
+    // A file that is still a file with the same number of hard links is accepted as it is. Not every source can count
+    // hard links.
     let seen = source.capabilities().inodes;
     let expected: [(&str, Result<Vec<u8>, ErrorKind>); 13] = [
         ("a same", Ok(b"content".to_vec())),
@@ -133,11 +135,11 @@ fn big_change(bench: &Bench<'_>) {
     let mut lane = lane(&*source);
     let file = file(&mut *lane, "big");
     tick(bench);
-    // Before it is opened, while it is open, and after it was read.
+    // The file changes before it is opened, while it is open, and after it was read.
     read(&mut *lane, &file, 0, PIECE_BYTES).unwrap();
     fs::OpenOptions::new().write(true).open(&at).unwrap().set_len(PIECE_BYTES + 1).unwrap();
     match read(&mut *lane, &file, PIECE_BYTES, PIECE_BYTES) {
-        // Far away it may have been read by then, since what follows is asked for ahead.
+        // A remote source may have read it by then, since it reads ahead.
         Ok(ahead) => {
             assert!(
                 source.capabilities().remote && ahead == bytes[PIECE_BYTES as usize..],
@@ -178,7 +180,7 @@ fn losses(bench: &Bench<'_>) {
             continue;
         }
         assert_eq!(head.sparse, head.name == b"holes");
-        // Not every file system has them.
+        // Not every file system supports extended attributes.
         let extended = head.extended.unwrap();
         let kept: Vec<_> = extended.iter().collect();
         let expected = (head.name == b"tagged" && tag.is_ok()).then_some((&b"user.tag"[..], &b"1"[..]));

@@ -1,4 +1,4 @@
-//! Full, read-only and small file systems.
+//! Cases about full, read-only and small file systems.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
@@ -13,7 +13,8 @@ use super::ground::{names, settles_to};
 use crate::conformance::bench::*;
 use crate::conformance::case::{Case, Requirement};
 
-/// The needs of cases about room: whoever tells how much there is can tell a full file system from another failure.
+/// The requirements of cases about free space. A target that knows its free space can distinguish a full file system
+/// from other failures.
 const FULL: &[Requirement] = &[Requirement::Root, Requirement::Room];
 
 pub(super) const CASES: &[Case] = &[
@@ -26,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("a read-only file system says so", read_only).needs(FULL),
 ];
 
-/// A small file system of its own, in memory, that is mounted on the place.
+/// A small file system in memory that is mounted on the place.
 struct SmallFileSystem<'a>(&'a Path);
 
 impl<'a> SmallFileSystem<'a> {
@@ -93,7 +94,7 @@ fn full_draft(bench: &Bench<'_>) {
     let mut lane = lane(&*target);
     let size_bytes = 3 * PIECE_BYTES;
     begin(&mut *lane, 1, "big", size_bytes).unwrap();
-    // Someone else takes the room.
+    // Another program takes the space.
     std::fs::write(small.path().join("other"), content(600_000)).unwrap();
     let written = (0..3)
         .try_for_each(|index| write(&mut *lane, 1, size_bytes, index * PIECE_BYTES, &content(PIECE_BYTES)));

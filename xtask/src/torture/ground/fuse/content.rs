@@ -1,4 +1,4 @@
-//! Open files of the lying file system, and what is done to their content.
+//! Open files of the lying file system, and operations on their content.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -12,18 +12,18 @@ use rustix::io::Errno;
 use super::lies::Lies;
 use super::nodes;
 
-/// One open file.
+/// An open file.
 pub struct OpenFile {
     file: OwnedFd,
     inode: u64,
-    /// Something was written and no `close` has been told so.
+    /// True if something was written since the last `close`.
     written: AtomicBool,
 }
 
-/// One open directory: its entries as they were when it was opened or rewound.
+/// An open directory: its entries at the time when it was opened or rewound.
 pub type Listing = Vec<(u64, fuser::FileType, Vec<u8>)>;
 
-/// A table of what is open, by the numbers that the kernel uses.
+/// A table of open files or directories, by the handles that the kernel uses.
 pub struct Opened<T> {
     map: Mutex<HashMap<u64, Arc<T>>>,
     next: AtomicU64,
@@ -40,43 +40,43 @@ impl<T> Opened<T> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps it under a new number.
+    /// Adds an element under a new handle.
     pub fn add(&self, opened: T) -> FileHandle {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.map().insert(number, Arc::new(opened));
         FileHandle(number)
     }
 
-    /// What has this number.
+    /// Returns the element of a handle.
     ///
     /// # Errors
-    /// `EBADF` for one that is not open.
+    /// Returns `EBADF` if the handle is not open.
     pub fn get(&self, handle: FileHandle) -> rustix::io::Result<Arc<T>> {
         self.map().get(&handle.0).cloned().ok_or(Errno::BADF)
     }
 
-    /// Puts another in the place of it.
+    /// Replaces the element of a handle.
     pub fn replace(&self, handle: FileHandle, opened: T) {
         self.map().insert(handle.0, Arc::new(opened));
     }
 
-    /// Closes it.
+    /// Removes the element of a handle.
     pub fn remove(&self, handle: FileHandle) {
         self.map().remove(&handle.0);
     }
 }
 
 impl OpenFile {
-    /// A file that has just been opened on the backing file system.
+    /// Returns an open file for a descriptor on the backing file system.
     ///
     /// # Errors
-    /// Where its facts cannot be read.
+    /// Returns an error if its metadata cannot be read.
     pub fn new(file: OwnedFd) -> rustix::io::Result<Self> {
         let inode = rustix::fs::fstat(&file)?.st_ino;
         Ok(Self { file, inode, written: AtomicBool::new(false) })
     }
 
-    /// The descriptor on the backing file system.
+    /// Returns the descriptor on the backing file system.
     pub fn file(&self) -> &OwnedFd {
         &self.file
     }
@@ -85,7 +85,7 @@ impl OpenFile {
         at.filter(|_| lies.holds_for(self.inode))
     }
 
-    /// Reads up to `length` bytes at `offset`: fewer at the end of the file, and where the lies say so.
+    /// Reads up to `length` bytes at `offset`. Returns fewer at the end of the file, or if the lies require it.
     pub fn read(&self, lies: &Lies, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
         let size = rustix::fs::fstat(&self.file)?.st_size as u64;
         let left = lies.end_of(self.inode, size).saturating_sub(offset);
@@ -110,7 +110,7 @@ impl OpenFile {
         Ok(content)
     }
 
-    /// Writes at `offset`, and returns how many bytes it took.
+    /// Writes at `offset`, and returns the number of bytes accepted.
     pub fn write(&self, lies: &Lies, offset: u64, content: &[u8]) -> rustix::io::Result<usize> {
         let mut take = content.len();
         if lies.short_writes && lies.holds_for(self.inode) {
@@ -134,13 +134,13 @@ impl OpenFile {
         Ok(done)
     }
 
-    /// What `close` says. Each close of a file that was written fails once.
+    /// Returns the result of `close`. After each write, one `close` fails if the lies require it.
     pub fn flush(&self, lies: &Lies) -> rustix::io::Result<()> {
         let written = self.written.swap(false, Ordering::Relaxed);
         if lies.fail_close && written && lies.holds_for(self.inode) { Err(Errno::IO) } else { Ok(()) }
     }
 
-    /// Brings it to the backing file system's disk.
+    /// Syncs the file to the backing file system's disk.
     pub fn fsync(&self, lies: &Lies, data_only: bool) -> rustix::io::Result<()> {
         if lies.fail_fsync && lies.holds_for(self.inode) {
             return Err(Errno::IO);
@@ -148,7 +148,7 @@ impl OpenFile {
         if data_only { rustix::fs::fdatasync(&self.file) } else { rustix::fs::fsync(&self.file) }
     }
 
-    /// Allocates, punches or zeroes.
+    /// Allocates, punches or zeroes a range.
     pub fn allocate(&self, lies: &Lies, mode: i32, offset: u64, length: u64) -> rustix::io::Result<()> {
         if lies.no_fallocate {
             return Err(Errno::OPNOTSUPP);
@@ -163,7 +163,7 @@ impl OpenFile {
         rustix::fs::fallocate(&self.file, FallocateFlags::from_bits_retain(mode as u32), offset, length)
     }
 
-    /// Finds data (3) or a hole (4) from an offset on. Each call opens the file anew: the position is its own.
+    /// Finds data (3) or a hole (4) from an offset on. Each call opens the file anew, for a position of its own.
     pub fn seek(&self, offset: i64, whence: i32) -> rustix::io::Result<u64> {
         let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
         let from = match whence {

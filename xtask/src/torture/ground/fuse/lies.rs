@@ -1,68 +1,69 @@
-//! What the lying file system may lie about.
+//! The lies of the lying file system.
 //!
-//! To add a lie: a field here, its effect in one place of `server.rs`, `content.rs` or `nodes.rs`, and, if it changes what the
-//! file system holds, a line in `holds.rs`. All fields at their default make an honest pass-through.
+//! To add a lie, add a field here, its effect in one place of `server.rs`, `content.rs` or `nodes.rs`, and, if it
+//! changes the capabilities of the file system, a line in `holds.rs`. With all fields at their default the file system
+//! is an honest pass-through.
 
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
-/// How many inode numbers all files share.
+/// The number of inode numbers that all files share.
 const SHARED_NUMBERS: u64 = 4;
 
 /// The lies of one mount. The default is an honest file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lies {
-    /// `st_blocks` is 0 for every regular file, as compressing and remote file systems do.
+    /// `st_blocks` is 0 for every regular file, as in compressing and remote file systems.
     pub blocks_zero: bool,
-    /// `st_size` is 0 for every regular file, as in procfs. Opens with direct I/O, or nobody could read anything.
+    /// `st_size` is 0 for every regular file, as in procfs. Opens with direct I/O, or nothing could be read.
     pub size_zero: bool,
-    /// A read returns fewer bytes than were asked for, though not at the end of the file. Opens with direct I/O: else the
-    /// kernel asks for whole pages and takes a short answer for the end of the file.
+    /// A read returns fewer bytes than requested before the end of the file. Opens with direct I/O, or the kernel would
+    /// request whole pages and take a short result for the end of the file.
     pub short_reads: bool,
-    /// A write takes fewer bytes than it was given. Opens with direct I/O.
+    /// A write accepts fewer bytes than it was given. Opens with direct I/O.
     pub short_writes: bool,
-    /// The content ends after three quarters of what `st_size` says. Opens with direct I/O.
+    /// The content ends after three quarters of `st_size`. Opens with direct I/O.
     pub early_eof: bool,
-    /// Times are kept in steps of so many nanoseconds; 0 and 1 are exact.
+    /// The resolution of times in nanoseconds; 0 and 1 are exact.
     pub coarse_time_ns: u64,
-    /// `link` fails with `EPERM`, and every file says that it has one name.
+    /// `link` fails with `EPERM`, and every file reports one hard link.
     pub no_hard_links: bool,
-    /// `close` of a file that was written fails with `EIO`, as where the upload to an object store happens then.
+    /// `close` of a file that was written fails with `EIO`, as when an upload to an object store happens then.
     pub fail_close: bool,
     /// `fsync` of a file fails with `EIO`.
     pub fail_fsync: bool,
     /// Reading the byte at this offset fails with `EIO`.
     pub eio_at: Option<u64>,
-    /// Writing at or behind this offset fails with `ENOSPC`.
+    /// Writing at or beyond this offset fails with `ENOSPC`.
     pub enospc_at: Option<u64>,
-    /// Files share a few inode numbers, and say that they have two names.
+    /// Files share a few inode numbers, and report at least two hard links.
     pub inode_numbers_lie: bool,
     /// Listing extended attributes fails with `EIO`.
     pub fail_xattr_list: bool,
     /// Reading the value of an extended attribute fails with `EIO`.
     pub fail_xattr_read: bool,
-    /// Extended attributes are not supported at all (`EOPNOTSUPP`).
+    /// Extended attributes are not supported (`EOPNOTSUPP`).
     pub no_xattrs: bool,
-    /// A directory's listing fails with `EIO` after so many names.
+    /// Listing a directory fails with `EIO` after this many names.
     pub fail_list_after: Option<u64>,
-    /// Names that differ in ASCII case alone are one name.
+    /// Names that differ only in ASCII case are the same.
     pub case_insensitive: bool,
     /// `chown` and `chmod` fail with `EPERM`.
     pub no_owners: bool,
-    /// `fallocate` fails with `EOPNOTSUPP`, punching holes included.
+    /// `fallocate` fails with `EOPNOTSUPP`, including punching holes.
     pub no_fallocate: bool,
     /// `SEEK_DATA` and `SEEK_HOLE` are not supported: the kernel then takes the whole file for data.
     pub no_seek_hole: bool,
-    /// Every open file is read and written past the page cache.
+    /// Files are opened with direct I/O, bypassing the page cache.
     pub direct_io: bool,
-    /// The lies about single files hold for one in so many of them (by inode number). 0 and 1 are all.
+    /// Lies about single files apply to one file in this many, by inode number. 0 and 1 mean all files.
     pub one_in: u64,
 }
 
 impl Lies {
-    /// Lies that a source may tell: reading through most of them must give exactly the true content and attributes;
-    /// [`Self::spoils_reading`] says where it cannot.
+    /// Returns the lies of sources. Reading through most of them must give exactly the true content and attributes;
+    /// [`Self::spoils_reading`] tells the others.
     #[must_use]
     pub fn of_sources() -> Vec<Self> {
         let honest = Self::default;
@@ -90,7 +91,7 @@ impl Lies {
         [&often[..], &often, &often, &others].concat()
     }
 
-    /// Lies that a target may tell.
+    /// Returns the lies of targets.
     #[must_use]
     pub fn of_targets() -> Vec<Self> {
         let honest = Self::default;
@@ -120,8 +121,8 @@ impl Lies {
         [&often[..], &often, &often, &others].concat()
     }
 
-    /// True where something cannot be read, so that a run must end with failures; unless it has nothing to do with what it is
-    /// about, as with an offset behind the end of every file.
+    /// Returns true if something cannot be read, so that a run must end with failures, unless the lie does not affect
+    /// its entries, like an offset beyond the end of every file.
     #[must_use]
     pub fn spoils_reading(&self) -> bool {
         self.early_eof
@@ -131,55 +132,55 @@ impl Lies {
             || self.fail_list_after.is_some()
     }
 
-    /// True where something cannot be written, so that a run must end with failures; likewise.
+    /// Returns true if something cannot be written, so that a run must end with failures, with the same exception.
     #[must_use]
     pub fn spoils_writing(&self) -> bool {
         self.fail_close || self.fail_fsync || self.enospc_at.is_some()
     }
 
-    /// True when nothing is a lie.
+    /// Returns true if nothing is a lie.
     #[must_use]
     pub fn is_honest(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True when files are opened past the page cache.
+    /// Returns true if files are opened with direct I/O.
     #[must_use]
     pub fn direct(&self) -> bool {
         self.direct_io || self.size_zero || self.short_reads || self.short_writes || self.early_eof
     }
 
-    /// True when the lies about single files hold for this one.
+    /// Returns true if lies about single files apply to this one.
     #[must_use]
     pub fn holds_for(&self, inode: u64) -> bool {
         self.one_in < 2 || inode.is_multiple_of(self.one_in)
     }
 
-    /// How many different inode numbers there are.
+    /// Returns the number of different inode numbers.
     #[must_use]
     pub fn inode_numbers(&self) -> u64 {
         if self.inode_numbers_lie { SHARED_NUMBERS } else { u64::MAX }
     }
 
-    /// The step of times, in nanoseconds.
+    /// Returns the resolution of times in nanoseconds.
     #[must_use]
     pub fn time_step_ns(&self) -> u64 {
         self.coarse_time_ns.max(1)
     }
 
-    /// Where content ends that has this size on the backing file system.
+    /// Returns the offset at which content of this size ends.
     #[must_use]
     pub fn end_of(&self, inode: u64, size: u64) -> u64 {
         if self.early_eof && self.holds_for(inode) { size - size.div_ceil(4) } else { size }
     }
 
-    /// How many bytes of a read or a write of `wanted` at `offset` are done: at least one.
+    /// Returns how many bytes of a read or write of `wanted` at `offset` are done: at least one, if any are wanted.
     #[must_use]
     pub fn short(offset: u64, wanted: usize) -> usize {
         if wanted < 2 {
             return wanted;
         }
-        // A few bits of the offset decide, so that a run can be repeated.
+        // The offset and length decide, so that a run is reproducible.
         let mixed = (offset ^ wanted as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         match mixed % 4 {
             0 => 1,
@@ -189,7 +190,7 @@ impl Lies {
         }
     }
 
-    /// A moment, rounded down to the step.
+    /// Returns a time rounded down to the resolution.
     #[must_use]
     pub fn rounded(&self, seconds: i64, nanoseconds: u32) -> (i64, u32) {
         let step = i128::from(self.time_step_ns());
@@ -198,7 +199,7 @@ impl Lies {
         (rounded.div_euclid(1_000_000_000) as i64, rounded.rem_euclid(1_000_000_000) as u32)
     }
 
-    /// What the file system says of a file, in place of the truth.
+    /// Replaces the metadata of a file by what the file system reports.
     pub fn told(&self, stat: &mut Stat) {
         let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
         let mine = regular && self.holds_for(stat.st_ino);

@@ -1,9 +1,10 @@
-//! A file system that lies: a tree shown as another file system might show it.
+//! A file system that lies: it shows a tree as another file system might show it.
 //!
-//! It runs in a process of its own, `xtask ground lying-fs`, which ends when its standard input does: so it never outlives the
-//! harness. Honest ([`Lies::default`]) it passes everything through: all kinds of files, owners, modes, times, extended attributes,
-//! ACLs, hard links, holes. What each lie does is said at its field. `lies.rs` has the lies, `nodes.rs` the files that the kernel knows
-//! of, `content.rs` what is open, `tree.rs` what is done to the tree, `server.rs` the requests.
+//! It runs in a process of its own, `xtask ground lying-fs`, which ends at the end of its standard input, so it never
+//! outlives the harness. Without lies ([`Lies::default`]) it passes everything through: all kinds of files, owners,
+//! modes, times, extended attributes, ACLs, hard links, holes. The effect of each lie is described at its field.
+//! `lies.rs` has the lies, `nodes.rs` the files that the kernel knows, `content.rs` open files, `tree.rs` operations on
+//! the tree, and `server.rs` the requests.
 
 mod content;
 mod lies;
@@ -22,16 +23,16 @@ use rustix::process::{Resource, Rlimit};
 
 pub use lies::Lies;
 
-/// How many requests are served at a time.
+/// The number of requests that are served at a time.
 const THREADS: usize = 4;
 
-/// Mounts and serves until it is unmounted or standard input ends.
+/// Mounts and serves the file system until it is unmounted or standard input ends.
 ///
 /// # Errors
-/// Where it cannot be mounted.
+/// Returns an error if it cannot be mounted.
 pub fn serve(root: &Path, mount_point: &Path, lies: Lies) -> anyhow::Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
-    // Each file that the kernel remembers is a descriptor.
+    // Each file that the kernel remembers needs a descriptor.
     let most = rustix::process::getrlimit(Resource::Nofile).maximum;
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
     let server = tree::Server::new(root, lies).with_context(|| format!("open {}", root.display()))?;

@@ -1,5 +1,5 @@
-//! The files that the kernel knows of: one descriptor (`O_PATH`) for each inode, found by the number that the backing file system
-//! gives it. While it is held the backing file system cannot give the number to another file.
+//! The files that the kernel knows: one descriptor (`O_PATH`) for each inode, found by its number on the backing file
+//! system. An open descriptor prevents that file system from reusing the number.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::lies::Lies;
 
-/// The kernel's number of the root. The backing directory's own number is replaced by it.
+/// The kernel's number of the root. It replaces the number of the backing directory.
 pub const ROOT: u64 = 1;
 
 struct Node {
@@ -30,10 +30,10 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// The tree below a directory.
+    /// Returns the nodes of the tree below a directory.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// Returns an error if the directory cannot be opened.
     pub fn new(root: &Path) -> rustix::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(root, flags, Mode::empty())?;
@@ -50,18 +50,18 @@ impl Nodes {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The descriptor of a node.
+    /// Returns the descriptor of a node.
     ///
     /// # Errors
-    /// `ESTALE` where the kernel should not know it any more.
+    /// Returns `ESTALE` if the kernel should not know the node any more.
     pub fn handle(&self, node: INodeNo) -> rustix::io::Result<Arc<OwnedFd>> {
         self.map().get(&node.0).map(|node| Arc::clone(&node.handle)).ok_or(Errno::STALE)
     }
 
-    /// Looks a name up and counts that the kernel knows it.
+    /// Looks up a name, and counts that the kernel knows it.
     ///
     /// # Errors
-    /// What the backing file system says; `EXDEV` for another file system mounted there.
+    /// Returns the error of the backing file system, or `EXDEV` if another file system is mounted there.
     pub fn look_up(&self, parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<(u64, Stat)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::openat(parent, name, flags, Mode::empty())?;
@@ -75,12 +75,12 @@ impl Nodes {
         Ok((number, stat))
     }
 
-    /// The kernel's number of the file with this number on the backing file system.
+    /// Returns the kernel's number of a file, given its number on the backing file system.
     pub fn number(&self, inode: u64) -> u64 {
         if inode == self.root_inode { ROOT } else { inode }
     }
 
-    /// The kernel has forgotten so many of its look-ups.
+    /// Records that the kernel has forgotten this many look-ups of a node.
     pub fn forget(&self, node: INodeNo, lookups: u64) {
         let mut map = self.map();
         if let Some(known) = map.get_mut(&node.0).filter(|_| node.0 != ROOT) {
@@ -92,17 +92,17 @@ impl Nodes {
     }
 }
 
-/// The path by which a descriptor's file is opened anew, and its attributes reached, those of a symbolic link included.
+/// Returns a path to reopen a descriptor's file, and to reach its attributes, even those of a symbolic link.
 pub fn path_of(handle: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", handle.as_raw_fd())
 }
 
-/// The true facts of a node.
+/// Returns the true metadata of a node.
 pub fn stat(handle: &OwnedFd) -> rustix::io::Result<Stat> {
     rustix::fs::statat(handle, "", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// What the kernel is told of a node.
+/// Returns the metadata of a node for the kernel, with the lies applied.
 pub fn attributes(mut stat: Stat, number: Option<u64>, lies: &Lies) -> FileAttr {
     lies.told(&mut stat);
     let at = |seconds: i64, nanoseconds: u64| {
@@ -123,14 +123,14 @@ pub fn attributes(mut stat: Stat, number: Option<u64>, lies: &Lies) -> FileAttr 
         nlink: stat.st_nlink as u32,
         uid: stat.st_uid,
         gid: stat.st_gid,
-        // glibc's and the kernel's numbers agree in their low 32 bits.
+        // The device numbers of glibc and the kernel agree in their low 32 bits.
         rdev: stat.st_rdev as u32,
         blksize: stat.st_blksize as u32,
         flags: 0,
     }
 }
 
-/// A moment as `fuser` wants it.
+/// Converts a time for `fuser`.
 fn moment(seconds: i64, nanoseconds: u32) -> SystemTime {
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let base = if seconds < 0 {
@@ -142,8 +142,8 @@ fn moment(seconds: i64, nanoseconds: u32) -> SystemTime {
     moment.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// The seconds and nanoseconds that the kernel sent. `fuser` subtracts both from 1970 where the seconds are negative, though
-/// the nanoseconds count forwards; that is taken back here.
+/// Returns the seconds and nanoseconds that the kernel sent. For negative seconds `fuser` subtracts both from 1970,
+/// although the nanoseconds count forward. This is undone here.
 pub fn sent(time: SystemTime) -> (i64, u32) {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
@@ -154,7 +154,7 @@ pub fn sent(time: SystemTime) -> (i64, u32) {
     }
 }
 
-/// The kind of a file, for the kernel.
+/// Converts the kind of a file for the kernel.
 pub fn kind(kind: rustix::fs::FileType) -> FileType {
     match kind {
         rustix::fs::FileType::Directory => FileType::Directory,

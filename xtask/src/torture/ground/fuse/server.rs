@@ -1,4 +1,4 @@
-//! The requests of the kernel, one method each.
+//! The kernel's requests, one method each.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,16 +19,16 @@ use rustix::io::Errno as E;
 use super::nodes;
 use super::tree::{Change, Server, list};
 
-/// Nothing is remembered by the kernel: every look tells the present state.
+/// The kernel must not cache anything, so that it always sees the present state.
 const TTL: Duration = Duration::ZERO;
-/// Longest list and largest value of extended attributes that Linux knows.
+/// The maximum size in bytes of a list and of a value of extended attributes in Linux.
 const XATTR_MAX: usize = 64 * 1024;
 
 fn code(error: E) -> Errno {
     Errno::from_i32(error.raw_os_error())
 }
 
-/// Sends what a request came to: one of two ways to answer.
+/// Sends the result of a request: a value or an error.
 macro_rules! answer {
     ($reply:ident, $result:expr, $value:pat => $send:expr) => {
         match $result {
@@ -46,7 +46,7 @@ impl Server {
     }
 }
 
-/// Answers with a value, or with its size where the size was asked for.
+/// Replies with a value, or with its size if that was requested.
 fn send_value(reply: ReplyXattr, value: rustix::io::Result<Vec<u8>>, size: u32) {
     answer!(reply, value, value => match size {
         0 => reply.size(value.len() as u32),
@@ -57,11 +57,11 @@ fn send_value(reply: ReplyXattr, value: rustix::io::Result<Vec<u8>>, size: u32) 
 
 impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // ACLs are the kernel's to enforce, and what they and the umask make of a new file's mode is ours. What a kernel lacks
-        // of these is left out.
+        // The kernel enforces ACLs; this file system applies them and the umask to a new file's mode. Capabilities that
+        // the kernel lacks are left out.
         if !self.lies.no_xattrs {
-            // The kernel asks for the list before it opens what belongs to others, and passes on that there are no attributes:
-            // nobody could open it then.
+            // Without attributes the capability must not be set: before opening other users' files the kernel asks for
+            // the ACL and passes on the error, so that nobody could open them.
             let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
         }
         let _ = config.add_capabilities(InitFlags::FUSE_DONT_MASK);
@@ -291,7 +291,7 @@ impl Filesystem for Server {
 
     fn readdir(&self, _: &Request, node: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         if offset == 0 {
-            // Opened just now, or rewound: what is there now.
+            // The directory was opened just now, or rewound: list it again.
             match self.nodes.handle(node).and_then(|handle| list(&handle)) {
                 Ok(listed) => self.directories.replace(fh, listed),
                 Err(error) => return reply.error(code(error)),

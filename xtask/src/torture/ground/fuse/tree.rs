@@ -1,4 +1,4 @@
-//! The tree that is shown, and what requests do to it.
+//! The tree that is shown, and the operations of requests on it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,10 +23,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Shows the tree below `root`.
+    /// Returns a server of the tree below `root`.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// Returns an error if the tree cannot be opened.
     pub fn new(root: &Path, lies: Lies) -> io::Result<Self> {
         Ok(Self { nodes: Nodes::new(root)?, lies, files: Opened::default(), directories: Opened::default() })
     }
@@ -35,7 +35,7 @@ impl Server {
         if self.lies.direct() { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() }
     }
 
-    /// The name as it is on disk: another one where names are compared without case.
+    /// Returns the name as it is on disk, which may differ in case if names are case-insensitive.
     pub(super) fn on_disk(&self, parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<Vec<u8>> {
         let name = name.as_bytes();
         if !self.lies.case_insensitive {
@@ -52,7 +52,7 @@ impl Server {
         self.nodes.look_up(&parent, OsStr::from_bytes(&name))
     }
 
-    /// Makes something with the rights of whoever asked for it, and looks it up.
+    /// Creates an entry owned by the requesting user, and looks it up.
     pub(super) fn made(
         &self,
         request: &Request,
@@ -69,7 +69,7 @@ impl Server {
         self.nodes.look_up(&handle, name)
     }
 
-    /// The mode of something new: without the umask's bits, unless the directory has an ACL for what is made in it.
+    /// Returns the mode of a new entry: without the umask's bits, unless the directory has a default ACL.
     pub(super) fn mode(&self, parent: INodeNo, mode: u32, umask: u32) -> rustix::io::Result<Mode> {
         let handle = self.nodes.handle(parent)?;
         let default = rustix::fs::getxattr_query(nodes::path_of(&handle), "system.posix_acl_default");
@@ -129,7 +129,8 @@ impl Server {
         }
     }
 
-    /// Opens a node for content. Positions are given with each request and buffers are any, so append and direct are left out.
+    /// Opens the content of a node. Requests carry their offsets, and buffers are not aligned, so the flags for
+    /// appending and direct I/O are dropped.
     pub(super) fn open_node(&self, node: INodeNo, flags: i32) -> rustix::io::Result<OpenFile> {
         let left_out = OFlags::APPEND | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CREATE | OFlags::EXCL;
         let flags = (OFlags::from_bits_retain(flags as u32) - left_out) | OFlags::CLOEXEC;
@@ -166,7 +167,7 @@ impl Server {
     }
 }
 
-/// What a request wants to have changed.
+/// The changes that a request wants.
 pub(super) struct Change {
     pub(super) mode: Option<u32>,
     pub(super) uid: Option<u32>,
@@ -176,7 +177,7 @@ pub(super) struct Change {
     pub(super) mtime: Option<TimeOrNow>,
 }
 
-/// All entries of a directory, with the two that every directory has.
+/// Returns all entries of a directory, including `.` and `..`.
 pub(super) fn list(directory: &OwnedFd) -> rustix::io::Result<Listing> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(nodes::path_of(directory), flags, Mode::empty())?;
@@ -188,7 +189,7 @@ pub(super) fn list(directory: &OwnedFd) -> rustix::io::Result<Listing> {
     Ok(all)
 }
 
-/// Gives something new to whoever asked for it; its group is its directory's where that says so.
+/// Gives a new entry to the requesting user. Its group is the directory's if that has the set-group-ID bit.
 fn owned(request: &Request, parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
     if request.uid() == 0 && request.gid() == 0 {
         return Ok(());

@@ -1,11 +1,11 @@
-//! File systems and swap space.
+//! Recognises file systems and swap space.
 
 use hakobu_core::disk::SignatureKind as Kind;
 
 use super::findings::Found;
 use crate::block::inspect::medium::{View, be_u16, le_u16, le_u32, le_u64, text, utf16_text, uuid};
 
-/// A mark at one place, with an identity and a name at others.
+/// A magic number at a fixed offset, with the offsets of a UUID and a label.
 struct Mark {
     kind: Kind,
     offset_bytes: u64,
@@ -29,11 +29,11 @@ const MARKS: &[Mark] = &[
     mark(Kind::Refs, 0, b"\0\0\0ReFS\0"),
 ];
 
-/// Page sizes, at the end of whose first page swap space has its mark.
+/// The page sizes in bytes. Swap space has its magic number at the end of its first page.
 const PAGES: [u64; 5] = [4096, 8192, 16384, 32768, 65536];
 const SWAP_MAGICS: [&[u8]; 5] = [b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND\0", b"ULSUSPEND\0", b"LINHIB0001"];
 
-/// Recognises file systems and swap space.
+/// Adds the file systems and swap space that are recognised.
 pub fn probe(view: &View<'_>, found: &mut Found) {
     for mark in MARKS.iter().filter(|mark| view.has(mark.offset_bytes, mark.magic)) {
         let uuid = mark.uuid_at.and_then(|at| view.bytes(at, 16)).map(|bytes| uuid(&bytes));
@@ -49,14 +49,14 @@ pub fn probe(view: &View<'_>, found: &mut Found) {
     }
 }
 
-/// ext2, 3 and 4 differ in their features only.
+/// Recognises ext2, ext3 and ext4, which differ only in their features.
 fn ext(view: &View<'_>, found: &mut Found) {
     const HAS_JOURNAL: u32 = 0x4;
     const JOURNAL_DEVICE: u32 = 0x8;
     const EXT3_INCOMPATIBLE: u32 = 0x2 | 0x4 | 0x10;
     const EXT3_READ_ONLY: u32 = 0x1 | 0x2 | 0x4;
     let Some(superblock) = view.bytes(1024, 256) else { return };
-    // The mark has two bytes only; the size of a block, and the revision, must make sense as well.
+    // The magic number has only two bytes, so the block size and the revision must be plausible as well.
     if le_u16(&superblock, 56) != 0xef53 || le_u32(&superblock, 24) > 6 || le_u32(&superblock, 76) > 1 {
         return;
     }
@@ -97,7 +97,7 @@ fn swap(view: &View<'_>, found: &mut Found) {
     }
 }
 
-/// The file systems that begin with a boot sector.
+/// Recognises the file systems that begin with a boot sector.
 fn boot_sector(sector: &[u8], found: &mut Found) {
     match sector.get(3..11) {
         Some(b"EXFAT   ") => {
@@ -111,7 +111,7 @@ fn boot_sector(sector: &[u8], found: &mut Found) {
     }
 }
 
-/// FAT has no mark that could be relied on: what a reader needs to know of it must make sense.
+/// Recognises FAT. It has no reliable magic number, so all parameters that a reader needs must be plausible.
 fn fat(sector: &[u8], found: &mut Found) {
     let (sector_bytes, cluster, reserved) = (le_u16(sector, 11), sector[13], le_u16(sector, 14));
     let (copies, media, fat_sectors) = (sector[16], sector[21], le_u16(sector, 22));

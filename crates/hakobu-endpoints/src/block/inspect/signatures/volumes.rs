@@ -1,4 +1,4 @@
-//! Parts of volumes: LVM, software RAID, encryption, caches, object stores.
+//! Recognises components of volumes: LVM, software RAID, encryption, caches, object stores.
 
 use hakobu_core::disk::SignatureKind as Kind;
 
@@ -6,7 +6,7 @@ use super::findings::Found;
 use crate::block::inspect::medium::{View, be_u16, le_u32, text, uuid};
 
 const LUKS_MAGIC: &[u8] = b"LUKS\xba\xbe";
-/// The second header of LUKS 2, whose place depends on its size.
+/// The magic number of the second header of LUKS 2, whose offset depends on its size.
 const LUKS_SECOND_MAGIC: &[u8] = b"SKUL\xba\xbe";
 const LUKS_SECOND_AT: [u64; 9] =
     [0x4000, 0x8000, 0x10000, 0x20000, 0x40000, 0x80000, 0x10_0000, 0x20_0000, 0x40_0000];
@@ -14,7 +14,7 @@ const MD_MAGIC: u32 = 0xa92b_4efc;
 const BCACHE_MAGIC: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
 const BCACHEFS_MAGIC: &[u8] = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
 
-/// Recognises parts of volumes.
+/// Adds the components of volumes that are recognised.
 pub fn probe(view: &View<'_>, found: &mut Found) {
     lvm(view, found);
     md(view, found);
@@ -32,7 +32,7 @@ pub fn probe(view: &View<'_>, found: &mut Found) {
     }
 }
 
-/// The label of LVM is in one of the first four sectors.
+/// Recognises LVM, whose label is in one of the first four sectors.
 fn lvm(view: &View<'_>, found: &mut Found) {
     for at in [0, 512, 1024, 1536] {
         let Some(sector) = view.bytes(at, 512) else { return };
@@ -45,7 +45,7 @@ fn lvm(view: &View<'_>, found: &mut Found) {
     }
 }
 
-/// LVM's IDs are 32 letters and digits in seven groups.
+/// Formats an LVM ID: 32 letters and digits in seven groups.
 fn lvm_id(id: &[u8]) -> String {
     if !id.iter().all(u8::is_ascii_alphanumeric) {
         return String::new();
@@ -60,7 +60,7 @@ fn lvm_id(id: &[u8]) -> String {
     words
 }
 
-/// Versions of the superblock differ in where it is, and 0.90 in its layout.
+/// Recognises software RAID. The versions of the superblock differ in their offset, and 0.90 also in its layout.
 fn md(view: &View<'_>, found: &mut Found) {
     let near_end = (view.size_bytes() / 512).checked_sub(16).map(|sector| (sector & !7) * 512);
     for at in [Some(0), Some(4096), near_end].into_iter().flatten() {
@@ -95,7 +95,7 @@ fn luks(view: &View<'_>, found: &mut Found) {
     }
 }
 
-/// LUKS keeps its UUID as text.
+/// Returns the UUID of a LUKS volume, which is stored as text.
 fn luks_uuid(field: &[u8]) -> String {
     String::from_utf8_lossy(&text(field)).into_owned()
 }

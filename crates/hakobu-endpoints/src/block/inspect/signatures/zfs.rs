@@ -1,5 +1,5 @@
-//! Members of ZFS pools. Each has four labels of 256 KiB, two at the beginning and two at the end:
-//! a description at 16 KiB, as name and value pairs in XDR, and a ring of roots from 128 KiB on.
+//! Recognises members of ZFS pools. Each has four labels of 256 KiB, two at the beginning and two at the end. A label
+//! has a description at 16 KiB, as name and value pairs in XDR, and a ring of uberblocks from 128 KiB on.
 
 use hakobu_core::disk::SignatureKind as Kind;
 
@@ -11,10 +11,10 @@ const PAIRS_AT: u64 = 16 * 1024;
 const PAIRS_BYTES: usize = 112 * 1024;
 const RING_AT: u64 = 128 * 1024;
 const RING_BYTES: usize = 128 * 1024;
-/// The smallest place in the ring.
+/// The smallest size of a slot in the ring in bytes.
 const ROOT_BYTES: usize = 1024;
 const ROOT_MAGIC: u64 = 0x00ba_b10c;
-/// No description has as many pairs.
+/// The maximum number of pairs read. No real description has as many.
 const PAIRS_MAX: usize = 256;
 
 /// Recognises a member by the first label that is left.
@@ -39,7 +39,7 @@ fn has_root(view: &View<'_>, label: u64) -> bool {
     })
 }
 
-/// What a label says of its pool.
+/// The pool's identification in a label.
 #[derive(Default)]
 struct Description {
     is_label: bool,
@@ -48,13 +48,13 @@ struct Description {
 }
 
 impl Description {
-    /// Reads the outermost pairs, as far as they make sense.
+    /// Reads the outermost pairs as far as they are valid.
     fn read(bytes: &[u8]) -> Self {
         const XDR: u8 = 1;
         const U64: u32 = 8;
         const STRING: u32 = 9;
         let mut description = Self::default();
-        // Encoding, byte order and two bytes of nothing; then version and flags of the list.
+        // Encoding, byte order and two unused bytes; then version and flags of the list.
         if bytes.first() != Some(&XDR) || be_u32(bytes, 4) != 0 {
             return description;
         }
@@ -63,7 +63,7 @@ impl Description {
             let length = be_u32(rest, 0) as usize;
             let Some(pair) = rest.get(8..length.max(8)).filter(|pair| !pair.is_empty()) else { break };
             let Some((name, value)) = string(pair) else { break };
-            // Type and number of elements stand before the value.
+            // Type and number of elements precede the value.
             let data = value.get(8..).unwrap_or_default();
             match (name, be_u32(value, 0)) {
                 (b"name", STRING) => {
@@ -82,7 +82,7 @@ impl Description {
     }
 }
 
-/// A string in XDR and what follows it.
+/// Splits an XDR string from the bytes that follow it.
 fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = be_u32(bytes, 0) as usize;
     let string = bytes.get(4..)?.get(..length)?;

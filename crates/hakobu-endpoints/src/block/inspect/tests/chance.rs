@@ -1,4 +1,4 @@
-//! Arbitrary bytes where marks and tables are looked for. Whatever is found keeps its limits.
+//! Tests random bytes where magic numbers and tables are expected. Any findings must keep their limits.
 
 use hakobu_core::disk::{DeviceFacts, NOTES_MAX, PARTITIONS_MAX, Partition, SIGNATURES_MAX, TEXT_BYTES_MAX};
 use hakobu_testkit::partition_table::mbr;
@@ -21,7 +21,7 @@ fn check(facts: &DeviceFacts) {
     assert!(facts.notes.iter().all(|note| note.len() <= TEXT_BYTES_MAX));
 }
 
-/// Places that are looked at, and what belongs there.
+/// The offsets that are read, with the bytes expected there.
 const BAIT: [(u64, &[u8]); 12] = [
     (512, b"EFI PART"),
     (4096, b"EFI PART"),

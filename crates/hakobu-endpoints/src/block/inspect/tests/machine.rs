@@ -1,4 +1,4 @@
-//! Recorded trees in place of the kernel's: hardware that is not here, and all kinds of volumes.
+//! Tests with recorded trees in place of the kernel's, for hardware that is not present and all kinds of volumes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,14 +13,14 @@ use super::super::*;
 mod hardware;
 mod volumes;
 
-/// A tree for `/sys`, `/proc` and `/dev` in a directory of its own.
+/// A tree for `/sys`, `/proc` and `/dev` in a temporary directory.
 struct Recorded {
     places: Places,
     _directory: TempDir,
 }
 
 impl Recorded {
-    /// Makes a tree from lines: `path = contents` or `path -> path below the tree`.
+    /// Creates a tree from lines of the form `path = contents` or `path -> path below the tree`.
     fn new(lines: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
@@ -49,7 +49,7 @@ impl Recorded {
         }
     }
 
-    /// A disk with its links, and these partitions.
+    /// Adds a disk with its links and these partitions.
     fn add_disk(&self, directory: &str, number: &str, size_bytes: u64, partitions: &[(u32, &str)]) {
         let name = directory.rsplit('/').next().unwrap();
         let sectors = size_bytes / 512;
@@ -78,7 +78,7 @@ impl Recorded {
         Node::of_number(&self.places, places::parse_device_number(number).unwrap()).unwrap()
     }
 
-    /// The facts of a device, and what uses it.
+    /// Returns the facts of a device and what uses it.
     fn facts(&self, number: &str) -> DeviceFacts {
         let node = self.node(number);
         let mut facts = facts_of(&self.places, node.number, Some(&node), None).unwrap();
@@ -86,7 +86,7 @@ impl Recorded {
         facts
     }
 
-    /// The ID of a device with this identity of its partition table.
+    /// Returns the ID of a device whose partition table has this UUID.
     fn id(&self, number: &str, table_uuid: &str) -> (IdKind, String) {
         let node = self.node(number);
         let firmware = Firmware::of(&node.whole().unwrap_or(node.clone()));

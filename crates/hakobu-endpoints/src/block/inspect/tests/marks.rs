@@ -1,5 +1,4 @@
-//! The marks of formats. The layouts are those that the formats' own tools write, compared with
-//! what libblkid finds in them.
+//! Tests the signatures of formats. The layouts are those that the formats' own tools write, checked with libblkid.
 
 use hakobu_core::disk::{Signature, SignatureKind as Kind};
 use hakobu_testkit::partition_table::mbr;
@@ -7,7 +6,7 @@ use hakobu_testkit::partition_table::mbr;
 use super::{Image, found_on, is_unknown};
 
 const SIZE_BYTES: u64 = 64 << 20;
-/// Sixteen bytes, and what they are as text.
+/// Sixteen bytes, and their form as text.
 const ID: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 const ID_TEXT: &str = "01020304-0506-0708-090a-0b0c0d0e0f10";
 
@@ -26,7 +25,7 @@ fn one(image: &Image) -> Signature {
 fn check(image: &Image, kind: Kind, offset_bytes: u64, uuid: &str, label: &str) {
     let expected = Signature { kind, offset_bytes, uuid: uuid.into(), label: label.into() };
     assert_eq!(one(image), expected);
-    // In a partition it is found as well, and what its beginning hides is not.
+    // In a partition it is found as well, and a signature hidden by the partition's beginning is not.
     let sectors = (SIZE_BYTES / 512) as u32;
     let moved = Image { size_bytes: SIZE_BYTES + (1 << 20), pieces: image.pieces.clone() };
     let pieces = moved.pieces.iter().map(|(at, bytes)| (at + (1 << 20), bytes.clone())).collect();
@@ -60,7 +59,7 @@ fn the_generations_of_ext_differ_in_their_features() {
     check(&ext(4, 0x42, 3), Kind::Ext4, 1080, ID_TEXT, "v");
     check(&ext(4, 2, 0x10), Kind::Ext4, 1080, ID_TEXT, "v");
     check(&ext(0, 8, 0), Kind::ExtJournal, 1080, ID_TEXT, "v");
-    // Two bytes alone are chance.
+    // Two bytes alone may be coincidence.
     assert!(is_unknown(&ext(0, 2, 3).with(1048, [0xff; 4])));
 }
 
@@ -80,7 +79,7 @@ fn file_systems_with_a_boot_sector() {
     check(&sector(b"EXFAT   ").with(100, [4, 3, 2, 1]), Kind::Exfat, 3, "0102-0304", "");
     check(&sector(b"-FVE-FS-"), Kind::Bitlocker, 3, "", "");
     check(&blank().with(0, b"\0\0\0ReFS\0"), Kind::Refs, 0, "", "");
-    // 512 bytes, 4 sectors a cluster, 1 reserved, 2 copies, fixed disk.
+    // 512 bytes a sector, 4 sectors a cluster, 1 reserved, 2 copies, fixed disk.
     let fat =
         |fat_sectors: u8| sector(b"mkfs.fat").with(11, [0, 2, 4, 1, 0, 2, 0, 2, 0, 0, 0xf8, fat_sectors, 0]);
     check(&fat(9).with(39, [4, 3, 2, 1]).with(43, b"SIXTEEN    "), Kind::Fat, 0, "0102-0304", "SIXTEEN");
@@ -94,7 +93,7 @@ fn parts_of_volumes() {
     for at in [0, 512, 1024, 1536] {
         let lvm = blank().with(at, b"LABELONE").with(at + 20, [32, 0, 0, 0]).with(at + 24, b"LVM2 001");
         check(&lvm.clone().with(at + 32, id), Kind::Lvm, at, text, "");
-        // Where its header would be is not believed.
+        // An invalid header offset is not trusted.
         assert_eq!(one(&lvm.with(at + 20, [0xff; 4])).uuid, "");
     }
     let luks = |version: u8| blank().with(0, b"LUKS\xba\xbe\0").with(7, [version]).with(168, ID_TEXT);
@@ -162,9 +161,9 @@ fn members_of_pools_by_any_of_their_labels() {
     for at in [0, 0x4_0000, SIZE_BYTES - 0x8_0000, SIZE_BYTES - 0x4_0000] {
         check(&blank().with(at + 16384, label.clone()), Kind::Zfs, at, "1234567890123", "tank");
     }
-    // A ring without a description is one all the same.
+    // A ring without a description counts as a label too.
     check(&blank().with(0x2_0400, 0x00ba_b10c_u64.to_be_bytes()), Kind::Zfs, 0, "", "");
-    // Pairs that are longer than what there is, or of no length at all.
+    // Pairs that are longer than the data, or of length zero.
     for length in [u32::MAX, 0, 7, 8, 9, 0x7fff_ffff] {
         let broken = [&label[..12], &length.to_be_bytes(), &label[16..]].concat();
         found_on(&blank().with(16384, broken));

@@ -7,7 +7,7 @@ mod machine;
 mod marks;
 mod tables;
 
-/// What is found on a device of 512-byte sectors with these contents.
+/// Returns the findings on a device of 512-byte sectors with these contents.
 fn found_on(image: &Image) -> DeviceFacts {
     found_with_sectors(image, 512)
 }
@@ -20,12 +20,12 @@ fn found_with_sectors(image: &Image, logical_sector_bytes: u32) -> DeviceFacts {
     facts
 }
 
-/// Whether nothing is recognised on it, but that there is something.
+/// Returns true if the only finding is unknown content.
 fn is_unknown(image: &Image) -> bool {
     matches!(&found_on(image).contents[..], [one] if one.kind == SignatureKind::Unknown)
 }
 
-/// A device made of a few pieces, zeros between them.
+/// A device made of a few pieces, with zeros between them.
 #[derive(Clone, Default)]
 pub struct Image {
     size_bytes: u64,
@@ -37,7 +37,7 @@ impl Image {
         Self { size_bytes, pieces: Vec::new() }
     }
 
-    /// The same with these bytes there.
+    /// Adds these bytes at an offset.
     pub fn with(mut self, offset_bytes: u64, bytes: impl Into<Vec<u8>>) -> Self {
         self.pieces.push((offset_bytes, bytes.into()));
         self

@@ -1,4 +1,4 @@
-//! Partition tables, whole and damaged.
+//! Tests of partition tables, intact and damaged.
 
 use hakobu_core::disk::{Obstacle, PARTITIONS_MAX, SignatureKind, TableFault, TableKind};
 use hakobu_testkit::partition_table::{EFI_TYPE, Gpt, GptPartition, LINUX_TYPE, crc32, guid, mbr};
@@ -102,7 +102,7 @@ fn either_copy_is_enough_and_the_other_is_told() {
     assert_eq!(facts.contents[0].kind, SignatureKind::Gpt);
 }
 
-/// The primary header with changed fields and a checksum that fits.
+/// Returns the primary header with changed fields and a matching checksum.
 fn forged(changes: &[(usize, &[u8])]) -> Image {
     let gpt = gpt(512);
     let mut header = gpt.pieces()[1].1.clone();
@@ -183,7 +183,7 @@ fn a_chain_that_leads_back_ends() {
     let into_nothing = Image::new(DISK_BYTES).with(0, mbr(1, &[(0x05, u32::MAX, u32::MAX)]));
     let faults = found_on(&into_nothing).table.unwrap().faults;
     assert_eq!(faults, [TableFault::BeyondEnd, TableFault::ChainBroken]);
-    // More links than anybody counts.
+    // More links than are counted.
     let endless = (0..1000_u32).fold(Image::new(DISK_BYTES).with(0, first), |image, link| {
         image.with(u64::from(100 + link) * 512, mbr(0, &[(0x83, 1, 1), (0x05, link + 1, 1)]))
     });

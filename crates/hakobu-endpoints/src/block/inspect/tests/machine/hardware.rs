@@ -161,7 +161,7 @@ fn the_list_has_what_people_call_disks() {
     let disks = all_disks(&recorded.places).unwrap();
     let names: Vec<_> = disks.iter().map(|disk| String::from_utf8_lossy(&disk.name).into_owned()).collect();
     assert_eq!(names, ["fd0", "loop0", "sda", "sdb", "sdaa", "zram0"]);
-    // None of them has a node, and the floppy drive is not even opened.
+    // None of them has a node, and the floppy drive is never opened.
     assert!(disks.iter().all(|disk| disk.notes[0].starts_with("what is on it cannot be seen: ")));
     assert!(disks.iter().all(|disk| disk.contents_hidden));
     assert!(disks[0].notes[0].contains("floppy") && disks[2].path == b"/dev/sda");
@@ -194,7 +194,7 @@ fn twins_are_told_unless_they_are_one() {
     };
     let twin = |name: u8| vec![Obstacle::SameUuid { uuid: "x1".into(), disk: vec![b'a' + name] }];
     assert_eq!(obstacles(&[disk(0, "x1"), disk(1, "x1"), disk(2, "y2")]), [twin(1), twin(0), vec![]]);
-    // A volume on the disk shows the same; members of a RAID, too; nothing at all is no identity.
+    // A volume on the disk and the members of a RAID share it legitimately, and an empty identity is none.
     let mut above = disk(1, "x1");
     above.identity.below = vec![disk(0, "").identity.number];
     let mut member = disk(2, "x1");
@@ -203,7 +203,7 @@ fn twins_are_told_unless_they_are_one() {
     assert_eq!(obstacles(&[disk(0, "x1"), above, member]), [vec![], vec![], vec![]]);
     assert_eq!(obstacles(&[disk(0, "0000-0000"), disk(1, "0000-0000")]), [vec![], vec![]]);
     assert_eq!(obstacles(&[disk(0, ""), disk(1, "")]), [vec![], vec![]]);
-    // However many there are, each has a few only.
+    // However many twins there are, each disk lists only a few.
     let many: Vec<_> = (0..100).map(|number| disk(number, "x1")).collect();
     assert!(obstacles(&many).iter().all(|obstacles| obstacles.len() <= 16));
 }

@@ -1,7 +1,6 @@
 use super::*;
 
-/// Two disks in a RAID, on it an encrypted volume, on that a logical one that is mounted; and a
-/// third disk, with swap.
+/// Returns two disks in a RAID with an encrypted volume and a mounted logical volume on it, and a third one with swap.
 fn stack() -> Recorded {
     let recorded = Recorded::new(
         "sys/devices/virtual/block/md0/md/level = raid1\\n
@@ -30,7 +29,7 @@ fn stack() -> Recorded {
     recorded
 }
 
-/// Each use as the used device and a word.
+/// Returns each use as the device in use and a word.
 fn uses(facts: &DeviceFacts) -> Vec<String> {
     let words = |used: &Use| {
         let kind = match &used.kind {
@@ -67,7 +66,7 @@ fn a_partition_is_not_used_by_what_is_on_the_others() {
     let recorded = stack();
     assert_eq!(uses(&recorded.facts("8:1")), ["sda1: mounted /boot"]);
     assert_eq!(uses(&recorded.facts("8:2"))[3], "sda2: Md md0");
-    // But by what is made of the whole disk.
+    // A volume built on the whole disk does use it.
     assert_eq!(uses(&recorded.facts("8:17"))[3], "sdb: Md md0");
 }
 
