@@ -1,13 +1,13 @@
 //! One lane of a target: how each operation is performed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use futures_util::lock::{Mutex as AsyncMutex, OwnedMutexGuard};
 use hakobu_core::endpoint::{Change, DraftId, TargetOp, TargetOutcome};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
+use super::directory_order::DirectoryOrder;
 use super::draft::OpenDraft;
 use super::ground::Ground;
 use crate::sftp::list::list_all;
@@ -20,8 +20,8 @@ pub(crate) struct TargetWork {
     pub(super) store: Store,
     /// The drafts that this lane has open.
     pub(super) open: Mutex<HashMap<DraftId, Arc<OpenDraft>>>,
-    /// The lock held by the last operation that settles directories.
-    settling: Mutex<Arc<AsyncMutex<()>>>,
+    /// The operations in progress that settle or remove directories.
+    directories: Arc<DirectoryOrder>,
 }
 
 impl Work for TargetWork {
@@ -46,11 +46,13 @@ impl Work for TargetWork {
                 (acknowledge || zeroed.is_err()).then_some(zeroed)
             }),
             TargetOp::Apply { changes } if changes.iter().any(settles) => {
-                let (before, own) = self.turn();
+                let directories = changes.iter().filter(|change| settles(change));
+                let directories = directories.map(|change| change.path().clone()).collect();
+                let mut turn = Arc::clone(&self.directories).enter(directories);
                 Box::pin(async move {
-                    drop(before.lock().await);
+                    turn.wait().await;
                     let applied = self.answer(TargetOp::Apply { changes }).await;
-                    drop(own);
+                    drop(turn);
                     Some(applied)
                 })
             }
@@ -72,16 +74,7 @@ fn settles(change: &Change) -> bool {
 
 impl TargetWork {
     pub(super) fn new(ground: Ground, store: Store) -> Self {
-        Self { ground: Arc::new(ground), store, open: Mutex::default(), settling: Mutex::default() }
-    }
-
-    /// Returns the lock of the previous settling operation, and the guard of a new one. Creating or removing a
-    /// directory changes the time of its parent, so settling operations run in the order of submission.
-    fn turn(&self) -> (Arc<AsyncMutex<()>>, Option<OwnedMutexGuard<()>>) {
-        let own = Arc::new(AsyncMutex::new(()));
-        let held = Arc::clone(&own).try_lock_owned();
-        let mut last = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
-        (std::mem::replace(&mut *last, own), held)
+        Self { ground: Arc::new(ground), store, open: Mutex::default(), directories: Arc::default() }
     }
 
     async fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {

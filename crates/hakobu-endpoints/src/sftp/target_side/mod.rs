@@ -1,6 +1,7 @@
 //! The SFTP target: one root on a server, written within a grant by any number of lanes.
 
 mod apply;
+mod directory_order;
 mod draft;
 mod drafts;
 mod ground;
