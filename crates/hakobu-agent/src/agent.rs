@@ -11,19 +11,20 @@ use hakobu_core::entry::Inode;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::host::HostFacts;
-use hakobu_proto::control::{PREAMBLE,
-    AgentHello, Answer, DIRECTORIES_APART_MAX, Listening, ProbeAnswer, ProbeAsk, Request, SILENT_MAX,
-    SourceAsk, SourceLook, VERSION_OLDEST, negotiate, too_old,
+use hakobu_proto::control::{
+    AgentHello, Answer, DIRECTORIES_APART_MAX, Listening, PREAMBLE, ProbeAnswer, ProbeAsk, Request,
+    SILENT_MAX, SourceAsk, SourceLook, VERSION_OLDEST, negotiate, too_old,
 };
 
+use crate::channel as wire;
 use crate::cipher;
-use hakobu_core::live_limits::LiveLimits;
+use crate::look;
 use crate::machine;
 use crate::restrict::Restriction;
 use crate::side::Side;
 use crate::stop::Stop;
-use crate::channel as wire;
-use crate::look;
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::pace::Limits;
 
 /// The maximum number of requests waiting for an answer.
 const REQUESTS_MAX: usize = 16;

@@ -23,14 +23,14 @@ use crate::host::{AgentHost, Host};
 use crate::job::JobMaker;
 use crate::meet::{Meeting, Met};
 use crate::opening::{Hosts, Opener};
-use hakobu_core::outcome::{Surroundings, Transfer};
 use crate::places::{self, AtTarget};
 use crate::plan::{self, Plan, Planner};
-use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 use crate::side::Side;
 use crate::stop::Stop;
 use crate::stream;
 use crate::told::Told;
+use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 
 /// The reason why compression is refused if no data is transferred between hosts.
 pub(crate) const COMPRESSION_IN_VAIN: &str =

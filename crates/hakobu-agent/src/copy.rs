@@ -3,12 +3,12 @@
 use hakobu_core::error::Result;
 
 use crate::carryover::Carryover;
-use hakobu_core::outcome::{Surroundings, Transfer};
-use hakobu_core::request::CopyRequest;
-use crate::transfer::run_once;
 use crate::deletion;
 use crate::passes;
 use crate::rsync;
+use crate::transfer::run_once;
+use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::request::CopyRequest;
 
 /// Carries out a copy. All errors are in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {

@@ -86,7 +86,9 @@ impl Listener {
             return accept(&self.port);
         }
         match &self.joined {
-            Some(joined) if !ready[1].revents().is_empty() => Ok(joined_socket::accept(joined)?.map(Socket::from)),
+            Some(joined) if !ready[1].revents().is_empty() => {
+                Ok(joined_socket::accept(joined)?.map(Socket::from))
+            }
             _ => Ok(None),
         }
     }

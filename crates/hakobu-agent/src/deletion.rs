@@ -2,13 +2,14 @@
 //! second run, which compares both sides again, removes them.
 
 use hakobu_core::consent::{agree, entries, verb};
+use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::{Mode, Removal};
 
 use crate::carryover::Carryover;
+use crate::transfer::run_once;
 use hakobu_core::outcome::{Surroundings, Transfer, add_earlier};
 use hakobu_core::request::{CopyRequest, Deletion};
-use crate::transfer::run_once;
 
 /// Runs a `sync` to its end.
 pub(crate) fn run(

@@ -19,8 +19,8 @@ use hakobu_proto::control::{SourceLook, TargetLook};
 use rustix::fs::{major, minor};
 
 use crate::machine;
-use hakobu_core::request::CopyRequest;
 use hakobu_core::prompts::Prompts;
+use hakobu_core::request::CopyRequest;
 
 /// The operation named in errors if a device must not be written.
 const WRITING: &str = "writing to the device";

@@ -10,10 +10,10 @@ use hakobu_core::location::SshHost;
 
 use crate::host::AgentHost;
 use crate::login;
-use crate::ssh::login::Login;
 use crate::side::Side;
-use hakobu_core::prompts::Prompts;
+use crate::ssh::login::Login;
 use crate::stop::Stop;
+use hakobu_core::prompts::Prompts;
 
 /// The host whose disks are listed, and how to log in there.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,13 +14,13 @@ use hakobu_core::location::SshHost;
 use hakobu_measure::doctor::{Finding, SHAPED, Way, Whose, advise};
 
 use crate::host::{AgentHost, Host};
-use hakobu_core::lane_count::{self, Ends};
 use crate::login;
-use crate::ssh::login::Login;
 use crate::machine;
 use crate::probe::way;
-use hakobu_core::request::Lanes;
+use crate::ssh::login::Login;
+use hakobu_core::lane_count::{self, Ends};
 use hakobu_core::prompts::Prompts;
+use hakobu_core::request::Lanes;
 
 /// The maximum number of bytes sent to the other host for measuring. It discards them.
 const CONTENT_BYTES: u64 = 256 << 20;

@@ -27,9 +27,9 @@ use hakobu_proto::control::{
     RunRequest, ServeRequest, Served, SourceAsk, SourceLook, TargetLook,
 };
 
-use hakobu_core::request::Transport;
 use crate::side::Side;
 use crate::ssh::sessions::Sessions;
+use hakobu_core::request::Transport;
 
 /// A host that takes part in a transfer.
 pub trait Host {

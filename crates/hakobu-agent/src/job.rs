@@ -7,11 +7,11 @@ use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use crate::carryover::Carryover;
 use crate::fit;
 use crate::host::Host;
-use hakobu_core::lane_count::Ends;
-use hakobu_core::live_limits::LiveLimits;
 use crate::machine;
 use crate::opening::Hosts;
 use crate::plan::Plan;
+use hakobu_core::lane_count::Ends;
+use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::request::{CopyRequest, Durable, Lanes, Verify};
 
 /// Makes the job of one attempt.

@@ -14,11 +14,15 @@ use crate::ssh_channel::SshChannel;
 ///
 /// # Errors
 /// As [`FarSide::start`].
-pub(crate) fn start(login: &Login<'_>, prompts: &mut dyn Prompts, observer: &dyn Observer) -> Result<FarSide> {
+pub(crate) fn start(
+    login: &Login<'_>,
+    prompts: &mut dyn Prompts,
+    observer: &dyn Observer,
+) -> Result<FarSide> {
     let mut settings = login.settings();
     let name = login.host.destination();
     let mut opened = open(&settings, &name, prompts);
-        // An agent of another version is no obstacle if this program can be uploaded.
+    // An agent of another version is no obstacle if this program can be uploaded.
     if opened.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
         && !settings.uploads.is_empty()
     {

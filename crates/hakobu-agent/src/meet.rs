@@ -8,10 +8,10 @@ use hakobu_core::grant::Grant;
 use hakobu_proto::control::{Cipher, ConnectRequest, Listening, ServeRequest, Way};
 
 use crate::host::AgentHost;
-use hakobu_core::lane_count;
 use crate::relay::{End, Relay};
-use hakobu_core::request::Transport;
 use crate::through_ssh::{Carriers, DIALLING, Destination, Held, LOOPBACK, Through, ends_at_once, refused};
+use hakobu_core::lane_count;
+use hakobu_core::request::Transport;
 
 /// The parameters of the connections between two hosts.
 pub struct Meeting<'a> {

@@ -26,9 +26,9 @@ use crate::compression::Packer;
 use crate::connection::checked::{check_of, lost, read_checked, send_checked};
 use crate::connection::{Connection, Wait as ConnectionWait};
 use crate::gather::Arriving;
-use hakobu_core::lane_count::LONG_ROUND_TRIP;
 use crate::stop::Stop;
 use crate::way::WayWatch;
+use hakobu_core::lane_count::LONG_ROUND_TRIP;
 
 /// The maximum number of outstanding answers on one lane.
 const ANSWERS_MAX: usize = 256;

@@ -11,16 +11,16 @@ use hakobu_core::location::{Location, SshHost, StoreName};
 use hakobu_core::report::Route;
 
 use crate::host::Host;
-use hakobu_core::live_limits::LiveLimits;
 use crate::login;
-use crate::ssh::login::Login;
-use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 use crate::sftp::{SftpSide, WAY_OUT};
 use crate::side::Side;
-use hakobu_core::prompts::Prompts;
+use crate::ssh::login::Login;
 use crate::stop::Stop;
 use crate::store::StoreHost;
 use crate::stream::Streams;
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::prompts::Prompts;
+use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 
 /// The hosts of a copy. There is no `target` if both ends are on one host.
 pub(crate) struct Hosts {

@@ -11,9 +11,9 @@ use hakobu_core::event::Event;
 use hakobu_core::units::{format_bytes, format_duration};
 
 use crate::carryover::Carryover;
+use crate::transfer::run_once;
 use hakobu_core::outcome::{Pass, Surroundings, Transfer};
 use hakobu_core::request::{CopyRequest, Passes};
-use crate::transfer::run_once;
 
 /// The maximum number of passes of one run. A source that needs more changes faster than it can be read.
 pub const PASSES_MAX: u32 = 100;
@@ -283,7 +283,10 @@ mod tests {
             prompts: &mut Nobody,
             observer: &Nobody,
             cancel: std::sync::Arc::new(true.into()),
-            limits: std::sync::Arc::default(),
+            limits: std::sync::Arc::new(hakobu_core::live_limits::LiveLimits::new(
+                hakobu_core::pace::Limits::default(),
+                Instant::now,
+            )),
         };
         let mut first = Transfer::default();
         stop_if_asked(&mut first, &surroundings);

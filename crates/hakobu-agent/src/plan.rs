@@ -25,9 +25,9 @@ use crate::digest;
 use crate::host::Host;
 use crate::opening::Hosts;
 use crate::places;
-use hakobu_core::request::{CopyRequest, Lanes, Verify};
-use hakobu_core::prompts::{Nobody, Prompts};
 use crate::stream::{self, Streams};
+use hakobu_core::prompts::{Nobody, Prompts};
+use hakobu_core::request::{CopyRequest, Lanes, Verify};
 
 /// The number of bytes from which a run on a long network path lasts longer than a login: a login takes some 18 round
 /// trips, and one connection has at most some 4 MiB in flight in each.

@@ -12,9 +12,9 @@ use rustix::net::{AddressFamily, sockopt};
 use socket2::Socket;
 
 use crate::data_path;
-use hakobu_core::lane_count;
 use crate::ssh::sessions::Sessions;
 use crate::through_ssh::{Carriers, Destination, Held};
+use hakobu_core::lane_count;
 
 /// The maximum number of bytes passed on at once.
 const BUFFER_BYTES: usize = 256 * 1024;

@@ -27,12 +27,11 @@ use hakobu_proto::control::{
     ServeRequest, Served, Way,
 };
 
+use crate::channel::is_gone;
 use crate::connection::checked::lost;
 use crate::connection::{self, Connection, Fingerprint, Identity};
 use crate::data_path::{self, Alarm, Listener};
-use crate::channel::is_gone;
 use crate::gather::{Arriving, Peer, gather};
-use hakobu_core::live_limits::LiveLimits;
 use crate::lock::JobLock;
 use crate::machine;
 use crate::near::RemoteTarget;
@@ -42,6 +41,8 @@ use crate::sha256::Sha256Sink;
 use crate::stop::Stop;
 use crate::strangers::Strangers;
 use crate::stream::{self, Streams};
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::pace::Limits;
 
 mod carried;
 mod probe;
@@ -114,7 +115,7 @@ impl Side {
             arriving: None,
             control: None,
             stop,
-            limits: Arc::default(),
+            limits: Arc::new(LiveLimits::new(Limits::default(), Instant::now)),
             streams: Streams::default(),
             restricted: None,
         }

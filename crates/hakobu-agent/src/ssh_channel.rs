@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::control_channel::{ChannelStreams, ControlChannel};
 use crate::ssh::sessions::Sessions;
-use hakobu_core::prompts::Prompts;
 use crate::ssh::{SshChild, SshError, SshSettings, Way};
+use hakobu_core::prompts::Prompts;
 
 /// A control channel over ssh.
 pub(crate) struct SshChannel {

@@ -11,9 +11,9 @@ use hakobu_core::job::Removal;
 use crate::attempt::Attempt;
 use crate::carryover::Carryover;
 use crate::entries_before::EntriesBefore;
+use crate::retry::{Next, Retries};
 use hakobu_core::outcome::{Surroundings, Transfer, add_earlier};
 use hakobu_core::request::CopyRequest;
-use crate::retry::{Next, Retries};
 
 /// The time within which a stop that ended a connection is noticed.
 const STOP_SEEN_WITHIN: Duration = Duration::from_millis(200);

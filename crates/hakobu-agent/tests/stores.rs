@@ -7,17 +7,19 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use hakobu_agent::copy::copy;
-use hakobu_core::live_limits::LiveLimits;
-use hakobu_core::outcome::{Surroundings, Transfer};
-use hakobu_core::request::{CopyRequest, Deletion, DeletionMax};
-use hakobu_core::prompts::{Prompts, Secret};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::{Mode, Removal};
+use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
+use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::pace::Limits;
+use hakobu_core::prompts::{Prompts, Secret};
+use hakobu_core::request::{CopyRequest, Deletion, DeletionMax};
 use hakobu_endpoints::memory::object_store;
 
 /// Prompts that are never answered.

@@ -99,14 +99,18 @@ pub fn entries(count: u64) -> String {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
 
     use super::*;
-    use crate::prompts::Prompts;
+    use crate::event::{Event, Observer};
+    use crate::live_limits::LiveLimits;
+    use crate::pace::Limits;
+    use crate::prompts::{Prompts, Secret};
 
     struct Nobody;
 
     impl Prompts for Nobody {
-        fn sudo_password(&mut self, _: &str, _: u32) -> Option<hakobu_core::prompts::Secret> {
+        fn sudo_password(&mut self, _: &str, _: u32) -> Option<Secret> {
             None
         }
     }

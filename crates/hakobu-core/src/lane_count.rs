@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::capabilities::Concurrency;
 use crate::job::LANES_MAX;
 
-
 /// The round-trip time from which connections are limited by their windows rather than by the processor.
 pub const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// The number of lanes from that round-trip time on: through ssh five connections with two sessions each, which fill

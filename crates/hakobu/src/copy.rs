@@ -6,15 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hakobu_core::live_limits::LiveLimits;
-use hakobu_core::outcome::Surroundings;
-use hakobu_core::request::CopyRequest;
 use hakobu_agent::stream;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
+use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::location::Location;
+use hakobu_core::outcome::Surroundings;
 use hakobu_core::report::{Report, ReportEnd};
+use hakobu_core::request::CopyRequest;
 
 use crate::arguments::copy::CopyArguments;
 use crate::clock::now;

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use hakobu_core::request::CopyRequest;
 use hakobu_core::digest::{Digest, hex};
 use hakobu_core::error::Error;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::path::lossy;
 use hakobu_core::report::{Outcome, Report, ReportError, ReportFailure};
+use hakobu_core::request::CopyRequest;
 use serde::Serialize;
 
 use crate::arguments::digest::DigestArguments;

@@ -4,19 +4,19 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hakobu_core::live_limits::LiveLimits;
-use hakobu_core::outcome::{Pass, Surroundings, Transfer};
-use hakobu_core::request::{CopyRequest, Verify};
 use hakobu_core::digest::{Digest, hex};
 use hakobu_core::engine::Summary;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
+use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::losses::{Loss, LossKind};
+use hakobu_core::outcome::{Pass, Surroundings, Transfer};
 use hakobu_core::report::{
     Report, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss, ReportPair, ReportPass,
     Timeline, TimelineRecorder, Verified,
 };
+use hakobu_core::request::{CopyRequest, Verify};
 
 use crate::prompts::Terminal;
 

@@ -1,10 +1,10 @@
 //! Errors in words, with the next step. The one place where kinds become advice.
 
-use hakobu_core::request::CopyRequest;
 use hakobu_core::error::{Error, Step};
 use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{ReportError, ReportFailure};
+use hakobu_core::request::CopyRequest;
 
 /// What to do where the key of a login is held to a directory.
 const RESTRICTED: &str = "the key that logs in there is restricted (hakobu agent --restrict in authorized_keys over there): \

@@ -17,9 +17,9 @@ use super::stream::NOWHERE;
 use crate::host::AgentHost;
 use crate::machine;
 use crate::meet::{Meeting, Met};
-use hakobu_core::request::Transport;
 use crate::side::Side;
 use crate::stop::Stop;
+use hakobu_core::request::Transport;
 
 /// The results of one direction.
 pub(super) struct Direction {

@@ -25,8 +25,8 @@ use super::scan::{Found, Scan};
 use super::standing::Standing;
 use super::way::{Order, Way};
 use hakobu_core::outcome::{Surroundings, Transfer};
-use hakobu_core::request::{Deletion, Durable};
 use hakobu_core::prompts::Prompts;
+use hakobu_core::request::{Deletion, Durable};
 
 /// The notice before anything is copied.
 const WHAT_IT_LACKS: &str = "rsync moves the data: its own checksums check it, no digest is taken, and the far side does \

@@ -17,9 +17,9 @@ use hakobu_core::location::SshHost;
 use super::complaints::RUNNING;
 use super::remote::Remote;
 use crate::ssh::login;
-use hakobu_core::request::CopyRequest;
 use crate::ssh::with_nobody_to_ask;
 use crate::ssh::{Asks, Master, SshError};
+use hakobu_core::request::CopyRequest;
 
 /// The most sessions at once in one login: sshd accepts ten (`MaxSessions`) by default.
 pub(super) const SESSIONS_MAX: usize = 8;

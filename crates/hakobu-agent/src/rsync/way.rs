@@ -18,8 +18,8 @@ use super::login::{Door, Login, Next, Outcome, SESSIONS_MAX};
 use super::options::{Dropped, Options, Purpose};
 use super::output::{Said, parse};
 use super::remote::Remote;
-use hakobu_core::request::{CopyRequest, Transport};
 use hakobu_core::prompts::{Prompts, Secret};
+use hakobu_core::request::{CopyRequest, Transport};
 
 /// The program.
 const RSYNC: &str = "rsync";

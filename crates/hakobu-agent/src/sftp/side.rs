@@ -12,9 +12,9 @@ use hakobu_core::job::Job;
 use hakobu_endpoints::sftp::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 use hakobu_proto::control::PathBytes;
 
-use crate::ssh::login::Login;
 use crate::machine;
 use crate::ssh::SshError;
+use crate::ssh::login::Login;
 use crate::ssh::sessions::{Pipe, Session, Sessions};
 
 /// The operation in errors if no connection can be opened.

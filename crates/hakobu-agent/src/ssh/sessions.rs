@@ -29,13 +29,13 @@ use super::child::SshChild;
 use super::command::{self, LOGGED_IN, Program, with_nobody_to_ask, words_of_its_own};
 use super::error::SshError;
 use super::logins::{LOGIN_LIMIT, Logins};
-use hakobu_core::prompts::Prompts;
 use super::refusal::Refusal;
 use super::said::{SAID_BYTES_MAX, each_piece};
 use super::settings::SshSettings;
 use super::shared::{self, Found, Shared, Sharing};
 use super::spoken;
 use super::start::{Started, start_with};
+use hakobu_core::prompts::Prompts;
 
 pub use super::command::Session;
 pub use super::said::Said;

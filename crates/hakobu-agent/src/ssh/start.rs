@@ -9,10 +9,10 @@ use std::process::{ChildStdin, ChildStdout};
 use super::answer::{Answers, FarSystem, Heard, printable};
 use super::child::{self, SshChild};
 use super::error::SshError;
-use hakobu_core::prompts::Prompts;
 use super::settings::SshSettings;
 use super::upload::{self, Parcel, static_name};
 use super::{command, spoken};
+use hakobu_core::prompts::Prompts;
 
 /// The oldest kernel for which a program is uploaded: the first with `statx`. Newer features (`openat2`, unnamed files
 /// on every file system) are used if available.

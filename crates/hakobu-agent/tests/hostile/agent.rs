@@ -4,7 +4,6 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::thread::JoinHandle;
 
 use hakobu_agent::agent::agent;
-use hakobu_proto::control::PREAMBLE;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::error::{ErrorKind, Result};
@@ -12,6 +11,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job};
 use hakobu_core::pace::Limits;
 use hakobu_core::path::EntryPath;
+use hakobu_proto::control::PREAMBLE;
 use hakobu_proto::control::{
     Answer, Cipher, ConnectRequest, MESSAGE_BYTES_MAX, PathBytes, Request, RunRequest, ServeRequest,
     VERSION_NEWEST, VERSION_OLDEST, Way,

@@ -8,13 +8,13 @@ use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use hakobu_agent::jobs::{JobFolder, JobRunLock, LimitsStamp};
-use hakobu_core::live_limits::LiveLimits;
-use hakobu_core::outcome::Surroundings;
-use hakobu_core::request::CopyRequest;
-use hakobu_core::prompts::{Prompts, Secret};
 use hakobu_core::error::Result;
 use hakobu_core::event::{Event, Observer};
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::outcome::Surroundings;
+use hakobu_core::prompts::{Prompts, Secret};
 use hakobu_core::report::Report;
+use hakobu_core::request::CopyRequest;
 
 use super::handshake::{ASKING, GO_ON, LOCATED};
 use super::limits::Changes;

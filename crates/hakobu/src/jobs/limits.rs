@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use hakobu_agent::jobs::{JobFolder, JobLimits, JobState, Jobs, LIMITS_SCHEMA, LimitsStamp};
+use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::request::CopyRequest;
-use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::command::JobCommand;
 use crate::clock::now;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use hakobu_core::request::CipherChoice;
 use hakobu_core::counters::Stage;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
@@ -11,6 +10,7 @@ use hakobu_core::report::{
     self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, Route,
     Verified, from_base64,
 };
+use hakobu_core::request::CipherChoice;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
 
 /// The most failures that are shown; the report has them all.

@@ -1,9 +1,9 @@
 //! The attributes that are kept, and those that must be.
 
-use hakobu_core::request::Preserve;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::Classes;
 use hakobu_core::losses::LossKind;
+use hakobu_core::request::Preserve;
 
 use super::findings::{Findings, usage};
 

@@ -5,10 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use hakobu_core::request::Passes;
-use hakobu_core::request::{
-    Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, RETRY_FOR_DETACHED, Transport, Verify,
-};
 use hakobu_agent::stream::{named_source, named_target};
 use hakobu_core::compression::Compression;
 use hakobu_core::error::Error;
@@ -16,6 +12,10 @@ use hakobu_core::filter::FilterRules;
 use hakobu_core::job::{Mode, Sample};
 use hakobu_core::location::Location;
 use hakobu_core::pace::Limits;
+use hakobu_core::request::Passes;
+use hakobu_core::request::{
+    Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, RETRY_FOR_DETACHED, Transport, Verify,
+};
 use hakobu_core::units::parse_duration;
 
 use super::attributes::{preserve, requirement};

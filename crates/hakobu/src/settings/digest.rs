@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use hakobu_core::request::CopyRequest;
 use hakobu_agent::stream::named_source;
 use hakobu_core::digest::Algorithm;
 use hakobu_core::error::Error;
 use hakobu_core::location::Location;
+use hakobu_core::request::CopyRequest;
 
 use super::findings::Findings;
 use crate::arguments::digest::DigestArguments;

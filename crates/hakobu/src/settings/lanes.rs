@@ -1,8 +1,8 @@
 //! The number of lanes.
 
-use hakobu_core::request::Lanes;
 use hakobu_core::error::Error;
 use hakobu_core::job::LANES_MAX;
+use hakobu_core::request::Lanes;
 
 use super::findings::usage;
 

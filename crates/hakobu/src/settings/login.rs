@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use hakobu_core::request::{CopyRequest, HostLogin};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::location::{Location, SshHost};
+use hakobu_core::request::{CopyRequest, HostLogin};
 
 use super::findings::{Findings, usage};
 use crate::arguments::login::LoginArguments;

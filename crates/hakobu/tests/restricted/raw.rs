@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use hakobu_proto::control::PREAMBLE;
 use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job, Mode};
 use hakobu_core::path::EntryPath;
+use hakobu_proto::control::PREAMBLE;
 use hakobu_proto::control::{
     Answer, Cipher, PathBytes, Ran, Request, RunHereRequest, ServeRequest, VERSION_NEWEST, VERSION_OLDEST,
     Way,

@@ -8,8 +8,28 @@ use super::{files, read, root};
 
 /// Names of source files that say nothing about what is in them.
 const VAGUE: [&str; 22] = [
-    "asking", "beneath", "ends", "far", "gather", "ground", "held", "left", "meet", "near", "patience", "permits",
-    "places", "said", "side", "site", "spoken", "standing", "strangers", "stray", "told", "way",
+    "asking",
+    "beneath",
+    "ends",
+    "far",
+    "gather",
+    "ground",
+    "held",
+    "left",
+    "meet",
+    "near",
+    "patience",
+    "permits",
+    "places",
+    "said",
+    "side",
+    "site",
+    "spoken",
+    "standing",
+    "strangers",
+    "stray",
+    "told",
+    "way",
 ];
 
 /// The first words that a doc comment does not begin with.
@@ -17,11 +37,12 @@ const OPENINGS: [&str; 3] = ["What", "Whether", "The same"];
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
 const VERBS: [&str; 60] = [
-    "accept", "add", "adopt", "allow", "ask", "build", "check", "choose", "close", "compare", "copy", "count", "cover",
-    "cut", "delete", "describe", "document", "drop", "embed", "explain", "fail", "find", "fix", "give", "group", "handle",
-    "hold", "install", "keep", "let", "limit", "list", "log", "make", "mark", "measure", "merge", "move", "name", "open",
-    "pass", "print", "put", "read", "record", "refuse", "release", "remove", "rename", "replace", "report", "require",
-    "retry", "return", "rewrite", "run", "say", "show", "split", "use",
+    "accept", "add", "adopt", "allow", "ask", "build", "check", "choose", "close", "compare", "copy",
+    "count", "cover", "cut", "delete", "describe", "document", "drop", "embed", "explain", "fail", "find",
+    "fix", "give", "group", "handle", "hold", "install", "keep", "let", "limit", "list", "log", "make",
+    "mark", "measure", "merge", "move", "name", "open", "pass", "print", "put", "read", "record", "refuse",
+    "release", "remove", "rename", "replace", "report", "require", "retry", "return", "rewrite", "run",
+    "say", "show", "split", "use",
 ];
 /// The last commit before the rule.
 const BEFORE_THE_RULE: &str = "4487c75b";
@@ -45,11 +66,14 @@ fn is_test(path: &Path) -> bool {
 fn declared(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = match line.strip_prefix("pub") {
-        Some(rest) => rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, rest)| rest),
+        Some(rest) => {
+            rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, rest)| rest)
+        }
         None => line,
     };
     let line = line.trim_start();
-    let rest = ["struct ", "enum ", "trait ", "union "].iter().find_map(|keyword| line.strip_prefix(keyword))?;
+    let rest =
+        ["struct ", "enum ", "trait ", "union "].iter().find_map(|keyword| line.strip_prefix(keyword))?;
     let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
     (end > 0).then_some(&rest[..end])
 }
@@ -93,7 +117,8 @@ fn declarations_are_found_however_they_are_written() {
 fn files_are_named_for_what_is_in_them() {
     for path in sources() {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        let folder =
+            path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
         assert!(!VAGUE.contains(&stem.as_str()), "{} has a vague name", path.display());
         assert!(!VAGUE.contains(&folder.as_str()), "the folder of {} has a vague name", path.display());
     }
@@ -138,7 +163,8 @@ fn commit_subjects_are_imperative() {
         git.status.success().then(|| String::from_utf8_lossy(&git.stdout).into_owned())
     };
     // A shallow clone has the last commit alone.
-    let subjects = log(&format!("{BEFORE_THE_RULE}..HEAD")).or_else(|| log("HEAD~1..HEAD")).unwrap_or_default();
+    let subjects =
+        log(&format!("{BEFORE_THE_RULE}..HEAD")).or_else(|| log("HEAD~1..HEAD")).unwrap_or_default();
     for line in subjects.lines() {
         let (_, subject) = line.split_once(' ').expect("an abbreviated hash is first");
         assert!(is_imperative(subject), "{line}: begin with a verb of the list, in at most 72 characters");
@@ -147,11 +173,15 @@ fn commit_subjects_are_imperative() {
 
 #[test]
 fn imperatives_are_told_from_other_subjects() {
-    for subject in ["core: leave out nothing", "Added a thing", "docs: the words", "sync: what speaks for sending"] {
+    for subject in
+        ["core: leave out nothing", "Added a thing", "docs: the words", "sync: what speaks for sending"]
+    {
         assert!(!is_imperative(subject), "{subject}");
     }
     assert!(!is_imperative(&format!("Add {}", "x".repeat(70))));
-    for subject in ["core: move the request out of the agent", "Release 0.2.0: install packages", "Rename Way"] {
+    for subject in
+        ["core: move the request out of the agent", "Release 0.2.0: install packages", "Rename Way"]
+    {
         assert!(is_imperative(subject), "{subject}");
     }
 }

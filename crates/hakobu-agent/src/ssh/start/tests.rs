@@ -9,8 +9,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::ssh::prompts::Nobody;
 use crate::ssh::script;
+use hakobu_core::prompts::Nobody;
 
 /// An agent that prints the preamble and echoes its input.
 const AGENT: &str = "#!/bin/sh\nprintf \"\\000hakobu:agent\\n\"\nexec cat\n";
