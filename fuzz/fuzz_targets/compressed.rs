@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use hakobu_agent::compression::Unpacker;
+use hakobu_net::compression::Unpacker;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_proto::compressed::Head;
 use libfuzzer_sys::fuzz_target;

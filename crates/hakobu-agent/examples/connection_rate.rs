@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crc_fast::CrcAlgorithm::Crc64Nvme;
-use hakobu_agent::connection::{Cipher, Connection, ConnectionError, Identity, Wait};
+use hakobu_net::connection::{Cipher, Connection, ConnectionError, Identity, Wait};
 
 const PAYLOAD_BYTES: usize = 256 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);

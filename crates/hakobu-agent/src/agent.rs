@@ -16,15 +16,15 @@ use hakobu_proto::control::{
     SILENT_MAX, SourceAsk, SourceLook, VERSION_OLDEST, negotiate, too_old,
 };
 
-use crate::channel as wire;
-use crate::cipher;
 use crate::look;
 use crate::machine;
 use crate::restrict::Restriction;
 use crate::side::Side;
-use crate::stop::Stop;
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::pace::Limits;
+use hakobu_net::channel as wire;
+use hakobu_net::cipher;
+use hakobu_net::stop::Stop;
 
 /// The maximum number of requests waiting for an answer.
 const REQUESTS_MAX: usize = 16;

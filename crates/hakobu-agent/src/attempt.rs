@@ -17,7 +17,6 @@ use hakobu_core::units::format_bytes;
 use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 
 use crate::carryover::Carryover;
-use crate::cipher;
 use crate::fit;
 use crate::host::{AgentHost, Host};
 use crate::job::JobMaker;
@@ -26,11 +25,12 @@ use crate::opening::{Hosts, Opener};
 use crate::places::{self, AtTarget};
 use crate::plan::{self, Plan, Planner};
 use crate::side::Side;
-use crate::stop::Stop;
 use crate::stream;
 use crate::told::Told;
 use hakobu_core::outcome::{Surroundings, Transfer};
 use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
+use hakobu_net::cipher;
+use hakobu_net::stop::Stop;
 
 /// The reason why compression is refused if no data is transferred between hosts.
 pub(crate) const COMPRESSION_IN_VAIN: &str =

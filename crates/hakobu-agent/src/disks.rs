@@ -12,8 +12,8 @@ use crate::host::AgentHost;
 use crate::login;
 use crate::side::Side;
 use crate::ssh::login::Login;
-use crate::stop::Stop;
 use hakobu_core::prompts::Prompts;
+use hakobu_net::stop::Stop;
 
 /// The host whose disks are listed, and how to log in there.
 #[derive(Clone, Debug, PartialEq, Eq)]

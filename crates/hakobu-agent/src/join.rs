@@ -11,8 +11,8 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use rustix::net::sockopt::socket_peercred;
 use socket2::Socket;
 
-use crate::joined_socket::{address, is_own};
 use crate::restrict::lock_out_of_everything;
+use hakobu_net::joined_socket::{address, is_own};
 
 const JOINING: &str = "joining a data connection";
 /// The time that the port of this host may take to answer.

@@ -6,8 +6,6 @@
 //! events and errors.
 
 pub mod agent;
-pub mod compression;
-pub mod connection;
 pub mod copy;
 pub mod devices;
 pub mod digest;
@@ -16,30 +14,22 @@ pub mod doctor;
 pub mod far;
 pub mod jobs;
 pub mod join;
-mod joined_socket;
 pub mod look;
-pub mod near;
 pub mod passes;
 mod places;
 pub mod probe;
 pub mod restrict;
-pub mod serve;
 pub mod side;
 pub mod ssh;
-pub mod stop;
 pub mod stream;
 pub mod transfer;
 
 mod attempt;
 mod carryover;
-mod channel;
-mod cipher;
 pub mod control_channel;
-mod data_path;
 mod deletion;
 mod entries_before;
 mod fit;
-mod gather;
 pub mod host;
 mod job;
 mod lock;
@@ -49,7 +39,6 @@ mod meet;
 mod mounts;
 mod opening;
 mod plan;
-mod pool;
 mod relay;
 mod retry;
 mod rsync;
@@ -57,9 +46,5 @@ mod sftp;
 mod sha256;
 mod ssh_channel;
 mod store;
-mod strangers;
 mod through_ssh;
 mod told;
-mod way;
-
-pub use cipher::here as cipher_speeds;

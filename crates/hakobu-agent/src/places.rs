@@ -70,7 +70,7 @@ fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::side::Side;
-    use crate::stop::Stop;
+    use hakobu_net::stop::Stop;
 
     #[test]
     fn places_at_the_target_are_named_in_full() {

@@ -21,28 +21,28 @@ use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_endpoints::local::{
     Confinement, LocalSource, LocalTarget, SourceRoot, StreamSource, TargetOptions,
 };
-use hakobu_measure::process::thread_time;
+use hakobu_net::thread_time::thread_time;
 use hakobu_proto::control::{
-    CONNECTIONS_MAX, Cipher, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest,
+    CONNECTIONS_MAX, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest,
     ServeRequest, Served, Way,
 };
 
-use crate::channel::is_gone;
-use crate::connection::checked::lost;
-use crate::connection::{self, Connection, Fingerprint, Identity};
-use crate::data_path::{self, Alarm, Listener};
-use crate::gather::{Arriving, Peer, gather};
 use crate::lock::JobLock;
 use crate::machine;
-use crate::near::RemoteTarget;
 use crate::restrict::is_nowhere;
-use crate::serve::serve;
 use crate::sha256::Sha256Sink;
-use crate::stop::Stop;
-use crate::strangers::Strangers;
 use crate::stream::{self, Streams};
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::pace::Limits;
+use hakobu_net::channel::is_gone;
+use hakobu_net::connection::checked::lost;
+use hakobu_net::connection::{self, Connection, Fingerprint, Identity};
+use hakobu_net::data_path::{self, Alarm, Listener};
+use hakobu_net::gather::{Arriving, Peer, gather};
+use hakobu_net::near::RemoteTarget;
+use hakobu_net::serve::serve;
+use hakobu_net::stop::Stop;
+use hakobu_net::strangers::Strangers;
 
 mod carried;
 mod probe;
@@ -613,16 +613,5 @@ impl Clock for SystemClock {
 
     fn thread_time(&self) -> ThreadTime {
         thread_time()
-    }
-}
-
-impl From<Cipher> for connection::Cipher {
-    fn from(cipher: Cipher) -> Self {
-        match cipher {
-            Cipher::Aes128Gcm => Self::Aes128Gcm,
-            Cipher::Aes256Gcm => Self::Aes256Gcm,
-            Cipher::Chacha20Poly1305 => Self::Chacha20Poly1305,
-            Cipher::None => Self::None,
-        }
     }
 }

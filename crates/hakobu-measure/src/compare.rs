@@ -10,7 +10,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Result};
+use crate::Error;
+use crate::Result;
 
 const READ_BYTES: usize = 256 * 1024;
 

@@ -8,7 +8,8 @@ use std::path::Path;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-use crate::{Error, Result};
+use crate::Error;
+use crate::Result;
 
 const READ_BYTES: u64 = 256 * 1024;
 

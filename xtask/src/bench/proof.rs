@@ -8,8 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use hakobu_measure::compare;
 use hakobu_measure::compare::What;
-use hakobu_measure::{compare, holes};
+use hakobu_measure::holes;
 use serde_json::Value;
 
 use super::ground::Paths;

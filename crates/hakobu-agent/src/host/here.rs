@@ -21,10 +21,10 @@ use hakobu_proto::control::{
 };
 
 use super::{AgentHost, Host};
-use crate::cipher;
 use crate::look;
 use crate::machine;
 use crate::side::Side;
+use hakobu_net::cipher;
 
 impl Host for Side {
     fn name(&self) -> String {

@@ -14,8 +14,8 @@ use hakobu_sys::tcp_info::{TcpInfo, tcp_info};
 use socket2::SockRef;
 
 use super::stream::{Account, Stream};
-use crate::gather::Arriving;
 use hakobu_core::lane_count;
+use hakobu_net::gather::Arriving;
 
 /// The most connections that are tried.
 pub(crate) const CONNECTIONS: u16 = lane_count::TUNED_MAX;

@@ -21,17 +21,17 @@ use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, Write
 use hakobu_measure::probe::{Measured, Prediction, Stage, predict};
 use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAsk};
 
-use crate::cipher;
 use crate::devices;
 use crate::host::AgentHost;
 use crate::login;
 use crate::opening::is_without_agent;
 use crate::side::Side;
 use crate::ssh::login::Login;
-use crate::stop::Stop;
 use hakobu_core::lane_count::Ends;
 use hakobu_core::prompts::Prompts;
 use hakobu_core::request::{HostLogin, Lanes};
+use hakobu_net::cipher;
+use hakobu_net::stop::Stop;
 
 pub(crate) mod flood;
 pub(crate) mod machine;

@@ -10,12 +10,12 @@ use hakobu_core::endpoint::{Begin, DraftKind};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::path::EntryPath;
-use hakobu_measure::process::thread_time;
+use hakobu_net::thread_time::thread_time;
 use hakobu_proto::data::{self, kind};
 
 use super::flood::{CONNECTIONS, Shared};
-use crate::connection::checked::lost;
-use crate::connection::{Connection, Wait};
+use hakobu_net::connection::checked::lost;
+use hakobu_net::connection::{Connection, Wait};
 
 /// The name of the target's device that discards everything.
 pub(super) const NOWHERE: &str = "null";

@@ -18,8 +18,8 @@ use crate::host::AgentHost;
 use crate::machine;
 use crate::meet::{Meeting, Met};
 use crate::side::Side;
-use crate::stop::Stop;
 use hakobu_core::request::Transport;
+use hakobu_net::stop::Stop;
 
 /// The results of one direction.
 pub(super) struct Direction {

@@ -8,9 +8,9 @@ use hakobu_proto::control::{ConnectRequest, ServeRequest};
 use socket2::Socket;
 
 use super::{HANDSHAKE_LIMIT, Serving, Side};
-use crate::connection::checked::lost;
-use crate::connection::{ConnectionError, Fingerprint};
-use crate::gather::{Arriving, Peer};
+use hakobu_net::connection::checked::lost;
+use hakobu_net::connection::{ConnectionError, Fingerprint};
+use hakobu_net::gather::{Arriving, Peer};
 
 impl Side {
     /// Serves a target as [`Side::serve`] does, over this socket and those that are passed to the returned function.

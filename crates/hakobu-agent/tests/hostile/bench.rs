@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use hakobu_agent::connection::{self, Connection, ConnectionError, Fingerprint, Identity, Interrupter, Wait};
 use hakobu_agent::side::Side;
-use hakobu_agent::stop::Stop;
 use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;
@@ -21,6 +19,8 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::{EntryPath, is_draft_name};
+use hakobu_net::connection::{self, Connection, ConnectionError, Fingerprint, Identity, Interrupter, Wait};
+use hakobu_net::stop::Stop;
 use hakobu_proto::control::{Cipher, ServeRequest, Way};
 use hakobu_proto::data::{self, Stored, kind};
 use serde::Serialize;

@@ -23,7 +23,7 @@ fn able() -> Capabilities {
 fn instead(
     of: u8,
     answer: impl Fn(&mut Target, u32, &[u8]) -> Does + Clone + Send + 'static,
-) -> impl Fn(&mut Target, &hakobu_agent::connection::Incoming, &[u8]) -> Does + Clone + Send + 'static {
+) -> impl Fn(&mut Target, &hakobu_net::connection::Incoming, &[u8]) -> Does + Clone + Send + 'static {
     move |target, frame, payload| {
         if frame.kind == of { answer(target, frame.request, payload) } else { Does::Right }
     }

@@ -7,8 +7,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use hakobu_agent::connection::{Cipher, Connection, Identity, Incoming, Wait};
-use hakobu_agent::near::RemoteTarget;
 use hakobu_agent::side::SystemClock;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
@@ -21,6 +19,8 @@ use hakobu_core::job::{Item, Job};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
+use hakobu_net::connection::{Cipher, Connection, Identity, Incoming, Wait};
+use hakobu_net::near::RemoteTarget;
 use hakobu_proto::data::{self, Stored, kind};
 use hakobu_proto::listings;
 use serde::Serialize;

@@ -4,11 +4,11 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use hakobu_agent::connection::{Connection, Fingerprint, Identity};
 use hakobu_agent::side::Side;
-use hakobu_agent::stop::Stop;
 use hakobu_core::extended::Classes;
 use hakobu_core::path::EntryPath;
+use hakobu_net::connection::{Connection, Fingerprint, Identity};
+use hakobu_net::stop::Stop;
 use hakobu_proto::control::{CONNECTIONS_MAX, Cipher, ConnectRequest, Way};
 use hakobu_proto::data::{self, kind};
 
@@ -105,7 +105,7 @@ fn strangers_at_the_engines_port() {
     std::thread::scope(|scope| {
         for identity in [&thief, &thief, &target, &target] {
             scope.spawn(move || {
-                let cipher = hakobu_agent::connection::Cipher::Aes128Gcm;
+                let cipher = hakobu_net::connection::Cipher::Aes128Gcm;
                 let _ = Connection::server(dial(), identity, expected, cipher, PATIENCE);
             });
         }

@@ -12,7 +12,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::content::derive;
 use super::threads::available_threads;
 use super::{Pattern, Text};
-use crate::{Error, Result};
+use crate::Error;
+use crate::Result;
 
 /// The size of a piece in bytes, which is either all zeros or all content.
 pub const PIECE_BYTES: u64 = 256 * 1024;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::disk::{self, DiskSpec, Output};
-use crate::{Error, Result};
+use crate::Error;
+use crate::Result;
 
 /// The specification of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]

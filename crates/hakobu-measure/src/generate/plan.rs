@@ -8,7 +8,8 @@ use rustix::fs::{Timespec, Timestamps};
 use super::content::derive;
 use super::names;
 use super::threads::available_threads;
-use crate::{Error, Result};
+use crate::Error;
+use crate::Result;
 
 /// The distribution of file sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -12,7 +12,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, XattrFlags, fsetxattr};
 use super::Pattern;
 use super::disk::WRITE_BYTES;
 use super::plan::{Plan, TreeSpec};
-use crate::{Error, Result};
+use crate::Error;
+use crate::Result;
 
 /// The maximum number of files that a thread takes at a time.
 const FILES_AT_A_TIME: u64 = 256;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use hakobu_core::probe::Work;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::process::thread_time;
 use crate::statistics::median;
+use hakobu_net::thread_time::thread_time;
 
 /// Returns the processor time of the calling thread.
 pub(super) fn processor_time() -> Duration {

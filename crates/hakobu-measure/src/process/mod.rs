@@ -4,8 +4,6 @@
 
 mod counters;
 mod running;
-mod thread;
 
 pub use counters::{InterfaceCounters, ProcessIo, interface_counters_of, peak_rss_bytes, process_io};
 pub use running::{Measured, Running, measure};
-pub use thread::thread_time;

@@ -9,7 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::counters::{ProcessIo, peak_rss_bytes, process_io};
-use crate::{Error, Result};
+use crate::Error;
+use crate::Result;
 
 /// The cost of a command, including all descendants that it waited for. Processes that it left in the background are
 /// not included.

@@ -220,7 +220,7 @@ fn of_bench(error: &bench::Error, host: Option<&SshHost>) -> Error {
 
 /// What one core does with each of hakobu's own ciphers.
 fn own_ciphers() -> Vec<PartSpeed> {
-    let speed = hakobu_agent::cipher_speeds();
+    let speed = hakobu_net::cipher::here();
     let ciphers = [
         ("aes-128-gcm", speed.aes_128_gcm),
         ("aes-256-gcm", speed.aes_256_gcm),

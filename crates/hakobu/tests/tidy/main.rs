@@ -18,17 +18,50 @@ const LINES_MAX: usize = 800;
 const LONG_FILE_REASON: &str = "// More than 800 lines because ";
 
 /// Which crates of the workspace a crate may use. The program may use them all.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("hakobu-sys", &[]),
     ("hakobu-core", &["hakobu-sys"]),
     ("hakobu-proto", &["hakobu-core"]),
     ("hakobu-endpoints", &["hakobu-core", "hakobu-sys"]),
-    ("hakobu-agent", &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-measure"]),
-    ("hakobu-measure", &["hakobu-core", "hakobu-sys"]),
+    ("hakobu-net", &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints"]),
+    ("hakobu-measure", &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-net"]),
+    ("hakobu-ssh", &["hakobu-core", "hakobu-sys", "hakobu-proto"]),
+    (
+        "hakobu-agent",
+        &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-net", "hakobu-measure"],
+    ),
+    (
+        "hakobu-rsync",
+        &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-ssh", "hakobu-agent"],
+    ),
+    (
+        "hakobu-transfer",
+        &[
+            "hakobu-core",
+            "hakobu-sys",
+            "hakobu-proto",
+            "hakobu-endpoints",
+            "hakobu-net",
+            "hakobu-ssh",
+            "hakobu-measure",
+            "hakobu-agent",
+            "hakobu-rsync",
+        ],
+    ),
     ("hakobu-testkit", &["hakobu-core", "hakobu-sys", "hakobu-proto"]),
     (
         "hakobu",
-        &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-agent", "hakobu-measure"],
+        &[
+            "hakobu-core",
+            "hakobu-sys",
+            "hakobu-proto",
+            "hakobu-endpoints",
+            "hakobu-net",
+            "hakobu-ssh",
+            "hakobu-measure",
+            "hakobu-agent",
+            "hakobu-transfer",
+        ],
     ),
 ];
 

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::thread_time::thread_time;
 use hakobu_core::checksum::{Crc64, crc64};
 use hakobu_core::counters::{FarTime, ThreadTime};
 use hakobu_core::digest::{Digest, PieceHasher, piece_value};
@@ -17,7 +18,6 @@ use hakobu_core::job::LANES_MAX;
 use hakobu_core::moved::COPIES_MAX;
 use hakobu_core::pack::PACK_BYTES_MAX;
 use hakobu_endpoints::local::{DraftWriter, LocalTarget, LocalTargetLane};
-use hakobu_measure::process::thread_time;
 use hakobu_proto::compressed;
 use hakobu_proto::data::{self, kind};
 use hakobu_proto::frame::PAYLOAD_LIMIT_BYTES;

@@ -12,7 +12,7 @@ use crate::stop::Stop;
 
 /// The connections that lanes can take.
 #[derive(Default)]
-pub(crate) struct Pool {
+pub struct Pool {
     state: Mutex<State>,
     /// Also stops the connections.
     stop: Stop,
@@ -31,7 +31,8 @@ struct State {
 }
 
 impl Pool {
-    pub(crate) fn new(stop: Stop) -> Arc<Self> {
+    /// Returns an empty pool, which `stop` ends.
+    pub fn new(stop: Stop) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), stop })
     }
 
@@ -39,7 +40,7 @@ impl Pool {
     ///
     /// # Errors
     /// `Io` if no file descriptor is left.
-    pub(crate) fn add(&self, connection: Connection) -> Result<()> {
+    pub fn add(&self, connection: Connection) -> Result<()> {
         // The lock is held until the end, so that nothing keeps the connection once the run has ended.
         let mut state = self.lock();
         if state.ended {
@@ -54,14 +55,14 @@ impl Pool {
     }
 
     /// Announces that a connection may still come, until the returned value is dropped.
-    pub(crate) fn promise(self: &Arc<Self>) -> Promise {
+    pub fn promise(self: &Arc<Self>) -> Promise {
         self.lock().promised += 1;
         Promise(self.clone())
     }
 
     /// Returns true if a connection can be taken, or will certainly never come. Otherwise records whether it is
     /// `wanted`.
-    pub(crate) fn is_settled(&self, wanted: bool) -> bool {
+    pub fn is_settled(&self, wanted: bool) -> bool {
         let mut state = self.lock();
         let is_settled = !state.waiting.is_empty() || state.promised == 0 || state.ended;
         state.wanted |= wanted && !is_settled;
@@ -69,27 +70,27 @@ impl Pool {
     }
 
     /// Returns true if a connection was wanted since the last call.
-    pub(crate) fn was_wanted(&self) -> bool {
+    pub fn was_wanted(&self) -> bool {
         std::mem::take(&mut self.lock().wanted)
     }
 
     /// Takes the connection that has waited longest.
-    pub(crate) fn take(&self) -> Option<Connection> {
+    pub fn take(&self) -> Option<Connection> {
         self.lock().waiting.pop_front()
     }
 
     /// Returns true if the waiting connections are sealed rather than encrypted.
-    pub(crate) fn is_sealed(&self) -> bool {
+    pub fn is_sealed(&self) -> bool {
         self.lock().waiting.iter().any(Connection::is_sealed)
     }
 
     /// Returns true if no more connections are taken.
-    pub(crate) fn is_ended(&self) -> bool {
+    pub fn is_ended(&self) -> bool {
         self.lock().ended
     }
 
     /// Returns the data that arrived over all connections, and mean round-trip times; `None` if one is not TCP.
-    pub(crate) fn passed(&self) -> Option<Passed> {
+    pub fn passed(&self) -> Option<Passed> {
         let state = self.lock();
         let (mut passed, mut count) = (Passed::default(), 0);
         for info in state.interrupters.iter().map(Interrupter::tcp_info) {
@@ -109,14 +110,14 @@ impl Pool {
     }
 
     /// Ends the waiting connections and accepts no more.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
         state.waiting.clear();
     }
 
     /// Ends all connections, including those that were taken. Blocked lanes fail.
-    pub(crate) fn interrupt(&self) {
+    pub fn interrupt(&self) {
         self.end();
         self.lock().interrupters.iter().for_each(Interrupter::interrupt);
     }
@@ -127,11 +128,11 @@ impl Pool {
 }
 
 /// A promise that somebody is still making connections.
-pub(crate) struct Promise(Arc<Pool>);
+pub struct Promise(Arc<Pool>);
 
 impl Promise {
     /// Returns the pool that the connections are added to.
-    pub(crate) fn pool(&self) -> &Arc<Pool> {
+    pub fn pool(&self) -> &Arc<Pool> {
         &self.0
     }
 }

@@ -23,7 +23,7 @@ impl Unpacker {
     /// # Errors
     /// `Corrupt` if the payload does not match its check, `Protocol` if it is not a valid compressed payload; or the
     /// connection failed.
-    pub(crate) fn receive(
+    pub fn receive(
         &mut self,
         connection: &mut Connection,
         frame: &Incoming,

@@ -10,12 +10,13 @@ use crate::connection::{Connection, Interrupter};
 
 /// The time for which a peer may leave resent data unanswered before its connection counts as cut. The system itself
 /// would continue for a quarter of an hour.
-pub(crate) const UNANSWERED_LIMIT: Duration = Duration::from_secs(20);
+pub const UNANSWERED_LIMIT: Duration = Duration::from_secs(20);
 
-/// Stops whatever a [`Side`](crate::side::Side) is doing, from any thread.
+/// Stops whatever a host is doing in a transfer, from any thread.
 #[derive(Clone, Default)]
 pub struct Stop {
-    pub(crate) cancel: Arc<AtomicBool>,
+    /// Set once a stop was requested.
+    pub cancel: Arc<AtomicBool>,
     interrupters: Arc<Mutex<Vec<Interrupter>>>,
 }
 
@@ -37,14 +38,15 @@ impl Stop {
     }
 
     /// Ends all connections if a peer has stopped answering.
-    pub(crate) fn end_unanswered(&self) {
+    pub fn end_unanswered(&self) {
         let interrupters = self.interrupters.lock().unwrap_or_else(PoisonError::into_inner);
         if interrupters.iter().any(|interrupter| interrupter.is_unanswered(UNANSWERED_LIMIT)) {
             interrupters.iter().for_each(Interrupter::interrupt);
         }
     }
 
-    pub(crate) fn interrupt(&self) {
+    /// Ends all connections at once.
+    pub fn interrupt(&self) {
         self.interrupters
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -52,14 +54,19 @@ impl Stop {
             .for_each(Interrupter::interrupt);
     }
 
-    pub(crate) fn add(&self, connection: &Connection) -> Result<()> {
+    /// Adds a connection that a stop is to end.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn add(&self, connection: &Connection) -> Result<()> {
         let interrupter =
             connection.interrupter().map_err(|error| Error::io("taking a data connection", &error))?;
         self.interrupters.lock().unwrap_or_else(PoisonError::into_inner).push(interrupter);
         Ok(())
     }
 
-    pub(crate) fn forget(&self) {
+    /// Forgets all connections: a stop no longer ends them.
+    pub fn forget(&self) {
         self.interrupters.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

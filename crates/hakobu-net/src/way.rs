@@ -11,7 +11,7 @@ const GROWING: f64 = 1.1;
 
 /// Watches one connection.
 #[derive(Debug, Default)]
-pub(crate) struct WayWatch {
+pub struct WayWatch {
     seen: TcpInfo,
     window_us: u64,
 }

@@ -27,7 +27,7 @@ pub fn here() -> CipherSpeed {
 }
 
 /// Starts the measurement on a separate thread, so that the result is ready when it is needed.
-pub(crate) fn begin() {
+pub fn begin() {
     let _when_asked_for = std::thread::Builder::new().name("cipher speed".to_owned()).spawn(here);
 }
 
@@ -80,7 +80,7 @@ fn bytes_per_second(turn: Duration) -> u64 {
 const WORTH: f64 = 1.1;
 
 /// Returns the fastest cipher, judged by the slower of the two hosts, and the figures that support the choice.
-pub(crate) fn fastest(source: CipherSpeed, target: CipherSpeed) -> (Cipher, String) {
+pub fn fastest(source: CipherSpeed, target: CipherSpeed) -> (Cipher, String) {
     let speeds = |of: CipherSpeed| {
         [
             (Cipher::Aes128Gcm, of.aes_128_gcm),
@@ -103,7 +103,7 @@ pub(crate) fn fastest(source: CipherSpeed, target: CipherSpeed) -> (Cipher, Stri
 }
 
 /// Returns the name of a cipher on the command line and in reports.
-pub(crate) fn name(cipher: Cipher) -> &'static str {
+pub fn name(cipher: Cipher) -> &'static str {
     match cipher {
         Cipher::Aes128Gcm => CipherChoice::Aes128Gcm,
         Cipher::Aes256Gcm => CipherChoice::Aes256Gcm,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hakobu_proto::control;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
@@ -28,6 +29,17 @@ pub enum Cipher {
     /// No secrecy: a TLS handshake, then sealed frames on the bare socket. The consumer of a payload must compare its
     /// BLAKE3 with the digest.
     None,
+}
+
+impl From<control::Cipher> for Cipher {
+    fn from(cipher: control::Cipher) -> Self {
+        match cipher {
+            control::Cipher::Aes128Gcm => Self::Aes128Gcm,
+            control::Cipher::Aes256Gcm => Self::Aes256Gcm,
+            control::Cipher::Chacha20Poly1305 => Self::Chacha20Poly1305,
+            control::Cipher::None => Self::None,
+        }
+    }
 }
 
 impl Cipher {

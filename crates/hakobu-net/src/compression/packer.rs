@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use crate::thread_time::thread_time;
 use hakobu_core::compression::{Compressed, Compression, LEVEL_MAX, LEVEL_MIN};
 use hakobu_core::counters::{FarTime, ThreadTime};
 use hakobu_core::digest::Digest;
-use hakobu_measure::process::thread_time;
 use hakobu_proto::compressed::Head;
 use zstd::bulk::Compressor;
 
@@ -16,7 +16,7 @@ const WINDOW: Duration = Duration::from_millis(200);
 /// The interval at first, until a level was chosen: copying small files may take only a few seconds.
 const FIRST_WINDOWS: Duration = Duration::from_millis(50);
 /// The length of a connection's initial phase, at both ends.
-pub(crate) const FIRST: Duration = Duration::from_secs(1);
+pub const FIRST: Duration = Duration::from_secs(1);
 /// The least length in bytes of content that is compressed.
 const CONTENT_BYTES_MIN: usize = 512;
 /// The number of parts of the content in a sample, and the bytes of each.
@@ -32,7 +32,7 @@ const ENTROPY_LEVEL: i8 = 1;
 const UNSEEN_MAX: u32 = 7;
 
 /// Compresses what one lane sends. Its contexts and buffers are reused.
-pub(crate) struct Packer {
+pub struct Packer {
     pub(super) pilot: Pilot,
     compressor: Option<Compressor<'static>>,
     /// The level that the compressor is set to.

@@ -67,7 +67,7 @@ impl RemoteTarget {
     }
 
     /// Takes connections of which at least the first is there.
-    pub(crate) fn with(mut capabilities: Capabilities, arriving: Arriving) -> Self {
+    pub fn with(mut capabilities: Capabilities, arriving: Arriving) -> Self {
         capabilities.remote = true;
         capabilities.clones = false;
         capabilities.lists_in_order = false;

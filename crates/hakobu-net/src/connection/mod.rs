@@ -8,7 +8,7 @@
 //! [`Connection::payload_piece`] its payload in contiguous pieces straight from the receive buffer.
 
 mod buffers;
-pub(crate) mod checked;
+pub mod checked;
 mod error;
 mod handshake;
 mod identity;

@@ -10,5 +10,5 @@ mod pilot;
 mod tests;
 mod unpacker;
 
-pub(crate) use packer::{FIRST, Packer};
+pub use packer::{FIRST, Packer};
 pub use unpacker::Unpacker;

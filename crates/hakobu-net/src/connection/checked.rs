@@ -7,7 +7,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use super::{Connection, ConnectionError, Incoming};
 
 /// Returns the check that the peer applies to a payload.
-pub(crate) fn check_of(connection: &Connection, payload: &[u8]) -> Check {
+pub fn check_of(connection: &Connection, payload: &[u8]) -> Check {
     match (connection.is_sealed(), payload.is_empty()) {
         (_, true) => Check::default(),
         (true, _) => Check { crc: 0, value: Some(*blake3::hash(payload).as_bytes()) },
@@ -16,7 +16,7 @@ pub(crate) fn check_of(connection: &Connection, payload: &[u8]) -> Check {
 }
 
 /// Sends a frame with the checks that the connection requires for its payload.
-pub(crate) fn send_checked(
+pub fn send_checked(
     connection: &mut Connection,
     kind: u8,
     flags: u8,
@@ -29,11 +29,7 @@ pub(crate) fn send_checked(
 }
 
 /// Reads a whole payload and checks it.
-pub(crate) fn read_checked(
-    connection: &mut Connection,
-    frame: &Incoming,
-    payload: &mut Vec<u8>,
-) -> Result<()> {
+pub fn read_checked(connection: &mut Connection, frame: &Incoming, payload: &mut Vec<u8>) -> Result<()> {
     connection.read_payload_into(payload).map_err(lost)?;
     if payload.is_empty() {
         return Ok(());
@@ -46,13 +42,13 @@ pub(crate) fn read_checked(
 }
 
 /// Returns the error for data that arrived differently from what was sent.
-pub(crate) fn corrupt() -> Error {
+pub fn corrupt() -> Error {
     Error::new(ErrorKind::Corrupt, "receiving data", "it arrived differently from what was sent")
 }
 
 /// Converts a connection's error into an error of the job.
 #[allow(clippy::needless_pass_by_value)] // taken by `map_err`
-pub(crate) fn lost(error: ConnectionError) -> Error {
+pub fn lost(error: ConnectionError) -> Error {
     let kind = match &error {
         ConnectionError::Closed | ConnectionError::Cut | ConnectionError::Io(_) => ErrorKind::ConnectionLost,
         ConnectionError::HandshakeTimeout | ConnectionError::TooSlow(_) => ErrorKind::TimedOut,

@@ -13,7 +13,7 @@ const HANDSHAKES_MAX: usize = 2 * CONNECTIONS_MAX as usize;
 /// Sockets with a handshake in progress. Their number is limited, and the oldest one is closed in favour of a new
 /// one, so that silent strangers neither accumulate nor keep anybody out.
 #[derive(Debug, Default)]
-pub(crate) struct Strangers(Mutex<Waiting>);
+pub struct Strangers(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -26,7 +26,7 @@ impl Strangers {
     ///
     /// # Errors
     /// If no file descriptor is left.
-    pub(crate) fn enter(&self, socket: &Socket) -> std::io::Result<u64> {
+    pub fn enter(&self, socket: &Socket) -> std::io::Result<u64> {
         let socket = socket.try_clone()?;
         let mut waiting = self.lock();
         if waiting.sockets.len() >= HANDSHAKES_MAX
@@ -41,12 +41,12 @@ impl Strangers {
     }
 
     /// Removes a socket whose handshake has ended, successfully or not.
-    pub(crate) fn leave(&self, number: u64) {
+    pub fn leave(&self, number: u64) {
         self.lock().sockets.retain(|(waiting, _)| *waiting != number);
     }
 
     /// Closes all sockets that are still waiting.
-    pub(crate) fn dismiss(&self) {
+    pub fn dismiss(&self) {
         self.lock().sockets.drain(..).for_each(|(_, socket)| send_away(&socket));
     }
 

@@ -27,7 +27,7 @@ const ACCEPT_WAIT_AT_WORK: Duration = Duration::from_millis(10);
 const WANTED_WAIT: Duration = Duration::from_millis(10);
 
 /// The identities and limits for connections to the peer.
-pub(crate) struct Peer {
+pub struct Peer {
     /// This host's certificate.
     pub identity: Arc<Identity>,
     /// The fingerprint of the peer's certificate.
@@ -43,13 +43,14 @@ impl Peer {
     ///
     /// # Errors
     /// See [`Connection::client`].
-    pub(crate) fn shake_hands(&self, stream: impl Into<Socket>) -> connection::Result<Connection> {
+    pub fn shake_hands(&self, stream: impl Into<Socket>) -> connection::Result<Connection> {
         Connection::client(stream, &self.identity, self.fingerprint, self.cipher, self.handshake_limit)
     }
 }
 
 /// The connections of a run: the first one is there, others are added during the run. Dropping this closes the port.
-pub(crate) struct Arriving {
+pub struct Arriving {
+    /// The connections that have been authenticated and not been taken yet.
     pub pool: Arc<Pool>,
     gathering: Option<JoinHandle<()>>,
     /// Wakes the thread that waits at a port.
@@ -58,14 +59,14 @@ pub(crate) struct Arriving {
 
 impl Arriving {
     /// Returns exactly these connections, with no more to come.
-    pub(crate) fn all(connections: Vec<Connection>, stop: Stop) -> Result<Self> {
+    pub fn all(connections: Vec<Connection>, stop: Stop) -> Result<Self> {
         let pool = Pool::new(stop);
         connections.into_iter().try_for_each(|connection| pool.add(connection))?;
         Ok(Self { pool, gathering: None, alarm: None })
     }
 
     /// Adds up to `further` connections, each made once one is wanted. After a failure no more are made.
-    pub(crate) fn growing(
+    pub fn growing(
         mut self,
         further: usize,
         mut make: impl FnMut() -> Result<Connection> + Send + 'static,
@@ -105,7 +106,7 @@ impl Drop for Arriving {
 ///
 /// # Errors
 /// `TimedOut` if none is made in time, with the error of the last one that failed; or an error of the system.
-pub(crate) fn gather(listener: Listener, peer: Arc<Peer>, wanted: usize, stop: Stop) -> Result<Arriving> {
+pub fn gather(listener: Listener, peer: Arc<Peer>, wanted: usize, stop: Stop) -> Result<Arriving> {
     let mut gathering = Gathering::new(listener, peer);
     let first = gathering.first()?;
     let mut arriving = Arriving::all(vec![first], stop)?;

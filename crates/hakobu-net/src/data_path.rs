@@ -31,7 +31,7 @@ pub struct Listener {
 
 /// Ends the current and all later waits for a connection when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Alarm {
+pub struct Alarm {
     _hold: OwnedFd,
 }
 
@@ -51,7 +51,7 @@ impl Listener {
         Ok(address.port())
     }
 
-    /// Also accepts connections from [`join::join_agent`](crate::join::join_agent).
+    /// Also accepts connections from [`join::join_agent`](hakobu_agent::join::join_agent).
     ///
     /// # Errors
     /// An error of the system.
@@ -64,7 +64,7 @@ impl Listener {
     ///
     /// # Errors
     /// An error of the system.
-    pub(crate) fn alarm(&mut self) -> Result<Alarm> {
+    pub fn alarm(&mut self) -> Result<Alarm> {
         let pipe = pipe_with(PipeFlags::CLOEXEC);
         let (alarm, hold) = pipe.map_err(|error| Error::io("opening a port for data", &error.into()))?;
         self.alarm = Some(alarm);

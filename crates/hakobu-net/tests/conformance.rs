@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hakobu_agent::connection::{Cipher, Connection, Identity};
-use hakobu_agent::near::RemoteTarget;
-use hakobu_agent::serve::serve;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::compression::Compression;
 use hakobu_core::endpoint::{Endpoint, SourceEndpoint, TargetEndpoint, TargetLane};
 use hakobu_core::error::Result;
 use hakobu_core::grant::Grant;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
+use hakobu_net::connection::{Cipher, Connection, Identity};
+use hakobu_net::near::RemoteTarget;
+use hakobu_net::serve::serve;
 use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
 use tempfile::TempDir;
 

@@ -9,13 +9,13 @@ use rustix::net::UCred;
 use rustix::net::sockopt::socket_peercred;
 
 /// The operation named in errors if a connection could not be accepted.
-pub(crate) const ACCEPTING: &str = "accepting a data connection";
+pub const ACCEPTING: &str = "accepting a data connection";
 
 /// Opens the socket that [`join_agent`] connects to. It leaves no file behind and is invisible to other hosts.
 ///
 /// # Errors
 /// An error of the system.
-pub(crate) fn listen(port: u16) -> Result<UnixListener> {
+pub fn listen(port: u16) -> Result<UnixListener> {
     let socket = address(std::process::id(), port).and_then(|address| UnixListener::bind_addr(&address));
     socket.map_err(|error| Error::io("opening a port for data", &error))
 }
@@ -24,7 +24,7 @@ pub(crate) fn listen(port: u16) -> Result<UnixListener> {
 ///
 /// # Errors
 /// An error of the system.
-pub(crate) fn accept(listener: &UnixListener) -> Result<Option<UnixStream>> {
+pub fn accept(listener: &UnixListener) -> Result<Option<UnixStream>> {
     match listener.accept() {
         Ok((stream, _)) => Ok(socket_peercred(&stream).is_ok_and(|peer| is_own(&peer)).then_some(stream)),
         Err(error) if error.kind() == IoKind::ConnectionAborted => Ok(None),
@@ -33,7 +33,7 @@ pub(crate) fn accept(listener: &UnixListener) -> Result<Option<UnixStream>> {
 }
 
 /// Returns true if a peer runs under the account of this process.
-pub(crate) fn is_own(peer: &UCred) -> bool {
+pub fn is_own(peer: &UCred) -> bool {
     peer.uid == rustix::process::geteuid()
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn is_own(peer: &UCred) -> bool {
 ///
 /// # Errors
 /// An error of the system.
-pub(crate) fn address(process: u32, port: u16) -> std::io::Result<SocketAddr> {
+pub fn address(process: u32, port: u16) -> std::io::Result<SocketAddr> {
     let user = rustix::process::geteuid().as_raw();
     SocketAddr::from_abstract_name(format!("hakobu/join/{user}/{process}/{port}"))
 }

@@ -75,7 +75,7 @@ fn gone(error: &std::io::Error) -> Error {
 }
 
 /// Returns true if the other end of a pipe is closed. Data sent before may still be in it.
-pub(crate) fn is_gone(control: &OwnedFd) -> bool {
+pub fn is_gone(control: &OwnedFd) -> bool {
     let mut descriptors = [PollFd::new(control, PollFlags::empty())];
     let looked = poll(&mut descriptors, Some(&Timespec::default()));
     looked.is_ok() && descriptors[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
