@@ -11,9 +11,9 @@ use hakobu_core::location::SshHost;
 use crate::host::AgentHost;
 use crate::login;
 use crate::side::Side;
-use crate::ssh::login::Login;
 use hakobu_core::prompts::Prompts;
 use hakobu_net::stop::Stop;
+use hakobu_ssh::login::Login;
 
 /// The host whose disks are listed, and how to log in there.
 #[derive(Clone, Debug, PartialEq, Eq)]

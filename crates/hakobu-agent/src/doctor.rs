@@ -17,10 +17,10 @@ use crate::host::{AgentHost, Host};
 use crate::login;
 use crate::machine;
 use crate::probe::way;
-use crate::ssh::login::Login;
 use hakobu_core::lane_count::{self, Ends};
 use hakobu_core::prompts::Prompts;
 use hakobu_core::request::Lanes;
+use hakobu_ssh::login::Login;
 
 /// The maximum number of bytes sent to the other host for measuring. It discards them.
 const CONTENT_BYTES: u64 = 256 << 20;

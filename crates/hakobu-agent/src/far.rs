@@ -19,9 +19,9 @@ use hakobu_proto::control::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::control_channel::{ChannelStreams, ControlChannel, Incoming};
-use crate::ssh::sessions::{LONG_WAY, Sessions};
 use hakobu_net::channel as wire;
+use hakobu_ssh::control_channel::{ChannelStreams, ControlChannel, Incoming};
+use hakobu_ssh::sessions::{LONG_WAY, Sessions};
 
 /// The operation named in errors if no agent could be started.
 pub(crate) const STARTING: &str = "starting the agent on";

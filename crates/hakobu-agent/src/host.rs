@@ -28,8 +28,8 @@ use hakobu_proto::control::{
 };
 
 use crate::side::Side;
-use crate::ssh::sessions::Sessions;
 use hakobu_core::request::Transport;
+use hakobu_ssh::sessions::Sessions;
 
 /// A host that takes part in a transfer.
 pub trait Host {

@@ -6,9 +6,9 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::prompts::Prompts;
 
 use crate::far::{FarSide, STARTING};
-use crate::ssh::login::Login;
-use crate::ssh::{SshError, SshSettings, Way};
-use crate::ssh_channel::SshChannel;
+use hakobu_ssh::login::Login;
+use hakobu_ssh::ssh_channel::SshChannel;
+use hakobu_ssh::{SshError, SshSettings, Way};
 
 /// Logs in and starts an agent; says how it was found.
 ///

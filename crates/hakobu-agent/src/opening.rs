@@ -14,13 +14,13 @@ use crate::host::Host;
 use crate::login;
 use crate::sftp::{SftpSide, WAY_OUT};
 use crate::side::Side;
-use crate::ssh::login::Login;
 use crate::store::StoreHost;
 use crate::stream::Streams;
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::prompts::Prompts;
 use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 use hakobu_net::stop::Stop;
+use hakobu_ssh::login::Login;
 
 /// The hosts of a copy. There is no `target` if both ends are on one host.
 pub(crate) struct Hosts {

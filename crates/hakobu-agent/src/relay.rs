@@ -11,10 +11,10 @@ use hakobu_core::error::{Error, Result};
 use rustix::net::{AddressFamily, sockopt};
 use socket2::Socket;
 
-use crate::ssh::sessions::Sessions;
 use crate::through_ssh::{Carriers, Destination, Held};
 use hakobu_core::lane_count;
 use hakobu_net::data_path;
+use hakobu_ssh::sessions::Sessions;
 
 /// The maximum number of bytes passed on at once.
 const BUFFER_BYTES: usize = 256 * 1024;

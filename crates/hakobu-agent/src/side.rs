@@ -23,8 +23,8 @@ use hakobu_endpoints::local::{
 };
 use hakobu_net::thread_time::thread_time;
 use hakobu_proto::control::{
-    CONNECTIONS_MAX, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest,
-    ServeRequest, Served, Way,
+    CONNECTIONS_MAX, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest, ServeRequest,
+    Served, Way,
 };
 
 use crate::lock::JobLock;

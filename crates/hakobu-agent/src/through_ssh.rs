@@ -12,9 +12,9 @@ use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
-use crate::ssh::Refusal;
-use crate::ssh::SshChild;
-use crate::ssh::sessions::{Pipe, Said, Session, Sessions};
+use hakobu_ssh::Refusal;
+use hakobu_ssh::SshChild;
+use hakobu_ssh::sessions::{Pipe, Said, Session, Sessions};
 
 /// The address at which the other host listens for these connections, reachable only from itself.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";

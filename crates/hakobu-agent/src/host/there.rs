@@ -24,8 +24,8 @@ use hakobu_proto::control::{
 
 use super::{AgentHost, Host};
 use crate::far::FarSide;
-use crate::ssh::sessions::Sessions;
 use hakobu_core::request::Transport;
+use hakobu_ssh::sessions::Sessions;
 
 /// The number of requests that measure the round trip.
 const ROUND_TRIPS_MEASURED: u32 = 8;

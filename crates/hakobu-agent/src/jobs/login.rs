@@ -4,9 +4,9 @@ use std::thread;
 
 use hakobu_core::location::Location;
 
-use crate::ssh::login;
-use crate::ssh::{Login, login as ssh_login};
 use hakobu_core::request::CopyRequest;
+use hakobu_ssh::login;
+use hakobu_ssh::{Login, login as ssh_login};
 
 /// Checks for each remote host of a request whether a login would succeed unattended. It takes as long as a login does,
 /// within a fixed limit.

@@ -26,12 +26,12 @@ use crate::host::AgentHost;
 use crate::login;
 use crate::opening::is_without_agent;
 use crate::side::Side;
-use crate::ssh::login::Login;
 use hakobu_core::lane_count::Ends;
 use hakobu_core::prompts::Prompts;
 use hakobu_core::request::{HostLogin, Lanes};
 use hakobu_net::cipher;
 use hakobu_net::stop::Stop;
+use hakobu_ssh::login::Login;
 
 pub(crate) mod flood;
 pub(crate) mod machine;

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::complaints::{LINES_MAX, RUNNING};
 use super::output::Lines;
 use super::traffic::Traffic;
-use crate::ssh::LOGGED_IN;
+use hakobu_ssh::LOGGED_IN;
 
 /// The interval at which a stop is checked for.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

@@ -16,10 +16,10 @@ use hakobu_core::location::SshHost;
 
 use super::complaints::RUNNING;
 use super::remote::Remote;
-use crate::ssh::login;
-use crate::ssh::with_nobody_to_ask;
-use crate::ssh::{Asks, Master, SshError};
 use hakobu_core::request::CopyRequest;
+use hakobu_ssh::login;
+use hakobu_ssh::with_nobody_to_ask;
+use hakobu_ssh::{Asks, Master, SshError};
 
 /// The most sessions at once in one login: sshd accepts ten (`MaxSessions`) by default.
 pub(super) const SESSIONS_MAX: usize = 8;

@@ -13,9 +13,9 @@ use hakobu_endpoints::sftp::{Access, Channel, SftpLook, SftpSource, SftpTarget, 
 use hakobu_proto::control::PathBytes;
 
 use crate::machine;
-use crate::ssh::SshError;
-use crate::ssh::login::Login;
-use crate::ssh::sessions::{Pipe, Session, Sessions};
+use hakobu_ssh::SshError;
+use hakobu_ssh::login::Login;
+use hakobu_ssh::sessions::{Pipe, Session, Sessions};
 
 /// The operation in errors if no connection can be opened.
 pub(crate) const OPENING: &str = "opening sftp on";

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use hakobu_agent::ssh::Refusal;
 use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::location::SshHost;
 use hakobu_core::path::lossy;
@@ -18,6 +17,7 @@ use hakobu_measure::bench::case::Way;
 use hakobu_measure::bench::course::{self, Back, Progress, Settings};
 use hakobu_measure::bench::result::{Bench, PartSpeed, Row};
 use hakobu_measure::bench::{self, shell::is_plain};
+use hakobu_ssh::Refusal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use self::held::Held;

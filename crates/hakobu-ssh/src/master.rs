@@ -186,7 +186,7 @@ mod tests {
     use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
     use super::*;
-    use crate::ssh::LOGGED_IN;
+    use crate::LOGGED_IN;
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use sha2::{Digest as _, Sha256};
 
 use hakobu_core::stopping;
 
@@ -164,12 +165,9 @@ pub(super) fn send_all(to: &mut ChildStdin, mut bytes: &[u8], limit: Duration) -
     outcome
 }
 
-/// Returns the size in bytes and the SHA-256 in hexadecimal, as `sha256sum` on the remote host prints it. The TLS
-/// library provides the hash.
+/// Returns the size in bytes and the SHA-256 in hexadecimal, as `sha256sum` on the remote host prints it.
 fn sha256(from: &mut impl Read) -> io::Result<(u64, String)> {
-    let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
-    let suite = suite.tls13().ok_or(ErrorKind::Unsupported)?;
-    let mut hash = suite.common.hash_provider.start();
+    let mut hash = Sha256::new();
     let mut piece = vec![0; PIECE_BYTES];
     let mut size_bytes = 0;
     loop {
@@ -182,9 +180,8 @@ fn sha256(from: &mut impl Read) -> io::Result<(u64, String)> {
         hash.update(piece.get(..count).unwrap_or_default());
         size_bytes += count as u64;
     }
-    let digest = hash.finish();
-    let hex = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
-    Ok((size_bytes, hex.collect()))
+    let hex = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok((size_bytes, hex))
 }
 
 #[cfg(test)]

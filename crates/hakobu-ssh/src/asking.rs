@@ -117,7 +117,7 @@ mod tests {
     fn the_program_that_asks_is_seen_below_others() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("ask");
-        crate::ssh::start::tests::install(&program, "#!/bin/sh\nsleep 600\n");
+        crate::start::tests::install(&program, "#!/bin/sh\nsleep 600\n");
         let start = |named: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", "sleep 600 & \"$1\" & wait", "sh"]).arg(&program);

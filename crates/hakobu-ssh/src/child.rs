@@ -90,7 +90,7 @@ impl SshChild {
     }
 
     /// Sends SIGTERM without waiting for the end.
-    pub(crate) fn tell_to_end(&mut self) {
+    pub fn tell_to_end(&mut self) {
         let ended = !matches!(self.child.try_wait(), Ok(None));
         // It has not been waited for, so the process ID is still its own.
         if let (false, Some(pid)) = (ended, i32::try_from(self.id()).ok().and_then(Pid::from_raw)) {

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::ssh::sessions::Sessions;
+use crate::sessions::Sessions;
 
 /// The stream of bytes from an agent.
 pub trait Incoming: Read + AsFd + Send {}

@@ -13,8 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hakobu_agent::ssh::{Login, SshError, SshSettings, Started, Way, login, start};
 use hakobu_core::prompts::{Nobody, Prompts, Secret};
+use hakobu_ssh::{Login, SshError, SshSettings, Started, Way, login, start};
 use hakobu_testkit::sshd::{Shell, Sshd, SshdOptions, Sudo, User, no_root};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;

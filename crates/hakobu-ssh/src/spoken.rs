@@ -28,7 +28,7 @@ static LINES: AtomicUsize = AtomicUsize::new(0);
 
 /// Shows the output of peers, line by line.
 #[derive(Debug)]
-pub(crate) struct Spoken<'a, W> {
+pub struct Spoken<'a, W> {
     to: W,
     lines: &'a AtomicUsize,
     line: Vec<u8>,
@@ -37,7 +37,7 @@ pub(crate) struct Spoken<'a, W> {
 
 impl Spoken<'static, io::Stderr> {
     /// Writes to standard error, within the limit of this process.
-    pub(crate) fn on_stderr() -> Self {
+    pub fn on_stderr() -> Self {
         Self::new(io::stderr(), &LINES)
     }
 }
@@ -48,7 +48,7 @@ impl<'a, W: Write> Spoken<'a, W> {
     }
 
     /// Adds more output.
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
+    pub fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             match byte {
                 b'\n' => self.end_line(),
@@ -59,7 +59,7 @@ impl<'a, W: Write> Spoken<'a, W> {
     }
 
     /// Shows an unfinished line, if there is one.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         if !self.line.is_empty() {
             self.end_line();
         }

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::control_channel::{ChannelStreams, ControlChannel};
-use crate::ssh::sessions::Sessions;
-use crate::ssh::{SshChild, SshError, SshSettings, Way};
+use crate::sessions::Sessions;
+use crate::{SshChild, SshError, SshSettings, Way};
 use hakobu_core::prompts::Prompts;
 
 /// A control channel over ssh.
-pub(crate) struct SshChannel {
+pub struct SshChannel {
     ends: Option<ChannelStreams>,
     way: Way,
     uploaded: Option<PathBuf>,

@@ -43,7 +43,7 @@ pub use super::said::Said;
 /// The interval at which a stop is checked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The round trip from which on the first login is used to save time.
-pub(crate) const LONG_WAY: Duration = Duration::from_millis(20);
+pub const LONG_WAY: Duration = Duration::from_millis(20);
 /// The number of sessions that then go through the first login. OpenSSH keeps 2 MiB in transit in each, and Linux
 /// allows a connection little more than that (measured: 20 MB/s by one at 100 ms, 28 MB/s by four).
 const QUICK_MAX: usize = 2;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::ssh::script;
+use crate::script;
 use hakobu_core::prompts::Nobody;
 
 /// An agent that prints the preamble and echoes its input.
@@ -69,7 +69,7 @@ fn for_each_shell(test: impl Fn(Far)) {
 
 /// Writes a program from another process: a descriptor open for writing in this process could be inherited by a child
 /// of another test's thread, and the program could not be run.
-pub(in crate::ssh) fn install(path: &Path, text: &str) {
+pub(crate) fn install(path: &Path, text: &str) {
     let mut writer = Command::new("sh")
         .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
         .arg(path)
