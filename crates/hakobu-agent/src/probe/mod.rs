@@ -33,11 +33,7 @@ use hakobu_net::cipher;
 use hakobu_net::stop::Stop;
 use hakobu_ssh::login::Login;
 
-pub(crate) mod flood;
-pub(crate) mod machine;
 mod obstacle;
-mod quota;
-mod stream;
 pub(crate) mod way;
 
 pub use self::obstacle::Obstacle;

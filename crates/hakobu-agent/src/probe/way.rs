@@ -12,13 +12,13 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::probe::WayFigures;
 use hakobu_proto::control::{Cipher, ProbeAnswer, ProbeAsk};
 
-use super::flood::CONNECTIONS;
-use super::stream::NOWHERE;
 use crate::host::AgentHost;
 use crate::machine;
 use crate::meet::{Meeting, Met};
 use crate::side::Side;
 use hakobu_core::request::Transport;
+use hakobu_measure::probe::flood::CONNECTIONS;
+use hakobu_measure::probe::stream::NOWHERE;
 use hakobu_net::stop::Stop;
 
 /// The results of one direction.

@@ -11,8 +11,8 @@ use hakobu_measure::probe as measure;
 use hakobu_proto::control::{ProbeAnswer, ProbeAsk};
 
 use super::Side;
-use crate::machine as here;
-use crate::probe::{flood, machine};
+use crate::{look, machine as here};
+use hakobu_measure::probe::{flood, machine};
 
 impl Side {
     /// Performs the requested measurement. It ends early if a stop is requested.
@@ -22,7 +22,9 @@ impl Side {
     pub(crate) fn probe(&mut self, ask: &ProbeAsk) -> Result<ProbeAnswer> {
         let cancel = &self.stop.cancel;
         match ask {
-            ProbeAsk::Machine { gentle } => Ok(ProbeAnswer::Machine(machine::figures(*gentle))),
+            ProbeAsk::Machine { gentle } => {
+                Ok(ProbeAnswer::Machine(machine::figures(*gentle, look::boot_id(), here::facts().processors)))
+            }
             ProbeAsk::Source(ask) => measure::source(ask, cancel)
                 .map(ProbeAnswer::Source)
                 .map_err(|error| Error::io("measuring the source", &error).at(&ask.path)),

@@ -6,11 +6,15 @@
 mod clock;
 mod content;
 mod device;
+pub mod flood;
 mod load;
+pub mod machine;
 mod predict;
+mod quota;
 mod read;
 mod scan;
 mod scratch;
+pub mod stream;
 mod target;
 
 pub use device::device;

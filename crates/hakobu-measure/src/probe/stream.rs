@@ -18,7 +18,7 @@ use hakobu_net::connection::checked::lost;
 use hakobu_net::connection::{Connection, Wait};
 
 /// The name of the target's device that discards everything.
-pub(super) const NOWHERE: &str = "null";
+pub const NOWHERE: &str = "null";
 /// The only draft, and the number of the request that begins it.
 const DRAFT: u64 = 1;
 const REQUEST: u32 = 1;

@@ -9,8 +9,6 @@ use hakobu_core::host::Name;
 use hakobu_core::probe::{CompressorFigures, MachineFigures};
 
 use super::quota;
-use crate::look;
-use crate::machine;
 
 /// The bytes copied per turn, more than fits in any cache.
 const COPIED_BYTES: usize = 32 << 20;
@@ -25,11 +23,11 @@ const LIMIT: Duration = Duration::from_millis(60);
 const LEVELS: [i32; 4] = [-5, -1, 1, 3];
 
 /// Measures this host; a gentle measurement takes one turn each.
-pub(crate) fn figures(gentle: bool) -> MachineFigures {
+pub fn figures(gentle: bool, boot_id: String, processors: u16) -> MachineFigures {
     let turns = if gentle { 1 } else { TURNS };
     MachineFigures {
-        boot_id: Name::new(look::boot_id()),
-        processors: machine::facts().processors,
+        boot_id: Name::new(boot_id),
+        processors,
         quota_permille: quota::permille(Path::new("/")),
         copied_bytes_per_second: copied(turns),
         hashed_bytes_per_second: hashed(turns),
@@ -134,7 +132,7 @@ mod tests {
 
     #[test]
     fn everything_is_measured_and_text_packs() {
-        let figures = figures(false);
+        let figures = figures(false, "boot".to_owned(), 2);
         assert!(figures.processors > 0 && !figures.boot_id.as_bytes().is_empty());
         for rate in [figures.copied_bytes_per_second, figures.hashed_bytes_per_second] {
             assert!((1_000_000..1_000_000_000_000).contains(&rate), "{rate}");

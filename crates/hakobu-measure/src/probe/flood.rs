@@ -18,7 +18,7 @@ use hakobu_core::lane_count;
 use hakobu_net::gather::Arriving;
 
 /// The most connections that are tried.
-pub(crate) const CONNECTIONS: u16 = lane_count::TUNED_MAX;
+pub const CONNECTIONS: u16 = lane_count::TUNED_MAX;
 /// The length of one measurement, and its least number of round trips. It is two of the usual periods in which a
 /// control group allots processor time.
 const SLICE: Duration = Duration::from_millis(200);
@@ -63,7 +63,7 @@ const DURING: &str = "measuring the way";
 /// # Errors
 /// `ConnectionLost` if there is no connection, `TimedOut` if nothing was acknowledged, `Cancelled`, or the target's
 /// error.
-pub(crate) fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) -> Result<WayFigures> {
+pub fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) -> Result<WayFigures> {
     let wanted = if gentle { 1 } else { CONNECTIONS };
     let work = |shared: &Shared| if gentle { shared.bursts(cancel) } else { shared.steps(cancel) };
     let (figures, failure) = flooded(arriving, wanted, cancel, work)?;
@@ -79,7 +79,7 @@ pub(crate) fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) ->
 ///
 /// # Errors
 /// The errors of [`measure`].
-pub(crate) fn capacity(arriving: &Arriving, content_bytes: u64, cancel: &AtomicBool) -> Result<Option<u64>> {
+pub fn capacity(arriving: &Arriving, content_bytes: u64, cancel: &AtomicBool) -> Result<Option<u64>> {
     let work = |shared: &Shared| shared.all(content_bytes, cancel);
     let ((rate, acknowledged), failure) = flooded(arriving, CONNECTIONS, cancel, work)?;
     match rate {
