@@ -98,7 +98,7 @@ fn image(path: &Path, size_bytes: u64) -> Option<Box<DeviceFacts>> {
 }
 
 /// Returns the facts about an open file that may be the image of a disk, if anything is found in it.
-pub(crate) fn image_in(file: BorrowedFd<'_>, size_bytes: u64) -> Option<Box<DeviceFacts>> {
+pub fn image_in(file: BorrowedFd<'_>, size_bytes: u64) -> Option<Box<DeviceFacts>> {
     if size_bytes < IMAGE_BYTES_MIN || !size_bytes.is_multiple_of(SECTOR_BYTES) {
         return None;
     }
@@ -283,7 +283,7 @@ fn ancestry(path: &Path, mounts: Option<(&Mounts, bool)>) -> std::io::Result<Anc
 }
 
 /// Returns the kernel's boot ID, the same for all processes. If it is empty, only device numbers are compared.
-pub(crate) fn boot_id() -> String {
+pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
@@ -298,7 +298,8 @@ fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
-pub(crate) fn found_of(metadata: &Metadata) -> TargetFound {
+/// Returns what the target path is, for the landing rule.
+pub fn found_of(metadata: &Metadata) -> TargetFound {
     match kind_of(metadata) {
         Kind::Directory => TargetFound::Directory,
         Kind::File => TargetFound::File,
@@ -309,7 +310,8 @@ pub(crate) fn found_of(metadata: &Metadata) -> TargetFound {
     }
 }
 
-pub(crate) fn kind_of(metadata: &Metadata) -> Kind {
+/// Returns the kind of an entry.
+pub fn kind_of(metadata: &Metadata) -> Kind {
     let kind = metadata.file_type();
     if kind.is_dir() {
         Kind::Directory

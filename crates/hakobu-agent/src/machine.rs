@@ -16,7 +16,7 @@ use hakobu_proto::control::Machine;
 const ANCESTORS_MAX: u32 = 8;
 
 /// Returns a key for a job on this host. Another host may run a job with the same sources and target.
-pub(crate) fn key_of_job(identity: &[u8; 16]) -> [u8; 32] {
+pub fn key_of_job(identity: &[u8; 16]) -> [u8; 32] {
     let name = rustix::system::uname();
     let machine = std::fs::read("/etc/machine-id").unwrap_or_else(|_| name.nodename().to_bytes().to_vec());
     let mut hasher = blake3::Hasher::new_derive_key("hakobu drafts of a job on a machine 1");
@@ -26,7 +26,7 @@ pub(crate) fn key_of_job(identity: &[u8; 16]) -> [u8; 32] {
 }
 
 /// Returns a value that has not been used before on this host.
-pub(crate) fn unique() -> [u8; 16] {
+pub fn unique() -> [u8; 16] {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut hasher = blake3::Hasher::new();
@@ -48,7 +48,7 @@ pub fn facts() -> Machine {
 }
 
 /// Returns the settings of this host. `toward`: the address of the other host, if there is one.
-pub(crate) fn settings(toward: Option<IpAddr>) -> HostFacts {
+pub fn settings(toward: Option<IpAddr>) -> HostFacts {
     doctor::read(Path::new("/"), &doctor::Kernel, toward, login().as_ref())
 }
 

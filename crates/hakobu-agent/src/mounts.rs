@@ -34,7 +34,7 @@ struct Mount {
 
 /// All mounts that this process sees.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mounts(Vec<Mount>);
+pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
     /// Reads the mounts. Returns none if the system does not show them.

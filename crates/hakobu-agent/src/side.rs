@@ -382,14 +382,18 @@ impl Side {
     }
 
     /// Takes the lock of a job. Digests take none, so any number of them may run at a time.
-    pub(crate) fn lock(&self, job: &Job, identity: &[u8; 16]) -> Result<Option<JobLock>> {
+    pub fn lock(&self, job: &Job, identity: &[u8; 16]) -> Result<Option<JobLock>> {
         match job.mode.is_digest() {
             true => Ok(None),
             false => JobLock::take(identity).map(Some),
         }
     }
 
-    pub(crate) fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn SourceEndpoint>> {
+    /// Opens the sources of a job, beneath the restriction if there is one.
+    ///
+    /// # Errors
+    /// If a root cannot be opened.
+    pub fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn SourceEndpoint>> {
         if let Some(input) = &self.streams.input {
             let source = StreamSource::new(stream::open_input(input)?, job.dry_run, self.stop.cancel.clone());
             return Ok(Box::new(source));
@@ -402,7 +406,11 @@ impl Side {
         Ok(Box::new(source.requiring(&job.require).apart_from(&job.target_directories)))
     }
 
-    pub(crate) fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
+    /// Opens the target of a job, beneath the restriction if there is one.
+    ///
+    /// # Errors
+    /// If the root cannot be opened.
+    pub fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
         let (path, grant, options) = (machine::path(root), grant.clone(), target_options(job));
         let target = match &self.restricted {
             // The content of a digest is discarded. The grant was made here and permits no changes.
@@ -433,7 +441,7 @@ impl Side {
     }
 
     /// Runs a job between two endpoints that this process has opened.
-    pub(crate) fn run_between(
+    pub fn run_between(
         &self,
         source: &dyn SourceEndpoint,
         target: &dyn TargetEndpoint,

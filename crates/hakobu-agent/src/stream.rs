@@ -25,8 +25,9 @@ use rustix::termios::isatty;
 use hakobu_core::request::CopyRequest;
 
 /// The names used in messages instead of a path.
-pub(crate) const INPUT_NAME: &[u8] = b"standard input";
-pub(crate) const OUTPUT_NAME: &[u8] = b"standard output";
+pub const INPUT_NAME: &[u8] = b"standard input";
+/// The name of standard output for users.
+pub const OUTPUT_NAME: &[u8] = b"standard output";
 
 /// The directory of this process's descriptors. Nobody can create a file in it, not even an engine that lies.
 const DIRECTORY: &[u8] = b"/proc/self/fd";
@@ -48,7 +49,7 @@ pub struct Streams {
 
 impl Streams {
     /// Returns the streams of a request.
-    pub(crate) fn of(request: &CopyRequest) -> Self {
+    pub fn of(request: &CopyRequest) -> Self {
         let typed = |location: &Location| location.is_stream().then(|| location.as_typed().to_vec());
         Self { input: request.sources.iter().find_map(typed), output: typed(&request.target) }
     }
@@ -56,7 +57,7 @@ impl Streams {
 
 /// A descriptor of a process that a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Descriptor {
+pub struct Descriptor {
     /// The kernel's link to it, in a directory of `/proc`.
     link: PathBuf,
     /// The number, if it is a descriptor of this process.
@@ -138,7 +139,7 @@ pub fn is_terminal(location: &Location, is_input: bool) -> bool {
 }
 
 /// Returns the description of standard input as a source.
-pub(crate) fn look_at_input() -> Result<SourceLook> {
+pub fn look_at_input() -> Result<SourceLook> {
     Ok(SourceLook {
         kind: Kind::Fifo,
         size_bytes: 0,
@@ -156,7 +157,7 @@ pub(crate) fn look_at_input() -> Result<SourceLook> {
 }
 
 /// Returns the description of standard output as a target.
-pub(crate) fn look_at_output() -> TargetLook {
+pub fn look_at_output() -> TargetLook {
     TargetLook {
         found: TargetFound::Stream,
         resolved: OUTPUT_NAME.to_vec(),
@@ -173,7 +174,7 @@ pub(crate) fn look_at_output() -> TargetLook {
 ///
 /// # Errors
 /// `Io` if a standard stream was closed, `NotFound` if the descriptor is gone, or an error of the system.
-pub(crate) fn open_input(typed: &[u8]) -> Result<OwnedFd> {
+pub fn open_input(typed: &[u8]) -> Result<OwnedFd> {
     if typed == STANDARD {
         refuse_closed(0, OPENING_INPUT, "-")?;
         let error = |error: io::Error| Error::io(OPENING_INPUT, &error);
@@ -200,7 +201,7 @@ pub(crate) fn open_input(typed: &[u8]) -> Result<OwnedFd> {
 /// # Errors
 /// `Io` if a standard stream was closed, `NotFound` if the descriptor is gone, `Refused` if it is another process's,
 /// or an error of the system.
-pub(crate) fn open_output(typed: &[u8]) -> Result<OwnedFd> {
+pub fn open_output(typed: &[u8]) -> Result<OwnedFd> {
     if typed == STANDARD {
         refuse_closed(1, OPENING_OUTPUT, "-")?;
         let error = |error: io::Error| Error::io(OPENING_OUTPUT, &error);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hakobu_agent::disks;
 use hakobu_core::location::SshHost;
+use hakobu_transfer::disks;
 
 use crate::arguments::disks::DisksArguments;
 use crate::render::disks::{json, table};

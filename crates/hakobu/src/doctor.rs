@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hakobu_agent::doctor;
 use hakobu_core::location::SshHost;
+use hakobu_transfer::doctor;
 
 use crate::arguments::doctor::DoctorArguments;
 use crate::render::doctor::{json, text};

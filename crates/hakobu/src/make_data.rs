@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use hakobu_agent::devices;
 use hakobu_agent::look;
 use hakobu_core::counters::Snapshot;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -18,6 +17,7 @@ use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
 use hakobu_measure::generate::{self, DiskSpec, Output, SizeDistribution, TreeSpec, available_threads};
+use hakobu_transfer::devices;
 
 use crate::arguments::make_data::{MakeDiskArguments, MakeTreeArguments};
 use crate::prompts::Terminal;

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use hakobu_agent::jobs::going_on;
 use hakobu_core::error::Error;
 use hakobu_core::event::{Event, Failure, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{Outcome, Report, ReportDifference, ReportEntries};
 use hakobu_core::units::{format_bytes, format_count};
+use hakobu_transfer::jobs::going_on;
 use indicatif::ProgressBar;
 
 use crate::shell;

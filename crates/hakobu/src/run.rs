@@ -31,7 +31,7 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Repor
     let Surroundings { prompts, cancel, limits, .. } = surroundings;
     let (prompts, cancel, limits) = (&mut **prompts, cancel.clone(), limits.clone());
     let mut surroundings = Surroundings { prompts, observer: &observed, cancel, limits };
-    let transfer = hakobu_agent::copy::copy(request, &mut surroundings);
+    let transfer = hakobu_transfer::copy::copy(request, &mut surroundings);
     let limits = held_to(request, &surroundings.limits);
     let timeline = observed.finish(&transfer);
     Report { timeline, limits, ..report(transfer, request) }
@@ -53,7 +53,7 @@ pub fn digest(
     let mut prompts = Terminal { cancel: cancel.clone() };
     let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
     let mut surroundings = Surroundings { prompts: &mut prompts, observer, cancel, limits };
-    let mut transfer = hakobu_agent::copy::copy(request, &mut surroundings);
+    let mut transfer = hakobu_transfer::copy::copy(request, &mut surroundings);
     let digest = transfer.summary.digest.take();
     (report(transfer, request), digest)
 }

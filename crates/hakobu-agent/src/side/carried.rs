@@ -17,7 +17,7 @@ impl Side {
     ///
     /// # Errors
     /// The target cannot be opened, or another run of the job has it locked.
-    pub(crate) fn serve_carried(
+    pub fn serve_carried(
         &mut self,
         request: &ServeRequest,
         first: Socket,
@@ -38,7 +38,7 @@ impl Side {
     ///
     /// # Errors
     /// The connection fails, or the peer is not the expected one.
-    pub(crate) fn connect_carried(
+    pub fn connect_carried(
         &mut self,
         request: &ConnectRequest,
         first: Socket,

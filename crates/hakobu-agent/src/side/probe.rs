@@ -11,7 +11,8 @@ use hakobu_measure::probe as measure;
 use hakobu_proto::control::{ProbeAnswer, ProbeAsk};
 
 use super::Side;
-use crate::{look, machine as here};
+use crate::look;
+use crate::machine as here;
 use hakobu_measure::probe::{flood, machine};
 
 impl Side {
@@ -19,7 +20,7 @@ impl Side {
     ///
     /// # Errors
     /// A path cannot be examined, or there are no connections to measure.
-    pub(crate) fn probe(&mut self, ask: &ProbeAsk) -> Result<ProbeAnswer> {
+    pub fn probe(&mut self, ask: &ProbeAsk) -> Result<ProbeAnswer> {
         let cancel = &self.stop.cancel;
         match ask {
             ProbeAsk::Machine { gentle } => {
@@ -51,7 +52,7 @@ impl Side {
     ///
     /// # Errors
     /// There are no connections, or it is stopped.
-    pub(crate) fn capacity(&mut self, content_bytes: u64) -> Result<Option<u64>> {
+    pub fn capacity(&mut self, content_bytes: u64) -> Result<Option<u64>> {
         let arriving = self.arriving.take().ok_or_else(unconnected)?;
         let rate = flood::capacity(&arriving, content_bytes, &self.stop.cancel);
         self.stop.forget();

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
 use std::time::Duration;
 
-use hakobu_agent::jobs::{JobFolder, JobState, Jobs};
 use hakobu_core::error::{Error, Result};
 use hakobu_core::path::lossy;
+use hakobu_transfer::jobs::{JobFolder, JobState, Jobs};
 use indicatif::ProgressBar;
 
 use super::tail::Tail;

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-use hakobu_agent::jobs::JobRecord;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::Mode;
+use hakobu_transfer::jobs::JobRecord;
 
 use crate::arguments::copy::CopyArguments;
 use crate::cli;

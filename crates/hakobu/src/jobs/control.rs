@@ -3,8 +3,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hakobu_agent::jobs::{JobFolder, JobState, Jobs};
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_transfer::jobs::{JobFolder, JobState, Jobs};
 
 use super::start::{Started, start, start_unattended, tell_how_to_watch};
 use crate::{exit, output};

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use hakobu_agent::jobs::{JobFolder, JobRunLock, LimitsStamp};
 use hakobu_core::error::Result;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::live_limits::LiveLimits;
@@ -15,6 +14,7 @@ use hakobu_core::outcome::Surroundings;
 use hakobu_core::prompts::{Prompts, Secret};
 use hakobu_core::report::Report;
 use hakobu_core::request::CopyRequest;
+use hakobu_transfer::jobs::{JobFolder, JobRunLock, LimitsStamp};
 
 use super::handshake::{ASKING, GO_ON, LOCATED};
 use super::limits::Changes;

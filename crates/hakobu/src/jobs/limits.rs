@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use hakobu_agent::jobs::{JobFolder, JobLimits, JobState, Jobs, LIMITS_SCHEMA, LimitsStamp};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::request::CopyRequest;
+use hakobu_transfer::jobs::{JobFolder, JobLimits, JobState, Jobs, LIMITS_SCHEMA, LimitsStamp};
 
 use super::command::JobCommand;
 use crate::clock::now;
@@ -42,7 +42,7 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
         Ok(request) => request,
         Err(errors) => return Ok(exit::errors(&errors)),
     };
-    if hakobu_agent::copy::is_moved_by_rsync(&request)? && state == JobState::Running {
+    if hakobu_transfer::copy::is_moved_by_rsync(&request)? && state == JobState::Running {
         let words =
             "rsync moves its data, and takes a limit only as it starts: hakobu jobs pause, set, resume";
         return refused(ErrorKind::Unsupported, words.to_owned());

@@ -13,8 +13,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use hakobu_agent::jobs::{JobId, Jobs};
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_transfer::jobs::{JobId, Jobs};
 use rustix::fd::AsFd;
 use rustix::fs::FileType;
 

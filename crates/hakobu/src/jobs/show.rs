@@ -2,10 +2,10 @@
 
 use std::io;
 
-use hakobu_agent::jobs::{Ended, JobFolder, JobId, JobLimits, JobRecord, JobState, Jobs};
 use hakobu_core::error::{Error, Result};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_bytes;
+use hakobu_transfer::jobs::{Ended, JobFolder, JobId, JobLimits, JobRecord, JobState, Jobs};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hakobu_agent::jobs::{JOB_SCHEMA, JobFolder, JobRecord, Jobs, Word, logins};
 use hakobu_core::error::{Error, Result};
 use hakobu_core::job::Mode;
 use hakobu_core::request::CopyRequest;
 use hakobu_ssh::Login;
+use hakobu_transfer::jobs::{JOB_SCHEMA, JobFolder, JobRecord, Jobs, Word, logins};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::handshake::{ASKING, GO_ON, LOCATED};

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-use hakobu_agent::jobs::JobFolder;
 use hakobu_core::error::Result;
+use hakobu_transfer::jobs::JobFolder;
 
 use crate::words;
 

@@ -1,9 +1,9 @@
 //! Words for what a copy is told to do, and a prediction cannot know all of.
 
-use hakobu_agent::probe::Probed;
 use hakobu_core::compression::Compression;
 use hakobu_core::pace::{Limits, Rate, RateLimit, time_words};
 use hakobu_measure::probe::Stage;
+use hakobu_transfer::probe::Probed;
 
 /// What there is to say of limits.
 pub fn limits(limits: &Limits) -> Vec<String> {

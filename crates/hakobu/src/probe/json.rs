@@ -1,6 +1,5 @@
 //! What was measured as one JSON object: `hakobu.probe/1`, described in `docs/book/probe.md`.
 
-use hakobu_agent::probe::{End, Probed};
 use hakobu_core::compression::Compression;
 use hakobu_core::error::{Error, Result};
 use hakobu_core::pace::{Rate, time_words};
@@ -9,6 +8,7 @@ use hakobu_core::probe::{
 };
 use hakobu_core::report::{ReportError, text_and_base64};
 use hakobu_measure::probe::{Span, StageRate};
+use hakobu_transfer::probe::{End, Probed};
 use serde_json::{Value, json as object};
 
 use super::figures::{read_how_name, write_how_name};

@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
-use hakobu_agent::probe::{self as measuring, ProbeRequest, Probed};
 use hakobu_core::error::Result;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::lossy;
+use hakobu_transfer::probe::{self as measuring, ProbeRequest, Probed};
 
 mod figures;
 mod held;

@@ -1,8 +1,8 @@
 //! Words for why a copy would fail.
 
-use hakobu_agent::probe::Obstacle;
 use hakobu_core::path::lossy;
 use hakobu_core::report::ReportError;
+use hakobu_transfer::probe::Obstacle;
 use serde_json::{Value, json as object};
 
 use crate::words::{Machines, advice};

@@ -1,10 +1,10 @@
 //! What was measured, as a page that is written as text or HTML.
 
-use hakobu_agent::probe::{End, Probed};
 use hakobu_core::path::lossy;
 use hakobu_core::probe::{ReadFigures, TreeFigures, WayFigures, Work, WriteFigures, WriteHow};
 use hakobu_core::units::{format_bytes, format_count, format_rate};
 use hakobu_measure::probe::{Prediction, StageRate};
+use hakobu_transfer::probe::{End, Probed};
 
 use super::figures::{core_rate, counts, latency, rate, read_how, seconds, step, write_how};
 use super::{held, obstacle};

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use hakobu_agent::doctor::Diagnosis;
 use hakobu_core::error::{Error, Result};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_rate;
 use hakobu_measure::doctor::{Change, Expected, Finding, Way, Whose};
+use hakobu_transfer::doctor::Diagnosis;
 use serde_json::{Value, json as object};
 
 use crate::render::json::pretty;

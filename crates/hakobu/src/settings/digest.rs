@@ -31,7 +31,7 @@ pub fn digest_request(
     if location.is_stream() {
         found.usage("-", NO_INPUT);
     }
-    let mut request = hakobu_agent::digest::request(location, algorithm);
+    let mut request = hakobu_transfer::digest::request(location, algorithm);
     request.live = typed.live;
     request.skip_unreadable = typed.on_read_error == "skip";
     found.login(&typed.login, environment_ssh, &mut request);

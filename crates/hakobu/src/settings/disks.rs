@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use hakobu_agent::disks::DisksRequest;
 use hakobu_core::error::Error;
+use hakobu_transfer::disks::DisksRequest;
 
 use super::findings::Findings;
 use super::login::{agent, host, ssh};

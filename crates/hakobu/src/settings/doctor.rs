@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use hakobu_agent::doctor::DoctorRequest;
 use hakobu_core::error::Error;
+use hakobu_transfer::doctor::DoctorRequest;
 
 use super::findings::Findings;
 use super::lanes::lanes;

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use hakobu_agent::probe::ProbeRequest;
 use hakobu_core::compression::Compression;
 use hakobu_core::error::Error;
 use hakobu_core::location::Location;
 use hakobu_core::pace::Limits;
+use hakobu_transfer::probe::ProbeRequest;
 
 use super::findings::{Findings, usage};
 use super::lanes::lanes;

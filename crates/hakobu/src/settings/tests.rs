@@ -2,13 +2,13 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Parser;
-use hakobu_agent::disks::DisksRequest;
 use hakobu_core::compression::Compression;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
 use hakobu_core::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use hakobu_transfer::disks::DisksRequest;
 
 use super::*;
 use crate::arguments::copy::CopyArguments;

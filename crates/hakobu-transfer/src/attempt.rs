@@ -1,0 +1,411 @@
+//! One attempt at a copy: opens the hosts, examines the locations, decides where entries land, and runs the job.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hakobu_core::compression::Compression;
+use hakobu_core::endpoint::TargetEndpoint;
+use hakobu_core::engine::Summary;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::grant::Grant;
+use hakobu_core::job::Job;
+use hakobu_core::losses::LossKind;
+use hakobu_core::report::Route;
+use hakobu_core::units::format_bytes;
+use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
+
+use crate::carryover::Carryover;
+use crate::fit;
+use crate::host::{AgentHost, Host};
+use crate::job::JobMaker;
+use crate::meet::{Meeting, Met};
+use crate::opening::{Hosts, Opener};
+use crate::places::{self, AtTarget};
+use crate::plan::{self, Plan, Planner};
+use crate::told::Told;
+use hakobu_agent::side::Side;
+use hakobu_agent::stream;
+use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
+use hakobu_net::cipher;
+use hakobu_net::stop::Stop;
+
+/// The reason why compression is refused if no data is transferred between hosts.
+pub const COMPRESSION_IN_VAIN: &str = "nothing travels, for both ends are on one machine; leave it out";
+/// The notice if root was refused on a network file system.
+const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
+                                root may read everything and keep owners";
+
+/// One attempt at a copy.
+pub struct Attempt<'a, 'b> {
+    pub request: &'a CopyRequest,
+    pub surroundings: &'a mut Surroundings<'b>,
+    /// The time at which the first attempt began.
+    pub began: Instant,
+    /// The maximum time of a login, unless it is the first.
+    pub login_limit: Option<Duration>,
+    pub carryover: &'a mut Carryover,
+}
+
+/// Holds events back until the run has reported its locations, which must come first.
+#[derive(Default)]
+struct DelayedEvents(Mutex<Vec<Event>>);
+
+impl DelayedEvents {
+    fn tell(&self, observer: &dyn Observer) {
+        let events = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        events.into_iter().for_each(|event| observer.event(event));
+    }
+}
+
+impl Observer for DelayedEvents {
+    fn event(&self, event: Event) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+}
+
+/// The arguments with which a job is run.
+struct RunInput {
+    job: Job,
+    identity: [u8; 16],
+    roots: Vec<PathBytes>,
+    root: Vec<u8>,
+    grant: Grant,
+}
+
+impl Attempt<'_, '_> {
+    /// Runs the attempt. `transfer` also holds what is known if it fails.
+    ///
+    /// # Errors
+    /// The reason why the job could not run. An error that ended the job early is in the summary.
+    pub fn run(mut self, transfer: &mut Transfer) -> Result<()> {
+        let mut hosts = match self.carryover.hosts.take() {
+            Some(hosts) => hosts,
+            None => self.open()?,
+        };
+        if hosts.target.is_none() && self.request.wants_compression() {
+            return Err(Error::new(ErrorKind::Usage, "option", COMPRESSION_IN_VAIN).at("--compress"));
+        }
+        let plan = self.plan(&mut hosts)?;
+        if self.carryover.only_agrees {
+            self.carryover.hosts = Some(hosts);
+            return Ok(());
+        }
+        let decisions = DelayedEvents::default();
+        let job = self.job(&hosts, &plan, &decisions);
+        let ends = fit::HostPair::of(&hosts);
+        ends.check(&job, self.request.passes.is_some())?;
+        if !std::mem::replace(&mut self.carryover.told, true) {
+            ends.tell(&job, self.surroundings.observer);
+        }
+        self.locate(&plan, transfer);
+        decisions.tell(self.surroundings.observer);
+        transfer.verified = job.digest && !job.dry_run && ends.hash();
+        let Plan { identity, roots, root, grant, over_network, written_sectors, .. } = plan;
+        let is_root = [&*hosts.source, hosts.target()].iter().any(|host| host.machine().uid == 0);
+        let allows_rights = grant.may_set_id;
+        let named_root = match self.request.target.is_stream() {
+            true => stream::OUTPUT_NAME.to_vec(),
+            false => hosts.target().name_of(&root),
+        };
+        let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
+        let input = RunInput { job, identity, roots, root, grant };
+        let mut ran = self.run_where_it_belongs(&mut hosts, transfer, &observer, input)?;
+        ran.summary.failures.iter_mut().for_each(|failure| places::name_failure(failure, &named_root));
+        if let Some(fatal) = &mut ran.summary.fatal {
+            places::name_fatal(fatal, &*hosts.source, &named_root);
+        }
+        transfer.rights_withheld = !self.request.mode.only_reads()
+            && !allows_rights
+            && ran.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
+        transfer.summary = ran.summary;
+        self.check_required(&mut transfer.summary);
+        if self.carryover.is_still && transfer.summary.fatal.is_none() {
+            let now = plan::written_by_now(self.request, &mut *hosts.source)?;
+            transfer.summary.fatal = (now != written_sectors).then(|| was_written_to(now, written_sectors));
+        }
+        if over_network && is_root {
+            self.explain_refusals(&transfer.summary);
+        }
+        if transfer.summary.fatal.is_none() && transfer.summary.failures.is_empty() {
+            self.carryover.agreed.is_written();
+        }
+        if self.carryover.keeps_hosts && transfer.summary.fatal.is_none() {
+            self.carryover.hosts = Some(hosts);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<Hosts> {
+        let Surroundings { prompts, observer, cancel, limits, .. } = &mut *self.surroundings;
+        let (request, login_limit) = (self.request, self.login_limit);
+        Opener { request, prompts: &mut **prompts, observer: *observer, cancel, limits, login_limit }.open()
+    }
+
+    fn plan(&mut self, hosts: &mut Hosts) -> Result<Plan> {
+        let mut planner = Planner {
+            request: self.request,
+            agreed: &mut self.carryover.agreed,
+            prompts: self.surroundings.prompts,
+            observer: self.surroundings.observer,
+        };
+        planner.plan(hosts)
+    }
+
+    fn job(&self, hosts: &Hosts, plan: &Plan, observer: &dyn Observer) -> Job {
+        let request = self.request;
+        JobMaker { request, limits: &self.surroundings.limits, observer, hosts, plan }.job(self.carryover)
+    }
+
+    /// Records and reports the resolved locations of sources and target.
+    fn locate(&self, plan: &Plan, transfer: &mut Transfer) {
+        transfer.sources.clone_from(&plan.sources);
+        transfer.target = Some(plan.landed.clone());
+        transfer.disks.clone_from(&plan.disks);
+        let mut target = plan.landed.clone();
+        if let more @ 1.. = plan.pairs.len().saturating_sub(1) {
+            target.extend_from_slice(format!(" and {more} more").as_bytes());
+        }
+        self.surroundings.observer.event(Event::Located { sources: plan.sources.clone(), target });
+        transfer.pairs.clone_from(&plan.pairs);
+        transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
+    }
+
+    /// Runs the job: in this process if a host has no agent, on the host of both ends, or else on the source's host.
+    fn run_where_it_belongs(
+        &mut self,
+        hosts: &mut Hosts,
+        transfer: &mut Transfer,
+        observer: &dyn Observer,
+        input: RunInput,
+    ) -> Result<Ran> {
+        if !hosts.have_agents() {
+            return self.run_from_here(hosts, transfer, observer, input);
+        }
+        let Hosts { source, target } = hosts;
+        match (source.as_agent(), target.as_mut().map(|target| target.as_agent())) {
+            (Some(engine), Some(Some(target))) => self.run_apart(engine, target, transfer, observer, input),
+            (Some(engine), None) => self.run_on_one(engine, transfer, observer, input),
+            _ => Err(Error::new(
+                ErrorKind::Usage,
+                "running a job",
+                "one end has an agent and the other has not",
+            )),
+        }
+    }
+
+    /// Runs a job with both ends opened by this process.
+    fn run_from_here(
+        &mut self,
+        hosts: &Hosts,
+        transfer: &mut Transfer,
+        observer: &dyn Observer,
+        input: RunInput,
+    ) -> Result<Ran> {
+        transfer.transport = hosts.route();
+        self.is_connected(transfer);
+        let RunInput { job, identity, roots, root, grant } = input;
+        let here = Side::new(Stop::with_flag(Arc::clone(&self.surroundings.cancel)));
+        let here = here.with_limits(Arc::clone(&self.surroundings.limits));
+        let _lock = here.lock(&job, &identity)?;
+        let source = hosts.source.open_source(&roots, &job)?;
+        let target: Box<dyn TargetEndpoint> = match job.mode.is_digest() {
+            // A digest is computed by this process, which receives the content.
+            true => Box::new(here.open_target(&root, &grant, &identity)?),
+            false => hosts.target().open_target(&root, &grant, &identity, &job)?,
+        };
+        let ran = here.run_between(&*source, &*target, &job, observer);
+        self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
+        // On a host without an agent, no process of hakobu uses memory.
+        let of = |host: &dyn Host| ran.peak_memory_bytes.filter(|_| host.is_here());
+        transfer.peak_memory_bytes = (of(&*hosts.source), of(hosts.target()));
+        Ok(ran)
+    }
+
+    /// Runs a job with both ends on one host, which is this one or has an agent.
+    fn run_on_one(
+        &mut self,
+        engine: &mut dyn AgentHost,
+        transfer: &mut Transfer,
+        observer: &dyn Observer,
+        input: RunInput,
+    ) -> Result<Ran> {
+        transfer.transport = Route::Local;
+        self.is_connected(transfer);
+        let RunInput { job, identity, roots, root, grant } = input;
+        let told = Told::new(observer, job.lanes);
+        let request = RunHereRequest { job, identity, roots, root, grant };
+        let (cancel, limits) = (&self.surroundings.cancel, &*self.surroundings.limits);
+        self.carryover.entries_made = None;
+        let ran = engine.run_here(request, &told, cancel, limits);
+        if let Ok(ran) = &ran {
+            self.carryover.entries_made = Some(ran.summary.counters.entries_absent);
+        }
+        let ran = ran.or_else(|error| told.ran(error))?;
+        transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
+        Ok(ran)
+    }
+
+    /// Runs a job whose ends are on different hosts.
+    fn run_apart(
+        &mut self,
+        engine: &mut dyn AgentHost,
+        target: &mut dyn AgentHost,
+        transfer: &mut Transfer,
+        observer: &dyn Observer,
+        input: RunInput,
+    ) -> Result<Ran> {
+        let RunInput { job, identity, roots, root, grant } = input;
+        let cipher = self.cipher(engine, target)?;
+        let meeting = Meeting {
+            job: identity,
+            root: &root,
+            grant: &grant,
+            cipher,
+            cipher_in_ssh: match self.request.cipher {
+                CipherChoice::Auto => Cipher::None,
+                _ => cipher,
+            },
+            transport: if self.carryover.by_ssh { Transport::Ssh } else { self.request.transport },
+            lanes: job.lanes,
+            lanes_max: job.lanes_max,
+            data_address: self.request.data_address.as_deref(),
+            data_port: self.request.data_port,
+            observer: self.surroundings.observer,
+        };
+        let met = meeting.meet(engine, target);
+        let Met { capabilities, lanes, lanes_max, cipher, by_ssh, relay, carriers } =
+            met.map_err(|error| places::on(target, &root, error))?;
+        transfer.transport = Route::of_connections(by_ssh, relay.is_some());
+        transfer.cipher = Some(cipher::name(cipher));
+        // A port that could not be reached just now is not tried again after a lost connection.
+        self.carryover.by_ssh = by_ssh && relay.is_none();
+        let job = Job { lanes, lanes_max, ..job };
+        let mut carried = Some((relay, carriers));
+        self.is_connected(transfer);
+        engine.depend_on(target)?;
+        let told = Told::new(observer, job.lanes);
+        let request = RunRequest { job, roots, capabilities };
+        let ran = engine.run(request, &told, &self.surroundings.cancel, &*self.surroundings.limits);
+        let lost = ran.is_err();
+        // A user who asks for a stop does not want to wait for an orderly end either.
+        let stopped = self.surroundings.cancel.load(Relaxed);
+        let cut = match &ran {
+            _ if stopped => true,
+            Ok(ran) => ran.summary.fatal.as_ref().is_some_and(Error::may_retry),
+            Err(error) => error.may_retry(),
+        };
+        if cut {
+            // ssh does not report that its remote end is gone, so its processes are ended here.
+            carried = None;
+        }
+        let served = target.end_serving(cut);
+        drop(carried);
+        // Either end knows the number. If both are lost, nobody does.
+        self.carryover.entries_made = match (&ran, &served) {
+            (Ok(ran), _) => Some(ran.summary.counters.entries_absent),
+            (Err(_), Ok(served)) => served.entries_made,
+            (Err(_), Err(_)) => None,
+        };
+        let mut ran = ran.or_else(|error| told.ran(error))?;
+        transfer.wire_bytes = (!lost).then_some((ran.wire_sent_bytes, ran.wire_received_bytes));
+        match served {
+            // The reason why the engine's host was lost is already known.
+            _ if lost => {}
+            Ok(served) => {
+                transfer.peak_memory_bytes = (ran.peak_memory_bytes, served.peak_memory_bytes);
+                explain(&mut ran.summary, served.error);
+            }
+            Err(error) => {
+                transfer.peak_memory_bytes = (ran.peak_memory_bytes, None);
+                // Without a fatal error everything was acknowledged, and only the end of serving failed.
+                if ran.summary.fatal.is_some() && !error.may_retry() {
+                    explain(&mut ran.summary, Some(error));
+                }
+            }
+        }
+        Ok(ran)
+    }
+
+    /// Fails the run if metadata named by `--require` was lost. The target finds some losses, such as an owner that
+    /// it may not set, only at the end.
+    fn check_required(&self, summary: &mut Summary) {
+        let lost = summary.losses.iter().find(|loss| self.request.require.contains(&loss.what));
+        if let (Some(loss), None) = (lost, &summary.fatal) {
+            let words = format!("--require {} is not met: the target could not keep it", loss.what.name());
+            let error = Error::new(ErrorKind::Requirement, "copying", words);
+            summary.fatal = Some(error.at(&loss.example));
+        }
+    }
+
+    /// Reports why root may have been refused.
+    fn explain_refusals(&self, summary: &Summary) {
+        let errors = summary.failures.iter().map(|failure| &failure.error).chain(&summary.fatal);
+        if errors.into_iter().any(|error| error.kind == ErrorKind::PermissionDenied) {
+            self.surroundings.observer.event(Event::Notice { words: ROOT_IS_SQUASHED.to_owned() });
+        }
+    }
+
+    fn is_connected(&mut self, transfer: &mut Transfer) {
+        transfer.connect = self.began.elapsed();
+        self.carryover.outages.end(Instant::now());
+    }
+
+    fn cipher(&self, engine: &mut dyn AgentHost, target: &mut dyn AgentHost) -> Result<Cipher> {
+        let (chosen, why) = match self.request.cipher {
+            CipherChoice::Auto => cipher::fastest(engine.cipher_speed()?, target.cipher_speed()?),
+            CipherChoice::Aes128Gcm => (Cipher::Aes128Gcm, "as asked".to_owned()),
+            CipherChoice::Aes256Gcm => (Cipher::Aes256Gcm, "as asked".to_owned()),
+            CipherChoice::ChaCha20Poly1305 => (Cipher::Chacha20Poly1305, "as asked".to_owned()),
+            CipherChoice::None => {
+                (Cipher::None, "as asked; data is authenticated, but readable on the way".to_owned())
+            }
+        };
+        self.decided(format!("cipher: {}", cipher::name(chosen)), why);
+        self.tell_compression();
+        Ok(chosen)
+    }
+
+    /// Reports the choice of compression. Lanes report the levels that they choose later.
+    fn tell_compression(&self) {
+        let (choice, why) = match self.request.compression {
+            Compression::Auto => {
+                ("auto".to_owned(), "at once on a long way, else where the way turns out to be what limits")
+            }
+            Compression::None => ("none".to_owned(), "as asked"),
+            Compression::Adapted => ("zstd".to_owned(), "as asked, with the level that pays"),
+            Compression::Level(level) => (format!("zstd {level}"), "as asked"),
+        };
+        self.decided(format!("compression: {choice}"), why.to_owned());
+    }
+
+    fn decided(&self, choice: String, reason: String) {
+        self.surroundings.observer.event(Event::Decision { choice, reason });
+    }
+}
+
+/// Replaces a lost connection as the cause by the error of the target server, which may know better why it ended.
+fn explain(summary: &mut Summary, served: Option<Error>) {
+    let Some(served) = served else { return };
+    match &mut summary.fatal {
+        Some(fatal)
+            if fatal.kind == ErrorKind::ConnectionLost && served.kind != ErrorKind::ConnectionLost =>
+        {
+            *fatal = served;
+        }
+        _ => {}
+    }
+}
+
+/// Returns the error for a source that was written to while it was meant to be held still. `now`, `before`: sectors
+/// of 512 bytes written to it so far.
+fn was_written_to(now: u64, before: u64) -> Error {
+    let words = format!(
+        "{} were written to the source during the last pass, so the target may mix old and new: see what \
+         --before-last-pass has to stop, or unmount the source (or fsfreeze), and run it again",
+        format_bytes(now.saturating_sub(before).saturating_mul(512))
+    );
+    Error::new(ErrorKind::SourceChanged, "making the last pass", words)
+}

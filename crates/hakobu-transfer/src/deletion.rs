@@ -1,0 +1,166 @@
+//! Deletes the entries that only the target of a `sync` has. They are counted during the copy, the user agrees, and a
+//! second run, which compares both sides again, removes them.
+
+use hakobu_core::consent::{agree, entries, verb};
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::job::{Mode, Removal};
+
+use crate::carryover::Carryover;
+use crate::transfer::run_once;
+use hakobu_core::outcome::{Surroundings, Transfer, add_earlier};
+use hakobu_core::request::{CopyRequest, Deletion};
+
+/// Runs a `sync` to its end.
+pub fn run(request: &CopyRequest, deletion: &Deletion, surroundings: &mut Surroundings<'_>) -> Transfer {
+    let mut carryover = Carryover::for_more();
+    let counting = CopyRequest { removal: Removal::Count, ..request.clone() };
+    if deletion.first && !request.dry_run {
+        return delete_first(&counting, deletion, surroundings, &mut carryover);
+    }
+    let mut done = run_once(&counting, surroundings, &mut carryover);
+    if !is_wanted(&done, surroundings.observer) {
+        return done;
+    }
+    if let Err(error) = agree(&done, deletion, request.dry_run, surroundings) {
+        done.summary.fatal = Some(error);
+        return done;
+    }
+    if request.dry_run {
+        return done;
+    }
+    done = next(&removing(request, &done), surroundings, &mut carryover, &done);
+    if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
+        done = next(&copying(request), surroundings, &mut carryover, &done);
+    }
+    done
+}
+
+/// Returns the request that removes what was agreed to, and no more entries than that.
+fn removing(request: &CopyRequest, counted: &Transfer) -> CopyRequest {
+    let removals_max = counted.summary.counters.entries_only_in_target;
+    CopyRequest { removal: Removal::Remove, removals_max, dry_run: false, ..request.clone() }
+}
+
+/// Returns the request that copies entries whose place was taken by extra ones. A place still taken is a failure.
+fn copying(request: &CopyRequest) -> CopyRequest {
+    CopyRequest { removal: Removal::Leave, mode: Mode::Copy, ..request.clone() }
+}
+
+/// Deletes before anything is copied.
+fn delete_first(
+    counting: &CopyRequest,
+    deletion: &Deletion,
+    surroundings: &mut Surroundings<'_>,
+    carryover: &mut Carryover,
+) -> Transfer {
+    let planning = CopyRequest { dry_run: true, ..counting.clone() };
+    let quiet = Quiet(surroundings.observer);
+    let mut planned = {
+        let (cancel, limits) = (surroundings.cancel.clone(), surroundings.limits.clone());
+        let prompts = &mut *surroundings.prompts;
+        let mut surroundings = Surroundings { prompts, observer: &quiet, cancel, limits };
+        run_once(&planning, &mut surroundings, carryover)
+    };
+    let has_extras = planned.summary.counters.entries_only_in_target > 0;
+    // Deleting makes space, so a lack of it is no reason to stop here.
+    let lacks_room = |error: &Error| error.kind == ErrorKind::NoSpace;
+    if has_extras && planned.summary.fatal.as_ref().is_some_and(lacks_room) {
+        planned.summary.fatal = None;
+    }
+    if planned.summary.fatal.is_some() {
+        for failure in &planned.summary.failures {
+            surroundings.observer.event(Event::Failure(failure.clone()));
+        }
+        return planned;
+    }
+    if has_extras && !is_wanted(&planned, surroundings.observer) {
+        return run_once(counting, surroundings, carryover);
+    }
+    if has_extras && let Err(error) = agree(&planned, deletion, false, surroundings) {
+        planned.summary.fatal = Some(error);
+        return planned;
+    }
+    let mut done = run_once(&removing(counting, &planned), surroundings, carryover);
+    if done.summary.fatal.is_none() {
+        done = next(counting, surroundings, carryover, &done);
+    }
+    if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
+        return next(&copying(counting), surroundings, carryover, &done);
+    }
+    done
+}
+
+/// Makes one more run, and adds the figures of the runs before.
+fn next(
+    request: &CopyRequest,
+    surroundings: &mut Surroundings<'_>,
+    carryover: &mut Carryover,
+    before: &Transfer,
+) -> Transfer {
+    let mut done = run_once(request, surroundings, carryover);
+    add_earlier(&mut done.summary, &before.summary);
+    done.summary.add_failures(&before.summary);
+    done.connect = before.connect;
+    let sum = |now: (u64, u64), before: (u64, u64)| {
+        (now.0.saturating_add(before.0), now.1.saturating_add(before.1))
+    };
+    done.wire_bytes = match (done.wire_bytes, before.wire_bytes) {
+        (Some(now), Some(before)) => Some(sum(now, before)),
+        (now, before) => now.or(before),
+    };
+    done
+}
+
+/// Returns true if there are extra entries and no failure that forbids deleting them.
+fn is_wanted(done: &Transfer, observer: &dyn Observer) -> bool {
+    let summary = &done.summary;
+    let extras = summary.counters.entries_only_in_target;
+    if extras == 0 || summary.fatal.is_some() {
+        return false;
+    }
+    if summary.counters.entries_failed == 0 {
+        return true;
+    }
+    let mut words = format!(
+        "nothing is deleted after failures; {} {} only at the target",
+        entries(extras),
+        verb(extras, "is", "are")
+    );
+    let in_the_way = summary.counters.entries_in_the_way;
+    if in_the_way > 0 {
+        words.push_str(&format!(", in the way of {}", entries(in_the_way)));
+    }
+    observer.event(Event::Notice { words });
+    false
+}
+
+/// Passes on only the events that the next run does not repeat. Progress is left to that run.
+struct Quiet<'a>(&'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn event(&self, event: Event) {
+        let comes_again = matches!(event, Event::Planned { .. } | Event::Located { .. } | Event::Failure(_));
+        if !comes_again && !matches!(event, Event::Progress(_)) {
+            self.0.event(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::event::NoObserver;
+
+    use super::*;
+
+    #[test]
+    fn extra_entries_are_deleted_only_after_a_run_without_failures() {
+        let mut done = Transfer::default();
+        assert!(!is_wanted(&done, &NoObserver), "there is nothing to delete");
+        done.summary.counters.entries_only_in_target = 1;
+        done.summary.counters.entries_in_target = 3;
+        assert!(is_wanted(&done, &NoObserver));
+        done.summary.counters.entries_failed = 1;
+        assert!(!is_wanted(&done, &NoObserver));
+    }
+}

@@ -1,0 +1,37 @@
+//! Computes the digest of one file or device, or of each file of a tree. This is a copy that stores nothing, on the
+//! host that has the data, so that only digests are transferred.
+
+use hakobu_core::digest::Algorithm;
+use hakobu_core::entry::Kind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::job::Mode;
+use hakobu_core::landing::SourceFound;
+use hakobu_core::location::Location;
+
+use hakobu_core::request::{CopyRequest, Durable};
+
+/// Returns the request for a location and an algorithm, with defaults for everything else.
+pub fn request(location: Location, algorithm: Algorithm) -> CopyRequest {
+    CopyRequest {
+        target: location.beside(b"/dev/null"),
+        sources: vec![location],
+        mode: Mode::Digest(algorithm),
+        durable: Durable::None,
+        ..CopyRequest::default()
+    }
+}
+
+/// Refuses sources without content of a known size, and trees unless the algorithm is BLAKE3.
+pub fn check(sources: &[SourceFound<'_>], algorithm: Algorithm) -> Result<()> {
+    for source in sources {
+        let words = match source.kind {
+            Kind::File | Kind::BlockDevice => continue,
+            Kind::Directory if algorithm == Algorithm::Blake3 => continue,
+            Kind::Directory => "the digests of a tree are BLAKE3; leave --algorithm out".to_owned(),
+            kind => format!("{} has no content of a known size", kind.words()),
+        };
+        let error = Error::new(ErrorKind::Usage, "taking the digest of", words);
+        return Err(error.at(source.location.as_typed()));
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! Opens the hosts of a request's locations: this one, one with an agent, or one that is used without an agent.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Observer;
+use hakobu_core::location::{Location, SshHost, StoreName};
+use hakobu_core::report::Route;
+
+use crate::host::Host;
+use crate::login;
+use crate::sftp::{SftpSide, WAY_OUT};
+use crate::store::StoreHost;
+use hakobu_agent::side::Side;
+use hakobu_agent::stream::Streams;
+use hakobu_core::live_limits::LiveLimits;
+use hakobu_core::prompts::Prompts;
+use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
+use hakobu_net::stop::Stop;
+use hakobu_ssh::login::Login;
+
+/// The hosts of a copy. There is no `target` if both ends are on one host.
+pub struct Hosts {
+    pub source: Box<dyn Host>,
+    pub target: Option<Box<dyn Host>>,
+}
+
+impl Hosts {
+    /// Returns the target's host.
+    pub fn target(&self) -> &dyn Host {
+        self.target.as_ref().map_or(&*self.source, |target| &**target)
+    }
+
+    /// Returns true if hakobu's own code runs on all of them.
+    pub fn have_agents(&self) -> bool {
+        self.source.has_agent() && self.target().has_agent()
+    }
+
+    /// Returns the route of content if this host opens both ends.
+    pub fn route(&self) -> Route {
+        match self.source.route() {
+            Route::Local => self.target().route(),
+            route => route,
+        }
+    }
+}
+
+/// Opens the hosts of a request.
+pub struct Opener<'a> {
+    pub request: &'a CopyRequest,
+    pub prompts: &'a mut dyn Prompts,
+    pub observer: &'a dyn Observer,
+    pub cancel: &'a Arc<AtomicBool>,
+    pub limits: &'a Arc<LiveLimits>,
+    /// The maximum time of a login, unless it is the first.
+    pub login_limit: Option<Duration>,
+}
+
+impl Opener<'_> {
+    /// Opens both hosts.
+    ///
+    /// # Errors
+    /// `Usage` for options that do not go together, and failures of a login.
+    pub fn open(&mut self) -> Result<Hosts> {
+        let (source, target) = host_names(self.request)?;
+        if source == target {
+            let source = match source {
+                HostName::Here => self.here(Side::new(self.stop())),
+                _ => self.host(source)?,
+            };
+            return Ok(Hosts { source, target: None });
+        }
+        let mut source_host = self.host(source)?;
+        let mut target_host = self.host(target)?;
+        // The engine runs where the source is read, or here. An agent cannot work with a host that has none.
+        if let Some(host) = source.ssh().filter(|_| source_host.has_agent() && !target_host.has_agent()) {
+            source_host = self.without_agent(host, Some(format!("{} has none", target_host.name())))?;
+        }
+        if let Some(host) = target.ssh().filter(|_| target_host.has_agent() && !source_host.has_agent()) {
+            target_host = self.without_agent(host, Some(format!("{} has none", source_host.name())))?;
+        }
+        if self.request.cipher == CipherChoice::Auto {
+            for host in [&mut source_host, &mut target_host] {
+                if let Some(agent) = host.as_agent() {
+                    agent.foresee_cipher_speed()?;
+                }
+            }
+        }
+        Ok(Hosts { source: source_host, target: Some(target_host) })
+    }
+
+    fn stop(&self) -> Stop {
+        Stop::with_flag(self.cancel.clone())
+    }
+
+    /// Returns this host.
+    fn here(&self, side: Side) -> Box<dyn Host> {
+        Box::new(side.with_streams(Streams::of(self.request)).with_limits(self.limits.clone()))
+    }
+
+    /// Opens a host with the best method that works there.
+    fn host(&mut self, name: HostName<'_>) -> Result<Box<dyn Host>> {
+        let host = match name {
+            HostName::Here => return Ok(self.here(Side::with_identity(self.stop())?)),
+            HostName::Store(store) => return Ok(Box::new(StoreHost::open(store)?)),
+            HostName::Ssh(host) => host,
+        };
+        let request = self.request;
+        if request.transport == Transport::Sftp || asks_for_sftp(request, host) {
+            return self.without_agent(host, None);
+        }
+        let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
+        match login::start(&login, self.prompts, self.observer) {
+            Ok(far) => Ok(Box::new(far)),
+            // A user who asks for an agent, or for something that only an agent can do, is told why there is none.
+            Err(error)
+                if error.kind == ErrorKind::NotFound
+                    && request.transport == Transport::Auto
+                    && login.agent.is_none()
+                    && !login.sudo =>
+            {
+                // If a user's program starts ssh, its exit code does not show that a stop ended ssh.
+                if self.cancel.load(Relaxed) {
+                    return Err(Error::new(ErrorKind::Cancelled, "logging in", "stopped as asked"));
+                }
+                let there = self.without_agent(host, Some(error.reason()));
+                there.map_err(|other| Error {
+                    detail: format!("{}; {other}", error.reason()),
+                    hint: None,
+                    ..error
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens a host without an agent, through its SFTP server. `why`: the reason why no agent is used.
+    fn without_agent(&self, host: &SshHost, why: Option<String>) -> Result<Box<dyn Host>> {
+        if self.request.sudo {
+            let words = "--sudo: an sftp server runs as the account that logs in";
+            let error = Error::new(ErrorKind::Usage, "logging in", words).at(host.destination());
+            return Err(error.hint(WAY_OUT));
+        }
+        let login = Login { time_limit: self.login_limit, ..Login::of(self.request, host) };
+        Ok(Box::new(SftpSide::start(&login, why, self.cancel.clone())?))
+    }
+}
+
+/// Returns true if a location is on a host where no agent must run.
+pub fn is_without_agent(location: &Location) -> bool {
+    location.wants_sftp()
+}
+
+/// Returns true if a location on this host was typed as `sftp://`.
+fn asks_for_sftp(request: &CopyRequest, host: &SshHost) -> bool {
+    let pairs = request.pairs.iter().flat_map(|(source, target)| [source, target]);
+    let all = request.sources.iter().chain([&request.target]).chain(pairs);
+    all.into_iter().any(|location| location.wants_sftp() && location.ssh_host() == Some(host))
+}
+
+/// The host of a location.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HostName<'a> {
+    Here,
+    Ssh(&'a SshHost),
+    Store(&'a StoreName),
+}
+
+impl<'a> HostName<'a> {
+    fn of(location: &'a Location) -> Self {
+        match (location.ssh_host(), location.store()) {
+            (Some(host), _) => Self::Ssh(host),
+            (None, Some(store)) => Self::Store(store),
+            (None, None) => Self::Here,
+        }
+    }
+
+    fn ssh(self) -> Option<&'a SshHost> {
+        match self {
+            Self::Ssh(host) => Some(host),
+            Self::Here | Self::Store(_) => None,
+        }
+    }
+}
+
+/// Returns the host of the sources and that of the targets.
+fn host_names(request: &CopyRequest) -> Result<(HostName<'_>, HostName<'_>)> {
+    let hosts = match request.pairs.is_empty() {
+        true => (one_host(request.sources.iter(), "sources")?, HostName::of(&request.target)),
+        false => (
+            one_host(request.pairs.iter().map(|pair| &pair.0), "sources")?,
+            one_host(request.pairs.iter().map(|pair| &pair.1), "targets")?,
+        ),
+    };
+    let named = match request.transport {
+        Transport::Ssh => "ssh",
+        Transport::Sftp => "sftp",
+        _ => return Ok(hosts),
+    };
+    if hosts.0.ssh().is_none() && hosts.1.ssh().is_none() {
+        let words = format!(
+            "--transport {named} is a way between machines, and everything is on this one; leave it out"
+        );
+        return Err(Error::new(ErrorKind::Usage, "looking at the locations", words));
+    }
+    Ok(hosts)
+}
+
+/// Returns the one host that all locations are on, or an error.
+fn one_host<'a>(locations: impl Iterator<Item = &'a Location>, what: &str) -> Result<HostName<'a>> {
+    let mut hosts = locations.map(HostName::of);
+    let first = hosts.next().unwrap_or(HostName::Here);
+    if hosts.all(|host| host == first) {
+        return Ok(first);
+    }
+    let words = format!("all {what} have to be on one machine; copy with one machine at a time");
+    Err(Error::new(ErrorKind::Usage, "looking at the locations", words))
+}
