@@ -5,15 +5,14 @@ use hakobu_core::error::Result;
 use crate::carryover::Carryover;
 use crate::deletion;
 use crate::passes;
-use crate::rsync;
 use crate::transfer::run_once;
 use hakobu_core::outcome::{Surroundings, Transfer};
 use hakobu_core::request::CopyRequest;
 
 /// Carries out a copy. All errors are in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
-    if rsync::concerns(request) {
-        return rsync::run(request, surroundings);
+    if hakobu_rsync::concerns(request) {
+        return hakobu_rsync::run(request, surroundings);
     }
     match (&request.passes, &request.deletion) {
         (Some(passes), _) => passes::run(request, passes, surroundings),
@@ -27,9 +26,9 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
 /// # Errors
 /// `Usage` or `Requirement` if rsync would be used but cannot do what is requested.
 pub fn is_moved_by_rsync(request: &CopyRequest) -> Result<bool> {
-    let concerned = rsync::concerns(request);
+    let concerned = hakobu_rsync::concerns(request);
     if concerned {
-        rsync::check(request)?;
+        hakobu_rsync::check(request)?;
     }
     Ok(concerned)
 }

@@ -26,7 +26,6 @@ mod plan;
 pub mod probe;
 mod relay;
 mod retry;
-mod rsync;
 mod sftp;
 mod store;
 mod through_ssh;
