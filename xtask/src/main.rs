@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod articles;
 mod bench;
+mod book;
 mod dist;
 mod link;
 mod torture;
@@ -22,6 +23,7 @@ struct Program {
 enum Task {
     Articles(articles::ArticlesArgs),
     Bench(bench::BenchArgs),
+    Book(book::BookArgs),
     Dist(dist::DistArgs),
     #[command(hide = true)]
     Ground(torture::ground::command::GroundArgs),
@@ -33,6 +35,7 @@ fn main() -> anyhow::Result<()> {
     match Program::parse().task {
         Task::Articles(args) => articles::run(&args),
         Task::Bench(args) => bench::run(args),
+        Task::Book(args) => book::run(args),
         Task::Dist(args) => dist::run(args),
         Task::Ground(args) => torture::ground::command::run(args),
         Task::Link(args) => link::run(args),

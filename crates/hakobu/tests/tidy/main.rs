@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used)]
 
 mod circles;
+mod links;
 mod seams;
 mod words;
 
@@ -166,23 +167,21 @@ fn skeleton(text: &str) -> Skeleton {
 
 #[test]
 fn both_languages_have_the_same_sections_and_commands() {
-    let mut count = 0;
+    let (mut count, mut commands) = (0, 0);
     for document in files(&["md"]) {
         let name = document.to_string_lossy().into_owned();
         let Some(other) = name.strip_suffix(".ja.md") else { continue };
         count += 1;
         let (english, japanese) = (skeleton(&read(format!("{other}.md"))), skeleton(&read(&name)));
-        assert!(
-            english.sections.len() > 3 && english.blocks.len() > 2,
-            "{other}.md has headings and commands"
-        );
+        assert!(!english.blocks.is_empty() || english.sections.len() > 1, "{other}.md has headings");
         for (at, (english, japanese)) in english.sections.iter().zip(&japanese.sections).enumerate() {
             assert_eq!(english, japanese, "{name}: below heading {at}");
         }
         assert_eq!(english.sections.len(), japanese.sections.len(), "{name}: headings");
         assert_eq!(english.blocks, japanese.blocks, "{name}: code blocks");
+        commands += english.blocks.len();
     }
-    assert!(count >= 2, "pages in two languages are found at all");
+    assert!(count >= 2 && commands > 20, "pages in two languages are found at all, with commands");
 }
 
 #[test]
@@ -210,41 +209,6 @@ fn the_commands_of_the_readme_are_there() {
     }
     let readme = read("README.md");
     assert!(readme.contains("./try\n") && readme.contains("./test\n"));
-}
-
-/// The targets of `[words](target)` outside of code.
-fn links(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut code = false;
-    for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            code = !code;
-        }
-        let mut rest = if code { "" } else { line };
-        while let Some(at) = rest.find("](") {
-            rest = &rest[at + 2..];
-            found.extend(rest.split_once(')').map(|(target, _)| target.to_owned()));
-        }
-    }
-    found
-}
-
-#[test]
-fn relative_links_lead_to_files() {
-    let mut count = 0;
-    for document in files(&["md"]) {
-        for link in links(&read(&document)) {
-            let target = link.split('#').next().unwrap_or_default();
-            if target.is_empty() || target.contains("://") {
-                continue;
-            }
-            count += 1;
-            let directory = root().join(&document);
-            let path = directory.parent().expect("a file is in a directory").join(target);
-            assert!(path.exists(), "{}: nothing is at {link}", document.display());
-        }
-    }
-    assert!(count > 10, "links are found at all");
 }
 
 #[test]
