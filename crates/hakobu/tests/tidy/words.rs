@@ -87,7 +87,7 @@ const VERBS: [&str; 78] = [
     "write",
 ];
 /// The last commit before the rule.
-const BEFORE_THE_RULE: &str = "4487c75b";
+const BEFORE_THE_RULE: &str = "db8a9c066d";
 const SUBJECT_CHARACTERS_MAX: usize = 72;
 
 /// Source files without those of tests.
