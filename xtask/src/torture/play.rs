@@ -175,6 +175,16 @@ fn is_blank_mark(path: &Path) -> bool {
 /// The violations of a step and hakobu's output, or `None`.
 type Wrong = Option<(Vec<Violation>, String)>;
 
+/// Returns true if injected failures of these calls may keep a run from removing its mark.
+fn keeps_marks(calls: &str) -> bool {
+    ["unlink", "stat"].iter().any(|call| calls.contains(call))
+}
+
+/// Returns true if a run that writes has ended without a failure, whatever its fault has done.
+fn step_ended_well(matter: &Matter<'_>, ran: &Ran) -> bool {
+    matter.step.writes() && ran.code == Some(0)
+}
+
 /// A step, the part of the source that it is about, and the place of that part at the target.
 struct Matter<'s> {
     step: &'s Step,
@@ -472,8 +482,7 @@ impl Scene<'_> {
         }
         // A run may survive a kill, or a mark that it could not remove, and exit with 0.
         self.killed_at.insert(matter.place.clone());
-        self.had_kill |=
-            fault.kills() || matches!(fault, Fault::Inject { calls, .. } if calls.contains("unlink"));
+        self.had_kill |= fault.kills() || matches!(fault, Fault::Inject { calls, .. } if keeps_marks(calls));
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         self.took_place = ran.took_place;
         if ran.took_place {
@@ -497,6 +506,10 @@ impl Scene<'_> {
         if !matches!(fault, Fault::PowerCut { .. }) {
             wrong.extend(self.survived(matter, &ran, &touched)?);
         }
+        if step_ended_well(matter, &ran) && self.cut_place == matter.place {
+            // It has compared the content. The next run trusts size and time again.
+            self.cut = false;
+        }
         let wrong = self.unknown(wrong);
         Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
     }
@@ -508,7 +521,10 @@ impl Scene<'_> {
             return Ok(matter.changed(&self.at(&matter.place)?, "verify wrote"));
         }
         let after = self.at(&matter.place)?;
-        let promise = self.promise(matter, ran, true);
+        // A power cut before this run makes doubtful what a run that ends well has to have compared.
+        let is_doubtful = self.cut && self.cut_place == matter.place && ran.code == Some(0);
+        let trusting = !is_doubtful || self.history.setting.way.is_sftp();
+        let promise = self.promise(matter, ran, trusting);
         let in_place = step.in_place || matches!(step.shape, Shape::OneFile(_)) && step.verb == Verb::Sync;
         let mixes = in_place && ran.code != Some(0);
         let mut wrong = check::after_fault(&promise, &matter.before, &after, touched, mixes);
