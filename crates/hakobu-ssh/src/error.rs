@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use super::upload::static_name;
+
 /// The reason why no agent could be started on the remote host. Every message states what to do, if anything can be
 /// done.
 #[derive(Debug, thiserror::Error)]
@@ -84,12 +86,12 @@ pub enum SshError {
     },
     /// Not on the remote PATH, and there is nothing to upload.
     #[error(
-        "{}, and this build cannot upload itself, because it is not static; {}, \
-         or put a static build beside this program as {wanted}",
+        "{}, and this build cannot upload itself, because it is not static; {}; or {}",
         match .agent {
             Some(path) => format!("{path:?}, which --agent names, is not on {host}"),
             None => format!("hakobu is not on the PATH of {host}"),
         },
+        making(.wanted),
         installing(.host, .agent)
     )]
     NothingToUpload {
@@ -240,10 +242,43 @@ fn spoken(line: &str) -> String {
     if line.is_empty() { "it said nothing".to_owned() } else { format!("it says {line:?}") }
 }
 
+/// Returns the command that makes the program to upload, and the places where it is found.
+fn making(wanted: &str) -> String {
+    let place = match wanted == static_name(std::env::consts::ARCH) {
+        true => "in the source tree",
+        false => "in the source tree, on a machine of that kind,",
+    };
+    format!(
+        "`cargo xtask dist --program-only` {place} makes dist/{wanted}, which is uploaded from there \
+         or from the directory of this program"
+    )
+}
+
 /// Returns the advice if no program could be found or uploaded. A user who gave `--agent` is not told to give it.
 fn installing(host: &str, agent: &Option<String>) -> String {
     match agent {
         Some(path) => format!("install hakobu on {host}, or correct --agent: nothing is at {path:?}"),
         None => format!("install hakobu on {host}, or name it with --agent PATH"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing_to_upload(machine: &str) -> String {
+        let wanted = static_name(machine);
+        SshError::NothingToUpload { host: "far".to_owned(), wanted, agent: None }.to_string()
+    }
+
+    #[test]
+    fn a_build_that_is_not_static_names_the_command_that_makes_one_and_its_place() {
+        let own = std::env::consts::ARCH;
+        let said = nothing_to_upload(own);
+        let command = "`cargo xtask dist --program-only` in the source tree makes dist/hakobu-static-";
+        assert!(said.contains(&format!("{command}{own}, ")), "{said}");
+        assert!(said.contains("or from the directory of this program; or install hakobu on far"), "{said}");
+        let said = nothing_to_upload("riscv64");
+        assert!(said.contains("on a machine of that kind, makes dist/hakobu-static-riscv64"), "{said}");
     }
 }
