@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 78] = [
+const VERBS: [&str; 79] = [
     "accept",
     "add",
     "adopt",
@@ -54,6 +54,7 @@ const VERBS: [&str; 78] = [
     "pass",
     "print",
     "put",
+    "quote",
     "read",
     "record",
     "refuse",
