@@ -6,12 +6,13 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 79] = [
+const VERBS: [&str; 80] = [
     "accept",
     "add",
     "adopt",
     "allow",
     "ask",
+    "believe",
     "bound",
     "build",
     "check",
