@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::location::{Location, Place, SshHost};
+use hakobu_core::location::{Location, LocationKind, SshHost};
 
 /// The bytes that a remote rsync would interpret as a pattern.
 const WILD: &[u8] = b"*?[\\";
@@ -27,8 +27,8 @@ impl Remote {
     /// `Usage` if the location is not remote, or a remote rsync would interpret its path as a pattern.
     pub fn of(location: &Location) -> Result<Self> {
         let (host, path, over_ssh) = match location.place() {
-            Place::Rsync { host, path } => (host, path, false),
-            Place::Ssh { host, path } => (host, path, true),
+            LocationKind::Rsync { host, path } => (host, path, false),
+            LocationKind::Ssh { host, path } => (host, path, true),
             _ => {
                 return Err(Error::new(
                     ErrorKind::Usage,

@@ -11,21 +11,21 @@ use hakobu_core::stopping;
 use hakobu_sys::process::ends_with_this_thread;
 
 use super::answer::printable;
-use super::asking::Asking;
 use super::child::SshChild;
 use super::command::{self, PLAIN_PIPE, with_nobody_to_ask, words_of_its_own};
 use super::error::SshError;
-use super::said::{Said, each_piece};
+use super::peer_output::PeerOutput;
+use super::prompt_watcher::PromptWatcher;
 use super::settings::SshSettings;
-use super::shared::{self, Found, Shared, Sharing};
-use super::spoken::Spoken;
+use super::shared_login::{self, LoginSocket, Sharing, SshConfigFacts};
+use super::ssh_output::{SshOutput, each_piece};
 
 /// The interval at which the login is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The person who may be asked for a password or other input that ssh needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
+pub enum PromptOwner {
     /// The user, on the terminal or as the environment specifies. ssh's output is shown.
     User,
     /// Nobody. ssh's output is kept for the error.
@@ -39,7 +39,7 @@ pub struct Master {
     /// Arguments for an ssh that logs in.
     login: Vec<String>,
     has_asked: bool,
-    shared: Shared,
+    shared: LoginSocket,
     ssh: SshChild,
 }
 
@@ -50,33 +50,37 @@ impl Master {
     /// # Errors
     /// [`SshError::Login`] if ssh could not log in, or [`SshError::Further`] if nobody is asked; [`SshError::TimedOut`]
     /// after the time limit or if `stop` is set; or the host, user or ssh command cannot be used.
-    pub fn log_in(settings: SshSettings, asks: Asks, stop: &AtomicBool) -> Result<Option<Self>, SshError> {
-        let Found { sharing, login } = shared::find(&settings)?;
+    pub fn log_in(
+        settings: SshSettings,
+        asks: PromptOwner,
+        stop: &AtomicBool,
+    ) -> Result<Option<Self>, SshError> {
+        let SshConfigFacts { sharing, login } = shared_login::find(&settings)?;
         if sharing != Sharing::Ours {
             return Ok(None);
         }
-        let Some(shared) = Shared::create() else { return Ok(None) };
+        let Some(shared) = LoginSocket::create() else { return Ok(None) };
         let mut words = shared.for_the_first();
         words.extend(login.iter().cloned());
         words.push("-N".to_owned());
-        if asks == Asks::Nobody {
+        if asks == PromptOwner::Nobody {
             words.extend(command::words(&["BatchMode=yes"]));
         }
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut command = command::question(&settings, &words)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let (said, is_in) = (Said::default(), Arc::new(AtomicBool::new(asks == Asks::Nobody)));
+        let (said, is_in) = (SshOutput::default(), Arc::new(AtomicBool::new(asks == PromptOwner::Nobody)));
         match asks {
-            Asks::User => ends_with_this_thread(&mut command),
-            Asks::Nobody => with_nobody_to_ask(&mut command),
+            PromptOwner::User => ends_with_this_thread(&mut command),
+            PromptOwner::Nobody => with_nobody_to_ask(&mut command),
         }
         let ssh = spawn(command, said.clone(), is_in.clone())?;
-        let asking = (asks == Asks::User).then(|| Asking::watch(ssh.id()));
+        let asking = (asks == PromptOwner::User).then(|| PromptWatcher::watch(ssh.id()));
         let mut master = Self { settings, login, has_asked: false, shared, ssh };
         let waited = master.wait(stop);
         master.has_asked = asking.is_some_and(|asking| asking.settle());
         match waited {
-            Err(SshError::Login { host, .. }) if asks == Asks::Nobody => {
+            Err(SshError::Login { host, .. }) if asks == PromptOwner::Nobody => {
                 Err(SshError::Further { host, words: said.last_words() })
             }
             Err(error) => Err(error),
@@ -156,13 +160,13 @@ impl Drop for Master {
 
 /// Starts the process from a thread that lives as long as it does, so that it does not outlive this process in any
 /// case: it has no input whose end it would notice.
-fn spawn(mut command: Command, said: Said, is_silent: Arc<AtomicBool>) -> Result<SshChild, SshError> {
+fn spawn(mut command: Command, said: SshOutput, is_silent: Arc<AtomicBool>) -> Result<SshChild, SshError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new().name("ssh words".to_owned()).spawn(move || match command.spawn() {
         Ok(mut child) => {
             let stderr = child.stderr.take();
             let _ = sender.send(Ok(SshChild::new(child)));
-            let mut spoken = Spoken::on_stderr();
+            let mut spoken = PeerOutput::on_stderr();
             each_piece(stderr, |words| {
                 said.add(words);
                 // Later it reports on sessions, whose own ssh prints the same.
@@ -205,7 +209,7 @@ mod tests {
     fn others_go_through_it_or_beside_it_until_it_ends() {
         let server = Sshd::start(&SshdOptions::default()).unwrap();
         let logins = || server.log().matches("Accepted ").count();
-        let mut master = Master::log_in(settings(&server, ""), Asks::User, &NEVER).unwrap().unwrap();
+        let mut master = Master::log_in(settings(&server, ""), PromptOwner::User, &NEVER).unwrap().unwrap();
         assert!(master.is_alive() && !master.shared.is_on_disk());
         let through = master.through().unwrap();
         assert_eq!(run(&through, &server).stdout, b"there\n");
@@ -227,7 +231,7 @@ mod tests {
     fn a_session_that_is_refused_is_no_reason_to_log_in() {
         let config_lines = vec!["MaxSessions 0".to_owned()];
         let server = Sshd::start(&SshdOptions { config_lines, ..SshdOptions::default() }).unwrap();
-        let master = Master::log_in(settings(&server, ""), Asks::User, &NEVER).unwrap().unwrap();
+        let master = Master::log_in(settings(&server, ""), PromptOwner::User, &NEVER).unwrap().unwrap();
         let ran = run(&master.through().unwrap(), &server);
         assert!(!ran.status.success());
         let said = String::from_utf8_lossy(&ran.stderr);
@@ -239,18 +243,19 @@ mod tests {
     fn a_login_that_fails_or_is_not_wanted_any_more_ends() {
         let server = Sshd::start(&SshdOptions::default()).unwrap();
         let refused =
-            Master::log_in(settings(&server, " -o PubkeyAuthentication=no"), Asks::User, &NEVER).unwrap_err();
+            Master::log_in(settings(&server, " -o PubkeyAuthentication=no"), PromptOwner::User, &NEVER)
+                .unwrap_err();
         assert!(matches!(refused, SshError::Login { .. }), "{refused}");
         let alone = settings(&server, " -o PubkeyAuthentication=no");
-        let refused = Master::log_in(alone, Asks::Nobody, &NEVER).unwrap_err();
+        let refused = Master::log_in(alone, PromptOwner::Nobody, &NEVER).unwrap_err();
         assert!(refused.to_string().contains("Permission denied"), "{refused}");
         let stopped = AtomicBool::new(true);
         let slow = settings(&server, " -o ProxyCommand='sleep 600'");
         let began = Instant::now();
-        assert!(matches!(Master::log_in(slow, Asks::User, &stopped), Err(SshError::TimedOut { .. })));
+        assert!(matches!(Master::log_in(slow, PromptOwner::User, &stopped), Err(SshError::TimedOut { .. })));
         assert!(began.elapsed() < Duration::from_secs(60));
         let mut other = settings(&server, "");
         other.ssh_command = "dbclient".to_owned();
-        assert!(Master::log_in(other, Asks::User, &NEVER).unwrap().is_none());
+        assert!(Master::log_in(other, PromptOwner::User, &NEVER).unwrap().is_none());
     }
 }

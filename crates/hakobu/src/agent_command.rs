@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use hakobu_agent::agent::{agent as serve, restricted_agent};
 use hakobu_agent::join::{join, join_agent};
-use hakobu_agent::restrict::{Asked, Restriction, Terms, asked};
+use hakobu_agent::restrict::{LoginRestrictions, OriginalCommand, Restriction, asked};
 use hakobu_core::error::Result;
 
 use crate::arguments::agent::AgentArguments;
@@ -21,7 +21,7 @@ pub fn agent(arguments: &AgentArguments) -> u8 {
     // Modes are given in full; a mask of the login's would change them behind our back.
     rustix::process::umask(rustix::fs::Mode::empty());
     let ended = match (&arguments.restrict, arguments.join) {
-        (Some(path), _) => restricted(&Terms {
+        (Some(path), _) => restricted(&LoginRestrictions {
             path: path.clone(),
             read_only: arguments.read_only,
             may_connect: arguments.may_connect,
@@ -36,11 +36,11 @@ pub fn agent(arguments: &AgentArguments) -> u8 {
 }
 
 /// The same for a login that is held to one directory. What the other side wants is in what it would have run.
-fn restricted(terms: &Terms) -> Result<()> {
+fn restricted(terms: &LoginRestrictions) -> Result<()> {
     let original = std::env::var_os(ORIGINAL).map(OsStringExt::into_vec);
     match asked(original.as_deref())? {
-        Asked::Agent => restricted_agent(Restriction::enter(terms)?, stdin(), stdout()),
-        Asked::Join { process, port } => join_agent(process, port),
-        Asked::Nothing => Ok(()),
+        OriginalCommand::Agent => restricted_agent(Restriction::enter(terms)?, stdin(), stdout()),
+        OriginalCommand::Join { process, port } => join_agent(process, port),
+        OriginalCommand::Nothing => Ok(()),
     }
 }

@@ -49,7 +49,7 @@ use hakobu_core::job::Mode;
 
 use crate::arguments::make_data::MakeData;
 use crate::cli::{Cli, Verb};
-use crate::command_line::{Wrong, parse};
+use crate::command_line::{CommandLineError, parse};
 
 /// Runs the program with these arguments, the program's own name first.
 pub fn main(arguments: &[OsString]) -> ExitCode {
@@ -71,8 +71,8 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         return exit::wrong_usage(&words);
     }
     match parse(arguments) {
-        Err(Wrong::Settings(errors)) => exit::errors(&errors),
-        Err(Wrong::Typed(error)) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
+        Err(CommandLineError::Settings(errors)) => exit::errors(&errors),
+        Err(CommandLineError::Typed(error)) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
             let command = cli::command_for(arguments);
             let typed = arguments.get(1).and_then(|verb| command.find_subcommand(verb));
             exit::wrong_usage(&match typed {
@@ -80,7 +80,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
                 None => first_word::no_such_verb(arguments),
             })
         }
-        Err(Wrong::Typed(error)) => exit::clap_error(error),
+        Err(CommandLineError::Typed(error)) => exit::clap_error(error),
         Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),
         Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
         Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),

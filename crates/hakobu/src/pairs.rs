@@ -37,9 +37,9 @@ pub fn read(file: &Path) -> Result<Vec<(Location, Location)>> {
     Ok(pairs)
 }
 
-type Wrong = (usize, String);
+type PairsError = (usize, String);
 
-fn parse(bytes: &[u8]) -> std::result::Result<Vec<(Location, Location)>, Wrong> {
+fn parse(bytes: &[u8]) -> std::result::Result<Vec<(Location, Location)>, PairsError> {
     let mut pairs = Vec::new();
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let wrong = |words: String| (index + 1, words);

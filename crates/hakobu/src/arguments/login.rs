@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::settings_file::{FromFile, HostLogin};
+use crate::settings_file::{FileLogin, FromFile};
 
 /// The login on another machine.
 #[derive(Debug, Args)]
@@ -32,5 +32,5 @@ pub struct LoginArguments {
 
     /// The logins, where the settings files have another one for each of several machines.
     #[arg(skip)]
-    pub logins: Vec<HostLogin>,
+    pub logins: Vec<FileLogin>,
 }

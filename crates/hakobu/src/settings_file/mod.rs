@@ -16,7 +16,7 @@ mod show;
 pub(crate) use self::environment::{SSH_VARIABLE, ssh_variable};
 pub use self::from_file::FromFile;
 pub(crate) use self::from_file::name_places;
-pub use self::host_login::HostLogin;
+pub use self::host_login::FileLogin;
 pub(crate) use self::options::{of_way, settle};
 pub use self::show::show;
 
