@@ -13,7 +13,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::output::LineSplitter;
 use super::rsync_errors::{LINES_MAX, RUNNING};
 use super::traffic::RsyncTraffic;
-use hakobu_ssh::LOGGED_IN;
 
 /// The interval at which a stop is checked for.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -42,8 +41,6 @@ pub(super) enum RsyncEvent<'a> {
     Line(&'a [u8]),
     /// The number of bytes that it has moved.
     Traffic(u64),
-    /// Its ssh has logged in.
-    LoggedIn,
 }
 
 /// The input of an rsync besides its arguments.
@@ -114,15 +111,8 @@ impl RsyncProcess<'_> {
             }
             let mut line = |line: &[u8]| each(RsyncEvent::Line(line));
             let open = take(&mut stdout, &mut buffer, |bytes| said.take(bytes, &mut line))?;
-            let mut is_in = false;
-            let mut keep = |line: &[u8]| match line == LOGGED_IN.as_bytes() {
-                true => is_in = true,
-                false => keep(&mut complaints, line),
-            };
+            let mut keep = |line: &[u8]| keep(&mut complaints, line);
             let more = take(&mut stderr, &mut buffer, |bytes| complained.take(bytes, &mut keep))?;
-            if is_in {
-                each(RsyncEvent::LoggedIn);
-            }
             if let Some(bytes) = self.traffic.as_mut().and_then(RsyncTraffic::news) {
                 each(RsyncEvent::Traffic(bytes));
             }

@@ -75,7 +75,7 @@ impl RsyncEndpoints {
         paths: impl Iterator<Item = &'a EntryPath>,
     ) -> RsyncOrder {
         let order = self.order(way);
-        if way.outward || way.remote.is_over_ssh() {
+        if way.outward {
             return RsyncOrder { names: Some(names(b"./", paths)), ..order };
         }
         // A daemon of 3.5.0 without chroot opens no file of a list below another directory than the module's.

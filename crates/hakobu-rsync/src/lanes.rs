@@ -29,8 +29,6 @@ use hakobu_core::request::LaneSetting as Asked;
 const LANES_AT_FIRST: (usize, usize) = (8, 24);
 const LANES_MOST: usize = 32;
 const A_LANE_FOR_EACH: Duration = Duration::from_millis(10);
-/// The numbers if each connection is a login, of which sshd accepts only a few at a time.
-const LANES_OVER_SSH: (usize, usize) = (4, 8);
 /// The interval of all checks.
 const LOOK: Duration = Duration::from_millis(100);
 /// The pause before an interrupted batch is repeated.
@@ -97,10 +95,9 @@ impl<'a> RsyncLanes<'a> {
         if let Some(lanes) = limited_lanes(way.request) {
             return (lanes, lanes);
         }
-        match (way.request.lanes, way.remote.is_over_ssh()) {
-            (Asked::Count(count), _) => (usize::from(count), usize::from(count)),
-            (Asked::Auto, true) => LANES_OVER_SSH,
-            (Asked::Auto, false) => (lanes_at_first(way.setup()), LANES_MOST),
+        match way.request.lanes {
+            Asked::Count(count) => (usize::from(count), usize::from(count)),
+            Asked::Auto => (lanes_at_first(way.setup()), LANES_MOST),
         }
     }
 
@@ -109,15 +106,12 @@ impl<'a> RsyncLanes<'a> {
         let (first, most) = Self::counts(self.way);
         let setup = format_duration(self.way.setup());
         let (least, highest) = LANES_AT_FIRST;
-        let reason = match (self.way.request.lanes, self.way.remote.is_over_ssh()) {
-            (Asked::Count(_), _) => "as asked".to_owned(),
-            (Asked::Auto, _) if limited_lanes(self.way.request).is_some() => {
+        let reason = match self.way.request.lanes {
+            Asked::Count(_) => "as asked".to_owned(),
+            Asked::Auto if limited_lanes(self.way.request).is_some() => {
                 "each gets its share of the limit (--bwlimit)".to_owned()
             }
-            (Asked::Auto, true) => {
-                "each is a login or a session of one, of which a server takes some at a time".to_owned()
-            }
-            (Asked::Auto, false) => format!(
+            Asked::Auto => format!(
                 "an rsync with nothing to do takes {setup}: one for each {} ms, from {least} to {highest}",
                 A_LANE_FOR_EACH.as_millis()
             ),
@@ -171,7 +165,7 @@ impl<'a> RsyncLanes<'a> {
 
     /// Returns the number of lanes that may work.
     fn wanted(&self) -> usize {
-        self.wanted.load(Relaxed).min(self.way.lanes_max())
+        self.wanted.load(Relaxed)
     }
 
     /// Returns the current state of the lanes.
@@ -337,10 +331,9 @@ impl<'a> RsyncLanes<'a> {
         if self.is_full.swap(true, Relaxed) {
             return;
         }
-        let full = match (self.way.remote.is_over_ssh(), max) {
-            (true, _) => "the server lets no more sessions into one login (MaxSessions)".to_owned(),
-            (false, None) => "the daemon takes no more connections (max connections)".to_owned(),
-            (false, Some(max)) => format!("the daemon takes no more connections (max connections of {max})"),
+        let full = match max {
+            None => "the daemon takes no more connections (max connections)".to_owned(),
+            Some(max) => format!("the daemon takes no more connections (max connections of {max})"),
         };
         let words = match connected {
             0 => format!("{full}, and all are in use by others; one asks again until there is room"),

@@ -1,5 +1,5 @@
-//! The transport that leaves the data to rsync: several connections at once to an unchanged daemon, or over ssh, each
-//! an installed `rsync` that gets a batch of names.
+//! The transport that leaves the data to rsync: several connections at once to an unchanged daemon, each an installed
+//! `rsync` that gets a batch of names.
 //!
 //! A final rsync over all entries applies what rsync cannot handle within one batch: directories' times and modes,
 //! symbolic links and nodes, further hard links of files. Extra entries of the target are found by listing it, and
@@ -9,7 +9,6 @@ mod child;
 mod endpoints;
 mod lanes;
 mod listing;
-mod login;
 mod losses;
 mod lost_connections;
 mod options;
@@ -76,7 +75,7 @@ fn try_run(
     transfer: &mut Transfer,
 ) -> Result<()> {
     check(request)?;
-    let is_far = |end: &&Location| end.rsync_host().is_some() || end.ssh_host().is_some();
+    let is_far = |end: &&Location| end.rsync_host().is_some();
     let far = request.sources.iter().chain([&request.target]).find(is_far);
     let far =
         far.ok_or_else(|| Error::new(ErrorKind::Usage, "looking at the locations", "there is no far end"))?;

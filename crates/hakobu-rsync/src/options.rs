@@ -97,27 +97,19 @@ const EARLY: fn(RsyncPurpose) -> bool =
 impl Options {
     /// Returns the options for this request. `outward`: the source is on this host. `filters_attributes`: the installed
     /// rsync supports rules about the names of extended attributes.
-    pub fn new(
-        request: &CopyRequest,
-        outward: bool,
-        protect_arguments: bool,
-        filters_attributes: bool,
-    ) -> Self {
+    pub fn new(request: &CopyRequest, outward: bool, filters_attributes: bool) -> Self {
         let mut all = Self { choices: Vec::new(), left_out: Vec::new(), dry_run: request.dry_run };
-        all.basic(request, protect_arguments);
+        all.basic(request);
         all.kept(request, outward, filters_attributes);
         all.moving(request, outward);
         all
     }
 
-    fn basic(&mut self, request: &CopyRequest, protect_arguments: bool) {
+    fn basic(&mut self, request: &CopyRequest) {
         self.needed(FORMAT, ALWAYS);
         self.able("--no-human-readable", ALWAYS);
         self.able("--outbuf=L", ALWAYS);
         self.able(SILENCE, ALWAYS);
-        if protect_arguments {
-            self.able("--protect-args", ALWAYS);
-        }
         self.needed("--dry-run", RsyncPurpose::only_reads);
         self.needed("--dirs", |purpose| {
             matches!(purpose, RsyncPurpose::Look { .. } | RsyncPurpose::Top { named: false, .. })
@@ -285,7 +277,7 @@ mod tests {
 
     #[test]
     fn holes_are_looked_for_only_where_there_may_be_some() {
-        let options = Options::new(&CopyRequest::default(), true, false, true);
+        let options = Options::new(&CopyRequest::default(), true, true);
         let looks = |purpose| options.arguments(purpose).any(|argument| argument == "--sparse");
         for holes in [false, true] {
             assert_eq!(looks(RsyncPurpose::Batch { holes }), holes);
@@ -297,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_can_be_done_without_is_left_out_once() {
-        let mut options = Options::new(&CopyRequest::default(), true, false, true);
+        let mut options = Options::new(&CopyRequest::default(), true, true);
         let has = |options: &Options, name: &str| {
             options.arguments(BATCH).any(|argument| argument.split('=').next() == Some(name))
         };
@@ -316,7 +308,7 @@ mod tests {
         let mut request = CopyRequest::default();
         request.preserve.extended = Classes::USER;
         let has = |request: &CopyRequest, outward, filters, argument: &str| {
-            let options = Options::new(request, outward, false, filters);
+            let options = Options::new(request, outward, filters);
             options.arguments(BATCH).any(|given| given == argument)
         };
         let rule = "--filter=-x! user.*";
@@ -336,7 +328,7 @@ mod tests {
         for (lanes, share) in
             [(LaneSetting::Auto, "--bwlimit=2048"), (LaneSetting::Count(2), "--bwlimit=4096")]
         {
-            let options = Options::new(&limited(lanes), true, false, true);
+            let options = Options::new(&limited(lanes), true, true);
             assert!(options.arguments(BATCH).any(|argument| argument == share));
             assert!(!options.arguments(RsyncPurpose::List).any(|argument| argument.starts_with("--bwlimit")));
         }
@@ -346,7 +338,7 @@ mod tests {
     #[test]
     fn nothing_is_written_where_only_a_plan_is_wanted() {
         let request = CopyRequest { dry_run: true, ..CopyRequest::default() };
-        let options = Options::new(&request, false, false, true);
+        let options = Options::new(&request, false, true);
         let single = RsyncPurpose::Single { holes: true };
         for purpose in [BATCH, RsyncPurpose::Finish, RsyncPurpose::Remove, single, RsyncPurpose::List] {
             assert!(options.arguments(purpose).any(|argument| argument == "--dry-run"), "{purpose:?}");

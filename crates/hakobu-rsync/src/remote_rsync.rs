@@ -13,7 +13,6 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 
 use super::child::{self, RsyncEvent, RsyncExit, RsyncInput};
-use super::login::{LoginOutcome, LoginStep, RsyncLogin, RsyncLogins, SESSIONS_MAX};
 use super::options::{OmittedOption, Options, RsyncPurpose};
 use super::output::{RsyncMessage, parse};
 use super::remote::Remote;
@@ -23,7 +22,7 @@ use hakobu_core::request::{CopyRequest, Transport};
 
 /// The program.
 const RSYNC: &str = "rsync";
-/// The oldest version that works: `--protect-args` and `--files-from` together.
+/// The oldest version that works.
 const OLDEST: (u32, u32) = (3, 0);
 /// More options than there are cannot be refused one after another.
 const REFUSALS_MAX: usize = 40;
@@ -54,8 +53,6 @@ pub(super) struct RemoteAccess<'a> {
     pub version: RsyncVersion,
     options: Mutex<Options>,
     secret: Mutex<Option<Secret>>,
-    /// The logins of ssh.
-    login: RsyncLogins,
     /// True if the endpoint was reached at least once.
     reached: AtomicBool,
     /// The duration of an rsync that had next to nothing to do.
@@ -83,30 +80,15 @@ impl<'a> RemoteAccess<'a> {
         cancel: &'a AtomicBool,
     ) -> Result<Self> {
         let version = installed(cancel)?;
-        // From 3.2.4 on, it protects the names that it passes to a remote shell by default.
-        let protect = remote.is_over_ssh() && version.number < (3, 2, 4);
-        let options = Mutex::new(Options::new(request, outward, protect, version.number >= (3, 1, 0)));
+        let options = Mutex::new(Options::new(request, outward, version.number >= (3, 1, 0)));
         let (secret, reached, setup_ns) = (Mutex::default(), AtomicBool::new(false), AtomicU64::new(0));
-        let login = RsyncLogins::default();
-        Ok(Self {
-            request,
-            observer,
-            cancel,
-            remote,
-            outward,
-            version,
-            options,
-            secret,
-            login,
-            reached,
-            setup_ns,
-        })
+        Ok(Self { request, observer, cancel, remote, outward, version, options, secret, reached, setup_ns })
     }
 
     /// Reports why rsync moves the data, and what differs from other transports.
     pub fn tell(&self) {
         let asked = self.request.transport == Transport::Rsync;
-        let why = match self.remote.is_over_ssh() || asked {
+        let why = match asked {
             true => "as asked",
             false => "the far end is a module of an rsync daemon, which speaks nothing else",
         };
@@ -163,21 +145,12 @@ impl<'a> RemoteAccess<'a> {
         each: &mut dyn FnMut(RsyncMessage),
     ) -> Result<Verdict> {
         for _ in 0..REFUSALS_MAX {
-            let door = match self.door(purpose) {
-                Err(error) if error.kind == ErrorKind::ConnectionLost => return Ok(Verdict::Lost(error)),
-                door => door?,
-            };
             let stop = || self.cancel.load(Relaxed);
-            let (mut has_spoken, mut is_in) = (false, false);
+            let mut has_spoken = false;
             let mut heard = |heard: RsyncEvent<'_>| {
                 let said = match heard {
                     RsyncEvent::Line(line) => parse(line),
                     RsyncEvent::Traffic(bytes) => return each(RsyncMessage::Traffic(bytes)),
-                    RsyncEvent::LoggedIn => {
-                        is_in = true;
-                        self.learn(door.as_ref(), LoginOutcome::LoggedIn, "");
-                        return;
-                    }
                 };
                 has_spoken |= said.is_some();
                 said.into_iter().for_each(&mut *each);
@@ -185,27 +158,12 @@ impl<'a> RemoteAccess<'a> {
             let counts = matches!(purpose, RsyncPurpose::Batch { .. }).then_some(self.outward);
             let given = RsyncInput { input: order.names.clone(), counts };
             let began = Instant::now();
-            let command = self.command(purpose, order, door.as_ref());
-            let ended = child::run(command, given, &stop, &mut heard);
-            if ended.is_err() && !is_in {
-                self.learn(door.as_ref(), LoginOutcome::Other, "");
-            }
-            let ended = ended?;
+            let command = self.command(purpose, order);
+            let ended = child::run(command, given, &stop, &mut heard)?;
             if matches!(purpose, RsyncPurpose::Top { .. }) {
                 self.setup_ns.store(began.elapsed().as_nanos() as u64, Relaxed);
             }
             let verdict = judged(purpose, &ended, has_spoken).at(&self.remote.name());
-            let next = match &verdict {
-                _ if is_in => LoginStep::GoOn,
-                Verdict::Lost(error) if !has_spoken => {
-                    self.learn(door.as_ref(), LoginOutcome::Lost, &error.detail)
-                }
-                Verdict::Done | Verdict::Partly(_) => self.learn(door.as_ref(), LoginOutcome::LoggedIn, ""),
-                _ => self.learn(door.as_ref(), LoginOutcome::Other, ""),
-            };
-            if next != LoginStep::GoOn {
-                continue;
-            }
             let Verdict::OptionRefused(name) = verdict else {
                 if matches!(verdict, Verdict::Done | Verdict::Partly(_)) {
                     self.reached.store(true, Relaxed);
@@ -217,32 +175,7 @@ impl<'a> RemoteAccess<'a> {
         Err(Error::new(ErrorKind::Unsupported, "agreeing on options", "rsync refuses one after the other"))
     }
 
-    /// Returns the login for the ssh of an rsync, if it uses one.
-    fn door(&self, purpose: RsyncPurpose) -> Result<Option<RsyncLogin>> {
-        if !self.remote.is_over_ssh() {
-            return Ok(None);
-        }
-        let is_lane = matches!(purpose, RsyncPurpose::Batch { .. });
-        self.login.enter(self.request, &self.remote, is_lane, self.is_reached(), self.cancel).map(Some)
-    }
-
-    /// Records that an rsync has logged in, or ended; `words` state the reason.
-    fn learn(&self, door: Option<&RsyncLogin>, outcome: LoginOutcome, words: &str) -> LoginStep {
-        let next = door.map_or(LoginStep::GoOn, |door| self.login.learn(door, outcome));
-        if next == LoginStep::AgainThroughOne {
-            let choice = format!("connections: at most {SESSIONS_MAX}, through the first login");
-            let reason = format!("one of their own does not get in without a question: {words}");
-            self.decided(&choice, reason);
-        }
-        next
-    }
-
-    /// Returns the most lanes that may work at once.
-    pub fn lanes_max(&self) -> usize {
-        self.login.lanes_max()
-    }
-
-    fn command(&self, purpose: RsyncPurpose, order: &RsyncOrder, door: Option<&RsyncLogin>) -> Command {
+    fn command(&self, purpose: RsyncPurpose, order: &RsyncOrder) -> Command {
         let mut command = Command::new(RSYNC);
         // Names are bytes, times are in UTC, and messages are in the expected language.
         command.env("LC_ALL", "C").env("TZ", "UTC");
@@ -251,9 +184,7 @@ impl<'a> RemoteAccess<'a> {
             command.env_remove(name);
         }
         command.args(self.options().arguments(purpose));
-        if let Some(door) = door {
-            door.prepare(&mut command);
-        } else if self.outward || purpose != RsyncPurpose::Remove || !Path::new(&order.from).is_absolute() {
+        if self.outward || purpose != RsyncPurpose::Remove || !Path::new(&order.from).is_absolute() {
             // For a local-only run, rsync does not accept this option.
             command.arg("--contimeout=30");
             // Both sides begin with several short messages, each of which would otherwise wait for the delayed
@@ -372,10 +303,7 @@ impl<'a> RemoteAccess<'a> {
     /// Returns the error of a full remote side.
     pub fn full(&self, max: Option<u32>) -> Error {
         let max = max.map(|max| format!(" ({max})")).unwrap_or_default();
-        let words = match self.remote.is_over_ssh() {
-            true => "the server lets no more sessions into this login (MaxSessions)".to_owned(),
-            false => format!("the daemon's max connections{max} are in use by others"),
-        };
+        let words = format!("the daemon's max connections{max} are in use by others");
         Error::new(ErrorKind::ConnectionLost, "connecting to", words).at(self.remote.name())
     }
 

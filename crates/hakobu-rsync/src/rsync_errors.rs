@@ -7,7 +7,6 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::path::lossy;
 
 use super::output::unescaped;
-use hakobu_agent::restrict::is_for_hakobu_alone;
 
 /// The operation of errors that belong to no particular entry.
 pub(super) const RUNNING: &str = "talking to";
@@ -15,9 +14,6 @@ pub(super) const RUNNING: &str = "talking to";
 const COPYING: &str = "copying";
 /// The error for a module that cannot be listed.
 const WRITE_ONLY: &str = "the module can only be written to, and neither listed nor read";
-/// The error if the key of the login starts a restricted agent, whatever the command.
-const RESTRICTED: &str = "the key that logs in there is restricted to hakobu (hakobu agent --restrict in \
-                          authorized_keys), and starts no rsync; leave --transport rsync out, or use another key";
 /// The most lines of standard error that are kept of one rsync.
 pub(super) const LINES_MAX: usize = 10_000;
 
@@ -26,8 +22,6 @@ const UNVERIFIED: &[u8] = b" failed verification -- update ";
 
 /// The text after the name of a file that was written with another mode; the exit code is 0 then.
 const MODE_NOT_SET: &[u8] = b"; mode not set";
-/// The message of ssh if a server refuses another session in one login (`MaxSessions`).
-const NO_SESSION: &str = "mux_client_request_session: session request failed";
 
 /// The result of one rsync.
 #[derive(Debug)]
@@ -38,7 +32,7 @@ pub(super) enum Verdict {
     Partly(Vec<(Vec<u8>, Error)>),
     /// It, or the remote side, does not accept this option.
     OptionRefused(String),
-    /// The daemon accepts no more connections at present, or the server no more sessions.
+    /// The daemon accepts no more connections at present.
     Full(Option<u32>),
     /// The daemon rejects the user or the password.
     AuthFailed(Error),
@@ -78,27 +72,17 @@ pub(super) fn verdict(status: ExitStatus, lines: &[Vec<u8>]) -> Verdict {
     if let 23..=25 = code {
         return Verdict::Partly(failures_of_some(lines, words));
     }
-    if texts.iter().any(|text| text.starts_with(NO_SESSION)) {
-        return Verdict::Full(None);
-    }
-    if texts.iter().any(|text| is_for_hakobu_alone(text)) {
-        return Verdict::Fatal(Error::new(ErrorKind::Unsupported, RUNNING, RESTRICTED));
-    }
     if let Some(verdict) = texts.iter().find_map(|text| of_the_daemon(text)) {
         return verdict;
     }
     if let Some(option) = texts.iter().find_map(|text| refused_option(text)) {
         return Verdict::OptionRefused(option);
     }
-    if texts.iter().any(|text| text.starts_with("rsync error: remote command not found")) {
-        return no_rsync_there();
-    }
     match code {
         10 | 12 | 20 | 30 | 35 | 255 => match no_space(&texts) {
             Some(error) => Verdict::Fatal(error),
             None => lost(words),
         },
-        127 => no_rsync_there(),
         _ => {
             let kind = texts.iter().find_map(|text| os_error(text)).map_or(ErrorKind::Io, |error| error.kind);
             let next = match kind {
@@ -111,11 +95,6 @@ pub(super) fn verdict(status: ExitStatus, lines: &[Vec<u8>]) -> Verdict {
             Verdict::Fatal(Error::new(kind, RUNNING, words + next))
         }
     }
-}
-
-fn no_rsync_there() -> Verdict {
-    let words = "there is no rsync on the other machine's PATH; install the package rsync there";
-    Verdict::Fatal(Error::new(ErrorKind::NotFound, RUNNING, words))
 }
 
 /// Returns the failures if rsync reports that there were some, at least one. A line that is not understood is a failure
@@ -339,16 +318,6 @@ mod tests {
         assert!(matches!(unknown, Verdict::Fatal(error) if error.kind == ErrorKind::NotFound));
         let read_only = judged(1, &["ERROR: module is read only", "rsync error: syntax or usage error"]);
         assert!(matches!(read_only, Verdict::Fatal(error) if error.kind == ErrorKind::ReadOnly));
-    }
-
-    #[test]
-    fn a_key_for_hakobu_alone_is_no_lost_connection() {
-        let lines = [
-            "hakobu: starting the agent: this login is for hakobu alone, and \"rsync --server\" is none of its commands",
-            "rsync: connection unexpectedly closed (0 bytes received so far) [sender]",
-        ];
-        let Verdict::Fatal(error) = judged(12, &lines) else { panic!() };
-        assert!(!error.may_retry() && error.detail.contains("restricted to hakobu"), "{error}");
     }
 
     #[test]

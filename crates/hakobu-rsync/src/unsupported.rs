@@ -89,30 +89,30 @@ fn places(request: &CopyRequest) -> Result<()> {
     {
         return Err(usage("an rsync daemon is spoken to by rsync alone; leave --transport out".to_owned()));
     }
-    if ends(request).any(|end| end.as_typed().starts_with(b"sftp://")) {
-        return Err(usage("sftp:// and --transport rsync contradict each other; write host:path".to_owned()));
-    }
     if ends(request).any(Location::is_stream) {
         return Err(usage("standard input and output cannot be copied by rsync".to_owned()));
     }
     if request.sources.len() > 1 {
         return Err(usage("rsync gets one source at a time here; run it once for each".to_owned()));
     }
-    let is_far = |end: &Location| end.rsync_host().is_some() || end.ssh_host().is_some();
-    if request.password_file.is_some() && !ends(request).any(|end| end.rsync_host().is_some()) {
-        return Err(usage(
-            "--password-file is for an rsync daemon; ssh asks for its passwords itself".to_owned(),
-        ));
+    let is_daemon = |end: &Location| end.rsync_host().is_some();
+    if !ends(request).any(is_daemon) {
+        let words = "--transport rsync is for the modules of rsync daemons: write rsync://host/module/path, or leave \
+                     --transport out";
+        return Err(usage(words.to_owned()));
     }
-    match (request.sources.iter().any(is_far), is_far(&request.target)) {
-        (true, true) => Err(usage(
-            "rsync copies between this machine and another one; run it on one of the two".to_owned(),
-        )),
-        (false, false) => {
-            Err(usage("both ends are here; --transport rsync is for another machine".to_owned()))
-        }
-        _ => Ok(()),
+    let is_here = |end: &Location| !is_daemon(end) && end.ssh_host().is_none();
+    let is_pair = match (request.sources.iter().any(is_daemon), is_daemon(&request.target)) {
+        (true, false) => is_here(&request.target),
+        (false, true) => request.sources.iter().all(is_here),
+        _ => false,
+    };
+    if !is_pair {
+        let words =
+            "rsync copies between this machine and a daemon; run hakobu on the machine with the other end";
+        return Err(usage(words.to_owned()));
     }
+    Ok(())
 }
 
 fn ends(request: &CopyRequest) -> impl Iterator<Item = &Location> {

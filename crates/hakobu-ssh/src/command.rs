@@ -9,7 +9,7 @@ use super::script;
 use super::settings::SshSettings;
 
 /// The line that ssh is made to print on this host once it has logged in.
-pub const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
+pub(super) const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
 /// Options for OpenSSH besides the user's own settings. They only remove what would interfere with a plain pipe: a
 /// remote command of the user's, forwarded ports that are already in use. They do not affect host keys or
 /// authentication.
@@ -238,7 +238,7 @@ pub(super) fn words_of_its_own(login: &[String]) -> Vec<String> {
 
 /// Prevents ssh from asking anybody: a jump host's ssh does not know of BatchMode. It ends with the thread that starts
 /// it.
-pub fn with_nobody_to_ask(command: &mut Command) {
+pub(super) fn with_nobody_to_ask(command: &mut Command) {
     hakobu_sys::process::without_terminal(command);
     command.env("SSH_ASKPASS_REQUIRE", "never").env_remove("SSH_ASKPASS").env_remove("DISPLAY");
 }

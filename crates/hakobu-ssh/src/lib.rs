@@ -31,9 +31,7 @@ mod unattended;
 mod upload;
 
 pub use child::SshChild;
-pub use command::{LOGGED_IN, with_nobody_to_ask};
 pub use error::SshError;
-pub use master::{Master, PromptOwner};
 pub use refusal::StartRefusal;
 pub use settings::SshSettings;
 pub use start::{AgentOrigin, OLDEST_KERNEL, RunningAgent, start};

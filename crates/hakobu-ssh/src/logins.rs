@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::answer::printable;
 use super::error::SshError;
-use super::master::{Master, PromptOwner};
+use super::master::Master;
 use super::settings::SshSettings;
 use super::ssh_output::SshOutput;
 
@@ -152,7 +152,7 @@ impl Logins {
     }
 
     fn log_in(self: Arc<Self>) {
-        let made = Master::log_in(self.settings.clone(), PromptOwner::Nobody, &self.ended);
+        let made = Master::log_in(self.settings.clone(), &self.ended);
         let mut state = self.lock();
         state.under_way -= 1;
         match made {

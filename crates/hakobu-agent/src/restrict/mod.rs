@@ -16,13 +16,5 @@ mod restriction;
 pub(crate) use guard::is_nowhere;
 pub use landlock_rules::lock_out_of_everything;
 pub use login_restrictions::LoginRestrictions;
-use original_command::FOR_HAKOBU_ALONE;
 pub use original_command::{OriginalCommand, asked};
 pub use restriction::Restriction;
-
-/// Returns true if a remote program's line is the refusal of any other program than hakobu.
-#[must_use]
-pub fn is_for_hakobu_alone(line: &str) -> bool {
-    // Lines of other programs may contain file names, and thus any text.
-    line.starts_with("hakobu: ") && line.contains(FOR_HAKOBU_ALONE)
-}

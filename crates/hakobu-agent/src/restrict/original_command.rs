@@ -122,7 +122,7 @@ mod tests {
         ] {
             let error = of(line).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Refused, "{line}");
-            assert!(crate::restrict::is_for_hakobu_alone(&format!("hakobu: {error}")), "{error}");
+            assert!(error.detail.contains(FOR_HAKOBU_ALONE), "{error}");
         }
     }
 }

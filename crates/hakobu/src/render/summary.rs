@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use hakobu_core::counters::LaneStage;
-use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
@@ -285,14 +284,7 @@ fn way(report: &Report) -> String {
 
 /// Who keeps others from reading what travels.
 fn encryption(report: &Report) -> String {
-    let is_of_a_daemon =
-        |typed: &str| Location::parse(typed.as_bytes()).is_ok_and(|location| location.rsync_host().is_some());
-    let by_ssh = match report.transport {
-        UsedTransport::Rsync => {
-            ![&report.source.typed, &report.target.typed].into_iter().any(|end| is_of_a_daemon(end))
-        }
-        route => route.relies_on_ssh() || route.is_through_ssh(),
-    };
+    let by_ssh = report.transport.relies_on_ssh() || report.transport.is_through_ssh();
     let cipher = report.cipher.as_deref().filter(|cipher| *cipher != CipherChoice::None.name());
     match (by_ssh, cipher.map(|cipher| lossy(cipher.as_bytes()))) {
         _ if report.transport == UsedTransport::Local => "nothing travels".to_owned(),
@@ -461,10 +453,6 @@ mod tests {
             (
                 "rsync, not encrypted, 8 lanes, checked by rsync's own checksums",
                 said(UsedTransport::Rsync, None, Wire, 8, "h::m/a"),
-            ),
-            (
-                "rsync, encrypted by ssh, 8 lanes, checked by rsync's own checksums",
-                said(UsedTransport::Rsync, None, Wire, 8, "h:a"),
             ),
         ] {
             assert_eq!(found, format!("way: {words}"));

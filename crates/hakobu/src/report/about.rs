@@ -158,10 +158,7 @@ fn way(report: &Report, language: Language) -> Option<PageSection> {
     let of_ssh = || words(language.say("that of ssh", "ssh による暗号化"));
     let cipher = match (report.cipher.as_deref(), report.transport) {
         (None, route) if route.relies_on_ssh() => of_ssh(),
-        (None, UsedTransport::Rsync) => words(
-            language
-                .say("none but that of ssh, if it was used", "なし(ssh を使用した場合は ssh による暗号化)"),
-        ),
+        (None, UsedTransport::Rsync) => words(language.say("none", "なし")),
         (None, _) => words(language.say("none: no data connections", "なし(データ接続なし)")),
         (Some("none"), route) if route.is_through_ssh() => of_ssh(),
         (Some("none"), _) => {

@@ -32,10 +32,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         "hakobu-agent",
         &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-net", "hakobu-measure"],
     ),
-    (
-        "hakobu-rsync",
-        &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-ssh", "hakobu-agent"],
-    ),
+    ("hakobu-rsync", &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-agent"]),
     (
         "hakobu-transfer",
         &[
