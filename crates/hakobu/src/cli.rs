@@ -5,19 +5,19 @@ use std::ffi::OsString;
 use clap::{ArgAction, Command, CommandFactory, Parser, Subcommand};
 use hakobu_core::job::Mode;
 
-use crate::arguments::agent::{AGENT_HELP, AgentArguments};
-use crate::arguments::bench::{self, BenchArguments};
-use crate::arguments::copy::{COPY_HELP, CopyArguments, SYNC_HELP, VERIFY_HELP};
-use crate::arguments::digest::{DIGEST_HELP, DigestArguments};
-use crate::arguments::disks::{DISKS_HELP, DisksArguments};
-use crate::arguments::doctor::{DOCTOR_HELP, DoctorArguments};
-use crate::arguments::explain::{EXPLAIN_HELP, ExplainArguments};
-use crate::arguments::jobs::{JOBS_HELP, JobsVerb};
-use crate::arguments::login::LoginArguments;
-use crate::arguments::make_data::MakeData;
-use crate::arguments::probe::{self, ProbeArguments};
-use crate::arguments::report::{self, ReportArguments};
-use crate::arguments::settings::{SETTINGS_HELP, SettingsArguments, USAGE};
+use crate::commands::agent::{AGENT_HELP, AgentArguments};
+use crate::commands::bench::arguments::{BenchArguments, HELP as BENCH_HELP};
+use crate::commands::copy::arguments::{COPY_HELP, CopyArguments, SYNC_HELP, VERIFY_HELP};
+use crate::commands::digest::{DIGEST_HELP, DigestArguments};
+use crate::commands::disks::{DISKS_HELP, DisksArguments};
+use crate::commands::doctor::{DOCTOR_HELP, DoctorArguments};
+use crate::commands::explain::{EXPLAIN_HELP, ExplainArguments};
+use crate::commands::jobs::{JOBS_HELP, JobsVerb};
+use crate::commands::make_data::MakeData;
+use crate::commands::probe::arguments::{HELP as PROBE_HELP, ProbeArguments};
+use crate::commands::report::{self, ReportArguments};
+use crate::commands::settings::arguments::{SETTINGS_HELP, SettingsArguments, USAGE};
+use crate::commands::shared::login::LoginArguments;
 
 /// Moves files and trees between machines, as fast as the hardware allows.
 #[derive(Debug, Parser)]
@@ -55,10 +55,10 @@ pub enum Verb {
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArguments),
     /// Measure machines, disks and the way, and predict what a copy will get and what will limit it
-    #[command(after_help = probe::HELP)]
+    #[command(after_help = PROBE_HELP)]
     Probe(ProbeArguments),
     /// Measure the usual tools and hakobu side by side, between this machine and another one
-    #[command(after_help = bench::HELP)]
+    #[command(after_help = BENCH_HELP)]
     Bench(Box<BenchArguments>),
     /// Print the digest of a file or disk, or of each file of a tree, as b3sum or sha256sum print it
     #[command(after_help = DIGEST_HELP)]
