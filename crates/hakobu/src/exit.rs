@@ -4,7 +4,7 @@ use clap::error::{ContextKind, ContextValue};
 use hakobu_core::error::{Error, ErrorKind};
 
 pub use crate::exit_code::{FAILED, INTERRUPTED, WRONG_USAGE, code_of};
-use crate::{output, words};
+use crate::{color, output, words};
 
 /// Says what was wrong with the arguments.
 pub fn wrong_usage(lines: &[String]) -> u8 {
@@ -29,10 +29,10 @@ pub fn errors(errors: &[Error]) -> u8 {
 /// error with code 2. Nothing that was typed reaches the terminal unescaped.
 pub fn clap_error(mut error: clap::Error) -> u8 {
     name_what_is_missing(&mut error);
-    let rendered = error.render().to_string();
     if !error.use_stderr() {
-        return output::print(rendered.as_bytes());
+        return output::print(color::help(&error.render(), color::on_stdout()).as_bytes());
     }
+    let rendered = error.render().to_string();
     let rendered = rendered.strip_prefix("error: ").unwrap_or(&rendered);
     output::tell(&format!("hakobu: {}", words::escaped_lines(rendered)));
     WRONG_USAGE

@@ -6,6 +6,7 @@
 
 pub mod cli;
 mod clock;
+pub mod color;
 mod command_line;
 pub mod commands;
 pub mod exit;
@@ -43,7 +44,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     {
         return ExitCode::from(exit::wrong_usage(&[format!("hakobu: no fault is named {name}")]));
     }
-    ExitCode::from(dispatch(arguments))
+    ExitCode::from(dispatch(&color::take_choice(arguments)))
 }
 
 fn dispatch(arguments: &[OsString]) -> u8 {
@@ -65,26 +66,29 @@ fn dispatch(arguments: &[OsString]) -> u8 {
             })
         }
         Err(Wrong::Typed(error)) => exit::clap_error(error),
-        Ok(Cli { verb: Verb::Copy(options) }) => commands::copy::copy(&options, Mode::Copy, arguments),
-        Ok(Cli { verb: Verb::Sync(options) }) => commands::copy::copy(&options, Mode::Delta, arguments),
-        Ok(Cli { verb: Verb::Verify(options) }) => commands::copy::copy(&options, Mode::Compare, arguments),
-        Ok(Cli { verb: Verb::Digest(options) }) => commands::digest::digest(&options),
-        Ok(Cli { verb: Verb::MakeData { kind: MakeData::Disk(options) } }) => {
-            commands::make_data::disk(&options)
-        }
-        Ok(Cli { verb: Verb::MakeData { kind: MakeData::Tree(options) } }) => {
-            commands::make_data::tree(&options)
-        }
-        Ok(Cli { verb: Verb::Disks(options) }) => commands::disks::disks(&options),
-        Ok(Cli { verb: Verb::Report(options) }) => report::report(&options),
-        Ok(Cli { verb: Verb::Doctor(options) }) => commands::doctor::doctor(&options),
-        Ok(Cli { verb: Verb::Settings(options) }) => commands::settings::show(&options),
-        Ok(Cli { verb: Verb::Probe(options) }) => commands::probe::probe(&options),
-        Ok(Cli { verb: Verb::Bench(options) }) => commands::bench::bench(&options),
-        Ok(Cli { verb: Verb::Explain(options) }) => commands::explain::explain(&options),
-        Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
-        Ok(Cli { verb: Verb::Agent(arguments) }) => commands::agent::agent(&arguments),
-        Ok(Cli { verb: Verb::Completions { shell } }) => commands::completions::completions(shell),
-        Ok(Cli { verb: Verb::Man { verb } }) => commands::man::man(verb.as_deref()),
+        Ok(Cli { verb, .. }) => run_verb(verb, arguments),
+    }
+}
+
+/// Runs what was typed; returns the exit code.
+fn run_verb(verb: Verb, arguments: &[OsString]) -> u8 {
+    match verb {
+        Verb::Copy(options) => commands::copy::copy(&options, Mode::Copy, arguments),
+        Verb::Sync(options) => commands::copy::copy(&options, Mode::Delta, arguments),
+        Verb::Verify(options) => commands::copy::copy(&options, Mode::Compare, arguments),
+        Verb::Digest(options) => commands::digest::digest(&options),
+        Verb::MakeData { kind: MakeData::Disk(options) } => commands::make_data::disk(&options),
+        Verb::MakeData { kind: MakeData::Tree(options) } => commands::make_data::tree(&options),
+        Verb::Disks(options) => commands::disks::disks(&options),
+        Verb::Report(options) => report::report(&options),
+        Verb::Doctor(options) => commands::doctor::doctor(&options),
+        Verb::Settings(options) => commands::settings::show(&options),
+        Verb::Probe(options) => commands::probe::probe(&options),
+        Verb::Bench(options) => commands::bench::bench(&options),
+        Verb::Explain(options) => commands::explain::explain(&options),
+        Verb::Jobs { verb } => jobs::jobs(verb),
+        Verb::Agent(arguments) => commands::agent::agent(&arguments),
+        Verb::Completions { shell } => commands::completions::completions(shell),
+        Verb::Man { verb } => commands::man::man(verb.as_deref()),
     }
 }

@@ -142,7 +142,7 @@ fn nothing_typed_reaches_the_terminal_unescaped() {
 #[test]
 fn help_completions_and_manual_go_to_standard_output() {
     for (line, words) in [
-        ("--help", "copy         Bring over"),
+        ("--help", "copy         Copy what is missing"),
         ("--version", env!("CARGO_PKG_VERSION")),
         ("copy --help", "Examples:"),
         ("completions bash", "--data-address"),
@@ -177,7 +177,7 @@ fn completions_offer_what_works_now() {
         for offered in ["verify", "wire", "data-address", "transport", "chacha20-poly1305"] {
             assert!(script.contains(offered), "{shell} lacks {offered}");
         }
-        for hidden in ["memory", "--join", "hakobu,man", "(man)", "-a \"man\""] {
+        for hidden in ["memory", "--join", "hakobu,agent", "(agent)", "-a \"agent\""] {
             assert!(!script.contains(hidden), "{shell} offers {hidden}");
         }
     }
@@ -197,8 +197,14 @@ fn the_manual_shows_how_to_type_it_line_by_line() {
     let end = examples.iter().position(|line| *line == ".fi").expect("the examples end");
     assert_eq!(end, 11, "{examples:#?}");
     assert!(examples[1..end].iter().all(|line| line.contains("hakobu copy ")), "{examples:#?}");
-    assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 done"), "{page}");
+    assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 complete"), "{page}");
     assert!(!page.contains("--memory"), "{page}");
+    for (section, words) in [("FILES", r"~/.config/hakobu/config"), ("ENVIRONMENT", "HAKOBU_SSH")] {
+        assert!(
+            after(&format!(".SH {section}")).iter().any(|line| line.contains(words)),
+            "{section}: {page}"
+        );
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{stdin, stdout};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use crate::commands::shared::headings::CONNECTION;
 use clap::Args;
 use hakobu_agent::agent::{agent as serve, restricted_agent};
 use hakobu_agent::join::{join, join_agent};
@@ -13,28 +14,28 @@ use hakobu_core::error::Result;
 use crate::exit;
 
 pub(crate) const AGENT_HELP: &str = "\
-With --restrict a key gives files of one directory, and nothing else: no shell, no other files, no
-disks, no connections. On the far machine, in ~/.ssh/authorized_keys:
+With --restrict, an ssh key gives access to the files of one directory and to nothing else: no shell, no other files, \
+no disks, no connections. On the remote host, in ~/.ssh/authorized_keys:
 
   restrict,command=\"hakobu agent --restrict /backup --read-only\" ssh-ed25519 AAAA... laptop
 
-Whoever has the key uses hakobu copy, sync, verify and digest as ever: hakobu copy host:/backup/a .
-Paths that do not begin with a slash count from the directory. The agent checks every request, and
-has the kernel lock it in (landlock, Linux 6.2 or later); where that cannot be had it does not start.";
+The owner of the key uses hakobu copy, sync, verify and digest as usual: hakobu copy host:/backup/a . Paths without a \
+leading slash are relative to the directory. The agent checks every request and is confined by the kernel (landlock, \
+Linux 6.2 or later); it does not start where that is not available.";
 
 /// The arguments of `agent`.
 #[derive(Debug, Default, Args)]
 pub struct AgentArguments {
-    /// For authorized_keys: only what is beneath this directory may be used
-    #[arg(long, value_name = "PATH", conflicts_with = "join")]
+    /// For authorized_keys: allow only this directory
+    #[arg(long, value_name = "PATH", conflicts_with = "join", help_heading = CONNECTION)]
     pub restrict: Option<PathBuf>,
 
-    /// With --restrict: nothing may be written
-    #[arg(long, requires = "restrict")]
+    /// With --restrict: allow reading only
+    #[arg(long, requires = "restrict", help_heading = CONNECTION)]
     pub read_only: bool,
 
-    /// With --restrict: connections to other machines may be made
-    #[arg(long, requires = "restrict")]
+    /// With --restrict: allow connections to other hosts
+    #[arg(long, requires = "restrict", help_heading = CONNECTION)]
     pub may_connect: bool,
 
     /// Join standard input and output to a port of this machine instead.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::commands::shared::headings::{DISKS, OUTPUT, TRANSFER};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use hakobu_agent::stream::named_source;
@@ -30,42 +31,44 @@ use crate::words::machines;
 use crate::{exit, output, run, signals};
 
 pub(crate) const DIGEST_HELP: &str = "\
-The data is read on the machine where it is, a disk past the page cache, on all cores for BLAKE3;
-only digests travel. A link that is named is followed. Of a tree each file has a line, as b3sum
-prints it, with its path on that machine and in no particular order; `b3sum --check` reads it there,
-but for names that are not UTF-8.
+The data is read on the host that holds it; disks are read past the page cache, BLAKE3 uses all cores. Only digests \
+are sent. A symbolic link given as LOCATION is followed. For a tree one line per file is printed in b3sum's format, \
+with the path on that host and in no particular order; `b3sum --check` accepts it there, except for names that are \
+not UTF-8.
 
 Examples:
-  hakobu digest disk.img                     what b3sum disk.img prints
-  hakobu digest host:/dev/sdb                of a disk, read on host
+  hakobu digest disk.img                     same output as b3sum disk.img
+  hakobu digest host:/dev/sdb                a disk, read on host
   hakobu digest --algorithm sha256 host:/images/disk.img
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 parts could not be read (--on-read-error skip), 5 it
-changed while it was read, 6 refused (it is in use), 130 interrupted.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 parts could not be read (--on-read-error skip), 5 the data changed \
+while it was read, 6 refused (it is in use), 130 interrupted.";
 
 /// The arguments of `digest`.
 #[derive(Debug, Args)]
 pub struct DigestArguments {
-    /// A file, tree or block device: a path, host:path or ssh://host:port/path
+    /// File, tree or block device: path, host:path or ssh://host:port/path
     #[arg(value_name = "LOCATION")]
     pub location: OsString,
 
-    /// blake3, sha256
+    /// Algorithm: blake3, sha256
     #[arg(long, value_name = "NAME", default_value = "blake3", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(["blake3", "sha256"]))]
+        value_parser = PossibleValuesParser::new(["blake3", "sha256"]), help_heading = TRANSFER)]
     pub algorithm: String,
 
-    /// Read a disk that is in use; what is written meanwhile may be in it or not
-    #[arg(long)]
+    /// Read a disk in use; the digest may be inconsistent
+    #[arg(long, help_heading = DISKS)]
     pub live: bool,
 
-    /// stop, or skip: take zeros for what cannot be read, and list it
+    /// If the data cannot be read: stop, or skip
+    ///
+    /// `skip` takes zeros for unreadable areas, and lists them
     #[arg(long, value_name = "HOW", default_value = "stop", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(["stop", "skip"]))]
+        value_parser = PossibleValuesParser::new(["stop", "skip"]), help_heading = DISKS)]
     pub on_read_error: String,
 
     /// Print JSON objects instead of lines
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 
     /// The login on the other machine.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use crate::commands::shared::headings::OUTPUT;
 use clap::Args;
 use hakobu_core::error::Error;
 use hakobu_core::location::SshHost;
@@ -20,15 +21,14 @@ use crate::settings_file::ssh_variable;
 
 /// What stands below the help.
 pub(crate) const DISKS_HELP: &str = "\
-Nothing is written. As root more is seen: what is on the disks, and which processes write to them.
+Nothing is written. As root more is shown: what the disks contain, and which processes write to them.
 
-The ID stays when the kernel's names change; --confirm of the other verbs takes it. Partitions stand
-below their disk. A column of sectors with two figures has the logical and the physical size in
-bytes.
+The ID stays the same when the kernel's names change; it is what --confirm of other commands takes. Partitions are \
+listed below their disk. A sector column with two figures shows the logical and the physical size in bytes.
 
 Examples:
   hakobu disks                  the disks of this machine
-  hakobu disks host             those of another one
+  hakobu disks host             those of another host
   hakobu disks --json | jq -r '.disks[] | select(.uses == []) | .id'
 
 Exit codes: 0 listed, 1 failed, 2 wrong usage.";
@@ -36,12 +36,12 @@ Exit codes: 0 listed, 1 failed, 2 wrong usage.";
 /// The arguments of `disks`.
 #[derive(Debug, Args)]
 pub struct DisksArguments {
-    /// host, user@host or ssh://host:port [default: this machine]
+    /// host, user@host or ssh://host:port; default: this machine
     #[arg(value_name = "HOST")]
     pub host: Option<OsString>,
 
-    /// One JSON object on standard output
-    #[arg(long)]
+    /// Print one JSON object
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 
     /// The login on the other machine.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use crate::commands::shared::headings::{OUTPUT, PERFORMANCE};
 use clap::Args;
 use hakobu_core::error::Error;
 use hakobu_core::location::SshHost;
@@ -21,36 +22,34 @@ use crate::settings_file::{name_places, ssh_variable};
 
 /// What stands below the help.
 pub(crate) const DOCTOR_HELP: &str = "\
-Nothing is changed. With HOST the round trip to it is measured, and both machines are judged for the
-way between them, in both directions; where advice depends on what the way carries, that is measured
-as well: up to 256 MiB go to nowhere over there. Without HOST only what is certain of this machine
-is said.
+Nothing is changed. With HOST, the round-trip time is measured and both hosts are checked for transfers between them, \
+in both directions; where advice depends on the link's throughput, that is measured as well, with up to 256 MiB that \
+are discarded at HOST. Without HOST, only what is certain about this machine is reported.
 
-Each finding has a fact, what follows from it, the command that changes it and, where it can be
-told, the rate before and after: of hakobu with the lanes that it begins with, and of one
-connection as other tools have it. Where all is right already, one line says so. What this login
-may not read is named.
+Each finding has a fact, its consequence, the command that changes it and, where it can be told, the rate before and \
+after: of hakobu with its initial connections, and of a single connection as other tools use. If nothing holds \
+transfers back, one line says so. Settings that this login may not read are named.
 
 Examples:
   hakobu doctor                 this machine
-  hakobu doctor host            this one, host, and the way between them
+  hakobu doctor host            this machine, host, and the link between them
   hakobu doctor host --json | jq -r '.findings[].command'
 
-Exit codes: 0 looked at, whatever was found, 1 failed, 2 wrong usage.";
+Exit codes: 0 checked, whatever was found, 1 failed, 2 wrong usage.";
 
 /// The arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArguments {
-    /// host, user@host or ssh://host:port [default: only this machine]
+    /// host, user@host or ssh://host:port; default: this machine only
     #[arg(value_name = "HOST")]
     pub host: Option<OsString>,
 
-    /// So many lanes, as hakobu copy --lanes has them: a number, or auto
-    #[arg(long, value_name = "N", default_value = "auto")]
+    /// Number of parallel connections, or auto
+    #[arg(long, value_name = "N", default_value = "auto", help_heading = PERFORMANCE)]
     pub lanes: String,
 
-    /// One JSON object on standard output
-    #[arg(long)]
+    /// Print one JSON object
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 
     /// The login on the other machine.

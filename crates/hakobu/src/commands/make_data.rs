@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use crate::commands::shared::headings::{DISKS, TRANSFER};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use hakobu_agent::look;
@@ -31,33 +32,34 @@ use crate::{exit, output, signals};
 /// What `make-data` makes.
 #[derive(Debug, Subcommand)]
 pub enum MakeData {
-    /// The content of one disk: into a file, or onto a block device of this machine
+    /// Generate the content of a disk, in a file or on a block device
     #[command(after_help = MAKE_DISK_HELP)]
     Disk(MakeDiskArguments),
-    /// A tree of many files
+    /// Generate a tree of many files
     #[command(after_help = MAKE_TREE_HELP)]
     Tree(MakeTreeArguments),
 }
 
 const MAKE_DISK_HELP: &str = "\
-The content at each offset follows from the seed, so it can be made again anywhere and compared. It
-is pseudo-random and no secret. A block device is treated as hakobu copy treats one: what is in use
-is refused, and before what is on it is lost, its ID is asked for.
+The content at each offset depends only on the seed, so it can be generated again anywhere and compared. It is \
+pseudo-random and not secret. A block device is treated as by hakobu copy: one in use is refused, and its ID is asked \
+for before its content is lost.
 
 Examples:
   hakobu make-data disk disk.img --size 8GiB --ratio 2 --zeros 30
-  hakobu make-data disk /dev/sdx             all of a disk, which is overwritten
+  hakobu make-data disk /dev/sdx             a whole disk, which is overwritten
 
-Exit codes: 0 done and on the medium, 1 failed, 2 wrong usage, 6 refused, 130 interrupted.";
+Exit codes: 0 done and on stable storage, 1 failed, 2 wrong usage, 6 refused, 130 interrupted.";
 
 const MAKE_TREE_HELP: &str = "\
-Names, sizes, content, modes, times and attributes follow from the seed: two trees made alike are
+Names, sizes, content, modes, times and attributes depend only on the seed: two trees made with the same options are \
 equal.
 
 Examples:
   hakobu make-data tree small --files 100000 --dirs 500 --size 10KiB
   hakobu make-data tree server --preset file-server --scale 1
-  hakobu make-data tree mixed --files 5000 --dirs 200 --size 16KiB --nasty --links --xattrs";
+  hakobu make-data tree mixed --files 5000 --dirs 200 --size 16KiB \\
+    --nasty --links --xattrs";
 
 /// The arguments of `make-data disk`.
 #[derive(Debug, Args)]
@@ -65,96 +67,102 @@ pub struct MakeDiskArguments {
     /// A new file, or a block device
     pub path: PathBuf,
 
-    /// How much: bytes, or with a unit (kB, MB, GB; KiB, MiB, GiB) [default for a device: all of it]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    /// Size, such as 8GiB
+    ///
+    /// Units are kB, MB, GB, KiB, MiB, GiB. Default for a device: all of it
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = TRANSFER)]
     pub size: Option<u64>,
 
-    /// How well it packs: 1 not at all, 3 to about a third
-    #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio)]
+    /// Compression ratio: 1 none, 3 to about a third
+    #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio, help_heading = TRANSFER)]
     pub ratio: f64,
 
-    /// Words and numbers, which pack to about half and make compressors work
-    #[arg(long, conflicts_with = "ratio")]
+    /// Words and numbers, which compress to about half
+    #[arg(long, conflicts_with = "ratio", help_heading = TRANSFER)]
     pub text: bool,
 
-    /// How many of 100 pieces of 256 KiB are zeros; in a new file these are holes
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    /// Percentage of 256 KiB blocks that are zeros
+    ///
+    /// In a new file these are holes
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent, help_heading = TRANSFER)]
     pub zeros: f64,
 
-    /// What the content follows from
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Seed of the generator
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = TRANSFER)]
     pub seed: u64,
 
-    /// Overwrite a file that is there
-    #[arg(long)]
+    /// Overwrite an existing file
+    #[arg(long, help_heading = TRANSFER)]
     pub force: bool,
 
-    /// The disk to overwrite, by its ID: no question is asked
-    #[arg(long, value_name = "ID")]
+    /// ID of the disk to overwrite, without asking
+    #[arg(long, value_name = "ID", help_heading = DISKS)]
     pub confirm: Vec<String>,
 }
 
 /// The arguments of `make-data tree`.
 #[derive(Debug, Args)]
 pub struct MakeTreeArguments {
-    /// Where: nothing may be there, or an empty directory
+    /// A new or empty directory
     pub path: PathBuf,
 
-    /// How many files, of the size that --size says
-    #[arg(long, value_name = "N", required_unless_present = "preset")]
+    /// Number of files
+    #[arg(long, value_name = "N", required_unless_present = "preset", help_heading = TRANSFER)]
     pub files: Option<u64>,
 
-    /// How many directories they are spread over; 0 puts all into the root
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Number of directories for them; 0: only the root
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = TRANSFER)]
     pub dirs: u64,
 
-    /// How many further directories hold nothing
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Number of additional empty directories
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = TRANSFER)]
     pub empty_dirs: u64,
 
-    /// How many directories a directory holds
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    /// Number of subdirectories per directory
+    #[arg(long, value_name = "N", default_value_t = 32, help_heading = TRANSFER)]
     pub fanout: u64,
 
-    /// How large a file is, or with --sigma the median
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, required_unless_present = "preset")]
+    /// Size of each file, or the median with --sigma
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, required_unless_present = "preset", help_heading = TRANSFER)]
     pub size: Option<u64>,
 
-    /// file-server: 19 523 812 files of 50 KiB in 1 953 125 directories, 1 TB, or --scale percent of it
+    /// Preset: file-server (1 TB), scaled by --scale
+    ///
+    /// 19 523 812 files of 50 KiB in 1 953 125 directories
     #[arg(long, value_name = "NAME", hide_possible_values = true, conflicts_with_all = ["files", "dirs", "size"],
-        value_parser = PossibleValuesParser::new(["file-server"]))]
+        value_parser = PossibleValuesParser::new(["file-server"]), help_heading = TRANSFER)]
     pub preset: Option<String>,
 
-    /// How much of the preset
-    #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent, requires = "preset")]
+    /// Percentage of the preset to generate
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent, requires = "preset", help_heading = TRANSFER)]
     pub scale: f64,
 
-    /// Vary sizes log-normally, with this standard deviation of the logarithm
-    #[arg(long, value_name = "SIGMA")]
+    /// Vary sizes log-normally, with this standard deviation
+    #[arg(long, value_name = "SIGMA", help_heading = TRANSFER)]
     pub sigma: Option<f64>,
 
-    /// How well content packs: 1 not at all, 3 to about a third
-    #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio)]
+    /// Compression ratio: 1 none, 3 to about a third
+    #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio, help_heading = TRANSFER)]
     pub ratio: f64,
 
-    /// Names that are not UTF-8, with line ends, leading dashes, of 255 bytes
-    #[arg(long)]
+    /// Add difficult names: not UTF-8, newlines, long
+    #[arg(long, help_heading = TRANSFER)]
     pub nasty: bool,
 
-    /// Symbolic links as well, some of them to nothing
-    #[arg(long)]
+    /// Add symbolic links, some of them dangling
+    #[arg(long, help_heading = TRANSFER)]
     pub links: bool,
 
-    /// How many files have a second name, each in another directory if there are several
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Number of files with a second hard link
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = TRANSFER)]
     pub hard_links: u64,
 
-    /// Extended attributes (user.*) on about a third of the files and directories
-    #[arg(long)]
+    /// Add extended attributes to a third of the entries
+    #[arg(long, help_heading = TRANSFER)]
     pub xattrs: bool,
 
-    /// What names, sizes, content, modes, times and attributes follow from
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Seed of the generator
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = TRANSFER)]
     pub seed: u64,
 }
 

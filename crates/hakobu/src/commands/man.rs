@@ -4,7 +4,7 @@ use std::io;
 
 use clap::Command;
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, roman};
+use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::{cli, exit, output};
 
@@ -34,6 +34,42 @@ pub fn page(verb: Option<&str>) -> Option<io::Result<Vec<u8>>> {
     Some(render(command))
 }
 
+/// The variables that hakobu reads, and what they do.
+const ENVIRONMENT: [(&str, &str); 8] = [
+    ("HAKOBU_SSH", "The ssh command to log in with, unless --ssh is given. Overrides settings files."),
+    ("HAKOBU_SETTINGS", "A settings file to use instead of the usual ones; none for no settings file."),
+    ("HAKOBU_STATE", "The directory for jobs and for the state of interrupted runs."),
+    ("RSYNC_PASSWORD", "The password for an rsync daemon."),
+    ("NO_COLOR", "If set and not empty, output is not colored."),
+    ("CLICOLOR_FORCE", "If set, not empty and not 0, output is colored even if it is not a terminal."),
+    ("XDG_CONFIG_HOME", "The directory of hakobu/config; the default is ~/.config."),
+    (
+        "XDG_STATE_HOME",
+        "The directory of hakobu/jobs of users other than root; the default is ~/.local/state.",
+    ),
+];
+
+/// The files that hakobu reads and writes.
+const FILES: [(&str, &str); 3] = [
+    ("~/.config/hakobu/config", "Settings of the user, see hakobu-settings(1)."),
+    ("/etc/hakobu/config", "Settings of the system; those of the user come first."),
+    (
+        "/var/lib/hakobu, ~/.local/state/hakobu",
+        "Records, logs and reports of jobs, and the state of interrupted runs: of root, and of other users.",
+    ),
+];
+
+fn terms(heading: &str, terms: &[(&str, &str)]) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", [heading]);
+    for (term, meaning) in terms {
+        roff.control("TP", []);
+        roff.text([bold(*term)]);
+        roff.text([roman(*meaning)]);
+    }
+    roff
+}
+
 fn render(command: Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -48,6 +84,8 @@ fn render(command: Command) -> io::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     self::notes(&notes).to_writer(&mut page)?;
+    terms("ENVIRONMENT", &ENVIRONMENT).to_writer(&mut page)?;
+    terms("FILES", &FILES).to_writer(&mut page)?;
     if versioned {
         man.render_version_section(&mut page)?;
     }

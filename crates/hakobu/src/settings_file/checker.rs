@@ -36,7 +36,7 @@ impl Checker {
         let words = words[..2].iter().cloned().chain(keyword.option(value)).chain(words[2..].iter().cloned());
         let parsed = self.command.try_get_matches_from_mut(words);
         let typed = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-            Ok(Cli { verb: Verb::Copy(typed) }) => typed,
+            Ok(Cli { verb: Verb::Copy(typed), .. }) => typed,
             Ok(_) => return Ok(()),
             Err(error) => return Err((0, words_of(&error))),
         };

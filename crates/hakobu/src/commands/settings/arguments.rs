@@ -9,8 +9,8 @@ pub(crate) const USAGE: &str = "hakobu settings [OPTIONS OF COPY] [SOURCE] [TARG
 
 /// What stands below the help.
 pub(crate) const SETTINGS_HELP: &str = "\
-Settings are options that are not typed each time. A file of them is written as ssh_config is: of
-several values the first one counts, so what is for some hosts stands before what is for all.
+A settings file holds options that need not be typed each time. Its syntax is that of ssh_config: the first value \
+found for a keyword counts, so specific hosts come before general ones.
 
   Host *.example.org !slow.example.org
     cipher aes-256-gcm
@@ -20,12 +20,12 @@ several values the first one counts, so what is for some hosts stands before wha
   Host *
     ssh ssh -i ~/.ssh/backup
 
-A keyword is an option of hakobu copy without its dashes. Files: $XDG_CONFIG_HOME/hakobu/config or
-~/.config/hakobu/config, then /etc/hakobu/config; --settings FILE or HAKOBU_SETTINGS name another
-one in their place, or none. The command line counts more than HAKOBU_SSH, that more than files.
+A keyword is an option of hakobu copy without its dashes. Files: $XDG_CONFIG_HOME/hakobu/config or \
+~/.config/hakobu/config, then /etc/hakobu/config; --settings FILE or HAKOBU_SETTINGS name another file instead, or \
+none. The command line overrides HAKOBU_SSH, which overrides files.
 
 Examples:
-  hakobu settings                       without another machine
+  hakobu settings                       without another host
   hakobu settings host                  for host
   hakobu settings data host:/backup     for this copy
   hakobu settings --lanes 8 one:/a two:/b --json
@@ -35,7 +35,7 @@ Exit codes: 0 shown, 1 failed, 2 wrong usage or a mistake in a file, 6 a file th
 /// The arguments of `settings`.
 #[derive(Debug, Args)]
 pub struct SettingsArguments {
-    /// What hakobu copy would be given: [SOURCE] [TARGET], or a host, and options
+    /// The arguments of a hakobu copy, or a host
     #[arg(value_name = "SOURCE TARGET", allow_hyphen_values = true, trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }

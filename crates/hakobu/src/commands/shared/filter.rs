@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::commands::shared::headings::FILTERS;
 use clap::Args;
 use hakobu_core::entry::Time;
 use hakobu_core::error::Error;
@@ -19,28 +20,32 @@ pub struct FilterArguments {
     #[command(flatten)]
     pub rules: RuleArguments,
 
-    /// Only the paths in this file, relative to SOURCE, a line or a NUL behind each; what is not there fails
-    #[arg(long, value_name = "FILE", help_heading = "What takes part")]
+    /// Copy only the paths listed in FILE
+    ///
+    /// One path per line (or NUL-separated), relative to SOURCE; missing paths are errors
+    #[arg(long, value_name = "FILE", help_heading = FILTERS)]
     pub files_from: Option<PathBuf>,
 
-    /// Only files changed since then: 7d ago, or 2026-11-01
-    #[arg(long, value_name = "WHEN", help_heading = "What takes part")]
+    /// Only files changed since: 7d (ago), or 2026-11-01
+    #[arg(long, value_name = "WHEN", help_heading = FILTERS)]
     pub newer_than: Option<String>,
 
     /// Only files not changed since then
-    #[arg(long, value_name = "WHEN", help_heading = "What takes part")]
+    #[arg(long, value_name = "WHEN", help_heading = FILTERS)]
     pub older_than: Option<String>,
 
-    /// Only files of this size or more
-    #[arg(long, value_name = "SIZE", help_heading = "What takes part")]
+    /// Only files of at least this size
+    #[arg(long, value_name = "SIZE", help_heading = FILTERS)]
     pub min_size: Option<String>,
 
-    /// Only files of this size or less
-    #[arg(long, value_name = "SIZE", help_heading = "What takes part")]
+    /// Only files of at most this size
+    #[arg(long, value_name = "SIZE", help_heading = FILTERS)]
     pub max_size: Option<String>,
 
-    /// Make directories on which other file systems are mounted, but do not look into them
-    #[arg(short = 'x', long, help_heading = "What takes part")]
+    /// Do not descend into other file systems
+    ///
+    /// Their mount points are created as empty directories
+    #[arg(short = 'x', long, help_heading = FILTERS)]
     pub one_file_system: bool,
 }
 

@@ -1,5 +1,6 @@
 //! What a run is held to: options that `copy` and `jobs set` share.
 
+use crate::commands::shared::headings::PERFORMANCE;
 use clap::Args;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::pace::{Limits, RateLimit};
@@ -14,16 +15,20 @@ const LATENCY_MS_MIN: f64 = 0.001;
 /// What a run is held to.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LimitArguments {
-    /// At most so fast, such as 20M; or "08:00,20M 19:00,off"
-    #[arg(long, value_name = "RATE", help_heading = "The way there")]
+    /// Limit the rate, such as 20M (bytes per second)
+    ///
+    /// A timetable is possible: "08:00,20M 19:00,off"
+    #[arg(long, value_name = "RATE", help_heading = PERFORMANCE)]
     pub bwlimit: Option<String>,
 
-    /// At most so many reads, writes and the like a second at each end
-    #[arg(long, value_name = "N", help_heading = "The way there")]
+    /// Limit the I/O operations per second at each end
+    #[arg(long, value_name = "N", help_heading = PERFORMANCE)]
     pub iops_limit: Option<String>,
 
-    /// Hold back where over 1 % of the reads at the source take longer
-    #[arg(long, value_name = "MS", help_heading = "The way there")]
+    /// Throttle when source reads are slower than this
+    ///
+    /// It throttles while more than 1 % of the reads take longer than MS milliseconds
+    #[arg(long, value_name = "MS", help_heading = PERFORMANCE)]
     pub source_p99: Option<String>,
 }
 

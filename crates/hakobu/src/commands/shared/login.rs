@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use crate::commands::shared::headings::CONNECTION;
 use clap::Args;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::location::{Location, SshHost};
@@ -17,20 +18,26 @@ use crate::shell;
 /// The login on another machine.
 #[derive(Debug, Args)]
 pub struct LoginArguments {
-    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
-    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = "The way there")]
+    /// ssh command, such as 'ssh -p 2222 -i key'
+    ///
+    /// Environment: HAKOBU_SSH
+    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = CONNECTION)]
     pub ssh: Option<OsString>,
 
-    /// The hakobu on the other machine [default: found on its PATH, else uploaded for this run]
-    #[arg(long, value_name = "PATH", help_heading = "The way there")]
+    /// Path of hakobu on the other host
+    ///
+    /// Default: found in its PATH, otherwise uploaded for this run
+    #[arg(long, value_name = "PATH", help_heading = CONNECTION)]
     pub agent: Option<PathBuf>,
 
-    /// Run the other side under sudo
-    #[arg(long, help_heading = "The way there")]
+    /// Run hakobu on the other host under sudo
+    #[arg(long, help_heading = CONNECTION)]
     pub sudo: bool,
 
-    /// Settings of hosts from here; or none (see hakobu settings) [env: HAKOBU_SETTINGS]
-    #[arg(long, value_name = "FILE", help_heading = "The way there")]
+    /// Settings file to use, or none (see hakobu settings)
+    ///
+    /// Environment: HAKOBU_SETTINGS
+    #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     pub settings: Option<PathBuf>,
 
     /// Which of the options were not typed, and come from settings files.

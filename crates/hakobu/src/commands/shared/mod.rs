@@ -3,6 +3,7 @@
 pub mod files_from;
 pub mod filter;
 pub(crate) mod findings;
+pub(crate) mod headings;
 pub(crate) mod lanes;
 pub mod limits;
 pub mod login;

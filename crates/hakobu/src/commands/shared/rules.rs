@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::filter::{RULES_MAX, Rule};
 
-const HEADING: &str = "What takes part";
+use crate::commands::shared::headings::FILTERS;
 
 /// The rules as they were typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,14 +32,14 @@ impl Args for RuleArguments {
                 .long(name)
                 .value_name(value)
                 .help(help)
-                .help_heading(HEADING)
+                .help_heading(FILTERS)
                 .action(ArgAction::Append)
                 .value_parser(ValueParser::os_string())
         };
         command
-            .arg(option("exclude", "PATTERN", "Leave out what matches, as a line of .gitignore would"))
-            .arg(option("include", "PATTERN", "Take it back in; of all rules the last that matches decides"))
-            .arg(option("filter-file", "FILE", "Rules from a file as .gitignore is one"))
+            .arg(option("exclude", "PATTERN", "Exclude matching entries, as in .gitignore"))
+            .arg(option("include", "PATTERN", "Include them again; the last matching rule wins"))
+            .arg(option("filter-file", "FILE", "Read rules from a file in .gitignore syntax"))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
