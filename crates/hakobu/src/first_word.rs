@@ -28,7 +28,7 @@ const VERBS_OF_OTHERS: [&str; 16] = [
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     let first = arguments.get(1)?.to_str()?;
     if OTHER_TOOLS.contains(&first) {
-        let mut words = format!("hakobu: there is no verb {first}; the verb is copy");
+        let mut words = format!("error: there is no verb {first}; the verb is copy");
         if first == "mv" {
             words.push_str(
                 ", and hakobu never deletes the source: remove it yourself once the copy has ended with exit code 0",
@@ -41,20 +41,20 @@ pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     }
     // Alone it may be a misspelt option of the program, which the parser knows best.
     (arguments.len() > 2)
-        .then(|| with_copy("hakobu: the verb comes first, before any option".to_owned(), &arguments[1..]))
+        .then(|| with_copy("error: the verb comes first, before any option".to_owned(), &arguments[1..]))
 }
 
 /// The lines to print for a first word that is no verb: `copy` may have been forgotten.
 pub fn no_such_verb(arguments: &[OsString]) -> Vec<String> {
     let typed = arguments.get(1).map_or(OsStr::new(""), OsString::as_os_str);
-    let words = format!("hakobu: there is no verb {}; see hakobu --help", shell::quote(typed));
+    let words = format!("error: there is no verb {}; see hakobu --help", shell::quote(typed));
     with_copy(words, &arguments[1..])
 }
 
 /// The line to print for a word behind `verb` that it does not have.
 pub fn no_such_part(verb: &str, arguments: &[OsString]) -> Vec<String> {
     let typed = shell::quote(arguments.get(2).map_or(OsStr::new(""), OsString::as_os_str));
-    vec![format!("hakobu: {verb} has no {typed}; see hakobu {verb} --help")]
+    vec![format!("error: {verb} has no {typed}; see hakobu {verb} --help")]
 }
 
 /// The words, and what should have been typed if these are the arguments of `copy`.
@@ -63,12 +63,12 @@ fn with_copy(words: String, rest: &[OsString]) -> Vec<String> {
         ["hakobu", "copy"].map(OsString::from).into_iter().chain(rest.iter().cloned()).collect();
     let mut lines = vec![words];
     match foreign::check(&copy) {
-        Some(more) => lines.extend(more.into_iter().map(|line| match line.strip_prefix("try: ") {
-            Some(right) => format!("did you mean: {right}"),
+        Some(more) => lines.extend(more.into_iter().map(|line| match line.strip_prefix("hint: try: ") {
+            Some(right) => format!("hint: did you mean: {right}"),
             None => line,
         })),
         None if rest.len() > 1 && !rest.first().is_some_and(is_verb) => {
-            lines.push(format!("did you mean: {}", shell::quote_all(&copy)));
+            lines.push(format!("hint: did you mean: {}", shell::quote_all(&copy)));
         }
         None => {}
     }

@@ -34,11 +34,11 @@ fn answers_to_deletion(arguments: &[OsString]) -> Option<Vec<String>> {
         argument.to_str().is_some_and(|text| text == "--del" || text.starts_with("--delete"))
     };
     let flag = options().find(deletes)?;
-    let mut lines = vec![format!("hakobu: {}: {}", flag.display(), table::DELETE_WORDS)];
+    let mut lines = vec![format!("error: {}: {}", flag.display(), table::DELETE_WORDS)];
     match answers("sync", arguments) {
         Some(more) => lines.extend(more),
         None if arguments.iter().filter(is_place).count() >= 2 => {
-            lines.push(format!("try: hakobu sync {}", shell::quote_all(arguments)));
+            lines.push(format!("hint: try: hakobu sync {}", shell::quote_all(arguments)));
         }
         None => {}
     }
@@ -209,7 +209,7 @@ impl<'a> Scan<'a> {
     fn answer(&mut self, flag: &str, value: Option<&str>, words: &str, fix: Fix) {
         let value = value.unwrap_or("");
         let words = words.replace("{}", if value.is_empty() { "…" } else { value });
-        self.lines.push(format!("hakobu: {flag}: {words}"));
+        self.lines.push(format!("error: {flag}: {words}"));
         match fix {
             Fix::Drop => {}
             Fix::Ssh(option) if !value.is_empty() || !option.contains("{}") => {
@@ -227,13 +227,12 @@ impl<'a> Scan<'a> {
 
     fn dd(&mut self, operands: dd::Operands) {
         let words = "source and target are named without if= and of=, sizes of blocks are chosen by hakobu";
-        self.lines.push(format!("hakobu: {words}"));
+        self.lines.push(format!("error: {words}"));
         match operands.places() {
             Some(places) => self.kept.extend(places),
             None => {
-                self.lines.push(
-                    "hakobu: count=, skip= and seek=: only whole files and disks are copied".to_owned(),
-                );
+                self.lines
+                    .push("error: count=, skip= and seek=: only whole files and disks are copied".to_owned());
                 self.can_be_fixed = false;
             }
         }
@@ -250,7 +249,7 @@ impl<'a> Scan<'a> {
         }
         self.can_be_fixed &= self.kept.iter().filter(is_place).count() >= 2;
         if self.can_be_fixed {
-            self.lines.push(format!("try: hakobu {} {}", self.verb, shell::quote_all(&self.kept)));
+            self.lines.push(format!("hint: try: hakobu {} {}", self.verb, shell::quote_all(&self.kept)));
         }
         Some(self.lines)
     }

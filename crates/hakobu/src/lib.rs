@@ -15,6 +15,7 @@ pub mod first_word;
 pub mod foreign;
 pub mod jobs;
 pub mod later;
+pub mod messages;
 mod order;
 pub mod output;
 pub mod prompts;
@@ -42,7 +43,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     if let Ok(name) = std::env::var(hakobu_core::plant::VARIABLE)
         && !hakobu_core::plant::plant(&name)
     {
-        return ExitCode::from(exit::wrong_usage(&[format!("hakobu: no fault is named {name}")]));
+        return ExitCode::from(exit::wrong_usage(&[format!("error: no fault is named {name}")]));
     }
     ExitCode::from(dispatch(&color::take_choice(arguments)))
 }

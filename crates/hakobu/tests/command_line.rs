@@ -39,7 +39,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy --compress a b", "try: hakobu copy a b"),
         ("copy --compress", "--compress: not needed"),
         ("copy a b --compress", "try: hakobu copy a b"),
-        ("copy -C a h:b", "(--compress zstd: everywhere)\ntry: hakobu copy a h:b"),
+        ("copy -C a h:b", "(--compress zstd: everywhere)\nhint: try: hakobu copy a h:b"),
         ("copy -avz a h:b", "-z: not needed"),
         ("copy --compress gzip a b", "--compress: it is auto, none, zstd, or zstd:LEVEL"),
         ("copy --compress=zstd:20 a b", "with a level from -7 to 19"),
@@ -81,7 +81,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
     ] {
         let (code, out, err) = said(line);
         assert_eq!((code, out.as_str()), (2, ""), "{line}: {err}");
-        assert!(err.contains(words) && err.starts_with("hakobu: "), "{line}: {err}");
+        assert!(err.contains(words) && err.starts_with("error: "), "{line}: {err}");
         assert!(!err.contains("agent'"), "a hidden verb is no advice: {err}");
     }
 }
@@ -100,7 +100,7 @@ fn every_verb_of_later_versions_is_known_by_name() {
     for verb in ["scan", "daemon", "receive", "modules", "keys", "serve", "broker"] {
         let (code, _, err) = said(&format!("{verb} a b"));
         assert_eq!(code, 2);
-        assert!(err.starts_with(&format!("hakobu: {verb} is not in this version; ")), "{err}");
+        assert!(err.starts_with(&format!("error: {verb} is not in this version; ")), "{err}");
     }
 }
 
@@ -158,6 +158,30 @@ fn help_completions_and_manual_go_to_standard_output() {
         assert!(out.contains(words), "{line}: {out}");
     }
     assert_eq!(hakobu::<&str>(&[]).status.code(), Some(2));
+}
+
+/// Pipes get no colors unless they are asked for, with the option or the variable.
+#[test]
+fn errors_and_help_are_colored_on_request() {
+    let colored = |line: &str, variable: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_hakobu"));
+        let program = program.args(line.split(' ')).env("HAKOBU_SETTINGS", "none").stdin(Stdio::null());
+        for name in ["NO_COLOR", "CLICOLOR_FORCE"] {
+            program.env_remove(name);
+        }
+        let output = program.env(variable, "1").output().expect("the program starts");
+        String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8")
+    };
+    for line in ["copy --frob a b", "copy -h", "copy --help", "copy /nonexistent/a /nonexistent/b/c", "frob"]
+    {
+        assert!(!colored(line, "IRRELEVANT").contains('\u{1b}'), "{line}");
+        let always = format!("{line} --color always");
+        assert!(colored(&always, "NO_COLOR").contains('\u{1b}'), "{line}");
+        assert!(colored(line, "CLICOLOR_FORCE").contains('\u{1b}'), "{line}");
+        assert!(!colored(&format!("{line} --color=never"), "CLICOLOR_FORCE").contains('\u{1b}'), "{line}");
+    }
+    let err = colored("copy /nonexistent/a /nonexistent/b/c --color always", "IRRELEVANT");
+    assert!(err.contains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m "), "{err:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use hakobu_agent::join::{join, join_agent};
 use hakobu_agent::restrict::{Asked, Restriction, Terms, asked};
 use hakobu_core::error::Result;
 
-use crate::exit;
+use crate::{exit, output, words};
 
 pub(crate) const AGENT_HELP: &str = "\
 With --restrict, an ssh key gives access to the files of one directory and to nothing else: no shell, no other files, \
@@ -63,7 +63,10 @@ pub fn agent(arguments: &AgentArguments) -> u8 {
     };
     match ended {
         Ok(()) => 0,
-        Err(error) => exit::errors(&[error]),
+        Err(error) => {
+            output::tell(&words::agent_error(&error));
+            exit::code_of(error.kind)
+        }
     }
 }
 

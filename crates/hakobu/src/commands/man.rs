@@ -16,7 +16,7 @@ pub fn man(verb: Option<&str>) -> u8 {
     match page(verb) {
         Some(Ok(page)) => output::print(&page),
         Some(Err(_)) => exit::FAILED,
-        None => exit::wrong_usage(&["hakobu: there is no manual page of that name".to_owned()]),
+        None => exit::wrong_usage(&["error: there is no manual page of that name".to_owned()]),
     }
 }
 

@@ -62,8 +62,8 @@ fn a_line_that_can_be_put_right_is_printed_right() {
         ("-n -a --lanes 2 d -- h:/b", "-n --lanes 2 d -- h:/b"),
     ] {
         let said = lines(line);
-        assert_eq!(said.last().unwrap(), &format!("try: hakobu copy {right}"), "{line}: {said:?}");
-        assert!(said[0].starts_with("hakobu: -"), "{line}");
+        assert_eq!(said.last().unwrap(), &format!("hint: try: hakobu copy {right}"), "{line}: {said:?}");
+        assert!(said[0].starts_with("error: -"), "{line}");
     }
 }
 
@@ -101,7 +101,7 @@ fn sync_knows_when_rsync_deletes() {
         ("-a --delete --fsync d/ h:/b", "--delete d/ h:/b"),
     ] {
         let said = lines_of("sync", line);
-        assert_eq!(said.last().unwrap(), &format!("try: hakobu sync {right}"), "{line}: {said:?}");
+        assert_eq!(said.last().unwrap(), &format!("hint: try: hakobu sync {right}"), "{line}: {said:?}");
     }
     // The same under the verb that does not delete, or without one.
     for (line, right) in [
@@ -110,11 +110,8 @@ fn sync_knows_when_rsync_deletes() {
         ("--delete-after d/ h:/b", "--delete d/ h:/b"),
     ] {
         let said = lines(line);
-        assert!(
-            said[0].starts_with("hakobu: --delete") && said[0].contains("copy never deletes"),
-            "{said:?}"
-        );
-        assert_eq!(said.last().unwrap(), &format!("try: hakobu sync {right}"), "{line}: {said:?}");
+        assert!(said[0].starts_with("error: --delete") && said[0].contains("copy never deletes"), "{said:?}");
+        assert_eq!(said.last().unwrap(), &format!("hint: try: hakobu sync {right}"), "{line}: {said:?}");
     }
     for (line, words) in [
         ("-ai d/ h:/b", "-n lists"),
@@ -129,7 +126,7 @@ fn sync_knows_when_rsync_deletes() {
         let said = lines_of("sync", line);
         assert!(said.iter().any(|line| line.contains(words)), "{line}: {said:?}");
         let is_dropped = words == "-n lists" || words == "blocks";
-        assert_eq!(said.iter().any(|line| line.starts_with("try:")), is_dropped, "{line}: {said:?}");
+        assert_eq!(said.iter().any(|line| line.starts_with("hint: try:")), is_dropped, "{line}: {said:?}");
     }
 }
 
@@ -159,7 +156,7 @@ fn operands_of_dd_become_source_and_target() {
         ("--live if=/dev/sda of=image", "--live /dev/sda image"),
     ] {
         let said = lines(line);
-        assert_eq!(said.last().unwrap(), &format!("try: hakobu copy {right}"), "{line}: {said:?}");
+        assert_eq!(said.last().unwrap(), &format!("hint: try: hakobu copy {right}"), "{line}: {said:?}");
     }
     let said = lines("if=/dev/sda of=x bs=1M count=10");
     assert!(

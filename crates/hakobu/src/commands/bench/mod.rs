@@ -28,7 +28,7 @@ use crate::report::write::{self, Form};
 use crate::report::{html, markdown, text};
 use crate::settings_file::ssh_variable;
 use crate::words::{self, Machines};
-use crate::{exit, output, signals};
+use crate::{exit, messages, output, signals};
 
 pub mod arguments;
 mod held;
@@ -66,7 +66,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
     looking::end_when_interrupted(Arc::clone(&cancel), FAREWELL);
-    held.words().iter().for_each(|words| output::tell(&format!("hakobu: {words}")));
+    held.words().iter().for_each(|words| output::tell(&messages::note(words)));
     let bar = bar();
     let outcome = course::bench(&settings, &mut |progress| show(&bar, progress), &|| cancel.load(Relaxed));
     bar.finish_and_clear();
@@ -108,7 +108,10 @@ fn finish(typed: &BenchArguments, bench: &Bench, held: &Held) -> u8 {
         },
     };
     if let Some(why) = &bench.ended_early {
-        output::tell(&format!("hakobu: {}; what was measured until then is above", lossy(why.as_bytes())));
+        output::tell(&messages::error(&format!(
+            "{}; what was measured until then is above",
+            lossy(why.as_bytes())
+        )));
     }
     match code(bench) {
         0 => printed,
@@ -251,7 +254,7 @@ fn bar() -> ProgressBar {
 fn show(bar: &ProgressBar, progress: Progress) {
     match progress {
         Progress::Says(words) => {
-            bar.suspend(|| output::tell(&format!("hakobu: {}", lossy(words.as_bytes()))));
+            bar.suspend(|| output::tell(&messages::note(&lossy(words.as_bytes()))));
         }
         Progress::Run(done, total, label) => {
             bar.set_length(total as u64);

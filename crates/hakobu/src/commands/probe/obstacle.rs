@@ -12,7 +12,7 @@ pub fn lines(obstacle: &Obstacle, machines: &Machines) -> Vec<String> {
     let error = &obstacle.error;
     let would = if obstacle.certain { "would" } else { "may" };
     let line = format!("a copy {would} fail: {}: {}", lossy(&error.at), lossy(error.reason().as_bytes()));
-    let step = advice(&ReportError::from(error), machines).map(|step| format!("what to do: {step}"));
+    let step = advice(&ReportError::from(error), machines).map(|step| format!("hint: {step}"));
     [Some(line), step].into_iter().flatten().collect()
 }
 

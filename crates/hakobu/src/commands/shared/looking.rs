@@ -10,7 +10,7 @@ use hakobu_core::location::SshHost;
 
 use crate::prompts::Terminal;
 use crate::words::{self, Machines};
-use crate::{exit, output, signals};
+use crate::{exit, messages, output, signals};
 
 /// Looks at a machine, prints what `work` makes of it, and gives the exit code. So long after an interruption as `farewell`
 /// the program ends in any case: `work` has that long to clear away what it made, and a question on the terminal to show again
@@ -64,7 +64,7 @@ pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) 
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(farewell);
-        output::tell("hakobu: interrupted");
+        output::tell(&messages::error("interrupted"));
         std::process::exit(i32::from(exit::INTERRUPTED));
     });
 }
@@ -76,7 +76,7 @@ impl Observer for Remarks {
     fn event(&self, event: Event) {
         if let Event::Notice { words } = event {
             static NOTES: AtomicU64 = AtomicU64::new(0);
-            if let Some(line) = words::note(NOTES.fetch_add(1, Relaxed), "hakobu", &words) {
+            if let Some(line) = words::note(NOTES.fetch_add(1, Relaxed), "note", &words) {
                 output::tell(&line);
             }
         }
