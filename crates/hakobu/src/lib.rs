@@ -36,6 +36,7 @@ use hakobu_core::job::Mode;
 use crate::cli::{Cli, Verb};
 use crate::command_line::{Wrong, parse};
 use crate::commands::make_data::MakeData;
+use crate::foreign::Answer;
 
 /// Runs the program with these arguments, the program's own name first.
 pub fn main(arguments: &[OsString]) -> ExitCode {
@@ -52,10 +53,24 @@ fn dispatch(arguments: &[OsString]) -> u8 {
     if let Some(same) = first_word::help(arguments) {
         return dispatch(&same);
     }
-    let wrong = later::check_verb(arguments).or_else(|| first_word::check(arguments));
-    if let Some(words) = wrong.or_else(|| foreign::check(arguments)) {
+    if let Some(words) = later::check_verb(arguments).or_else(|| first_word::check(arguments)) {
         return exit::wrong_usage(&words);
     }
+    match foreign::check(arguments) {
+        Some(Answer::Rejected(words)) => return exit::wrong_usage(&words),
+        Some(Answer::Accepted { arguments, note }) => {
+            if !arguments.iter().any(|word| word == "-q" || word == "--quiet") {
+                output::tell(&words::escaped_lines(&messages::note(&note)));
+            }
+            return dispatch_ours(&arguments);
+        }
+        None => {}
+    }
+    dispatch_ours(arguments)
+}
+
+/// Runs a command line without flags of other tools; returns the exit code.
+fn dispatch_ours(arguments: &[OsString]) -> u8 {
     match parse(arguments) {
         Err(Wrong::Settings(errors)) => exit::errors(&errors),
         Err(Wrong::Typed(error)) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {

@@ -70,23 +70,6 @@ fn fails(program: Option<&Path>, places: &[&OsStr], kind: &str, words: &[&str]) 
     assert!(words.iter().all(|words| head.contains(words)), "{words:?} {head}");
 }
 
-#[test]
-fn what_a_copy_would_be_told_in_vain_is_said_first() {
-    let place = place();
-    let (source, target) = (file(&place.path().join("file"), 1_000_000), place.path().join("target"));
-    let places = [path(&source), path(&target)];
-    for (compress, code, words) in [
-        ("zstd", 2, "a copy would fail: --compress: nothing travels, for both ends are on one machine"),
-        ("auto", 0, "Probe of "),
-    ] {
-        let (_, out, _) = hakobu(None, None, &["probe", "--gentle", "--compress", compress], &places);
-        assert!(out.starts_with(words), "{out}");
-        let (ended, _, err) = hakobu(None, None, &["copy", "--quiet", "--compress", compress], &places);
-        assert_eq!(ended, code, "{err}");
-        assert_eq!(err.contains("--compress: nothing travels"), code != 0, "{err}");
-    }
-}
-
 fn path(path: &Path) -> &OsStr {
     path.as_os_str()
 }

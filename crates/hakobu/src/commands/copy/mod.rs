@@ -22,7 +22,7 @@ pub mod pairs;
 pub mod request;
 
 use self::arguments::CopyArguments;
-use self::request::request;
+use self::request::{request, without_effect};
 use crate::clock::now;
 use crate::jobs::{JobRun, detach};
 use crate::prompts::Terminal;
@@ -31,7 +31,7 @@ use crate::render::{RenderSettings, Renderer};
 use crate::report_file::ReportFile;
 use crate::settings_file::ssh_variable;
 use crate::words::machines;
-use crate::{exit, output, run, shell, signals};
+use crate::{exit, messages, output, run, shell, signals};
 
 /// The niceness that gives way to everything else.
 const LOWEST_PRIORITY: i32 = 19;
@@ -53,6 +53,9 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         Ok(request) => request,
         Err(errors) => return not_begun(&errors, job),
     };
+    if !typed.quiet {
+        without_effect(typed, mode).iter().for_each(|words| output::tell(&messages::note(words)));
+    }
     request.unattended = job.is_some_and(JobRun::is_unattended);
     if request.nice {
         // Threads that are started from here on inherit it, and the kernel's schedulers of disks go by it.

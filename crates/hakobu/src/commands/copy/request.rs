@@ -11,7 +11,7 @@ use hakobu_core::error::Error;
 use hakobu_core::filter::FilterRules;
 use hakobu_core::job::{Mode, Sample};
 use hakobu_core::location::Location;
-use hakobu_core::pace::Limits;
+use hakobu_core::pace::{Limits, RateLimit};
 use hakobu_core::request::Passes;
 use hakobu_core::request::{
     Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, RETRY_FOR_DETACHED, Transport, Verify,
@@ -242,14 +242,25 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
 
 /// What the run is held to.
 fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Limits {
-    if typed.limits.bwlimit.is_some() && mode.only_reads() {
-        found
-            .usage("--bwlimit", "only digests travel, so there is nothing to limit; --nice yields to others");
-    }
-    typed.limits.read().unwrap_or_else(|errors| {
+    let limits = typed.limits.read().unwrap_or_else(|errors| {
         found.errors.extend(errors);
         Limits::default()
-    })
+    });
+    // Only digests are sent.
+    let rate = if mode.only_reads() { RateLimit::default() } else { limits.rate };
+    Limits { rate, ..limits }
+}
+
+/// What is said of options that have no effect in a run.
+pub(super) fn without_effect(typed: &CopyArguments, mode: Mode) -> Vec<String> {
+    let compresses =
+        matches!(Compression::parse(&typed.compress), Ok(Compression::Adapted | Compression::Level(_)));
+    let in_vain = [("--bwlimit", typed.limits.bwlimit.is_some()), ("--compress", compresses)];
+    in_vain
+        .into_iter()
+        .filter(|(_, is_typed)| *is_typed && mode.only_reads())
+        .map(|(option, _)| format!("{option} has no effect: only digests are sent"))
+        .collect()
 }
 
 /// How content is compressed on its way.
@@ -258,10 +269,10 @@ fn compression(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Compr
         found.usage("--compress", error.detail);
         Compression::Auto
     });
-    if mode.only_reads() && matches!(parsed, Compression::Adapted | Compression::Level(_)) {
-        found.usage("--compress", "only digests travel, so there is nothing to compress; leave it out");
+    match parsed {
+        Compression::Adapted | Compression::Level(_) if mode.only_reads() => Compression::Auto,
+        parsed => parsed,
     }
-    parsed
 }
 
 /// A host name or an address, with or without brackets, and without a port.
