@@ -21,6 +21,7 @@ use crate::commands::report::{self, ReportArguments};
 use crate::commands::settings::arguments::{SETTINGS_HELP, SettingsArguments, USAGE};
 use crate::commands::shared::headings::OUTPUT;
 use crate::commands::shared::login::LoginArguments;
+use crate::version;
 
 /// Moves disks, files and trees between machines
 #[derive(Debug, Parser)]
@@ -28,6 +29,7 @@ use crate::commands::shared::login::LoginArguments;
     name = "hakobu",
     bin_name = "hakobu",
     version,
+    long_version = version::long(),
     arg_required_else_help = true,
     disable_help_subcommand = true,
     disable_help_flag = true,

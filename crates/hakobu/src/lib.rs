@@ -26,6 +26,7 @@ pub mod run;
 pub mod settings_file;
 pub mod shell;
 pub mod signals;
+pub mod version;
 pub mod words;
 
 use std::ffi::OsString;

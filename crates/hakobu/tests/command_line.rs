@@ -206,6 +206,18 @@ fn errors_and_help_are_colored_on_request() {
 }
 
 #[test]
+fn the_version_is_short_or_tells_commit_protocol_and_features() {
+    let short = concat!("hakobu ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(said("-V"), (0, short.to_owned(), String::new()));
+    let (code, long, _) = said("--version");
+    assert_eq!(code, 0);
+    assert!(long.starts_with(short), "{long}");
+    for line in ["commit: ", "protocol: ", "target: ", "features: agent ssh "] {
+        assert!(long.lines().any(|found| found.starts_with(line)), "{line}: {long}");
+    }
+}
+
+#[test]
 fn help_as_a_verb_is_the_option() {
     for (verb, option) in [("help", "--help"), ("help copy", "copy --help")] {
         let (code, out, err) = said(verb);
