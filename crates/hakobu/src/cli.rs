@@ -9,6 +9,7 @@ use hakobu_core::job::Mode;
 use crate::color::{COLOR_CHOICES, STYLES};
 use crate::commands::agent::{AGENT_HELP, AgentArguments};
 use crate::commands::bench::arguments::{BenchArguments, HELP as BENCH_HELP};
+use crate::commands::complete::CompleteArguments;
 use crate::commands::copy::arguments::{COPY_HELP, CopyArguments, SYNC_HELP, VERIFY_HELP};
 use crate::commands::digest::{DIGEST_HELP, DigestArguments};
 use crate::commands::disks::{DISKS_HELP, DisksArguments};
@@ -123,6 +124,9 @@ pub enum Verb {
         #[arg(hide_possible_values = true)]
         shell: clap_complete::Shell,
     },
+    /// Print what a shell may complete (run by its script)
+    #[command(hide = true)]
+    Complete(CompleteArguments),
     /// Print a manual page
     Man {
         /// Command; without one, the page of hakobu

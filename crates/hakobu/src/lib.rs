@@ -26,6 +26,7 @@ pub mod run;
 pub mod settings_file;
 pub mod shell;
 pub mod signals;
+pub mod ssh_hosts;
 pub mod version;
 pub mod words;
 
@@ -105,6 +106,7 @@ fn run_verb(verb: Verb, arguments: &[OsString]) -> u8 {
         Verb::Explain(options) => commands::explain::explain(&options),
         Verb::Jobs { verb } => jobs::jobs(verb),
         Verb::Agent(arguments) => commands::agent::agent(&arguments),
+        Verb::Complete(typed) => commands::complete::complete(&typed),
         Verb::Completions { shell } => commands::completions::completions(shell),
         Verb::Man { verb } => commands::man::man(verb.as_deref()),
     }

@@ -240,6 +240,43 @@ fn completions_offer_what_works_now() {
     }
 }
 
+/// The script is run by bash, as it is when the user presses the tabulator.
+#[test]
+fn bash_completes_hosts_files_and_jobs() {
+    let place = tempfile::tempdir().expect("a directory");
+    let home = place.path();
+    std::fs::create_dir(home.join(".ssh")).expect("a directory");
+    std::fs::write(home.join(".ssh/config"), "Host nas-one peer\n").expect("settings");
+    std::fs::write(home.join("nas file"), "x").expect("a file");
+    let run = |program: &mut Command| {
+        let program = program.env("HOME", home).env("HAKOBU_STATE", home.join("state")).current_dir(home);
+        let output = program.env("HAKOBU_SETTINGS", "none").stdin(Stdio::null()).output().expect("it starts");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let hakobu = env!("CARGO_BIN_EXE_hakobu");
+    let job = run(Command::new(hakobu).args(["copy", "nas file", "copied", "--detach"]));
+    let completed = |words: &[&str]| {
+        let script = format!(
+            "compopt() {{ :; }}; source <({hakobu} completions bash); COMP_WORDS=({hakobu} \"$@\"); COMP_CWORD=$#; \
+             _hakobu_all {hakobu} \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        run(Command::new("bash").args(["-c", &script, "bash"]).args(words))
+    };
+    for (words, expected) in [
+        (&["copy", "nas"][..], "nas-one:\nnas\\ file \n"),
+        (&["copy", "copied", "me", "@", "p"], "peer:\n"),
+        (&["copy", "copied", "peer", ":", ""], "\n"),
+        (&["doctor", "p"], "peer\n"),
+        (&["jobs", "attach", ""], &job),
+        (&["jobs", "atta"], "attach\n"),
+        (&["copy", "--bwl"], "--bwlimit\n"),
+    ] {
+        assert_eq!(completed(words), expected, "{words:?}");
+    }
+}
+
 #[test]
 fn the_manual_shows_how_to_type_it_line_by_line() {
     let page = said("man copy").1;

@@ -74,7 +74,8 @@ fn render(command: Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (verbs, versioned) = (command.has_subcommands(), command.get_version().is_some());
-    let man = Man::new(command.long_version(None::<&str>)).source(concat!("hakobu ", env!("CARGO_PKG_VERSION")));
+    let man =
+        Man::new(command.long_version(None::<&str>)).source(concat!("hakobu ", env!("CARGO_PKG_VERSION")));
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;

@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod bench;
+pub mod complete;
 pub mod completions;
 pub mod copy;
 pub mod digest;
