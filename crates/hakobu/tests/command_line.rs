@@ -107,6 +107,36 @@ fn what_people_type_for_rsync_and_scp_runs_with_a_note() {
     assert_eq!(std::fs::read(&copy).expect("the copy"), b"content");
 }
 
+#[test]
+fn a_colon_that_may_be_missing_or_not_meant_is_warned_of() {
+    let place = tempfile::tempdir().expect("a directory");
+    let here = place.path();
+    std::fs::create_dir(here.join(".ssh")).expect("a directory");
+    std::fs::write(here.join(".ssh/config"), "Host peer\n").expect("settings");
+    for name in ["file", "a:b"] {
+        std::fs::write(here.join(name), "x").expect("a file");
+    }
+    let run = |places: [&str; 2], code| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_hakobu"));
+        let program = program.arg("copy").args(places).args(["--ssh", "false", "--retry-for", "0s"]);
+        let program = program.current_dir(here).env("HOME", here).env("HAKOBU_SETTINGS", "none");
+        let output = program.stdin(Stdio::null()).output().expect("the program starts");
+        let err = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(code), "{places:?}: {err}");
+        err
+    };
+    for target in ["peer", "me@other"] {
+        let expected = format!("warning: {target} is a local path; for the host write {target}:\n");
+        assert!(run(["file", target], 0).contains(&expected), "{target}");
+        // Now it is there, and meant.
+        assert!(!run(["file", target], 0).contains("warning: "), "{target}");
+    }
+    assert!(!run(["file", "other"], 0).contains("warning: "));
+    let err = run(["a:b", "copied"], 1);
+    assert!(err.contains("warning: a:b is a path on the host a; for the local file write ./a:b\n"), "{err}");
+    assert!(!run(["./a:b", "copied"], 0).contains("warning: "));
+}
+
 /// Faults on purpose are in a build of their own alone.
 #[test]
 #[cfg(not(feature = "planted-faults"))]

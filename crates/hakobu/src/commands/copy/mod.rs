@@ -18,6 +18,7 @@ use hakobu_core::request::CopyRequest;
 
 pub mod arguments;
 mod attributes;
+mod colons;
 pub mod pairs;
 pub mod request;
 
@@ -55,6 +56,7 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     };
     if !typed.quiet {
         without_effect(typed, mode).iter().for_each(|words| output::tell(&messages::note(words)));
+        colons::warnings(typed).iter().for_each(|words| output::tell(&messages::warning(words)));
     }
     request.unattended = job.is_some_and(JobRun::is_unattended);
     if request.nice {
