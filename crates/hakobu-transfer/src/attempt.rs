@@ -32,8 +32,8 @@ use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 use hakobu_net::cipher;
 use hakobu_net::stop::StopHandle;
 
-/// The reason why compression is refused if no data is transferred between hosts.
-pub const COMPRESSION_IN_VAIN: &str = "nothing travels, for both ends are on one machine; leave it out";
+/// The notice if compression is asked for and no data is transferred between hosts.
+const COMPRESSION_WITHOUT_EFFECT: &str = "--compress has no effect: source and target are on the same host";
 /// The notice if root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";
@@ -76,6 +76,13 @@ struct RunInput {
 }
 
 impl Attempt<'_, '_> {
+    /// Tells the user something that further attempts do not repeat.
+    fn tell_once(&self, words: &str) {
+        if !self.carryover.told {
+            self.surroundings.observer.event(Event::Notice { words: words.to_owned() });
+        }
+    }
+
     /// Runs the attempt. `transfer` also holds what is known if it fails.
     ///
     /// # Errors
@@ -86,7 +93,7 @@ impl Attempt<'_, '_> {
             None => self.open()?,
         };
         if hosts.target.is_none() && self.request.wants_compression() {
-            return Err(Error::new(ErrorKind::Usage, "option", COMPRESSION_IN_VAIN).at("--compress"));
+            self.tell_once(COMPRESSION_WITHOUT_EFFECT);
         }
         let plan = self.plan(&mut hosts)?;
         if self.carryover.only_agrees {

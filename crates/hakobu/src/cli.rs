@@ -2,101 +2,135 @@
 
 use std::ffi::OsString;
 
-use clap::{ArgAction, Command, CommandFactory, Parser, Subcommand};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, Command, CommandFactory, Parser, Subcommand};
 use hakobu_core::job::Mode;
 
-use crate::arguments::agent::{AGENT_HELP, AgentArguments};
-use crate::arguments::bench::{self, BenchArguments};
-use crate::arguments::copy::{COPY_HELP, CopyArguments, SYNC_HELP, VERIFY_HELP};
-use crate::arguments::digest::{DIGEST_HELP, DigestArguments};
-use crate::arguments::disks::{DISKS_HELP, DisksArguments};
-use crate::arguments::doctor::{DOCTOR_HELP, DoctorArguments};
-use crate::arguments::explain::{EXPLAIN_HELP, ExplainArguments};
-use crate::arguments::jobs::{JOBS_HELP, JobsVerb};
-use crate::arguments::login::LoginArguments;
-use crate::arguments::make_data::MakeData;
-use crate::arguments::probe::{self, ProbeArguments};
-use crate::arguments::report::{self, ReportArguments};
-use crate::arguments::settings::{SETTINGS_HELP, SettingsArguments, USAGE};
+use crate::color::{COLOR_CHOICES, STYLES};
+use crate::commands::agent::{AGENT_HELP, AgentArguments};
+use crate::commands::bench::arguments::{BenchArguments, HELP as BENCH_HELP};
+use crate::commands::complete::CompleteArguments;
+use crate::commands::copy::arguments::{COPY_HELP, CopyArguments, SYNC_HELP, VERIFY_HELP};
+use crate::commands::digest::{DIGEST_HELP, DigestArguments};
+use crate::commands::disks::{DISKS_HELP, DisksArguments};
+use crate::commands::doctor::{DOCTOR_HELP, DoctorArguments};
+use crate::commands::explain::{EXPLAIN_HELP, ExplainArguments};
+use crate::commands::jobs::{JOBS_HELP, JobsVerb};
+use crate::commands::make_data::MakeData;
+use crate::commands::probe::arguments::{HELP as PROBE_HELP, ProbeArguments};
+use crate::commands::report::{self, ReportArguments};
+use crate::commands::settings::arguments::{SETTINGS_HELP, SettingsArguments, USAGE};
+use crate::commands::shared::headings::OUTPUT;
+use crate::commands::shared::login::LoginArguments;
+use crate::version;
 
-/// Moves files and trees between machines, as fast as the hardware allows.
+/// Moves disks, files and trees between machines
 #[derive(Debug, Parser)]
 #[command(
     name = "hakobu",
     bin_name = "hakobu",
     version,
+    long_version = version::long(),
     arg_required_else_help = true,
     disable_help_subcommand = true,
+    disable_help_flag = true,
+    disable_version_flag = true,
     max_term_width = 100,
-    after_help = "hakobu copy --help has examples and all options."
+    styles = STYLES,
+    after_help = PROGRAM_HELP
 )]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+
+    /// When to use colors: auto, always, never
+    #[arg(long, global = true, display_order = 1000, value_name = "WHEN", hide_possible_values = true, help_heading = OUTPUT,
+        value_parser = PossibleValuesParser::new(COLOR_CHOICES))]
+    pub color: Option<String>,
+
+    /// Print help (--help: all options)
+    #[arg(short, long, global = true, display_order = 1001, action = ArgAction::HelpShort, help_heading = OUTPUT)]
+    pub help: Option<bool>,
+
+    /// Print version (--version: commit, protocol, features)
+    #[arg(short = 'V', long, display_order = 1002, action = ArgAction::Version, help_heading = OUTPUT)]
+    pub version: Option<bool>,
 }
 
-/// What to do.
+/// What stands below the help of the program.
+const PROGRAM_HELP: &str = "\
+`hakobu COMMAND -h` lists the common options of a command, `hakobu COMMAND --help` all options with examples. `hakobu man \
+COMMAND | man -l -` shows its manual page.
+
+Exit codes: 0 complete and on stable storage, 1 failed, 2 wrong usage, 3 some entries failed, 4 differences found, 5 a source \
+changed while it was read, 6 refused, 130 interrupted.";
+
+/// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Bring over what is missing or different; never deletes
+    /// Copy what is missing or different; never delete
     #[command(after_help = COPY_HELP)]
     Copy(Box<CopyArguments>),
-    /// Make TARGET equal to SOURCE, and remove what SOURCE lacks once that is agreed to
+    /// Make TARGET identical to SOURCE (asks before deleting extra files)
     #[command(after_help = SYNC_HELP)]
     Sync(Box<CopyArguments>),
-    /// Compare both sides, read where they are, and list what differs; writes nothing
+    /// Compare SOURCE and TARGET and list the differences; write nothing
     #[command(after_help = VERIFY_HELP)]
     Verify(Box<CopyArguments>),
-    /// List the disks of a machine: what they are, what is on them, what uses them
-    #[command(after_help = DISKS_HELP)]
-    Disks(DisksArguments),
-    /// Say which settings of this machine and another one hold transfers back, and what to do
-    #[command(after_help = DOCTOR_HELP)]
-    Doctor(DoctorArguments),
-    /// Measure machines, disks and the way, and predict what a copy will get and what will limit it
-    #[command(after_help = probe::HELP)]
-    Probe(ProbeArguments),
-    /// Measure the usual tools and hakobu side by side, between this machine and another one
-    #[command(after_help = bench::HELP)]
-    Bench(Box<BenchArguments>),
-    /// Print the digest of a file or disk, or of each file of a tree, as b3sum or sha256sum print it
+    /// Print digests of files and disks, as b3sum or sha256sum do
     #[command(after_help = DIGEST_HELP)]
     Digest(Box<DigestArguments>),
-    /// Show a report that --report has written: as text, Markdown or HTML, in English or Japanese
-    #[command(after_help = report::HELP)]
-    Report(ReportArguments),
-    /// Say which filter rule decides about an entry
-    #[command(after_help = EXPLAIN_HELP)]
-    Explain(ExplainArguments),
-    /// Make test data that follows from a number: the content of a disk, or a tree
-    MakeData {
-        /// What.
-        #[command(subcommand)]
-        kind: MakeData,
-    },
-    /// Print the options that hold for a run or a host, and which settings file each comes from
-    #[command(after_help = SETTINGS_HELP, override_usage = USAGE)]
-    Settings(SettingsArguments),
-    /// Runs that go on without a terminal: list, show, attach, pause, set, resume, forget
+    /// List the disks of a host: identity, content, users
+    #[command(after_help = DISKS_HELP)]
+    Disks(DisksArguments),
+    /// Predict how fast a copy will be and what will limit it
+    #[command(after_help = PROBE_HELP)]
+    Probe(ProbeArguments),
+    /// Find settings of two hosts that hold transfers back
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(DoctorArguments),
+    /// Benchmark hakobu and the usual tools side by side
+    #[command(after_help = BENCH_HELP)]
+    Bench(Box<BenchArguments>),
+    /// Manage background jobs: list, attach, pause, resume, ...
     #[command(after_help = JOBS_HELP, disable_help_subcommand = true)]
     Jobs {
-        /// What to do; without it they are listed.
+        /// What to do; without it the jobs are listed.
         #[command(subcommand)]
         verb: Option<JobsVerb>,
+    },
+    /// Show a report written by --report as text, Markdown or HTML
+    #[command(after_help = report::HELP)]
+    Report(ReportArguments),
+    /// Show which filter rule includes or excludes a path
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArguments),
+    /// Show which options apply to a run, and where they are set
+    #[command(after_help = SETTINGS_HELP, override_usage = USAGE)]
+    Settings(SettingsArguments),
+    /// Generate reproducible test data from a seed
+    MakeData {
+        /// The kind of data.
+        #[command(subcommand)]
+        kind: MakeData,
     },
     /// Serve the other side (started over ssh)
     #[command(hide = true, after_help = AGENT_HELP)]
     Agent(AgentArguments),
-    /// Print the completions for a shell
+    /// Print the completion script for a shell
     Completions {
-        /// The shell.
+        /// bash, zsh, fish, elvish or powershell
+        #[arg(hide_possible_values = true)]
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
+    /// Print what a shell may complete (run by its script)
     #[command(hide = true)]
+    Complete(CompleteArguments),
+    /// Print a manual page
     Man {
-        /// The verb; without one, the page of the program.
+        /// Command; without one, the page of hakobu
+        #[arg(value_name = "COMMAND")]
         verb: Option<String>,
     },
 }
@@ -158,19 +192,85 @@ pub fn command() -> Command {
         .mut_subcommand("verify", without(&OF_WRITING))
 }
 
-/// As [`command`], for a command line on which `--pairs` names all sources and targets.
+/// As [`command`], for one command line: `-h` shows the common options only, `--help` all of them, and `--pairs` names all
+/// sources and targets.
 pub fn command_for(arguments: &[OsString]) -> Command {
+    let options = || arguments.iter().take_while(|argument| *argument != "--");
+    let command =
+        match options().any(|argument| argument == "-h") && !options().any(|argument| argument == "--help") {
+            true => short_help(command()),
+            false => full_help(command()),
+        };
     let is_pairs = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"--pairs");
-    if !arguments.iter().take_while(|argument| *argument != "--").any(is_pairs) {
-        return command();
+    if !options().any(is_pairs) {
+        return command;
     }
     let without_places = |verb: Command| {
         verb.mut_arg("sources", |sources| sources.required(false).num_args(1).action(ArgAction::Set))
             .mut_arg("target", |target| target.required(false))
     };
-    ["copy", "sync", "verify"]
-        .into_iter()
-        .fold(command(), |all, verb| all.mut_subcommand(verb, without_places))
+    ["copy", "sync", "verify"].into_iter().fold(command, |all, verb| all.mut_subcommand(verb, without_places))
+}
+
+/// The options that `-h` shows, of verbs that have many.
+const COMMON_OPTIONS: [&str; 23] = [
+    "sources",
+    "target",
+    "dry_run",
+    "detach",
+    "verify",
+    "compare",
+    "sample",
+    "exclude",
+    "include",
+    "files_from",
+    "delete",
+    "max_delete",
+    "ssh",
+    "sudo",
+    "lanes",
+    "bwlimit",
+    "compress",
+    "confirm",
+    "live",
+    "report",
+    "json",
+    "verbose",
+    "quiet",
+];
+
+/// The help of all verbs with all options, each described in full.
+pub fn full_help(command: Command) -> Command {
+    command.mut_args(described_in_full).mut_subcommands(full_help)
+}
+
+fn described_in_full(option: Arg) -> Arg {
+    let Some(long) = option.get_long_help().map(ToString::to_string) else { return option };
+    let sentences: Vec<_> = long.split("\n\n").map(|sentence| sentence.trim_end_matches('.')).collect();
+    option.help(sentences.join(". "))
+}
+
+/// The help of all verbs on one screen: common options, one line for each.
+pub fn short_help(command: Command) -> Command {
+    let above = command.get_name().to_owned();
+    let command = command.mut_subcommands(|verb| {
+        let is_long = verb.get_arguments().any(|option| option.get_id() == "dry_run");
+        let name = match verb.get_name() {
+            name if above == "hakobu" => name.to_owned(),
+            name => format!("{above} {name}"),
+        };
+        let verb = short_help(verb).mut_args(|option| {
+            let is_common = COMMON_OPTIONS.contains(&option.get_id().as_str());
+            let is_hidden = option.is_hide_set() || (is_long && !is_common);
+            let takes_values = option.get_action().takes_values();
+            option.hide(is_hidden).hide_default_value(takes_values)
+        });
+        match verb.get_after_help().is_some() || is_long {
+            true => verb.after_help(format!("See `hakobu {name} --help` for all options and examples.")),
+            false => verb,
+        }
+    });
+    command.mut_args(|option| option.help_heading(None::<&str>))
 }
 
 /// The same command without what is hidden: what completions may offer.
@@ -178,7 +278,9 @@ pub fn offered(command: &Command) -> Command {
     let shown = Command::new(command.get_name().to_owned())
         .args(command.get_arguments().filter(|argument| !argument.is_hide_set()))
         .subcommands(command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(offered))
-        .disable_help_subcommand(true);
+        .disable_help_subcommand(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true);
     match (command.get_about().cloned(), command.get_version().map(str::to_owned)) {
         (Some(about), Some(version)) => shown.about(about).version(version),
         (Some(about), None) => shown.about(about),

@@ -4,7 +4,7 @@ use clap::error::{ContextKind, ContextValue};
 use hakobu_core::error::{Error, ErrorKind};
 
 pub use crate::exit_code::{FAILED, INTERRUPTED, WRONG_USAGE, code_of};
-use crate::{output, words};
+use crate::{color, messages, output, words};
 
 /// Says what was wrong with the arguments.
 pub fn wrong_usage(lines: &[String]) -> u8 {
@@ -29,13 +29,29 @@ pub fn errors(errors: &[Error]) -> u8 {
 /// error with code 2. Nothing that was typed reaches the terminal unescaped.
 pub fn clap_error(mut error: clap::Error) -> u8 {
     name_what_is_missing(&mut error);
-    let rendered = error.render().to_string();
     if !error.use_stderr() {
-        return output::print(rendered.as_bytes());
+        return output::print(color::help(&error.render(), color::on_stdout()).as_bytes());
     }
-    let rendered = rendered.strip_prefix("error: ").unwrap_or(&rendered);
-    output::tell(&format!("hakobu: {}", words::escaped_lines(rendered)));
+    let rendered = error.render().to_string();
+    output::tell(&words::escaped_lines(&with_hints(&rendered)));
     WRONG_USAGE
+}
+
+/// The parser's words with its tips as hints, directly below the error.
+fn with_hints(rendered: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in rendered.trim_end().lines() {
+        match line.trim_start().strip_prefix("tip: ") {
+            Some(tip) => {
+                if lines.last().is_some_and(String::is_empty) {
+                    lines.pop();
+                }
+                lines.push(messages::hint(tip));
+            }
+            None => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 /// A single place that was typed is the source to whoever typed it. The parser takes it for the target, which stands

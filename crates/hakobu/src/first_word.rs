@@ -1,13 +1,16 @@
-//! What is typed in the place of the verb: help, a flag, another tool's name, or what is to be copied.
+//! What is typed in the place of the command: help, an option, another tool's name, a typing error, or what is to be copied.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
-use crate::{foreign, shell};
+use crate::foreign::Answer;
+use crate::messages::{error, hint};
+use crate::{cli, foreign, shell};
 
-/// Options that are the program's own, before any verb.
+/// Options that are the program's own, before any command.
 const PROGRAM_OPTIONS: [&str; 4] = ["-h", "--help", "-V", "--version"];
-/// Tools whose command lines name a source and a target in hakobu's order.
-const OTHER_TOOLS: [&str; 4] = ["cp", "mv", "rsync", "scp"];
+/// The number of letters up to which a word is short: of these only one letter may be wrong, of others two.
+const SHORT_LETTERS_MAX: usize = 5;
 
 /// `help` and `help VERB` with the option that means the same.
 pub fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
@@ -18,65 +21,146 @@ pub fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
     Some(arguments.first().cloned().into_iter().chain(verb).chain([OsString::from("--help")]).collect())
 }
 
-/// What other tools call what they do: no names of sources, so nothing is suggested for them.
-const VERBS_OF_OTHERS: [&str; 16] = [
-    "rm", "ls", "list", "push", "pull", "get", "put", "cat", "mkdir", "delete", "remove", "info", "run",
-    "start", "status", "update",
+/// What other tools call what hakobu does.
+const OTHER_NAMES: [(&str, &[&str]); 12] = [
+    (
+        "copy",
+        &[
+            "cp", "scp", "rsync", "clone", "push", "pull", "get", "put", "upload", "download", "send", "mv",
+            "move",
+        ],
+    ),
+    ("copy -n", &["plan", "dry-run", "preview"]),
+    ("sync", &["mirror", "synchronize", "synchronise"]),
+    ("verify", &["diff", "check", "compare", "cmp"]),
+    ("digest", &["hash", "checksum", "sum", "b3sum", "sha256sum", "md5sum"]),
+    ("disks", &["lsblk", "devices"]),
+    ("probe", &["predict", "estimate", "ping"]),
+    ("bench", &["benchmark", "iperf", "iperf3", "speedtest"]),
+    ("doctor", &["diagnose", "tune"]),
+    ("jobs", &["job", "ps", "status"]),
+    ("settings", &["config"]),
+    ("--version", &["version"]),
 ];
+const NEVER_DELETES: &str =
+    "hakobu never deletes the source; remove it yourself when the copy has ended with exit code 0";
+const LISTS_NO_FILES: &str =
+    "hakobu disks lists disks, hakobu copy -n SOURCE TARGET lists what would be copied";
 
-/// The lines to print if a flag or another tool's name stands where the verb belongs.
+/// The lines to print if an option or another tool's name stands where the command belongs.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     let first = arguments.get(1)?.to_str()?;
-    if OTHER_TOOLS.contains(&first) {
-        let mut words = format!("hakobu: there is no verb {first}; the verb is copy");
-        if first == "mv" {
-            words.push_str(
-                ", and hakobu never deletes the source: remove it yourself once the copy has ended with exit code 0",
-            );
-        }
-        return Some(with_copy(words, &arguments[2..]));
-    }
-    if !first.starts_with('-') || first == "-" || PROGRAM_OPTIONS.contains(&first) {
-        return None;
+    if !first.starts_with('-') {
+        return another_tools(first, &arguments[2..]);
     }
     // Alone it may be a misspelt option of the program, which the parser knows best.
-    (arguments.len() > 2)
-        .then(|| with_copy("hakobu: the verb comes first, before any option".to_owned(), &arguments[1..]))
+    if first == "-" || PROGRAM_OPTIONS.contains(&first) || arguments.len() < 3 {
+        return None;
+    }
+    let lines = vec![error("options come after the command")];
+    let place = arguments.iter().skip(2).position(|word| word.to_str().is_some_and(is_verb)).map(|at| at + 2);
+    Some(match place {
+        Some(at) => {
+            let rest: Vec<_> = arguments[1..at].iter().chain(&arguments[at + 1..]).cloned().collect();
+            suggested(lines, &arguments[at].to_string_lossy(), &rest)
+        }
+        None => suggested(lines, "copy", &arguments[1..]),
+    })
 }
 
-/// The lines to print for a first word that is no verb: `copy` may have been forgotten.
+fn another_tools(name: &str, rest: &[OsString]) -> Option<Vec<String>> {
+    if ["ls", "list", "dir"].contains(&name) {
+        return Some(vec![error(&format!("there is no command {name}")), hint(LISTS_NO_FILES)]);
+    }
+    let (verb, _) = OTHER_NAMES.iter().find(|(_, names)| names.contains(&name))?;
+    let mut lines = vec![error(&format!("there is no command {name}"))];
+    if matches!(name, "mv" | "move") {
+        lines.push(hint(NEVER_DELETES));
+    }
+    let (verb, options) = verb.split_once(' ').unwrap_or((verb, ""));
+    let options = options.split(' ').filter(|option| !option.is_empty()).map(OsString::from);
+    Some(suggested(lines, verb, &options.chain(rest.iter().cloned()).collect::<Vec<_>>()))
+}
+
+/// The lines to print for a first word that is no command: it may be misspelt, or `copy` may have been forgotten.
 pub fn no_such_verb(arguments: &[OsString]) -> Vec<String> {
     let typed = arguments.get(1).map_or(OsStr::new(""), OsString::as_os_str);
-    let words = format!("hakobu: there is no verb {}; see hakobu --help", shell::quote(typed));
-    with_copy(words, &arguments[1..])
+    let lines = vec![error(&format!("there is no command {}", shell::quote(typed)))];
+    if let Some(verb) = typed.to_str().and_then(nearest) {
+        return suggested(lines, &verb, &arguments[2..]);
+    }
+    let places = arguments.iter().skip(1).filter(|word| !word.as_encoded_bytes().starts_with(b"-")).count();
+    let is_place =
+        || typed.as_encoded_bytes().iter().any(|byte| b"/:.".contains(byte)) || Path::new(typed).exists();
+    if places == 2 || (places > 2 && is_place()) {
+        return suggested(lines, "copy", &arguments[1..]);
+    }
+    lines.into_iter().chain([hint("hakobu --help lists the commands")]).collect()
 }
 
 /// The line to print for a word behind `verb` that it does not have.
 pub fn no_such_part(verb: &str, arguments: &[OsString]) -> Vec<String> {
     let typed = shell::quote(arguments.get(2).map_or(OsStr::new(""), OsString::as_os_str));
-    vec![format!("hakobu: {verb} has no {typed}; see hakobu {verb} --help")]
+    let command = cli::command();
+    let parts = command.find_subcommand(verb).into_iter().flat_map(|verb| verb.get_subcommands());
+    let names: Vec<_> = parts.filter(|part| !part.is_hide_set()).map(|part| part.get_name()).collect();
+    vec![
+        error(&format!("{verb} has no {typed}; it has {}", names.join(", "))),
+        hint(&format!("see hakobu {verb} --help")),
+    ]
 }
 
-/// The words, and what should have been typed if these are the arguments of `copy`.
-fn with_copy(words: String, rest: &[OsString]) -> Vec<String> {
-    let copy: Vec<OsString> =
-        ["hakobu", "copy"].map(OsString::from).into_iter().chain(rest.iter().cloned()).collect();
-    let mut lines = vec![words];
-    match foreign::check(&copy) {
-        Some(more) => lines.extend(more.into_iter().map(|line| match line.strip_prefix("try: ") {
-            Some(right) => format!("did you mean: {right}"),
-            None => line,
-        })),
-        None if rest.len() > 1 && !rest.first().is_some_and(is_verb) => {
-            lines.push(format!("did you mean: {}", shell::quote_all(&copy)));
+/// The lines, and what should have been typed if these are the arguments of `verb`.
+fn suggested(mut lines: Vec<String>, verb: &str, rest: &[OsString]) -> Vec<String> {
+    let words: Vec<OsString> =
+        ["hakobu", verb].map(OsString::from).into_iter().chain(rest.iter().cloned()).collect();
+    let mean = |words: &[OsString]| hint(&format!("did you mean: {}", shell::quote_all(words)));
+    match foreign::check(&words) {
+        Some(Answer::Rejected(more)) => {
+            lines.extend(more.into_iter().map(|line| match line.strip_prefix("hint: try: ") {
+                Some(right) => hint(&format!("did you mean: {right}")),
+                None => line,
+            }));
         }
-        None => {}
+        Some(Answer::Accepted { arguments, .. }) => lines.push(mean(&arguments)),
+        None => lines.push(mean(&words)),
     }
     lines
 }
 
-fn is_verb(typed: &OsString) -> bool {
-    typed.to_str().is_some_and(|typed| VERBS_OF_OTHERS.contains(&typed))
+fn is_verb(word: &str) -> bool {
+    cli::command().find_subcommand(word).is_some_and(|verb| !verb.is_hide_set())
+}
+
+/// The command that is spelled most like this one.
+fn nearest(typed: &str) -> Option<String> {
+    let command = cli::command();
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name());
+    let (distance, verb) = verbs.map(|verb| (distance(typed, verb), verb)).min()?;
+    let wrong_max = if typed.chars().count() <= SHORT_LETTERS_MAX { 1 } else { 2 };
+    (distance <= wrong_max).then(|| verb.to_owned())
+}
+
+/// How many letters have to be added, removed, replaced or swapped with the next one to turn one word into the other.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for (row, letter) in one.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, against) in other.iter().enumerate() {
+            let replaced = last[column] + usize::from(letter != against);
+            let mut least = replaced.min(last[column + 1] + 1).min(current[column] + 1);
+            let is_swapped =
+                row > 0 && column > 0 && one[row - 1] == *against && other[column - 1] == *letter;
+            if is_swapped {
+                least = least.min(before_last[column - 1] + 1);
+            }
+            current.push(least);
+        }
+        before_last = std::mem::replace(&mut last, current);
+    }
+    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -100,5 +184,33 @@ mod tests {
         for typed in ["copy -a a b", "--help", "-V", "--frob", "-", "data h:/b", "cpio a b"] {
             assert_eq!(check(&line(typed)), None, "{typed}");
         }
+    }
+
+    #[test]
+    fn no_command_has_the_name_of_another_tool() {
+        for (verb, names) in OTHER_NAMES {
+            let verb = verb.split(' ').next().unwrap();
+            assert!(verb.starts_with("--") || is_verb(verb), "{verb}");
+            assert!(names.iter().all(|name| !is_verb(name)), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_command_is_found() {
+        for (typed, verb) in [
+            ("sycn", "sync"),
+            ("verfy", "verify"),
+            ("cpoy", "copy"),
+            ("dsks", "disks"),
+            ("makedata", "make-data"),
+            ("doktor", "doctor"),
+            ("syn", "sync"),
+        ] {
+            assert_eq!(nearest(typed).as_deref(), Some(verb), "{typed}");
+        }
+        for typed in ["data", "frob", "a", "host:/x", "agnet", ""] {
+            assert_eq!(nearest(typed), None, "{typed}");
+        }
+        assert_eq!((distance("sycn", "sync"), distance("", "abc"), distance("kitten", "sitting")), (1, 3, 3));
     }
 }

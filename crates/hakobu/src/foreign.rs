@@ -15,14 +15,29 @@ use table::{FlagFix, ForeignFlag, find_long, find_short, find_short_of_rsync};
 /// An option of ours that others have without a value.
 const COMPRESS: &str = "--compress";
 
-/// The lines to print if `hakobu copy` or `sync` was given flags that other tools have and it has not.
+/// The answer to flags that other tools have and hakobu has not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// They ask for what hakobu does anyway.
+    Accepted {
+        /// The command line without them.
+        arguments: Vec<OsString>,
+        /// What they mean here.
+        note: String,
+    },
+    /// The command cannot be run: the lines to print.
+    Rejected(Vec<String>),
+}
+
+/// The answer if `hakobu copy`, `sync` or `verify` was given flags that other tools have and it has not.
 /// `arguments` begin with the program's name.
-pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
+pub fn check(arguments: &[OsString]) -> Option<Answer> {
     let verb = arguments.get(1).and_then(|verb| verb.to_str())?;
     let rest = &arguments[2..];
     match verb {
-        "copy" => answers_to_deletion(rest).or_else(|| answers(verb, rest)),
+        "copy" => answers_to_deletion(rest).map(Answer::Rejected).or_else(|| answers(verb, rest)),
         "sync" => answers(verb, rest),
+        "verify" => answers(verb, rest).filter(|answer| matches!(answer, Answer::Accepted { .. })),
         _ => None,
     }
 }
@@ -34,18 +49,21 @@ fn answers_to_deletion(arguments: &[OsString]) -> Option<Vec<String>> {
         argument.to_str().is_some_and(|text| text == "--del" || text.starts_with("--delete"))
     };
     let flag = options().find(deletes)?;
-    let mut lines = vec![format!("hakobu: {}: {}", flag.display(), table::DELETE_WORDS)];
+    let mut lines = vec![format!("error: {}: {}", flag.display(), table::DELETE_WORDS)];
     match answers("sync", arguments) {
-        Some(more) => lines.extend(more),
+        Some(Answer::Rejected(more)) => lines.extend(more),
+        Some(Answer::Accepted { arguments, .. }) => {
+            lines.push(format!("hint: try: {}", shell::quote_all(&arguments)));
+        }
         None if arguments.iter().filter(is_place).count() >= 2 => {
-            lines.push(format!("try: hakobu sync {}", shell::quote_all(arguments)));
+            lines.push(format!("hint: try: hakobu sync {}", shell::quote_all(arguments)));
         }
         None => {}
     }
     Some(lines)
 }
 
-fn answers(verb: &str, arguments: &[OsString]) -> Option<Vec<String>> {
+fn answers(verb: &str, arguments: &[OsString]) -> Option<Answer> {
     let mut scan = FlagScan::new(verb);
     scan.is_rsync = verb == "sync" || arguments.iter().any(is_of_rsync);
     let operands = dd::Operands::of(arguments);
@@ -77,7 +95,7 @@ fn answers(verb: &str, arguments: &[OsString]) -> Option<Vec<String>> {
     if let Some(operands) = operands {
         scan.dd(operands);
     }
-    scan.words()
+    scan.into_answer()
 }
 
 /// Whether the argument that follows belongs to the flag.
@@ -94,6 +112,8 @@ struct FlagScan<'a> {
     /// Our own options: name with dashes, and whether a value follows.
     own: Vec<(String, bool)>,
     lines: Vec<String>,
+    /// Flags that are accepted, and what is said of each.
+    accepted: Vec<(String, &'static str)>,
     kept: Vec<OsString>,
     ssh_options: Vec<String>,
     can_be_fixed: bool,
@@ -115,7 +135,8 @@ fn is_place(argument: &&OsString) -> bool {
 
 impl<'a> FlagScan<'a> {
     fn new(verb: &'a str) -> Self {
-        let mut own = vec![("--help".to_owned(), false), ("-h".to_owned(), false)];
+        let mut own =
+            vec![("--help".to_owned(), false), ("-h".to_owned(), false), ("--color".to_owned(), true)];
         let command = cli::command();
         for option in command.find_subcommand(verb).into_iter().flat_map(|verb| verb.get_opts()) {
             if verb == "copy" && cli::OF_SYNC.contains(&option.get_id().as_str()) {
@@ -125,8 +146,8 @@ impl<'a> FlagScan<'a> {
             own.extend(option.get_long().map(|long| (format!("--{long}"), takes_value)));
             own.extend(option.get_short().map(|short| (format!("-{short}"), takes_value)));
         }
-        let (lines, kept, ssh_options) = (Vec::new(), Vec::new(), Vec::new());
-        Self { verb, own, lines, kept, ssh_options, can_be_fixed: true, is_rsync: false }
+        let (lines, accepted, kept, ssh_options) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { verb, own, lines, accepted, kept, ssh_options, can_be_fixed: true, is_rsync: false }
     }
 
     fn find_short(&self, letter: char, value: Option<&str>) -> Option<ForeignFlag> {
@@ -187,14 +208,19 @@ impl<'a> FlagScan<'a> {
             self.kept.push(OsString::from(text));
             return FlagValue::Nothing;
         }
-        let mut own_letters = String::new();
-        for letter in cluster.chars() {
-            match self.find_short(letter, None) {
-                Some(foreign) => {
-                    self.answer(&format!("-{letter}"), None, foreign.words, foreign.fix);
-                    // Its value is another argument, or the rest of this one.
-                    self.can_be_fixed &= !foreign.takes_value;
+        let (mut own_letters, mut taken) = (String::new(), FlagValue::Nothing);
+        for (at, letter) in cluster.char_indices() {
+            let rest = &cluster[at + letter.len_utf8()..];
+            // A value is the rest of this argument, or the next one.
+            let value = if rest.is_empty() { next } else { Some(rest) };
+            let name = format!("-{letter}");
+            match self.find_short(letter, value) {
+                Some(foreign) if foreign.takes_value => {
+                    self.answer(&name, value, foreign.words, foreign.fix);
+                    taken = if rest.is_empty() { FlagValue::Foreign } else { FlagValue::Nothing };
+                    break;
                 }
+                Some(foreign) => self.answer(&name, None, foreign.words, foreign.fix),
                 // Among rsync's letters h means sizes for people, which is what hakobu prints.
                 None if letter == 'h' && cluster.len() > 1 => {}
                 None => own_letters.push(letter),
@@ -203,15 +229,19 @@ impl<'a> FlagScan<'a> {
         if !own_letters.is_empty() {
             self.kept.push(OsString::from(format!("-{own_letters}")));
         }
-        FlagValue::Nothing
+        taken
     }
 
-    fn answer(&mut self, flag: &str, value: Option<&str>, words: &str, fix: FlagFix) {
+    fn answer(&mut self, flag: &str, value: Option<&str>, words: &'static str, fix: FlagFix) {
+        if fix == FlagFix::Accept {
+            self.accepted.push((flag.to_owned(), words));
+            return;
+        }
         let value = value.unwrap_or("");
         let words = words.replace("{}", if value.is_empty() { "…" } else { value });
-        self.lines.push(format!("hakobu: {flag}: {words}"));
+        self.lines.push(format!("error: {flag}: {words}"));
         match fix {
-            FlagFix::Drop => {}
+            FlagFix::Accept | FlagFix::Drop => {}
             FlagFix::Ssh(option) if !value.is_empty() || !option.contains("{}") => {
                 let quoted = shell::quote(OsStr::new(value));
                 self.ssh_options.push(option.replace("{}", &quoted));
@@ -226,33 +256,58 @@ impl<'a> FlagScan<'a> {
     }
 
     fn dd(&mut self, operands: dd::Operands) {
-        let words = "source and target are named without if= and of=, sizes of blocks are chosen by hakobu";
-        self.lines.push(format!("hakobu: {words}"));
+        let words = "source and target are named without if= and of=, and hakobu chooses the block size";
+        self.lines.push(format!("error: {words}"));
         match operands.places() {
             Some(places) => self.kept.extend(places),
             None => {
-                self.lines.push(
-                    "hakobu: count=, skip= and seek=: only whole files and disks are copied".to_owned(),
-                );
+                self.lines
+                    .push("error: count=, skip= and seek=: only whole files and disks are copied".to_owned());
                 self.can_be_fixed = false;
             }
         }
     }
 
-    fn words(mut self) -> Option<Vec<String>> {
-        if self.lines.is_empty() {
+    fn into_answer(mut self) -> Option<Answer> {
+        if self.lines.is_empty() && self.accepted.is_empty() {
             return None;
+        }
+        let has_places = self.kept.iter().filter(is_place).count() >= 2;
+        if has_places && let Some(at) = self.kept.iter().position(|word| word == "-h") {
+            // So that rsync prints sizes for people.
+            self.kept.remove(at);
+            self.answer("-h", None, table::HUMAN.words, table::HUMAN.fix);
+        }
+        if self.lines.is_empty() {
+            let start = ["hakobu", self.verb].map(OsString::from);
+            let note = self.note();
+            return Some(Answer::Accepted { arguments: start.into_iter().chain(self.kept).collect(), note });
         }
         self.lines.dedup();
         if !self.ssh_options.is_empty() {
             let ssh = format!("ssh {}", self.ssh_options.join(" "));
             self.kept.splice(0..0, [OsString::from("--ssh"), OsString::from(ssh)]);
         }
-        self.can_be_fixed &= self.kept.iter().filter(is_place).count() >= 2;
-        if self.can_be_fixed {
-            self.lines.push(format!("try: hakobu {} {}", self.verb, shell::quote_all(&self.kept)));
+        if self.can_be_fixed && has_places {
+            self.lines.push(format!("hint: try: hakobu {} {}", self.verb, shell::quote_all(&self.kept)));
         }
-        Some(self.lines)
+        Some(Answer::Rejected(self.lines))
+    }
+
+    /// What is said of the flags that are accepted, in one line: `-a -r: …; -z: …`.
+    fn note(&self) -> String {
+        let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
+        for (flag, words) in &self.accepted {
+            match said.iter_mut().find(|(_, known)| known == words) {
+                Some((flags, _)) if flags.contains(&flag.as_str()) => {}
+                Some((flags, _)) => flags.push(flag),
+                None => said.push((vec![flag], words)),
+            }
+        }
+        said.iter()
+            .map(|(flags, words)| format!("{}: {words}", flags.join(" ")))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 }
 

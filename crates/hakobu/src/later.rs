@@ -17,5 +17,5 @@ const LATER_VERBS: [(&str, &str); 7] = [
 pub fn check_verb(arguments: &[OsString]) -> Option<Vec<String>> {
     let verb = arguments.get(1)?.to_str()?;
     let (_, instead) = LATER_VERBS.iter().find(|(later, _)| *later == verb)?;
-    Some(vec![format!("hakobu: {verb} is not in this version; {instead}")])
+    Some(vec![format!("error: {verb} is not in this version; {instead}")])
 }

@@ -1,45 +1,33 @@
 //! What the user of `hakobu` meets: arguments, words, progress, exit codes.
 //!
 //! How data moves is decided below, in `hakobu-core` and `hakobu-agent`. This crate turns what
-//! was typed into a request ([`cli`], [`settings`]), shows what happens ([`render`]), and ends
+//! was typed into a request ([`cli`], [`commands`]), shows what happens ([`render`]), and ends
 //! with an exit code ([`exit`]).
 
-pub mod agent_command;
-pub mod arguments;
-pub mod bench;
 pub mod cli;
 mod clock;
+pub mod color;
 mod command_line;
-pub mod copy;
-pub mod digest;
-pub mod disks;
-pub mod doctor;
+pub mod commands;
 pub mod exit;
 pub mod exit_code;
-pub mod explain;
-mod files_from;
 pub mod first_word;
 pub mod foreign;
 pub mod jobs;
 pub mod later;
-pub mod limits;
-mod looking;
-pub mod make_data;
-pub mod manual;
+pub mod messages;
 mod order;
 pub mod output;
-pub mod pairs;
-pub mod probe;
 pub mod prompts;
 pub mod render;
 pub mod report;
 pub mod report_file;
-pub mod rules;
 pub mod run;
-pub mod settings;
 pub mod settings_file;
 pub mod shell;
 pub mod signals;
+pub mod ssh_hosts;
+pub mod version;
 pub mod words;
 
 use std::ffi::OsString;
@@ -47,9 +35,10 @@ use std::process::ExitCode;
 
 use hakobu_core::job::Mode;
 
-use crate::arguments::make_data::MakeData;
 use crate::cli::{Cli, Verb};
 use crate::command_line::{CommandLineError, parse};
+use crate::commands::make_data::MakeData;
+use crate::foreign::Answer;
 
 /// Runs the program with these arguments, the program's own name first.
 pub fn main(arguments: &[OsString]) -> ExitCode {
@@ -57,19 +46,33 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     if let Ok(name) = std::env::var(hakobu_core::plant::VARIABLE)
         && !hakobu_core::plant::plant(&name)
     {
-        return ExitCode::from(exit::wrong_usage(&[format!("hakobu: no fault is named {name}")]));
+        return ExitCode::from(exit::wrong_usage(&[format!("error: no fault is named {name}")]));
     }
-    ExitCode::from(dispatch(arguments))
+    ExitCode::from(dispatch(&color::take_choice(arguments)))
 }
 
 fn dispatch(arguments: &[OsString]) -> u8 {
     if let Some(same) = first_word::help(arguments) {
         return dispatch(&same);
     }
-    let wrong = later::check_verb(arguments).or_else(|| first_word::check(arguments));
-    if let Some(words) = wrong.or_else(|| foreign::check(arguments)) {
+    if let Some(words) = later::check_verb(arguments).or_else(|| first_word::check(arguments)) {
         return exit::wrong_usage(&words);
     }
+    match foreign::check(arguments) {
+        Some(Answer::Rejected(words)) => return exit::wrong_usage(&words),
+        Some(Answer::Accepted { arguments, note }) => {
+            if !arguments.iter().any(|word| word == "-q" || word == "--quiet") {
+                output::tell(&words::escaped_lines(&messages::note(&note)));
+            }
+            return dispatch_ours(&arguments);
+        }
+        None => {}
+    }
+    dispatch_ours(arguments)
+}
+
+/// Runs a command line without flags of other tools; returns the exit code.
+fn dispatch_ours(arguments: &[OsString]) -> u8 {
     match parse(arguments) {
         Err(CommandLineError::Settings(errors)) => exit::errors(&errors),
         Err(CommandLineError::Typed(error)) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
@@ -81,35 +84,30 @@ fn dispatch(arguments: &[OsString]) -> u8 {
             })
         }
         Err(CommandLineError::Typed(error)) => exit::clap_error(error),
-        Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),
-        Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
-        Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),
-        Ok(Cli { verb: Verb::Digest(options) }) => digest::digest(&options),
-        Ok(Cli { verb: Verb::MakeData { kind: MakeData::Disk(options) } }) => make_data::disk(&options),
-        Ok(Cli { verb: Verb::MakeData { kind: MakeData::Tree(options) } }) => make_data::tree(&options),
-        Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),
-        Ok(Cli { verb: Verb::Report(options) }) => report::report(&options),
-        Ok(Cli { verb: Verb::Doctor(options) }) => doctor::doctor(&options),
-        Ok(Cli { verb: Verb::Settings(options) }) => settings_file::show(&options),
-        Ok(Cli { verb: Verb::Probe(options) }) => probe::probe(&options),
-        Ok(Cli { verb: Verb::Bench(options) }) => bench::bench(&options),
-        Ok(Cli { verb: Verb::Explain(options) }) => explain::explain(&options),
-        Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
-        Ok(Cli { verb: Verb::Agent(arguments) }) => agent_command::agent(&arguments),
-        Ok(Cli { verb: Verb::Completions { shell } }) => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut cli::offered(&cli::command()), "hakobu", &mut script);
-            output::print(&script)
-        }
-        Ok(Cli { verb: Verb::Man { verb } }) => man_page(verb.as_deref()),
+        Ok(Cli { verb, .. }) => run_verb(verb, arguments),
     }
 }
 
-/// The manual page of the program, or that of one verb.
-fn man_page(verb: Option<&str>) -> u8 {
-    match manual::page(verb) {
-        Some(Ok(page)) => output::print(&page),
-        Some(Err(_)) => exit::FAILED,
-        None => exit::wrong_usage(&["hakobu: there is no manual page of that name".to_owned()]),
+/// Runs what was typed; returns the exit code.
+fn run_verb(verb: Verb, arguments: &[OsString]) -> u8 {
+    match verb {
+        Verb::Copy(options) => commands::copy::copy(&options, Mode::Copy, arguments),
+        Verb::Sync(options) => commands::copy::copy(&options, Mode::Delta, arguments),
+        Verb::Verify(options) => commands::copy::copy(&options, Mode::Compare, arguments),
+        Verb::Digest(options) => commands::digest::digest(&options),
+        Verb::MakeData { kind: MakeData::Disk(options) } => commands::make_data::disk(&options),
+        Verb::MakeData { kind: MakeData::Tree(options) } => commands::make_data::tree(&options),
+        Verb::Disks(options) => commands::disks::disks(&options),
+        Verb::Report(options) => report::report(&options),
+        Verb::Doctor(options) => commands::doctor::doctor(&options),
+        Verb::Settings(options) => commands::settings::show(&options),
+        Verb::Probe(options) => commands::probe::probe(&options),
+        Verb::Bench(options) => commands::bench::bench(&options),
+        Verb::Explain(options) => commands::explain::explain(&options),
+        Verb::Jobs { verb } => jobs::jobs(verb),
+        Verb::Agent(arguments) => commands::agent::agent(&arguments),
+        Verb::Complete(typed) => commands::complete::complete(&typed),
+        Verb::Completions { shell } => commands::completions::completions(shell),
+        Verb::Man { verb } => commands::man::man(verb.as_deref()),
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use hakobu_sys::standard::was_closed;
 
 use crate::exit_code::FAILED;
+use crate::{color, messages};
 
 /// Standard output as a place to write to, which fails where it was closed when the program began: the runtime has put
 /// something else in its place, where everything would be lost.
@@ -31,13 +32,13 @@ pub fn print(bytes: &[u8]) -> u8 {
         return 0;
     }
     if was_closed(1) {
-        tell("hakobu: writing to standard output: it is closed");
+        tell(&messages::error("writing to standard output: it is closed"));
         return FAILED;
     }
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            tell(&format!("hakobu: writing to standard output: {error}"));
+            tell(&messages::error(&format!("writing to standard output: {error}")));
             FAILED
         }
         _ => 0,
@@ -46,6 +47,23 @@ pub fn print(bytes: &[u8]) -> u8 {
 
 /// Writes lines to standard error. Where that is gone there is nobody left to tell.
 pub(crate) fn tell(words: &str) {
-    let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "{}", words.trim_end_matches('\n'));
+    let _ = remarks().write_all(format!("{}\n", words.trim_end_matches('\n')).as_bytes());
+}
+
+/// Standard error, where labels of messages are colored. Whole lines are written to it.
+pub fn remarks() -> Box<dyn Write + Send> {
+    if color::on_stderr() { Box::new(Painted) } else { Box::new(io::stderr()) }
+}
+
+struct Painted;
+
+impl Write for Painted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let lines = messages::painted(&String::from_utf8_lossy(bytes));
+        io::stderr().write_all(lines.as_bytes()).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }

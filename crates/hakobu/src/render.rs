@@ -93,7 +93,7 @@ struct RenderState {
 impl Renderer {
     /// Shows on standard output and standard error.
     pub fn new(settings: RenderSettings) -> Self {
-        Self::with_outputs(settings, crate::output::results(), Box::new(std::io::stderr()))
+        Self::with_outputs(settings, crate::output::results(), crate::output::remarks())
     }
 
     /// Shows elsewhere: results and remarks.

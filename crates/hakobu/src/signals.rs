@@ -15,7 +15,7 @@ use crate::exit_code::INTERRUPTED;
 use crate::output;
 
 /// What is said where a further signal ends nothing.
-const HELD: &str = "hakobu: stopping; the command of --after-last-pass is run first, as what --before-last-pass holds still would \
+const HELD: &str = "note: stopping; the command of --after-last-pass is run first, as what --before-last-pass holds still would \
                     stay so (to end at once: kill -9, and let it go yourself)";
 
 /// A flag that is set by the first SIGINT, SIGTERM or SIGHUP; the second ends the program with code 130, but for a source that

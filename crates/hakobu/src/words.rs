@@ -6,6 +6,8 @@ use hakobu_core::path::lossy;
 use hakobu_core::report::{ReportError, ReportFailure};
 use hakobu_core::request::CopyRequest;
 
+use crate::messages;
+
 /// What to do where the key of a login is held to a directory.
 const RESTRICTED: &str = "the key that logs in there is restricted (hakobu agent --restrict in authorized_keys over there): \
                           use it for what it allows, or log in with another key";
@@ -29,18 +31,30 @@ pub(crate) fn machines(request: &CopyRequest) -> Machines {
     Machines { far, sudo: request.sudo, only_looks: false }
 }
 
-/// An error that ends the program: what happened, and what to do. It has to do with this machine.
+/// An error that ends the program, and a hint for the user. It has to do with this machine.
 pub fn error(error: &Error) -> String {
-    report_error(&ReportError::from(error), &Machines::default())
+    let words = plain(&error.during, &lossy(&error.at), &error.detail);
+    let advice = || advice(&ReportError::from(error), &Machines::default());
+    with_hint(words, error.hint.as_deref().or_else(advice))
+}
+
+/// The same on the standard error of an agent, where it stands among lines of other programs.
+pub fn agent_error(error: &Error) -> String {
+    let words = report_error(&ReportError::from(error), &Machines::default());
+    format!("hakobu: {}", words.strip_prefix(messages::ERROR).unwrap_or(&words).trim_start())
+}
+
+fn with_hint(words: String, hint: Option<&str>) -> String {
+    match hint {
+        Some(hint) => format!("{words}\n{}", messages::hint(&escaped_lines(hint))),
+        None => words,
+    }
 }
 
 /// The error that ended a run.
 pub fn report_error(error: &ReportError, machines: &Machines) -> String {
     let words = plain(&error.during, &lossy(error.at.as_bytes()), &error.error);
-    match advice(error, machines) {
-        Some(step) => format!("{words}\n  what to do: {step}"),
-        None => words,
-    }
+    with_hint(words, advice(error, machines))
 }
 
 /// What the user can do about an error, where its own words do not say.
@@ -104,7 +118,7 @@ fn failed_line(path: &str, during: &str, at: &str, detail: &str) -> String {
 }
 
 fn plain(during: &str, place: &str, detail: &str) -> String {
-    let mut words = format!("hakobu: {}", lossy(during.as_bytes()));
+    let mut words = messages::error(&lossy(during.as_bytes()));
     if !place.is_empty() {
         words.push(' ');
         words.push_str(place);
@@ -173,13 +187,13 @@ mod tests {
     fn an_error_says_what_to_do() {
         let lost = Error::new(ErrorKind::ConnectionLost, "sending to", "broken pipe").at("h\x1b[2J");
         let words = error(&lost);
-        assert!(words.starts_with("hakobu: sending to h\\u{1b}[2J: broken pipe\n  what to do: "), "{words}");
+        assert!(words.starts_with("error: sending to h\\u{1b}[2J: broken pipe\nhint: "), "{words}");
         assert_eq!(words, report_error(&ReportError::from(&lost), &Machines::default()));
         assert!(words.contains("--retry-for"), "{words}");
         // Verbs that look have no such option.
         let looking = Machines { only_looks: true, ..Machines::default() };
         let words = report_error(&ReportError::from(&lost), &looking);
-        assert!(words.ends_with("what to do: check the network, then run the same command again"), "{words}");
+        assert!(words.ends_with("hint: check the network, then run the same command again"), "{words}");
     }
 
     #[test]
@@ -190,7 +204,7 @@ mod tests {
             report_error(&ReportError::from(&error), &machines)
         };
         assert!(said("h:/x", false).contains("--sudo") && said("me@i:x", false).contains("--sudo"));
-        assert!(said("/x", false).ends_with("what to do: run hakobu as a user who may"));
+        assert!(said("/x", false).ends_with("hint: run hakobu as a user who may"));
         assert!(!said("hx:/x", false).contains("--sudo"));
         assert!(!said("h:/x", true).contains("what to do"));
     }
@@ -202,14 +216,14 @@ mod tests {
         let error = error.in_step(ErrorStep::Restriction).at("h:/etc");
         let machines = Machines { far: vec!["h".into()], ..Machines::default() };
         let words = report_error(&ReportError::from(&error), &machines);
-        assert!(words.contains("what to do: the key that logs in there is restricted"), "{words}");
+        assert!(words.contains("hint: the key that logs in there is restricted"), "{words}");
         assert!(!words.contains("--sudo"), "{words}");
     }
 
     #[test]
     fn the_other_sides_words_stay_lines_but_cannot_move_the_cursor() {
         let told = Error::new(ErrorKind::Io, "starting ssh", "Host key changed!\n\x1b[31mbeware\r");
-        assert_eq!(error(&told), "hakobu: starting ssh: Host key changed!\n  \\u{1b}[31mbeware\\r");
+        assert_eq!(error(&told), "error: starting ssh: Host key changed!\n  \\u{1b}[31mbeware\\r");
         assert_eq!(failure(b"a\nb", &told).lines().count(), 1);
     }
 

@@ -28,24 +28,12 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
     for (line, words) in [
         ("copy", "<SOURCE>"),
         ("copy a", "not provided:\n  <TARGET>\n\nUsage: hakobu copy <SOURCE>... <TARGET>"),
-        ("copy -a d h:/b", "try: hakobu copy d h:/b"),
         ("copy -P 22 d h:/b", "try: hakobu copy --ssh 'ssh -p 22' d h:/b"),
         ("copy -az --delete d h:/b", "copy never deletes"),
         ("copy --frob a b", "'--frob'"),
-        (
-            "copy --compress a b",
-            "--compress: not needed: content is compressed where the line is what limits",
-        ),
-        ("copy --compress a b", "try: hakobu copy a b"),
-        ("copy --compress", "--compress: not needed"),
-        ("copy a b --compress", "try: hakobu copy a b"),
-        ("copy -C a h:b", "(--compress zstd: everywhere)\ntry: hakobu copy a h:b"),
-        ("copy -avz a h:b", "-z: not needed"),
         ("copy --compress gzip a b", "--compress: it is auto, none, zstd, or zstd:LEVEL"),
         ("copy --compress=zstd:20 a b", "with a level from -7 to 19"),
-        ("verify --compress zstd a b", "only digests travel"),
         ("copy --bwlimit 5000 a b", "needs a unit: 5000KiB is what rsync takes it for"),
-        ("verify --bwlimit 5M a b", "only digests travel"),
         ("copy --memory 1G a b", "--memory: it is not in this version"),
         ("copy --cipher rot13 a b", "aes-256-gcm"),
         ("copy --data-port 0 a b", "--data-port"),
@@ -58,33 +46,96 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("data host:/backup", "did you mean: hakobu copy data host:/backup"),
         ("-avz data host:/backup", "did you mean: hakobu copy -v data host:/backup"),
         ("-n data host:/backup", "did you mean: hakobu copy -n data host:/backup"),
-        ("--report r a b", "the verb comes first"),
+        ("--report r a b", "options come after the command"),
         ("cp -r a b", "did you mean: hakobu copy a b"),
         ("scp -P 22 a h:b", "did you mean: hakobu copy --ssh 'ssh -p 22' a h:b"),
         ("rsync -av --delete a h:b", "copy never deletes"),
         ("mv a b", "hakobu never deletes the source"),
         ("mv a b", "did you mean: hakobu copy a b"),
-        ("rm host:/backup", "there is no verb rm"),
-        ("cp", "the verb is copy"),
-        ("help frob", "there is no verb frob"),
+        ("rm host:/backup", "there is no command rm"),
+        ("sycn a b", "did you mean: hakobu sync a b"),
+        ("verfy a b", "did you mean: hakobu verify a b"),
+        ("diff m mm", "did you mean: hakobu verify m mm"),
+        ("check a b", "did you mean: hakobu verify a b"),
+        ("mirror a/ b", "did you mean: hakobu sync a/ b"),
+        ("hash file", "did you mean: hakobu digest file"),
+        ("plan a b", "did you mean: hakobu copy -n a b"),
+        ("ls host:/x", "hakobu disks lists disks"),
+        ("version", "did you mean: hakobu --version"),
+        ("-v copy m/ mm", "did you mean: hakobu copy -v m/ mm"),
+        ("--json disks", "did you mean: hakobu disks --json"),
+        ("copy -rP 22411 m peer:/x", "try: hakobu copy --ssh 'ssh -p 22411' m peer:/x"),
+        ("copy -T 4 m/ mm", "try: hakobu copy --lanes=4 m/ mm"),
+        ("jobs lsit", "it has list, show"),
+        ("cp", "did you mean: hakobu copy"),
+        ("help frob", "there is no command frob"),
         ("disks /dev/sda", "reading the host /dev/sda: it is no host"),
         ("disks host:/dev", "it is no host"),
         ("disks -- -oProxyCommand=x", "a host cannot begin with -"),
         ("disks --sudo", "--sudo: it is for another machine"),
         ("disks --agent=-x host", "--agent: it is the path of hakobu"),
         ("disks a b", "hakobu disks"),
-        ("frob", "there is no verb frob"),
+        ("frob", "there is no command frob"),
         ("copy --transport rsync a sftp://h/x", "write rsync://host/module/path"),
         ("copy --transport rsync a h:x", "write rsync://host/module/path"),
         ("copy --transport sftp a rsync://h/m", "leave --transport out"),
-        ("jobs frob x", "jobs has no frob; see hakobu jobs --help"),
+        ("jobs frob x", "hint: see hakobu jobs --help"),
         ("man frob", "no manual page"),
     ] {
         let (code, out, err) = said(line);
         assert_eq!((code, out.as_str()), (2, ""), "{line}: {err}");
-        assert!(err.contains(words) && err.starts_with("hakobu: "), "{line}: {err}");
+        assert!(err.contains(words) && err.starts_with("error: "), "{line}: {err}");
         assert!(!err.contains("agent'"), "a hidden verb is no advice: {err}");
     }
+}
+
+#[test]
+fn what_people_type_for_rsync_and_scp_runs_with_a_note() {
+    let place = tempfile::tempdir().expect("a directory");
+    std::fs::write(place.path().join("file"), "content").expect("a file");
+    let [file, copy] = ["file", "copy"].map(|name| place.path().join(name).display().to_string());
+    for (line, notes) in [
+        (format!("copy -avz --partial --progress {file} {copy}"), 1),
+        (format!("copy --compress zstd {file} {copy}"), 1),
+        (format!("copy -a -q {file} {copy}"), 0),
+        (format!("verify -r --bwlimit 5M --compress zstd {file} {copy}"), 3),
+        (format!("copy -v -v {file} {copy}"), 0),
+    ] {
+        let (code, _, err) = said(&line);
+        assert_eq!(code, 0, "{line}: {err}");
+        assert_eq!(err.lines().filter(|line| line.starts_with("note: ")).count(), notes, "{line}: {err}");
+    }
+    assert_eq!(std::fs::read(&copy).expect("the copy"), b"content");
+}
+
+#[test]
+fn a_colon_that_may_be_missing_or_not_meant_is_warned_of() {
+    let place = tempfile::tempdir().expect("a directory");
+    let here = place.path();
+    std::fs::create_dir(here.join(".ssh")).expect("a directory");
+    std::fs::write(here.join(".ssh/config"), "Host peer\n").expect("settings");
+    for name in ["file", "a:b"] {
+        std::fs::write(here.join(name), "x").expect("a file");
+    }
+    let run = |places: [&str; 2], code| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_hakobu"));
+        let program = program.arg("copy").args(places).args(["--ssh", "false", "--retry-for", "0s"]);
+        let program = program.current_dir(here).env("HOME", here).env("HAKOBU_SETTINGS", "none");
+        let output = program.stdin(Stdio::null()).output().expect("the program starts");
+        let err = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(code), "{places:?}: {err}");
+        err
+    };
+    for target in ["peer", "me@other"] {
+        let expected = format!("warning: {target} is a local path; for the host write {target}:\n");
+        assert!(run(["file", target], 0).contains(&expected), "{target}");
+        // Now it is there, and meant.
+        assert!(!run(["file", target], 0).contains("warning: "), "{target}");
+    }
+    assert!(!run(["file", "other"], 0).contains("warning: "));
+    let err = run(["a:b", "copied"], 1);
+    assert!(err.contains("warning: a:b is a path on the host a; for the local file write ./a:b\n"), "{err}");
+    assert!(!run(["./a:b", "copied"], 0).contains("warning: "));
 }
 
 /// Faults on purpose are in a build of their own alone.
@@ -101,7 +152,7 @@ fn every_verb_of_later_versions_is_known_by_name() {
     for verb in ["scan", "daemon", "receive", "modules", "keys", "serve", "broker"] {
         let (code, _, err) = said(&format!("{verb} a b"));
         assert_eq!(code, 2);
-        assert!(err.starts_with(&format!("hakobu: {verb} is not in this version; ")), "{err}");
+        assert!(err.starts_with(&format!("error: {verb} is not in this version; ")), "{err}");
     }
 }
 
@@ -143,7 +194,7 @@ fn nothing_typed_reaches_the_terminal_unescaped() {
 #[test]
 fn help_completions_and_manual_go_to_standard_output() {
     for (line, words) in [
-        ("--help", "copy         Bring over"),
+        ("--help", "copy         Copy what is missing"),
         ("--version", env!("CARGO_PKG_VERSION")),
         ("copy --help", "Examples:"),
         ("completions bash", "--data-address"),
@@ -159,6 +210,42 @@ fn help_completions_and_manual_go_to_standard_output() {
         assert!(out.contains(words), "{line}: {out}");
     }
     assert_eq!(hakobu::<&str>(&[]).status.code(), Some(2));
+}
+
+/// Pipes get no colors unless they are asked for, with the option or the variable.
+#[test]
+fn errors_and_help_are_colored_on_request() {
+    let colored = |line: &str, variable: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_hakobu"));
+        let program = program.args(line.split(' ')).env("HAKOBU_SETTINGS", "none").stdin(Stdio::null());
+        for name in ["NO_COLOR", "CLICOLOR_FORCE"] {
+            program.env_remove(name);
+        }
+        let output = program.env(variable, "1").output().expect("the program starts");
+        String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8")
+    };
+    for line in ["copy --frob a b", "copy -h", "copy --help", "copy /nonexistent/a /nonexistent/b/c", "frob"]
+    {
+        assert!(!colored(line, "IRRELEVANT").contains('\u{1b}'), "{line}");
+        let always = format!("{line} --color always");
+        assert!(colored(&always, "NO_COLOR").contains('\u{1b}'), "{line}");
+        assert!(colored(line, "CLICOLOR_FORCE").contains('\u{1b}'), "{line}");
+        assert!(!colored(&format!("{line} --color=never"), "CLICOLOR_FORCE").contains('\u{1b}'), "{line}");
+    }
+    let err = colored("copy /nonexistent/a /nonexistent/b/c --color always", "IRRELEVANT");
+    assert!(err.contains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m "), "{err:?}");
+}
+
+#[test]
+fn the_version_is_short_or_tells_commit_protocol_and_features() {
+    let short = concat!("hakobu ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(said("-V"), (0, short.to_owned(), String::new()));
+    let (code, long, _) = said("--version");
+    assert_eq!(code, 0);
+    assert!(long.starts_with(short), "{long}");
+    for line in ["commit: ", "protocol: ", "target: ", "features: agent ssh "] {
+        assert!(long.lines().any(|found| found.starts_with(line)), "{line}: {long}");
+    }
 }
 
 #[test]
@@ -178,9 +265,46 @@ fn completions_offer_what_works_now() {
         for offered in ["verify", "wire", "data-address", "transport", "chacha20-poly1305"] {
             assert!(script.contains(offered), "{shell} lacks {offered}");
         }
-        for hidden in ["memory", "--join", "hakobu,man", "(man)", "-a \"man\""] {
+        for hidden in ["memory", "--join", "hakobu,agent", "(agent)", "-a \"agent\""] {
             assert!(!script.contains(hidden), "{shell} offers {hidden}");
         }
+    }
+}
+
+/// The script is run by bash, as it is when the user presses the tabulator.
+#[test]
+fn bash_completes_hosts_files_and_jobs() {
+    let place = tempfile::tempdir().expect("a directory");
+    let home = place.path();
+    std::fs::create_dir(home.join(".ssh")).expect("a directory");
+    std::fs::write(home.join(".ssh/config"), "Host nas-one peer\n").expect("settings");
+    std::fs::write(home.join("nas file"), "x").expect("a file");
+    let run = |program: &mut Command| {
+        let program = program.env("HOME", home).env("HAKOBU_STATE", home.join("state")).current_dir(home);
+        let output = program.env("HAKOBU_SETTINGS", "none").stdin(Stdio::null()).output().expect("it starts");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let hakobu = env!("CARGO_BIN_EXE_hakobu");
+    let job = run(Command::new(hakobu).args(["copy", "nas file", "copied", "--detach"]));
+    let completed = |words: &[&str]| {
+        let script = format!(
+            "compopt() {{ :; }}; source <({hakobu} completions bash); COMP_WORDS=({hakobu} \"$@\"); COMP_CWORD=$#; \
+             _hakobu_all {hakobu} \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        run(Command::new("bash").args(["-c", &script, "bash"]).args(words))
+    };
+    for (words, expected) in [
+        (&["copy", "nas"][..], "nas-one:\nnas\\ file \n"),
+        (&["copy", "copied", "me", "@", "p"], "peer:\n"),
+        (&["copy", "copied", "peer", ":", ""], "\n"),
+        (&["doctor", "p"], "peer\n"),
+        (&["jobs", "attach", ""], &job),
+        (&["jobs", "atta"], "attach\n"),
+        (&["copy", "--bwl"], "--bwlimit\n"),
+    ] {
+        assert_eq!(completed(words), expected, "{words:?}");
     }
 }
 
@@ -198,8 +322,14 @@ fn the_manual_shows_how_to_type_it_line_by_line() {
     let end = examples.iter().position(|line| *line == ".fi").expect("the examples end");
     assert_eq!(end, 11, "{examples:#?}");
     assert!(examples[1..end].iter().all(|line| line.contains("hakobu copy ")), "{examples:#?}");
-    assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 done"), "{page}");
+    assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 complete"), "{page}");
     assert!(!page.contains("--memory"), "{page}");
+    for (section, words) in [("FILES", r"~/.config/hakobu/config"), ("ENVIRONMENT", "HAKOBU_SSH")] {
+        assert!(
+            after(&format!(".SH {section}")).iter().any(|line| line.contains(words)),
+            "{section}: {page}"
+        );
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub fn write(
     seeds: (u64, u64),
     took: Duration,
 ) -> anyhow::Result<()> {
-    let said = Command::new(program).arg("--version").output()?;
+    let said = Command::new(program).arg("-V").output()?;
     let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
     let mut page = String::from("# Torture\n\n");
     writeln!(

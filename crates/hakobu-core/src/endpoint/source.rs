@@ -80,7 +80,7 @@ pub enum SourceOp {
         /// The details to report of each entry.
         detail: Detail,
     },
-    /// Lists a directory in pages, without holding all of it in memory. The outcome is [`SourceOutcome::Page`].
+    /// Lists a directory in pages, without holding all of it in memory. The outcome is [`SourceOutcome::ListingPage`].
     Page {
         /// The index of the root.
         root: u16,

@@ -154,9 +154,6 @@ pub fn probe(
     let (source, target) = (probed.source.as_ref(), probed.target.as_ref());
     let names = (&probed.source_end.name[..], &probed.target_end.name[..]);
     probed.obstacle = place.judge(names, source, target, !probed.apart);
-    if probed.obstacle.is_none() && !probed.apart && request.compression.is_asked_for() {
-        probed.obstacle = Some(CopyObstacle::of_compression());
-    }
     let directory = target.map(|target| &target.directory).filter(|directory| !directory.is_empty());
     probed.measured_in =
         directory.map(|path| hosts.target().name_of(path)).filter(|name| *name != probed.target_end.name);

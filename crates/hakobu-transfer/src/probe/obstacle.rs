@@ -8,7 +8,6 @@ use hakobu_core::probe::{ReadFigures, WriteFigures, WriteHow};
 use hakobu_core::units::{format_bytes, format_count};
 use hakobu_proto::control::{SourceLook, TargetLook};
 
-use crate::attempt::COMPRESSION_IN_VAIN;
 use crate::devices::{self, refuse_stray};
 use crate::host::AgentHost;
 use crate::plan::root_and_places;
@@ -23,11 +22,6 @@ pub struct CopyObstacle {
 }
 
 impl CopyObstacle {
-    /// Returns the obstacle for requested compression without a network path to use it on.
-    pub(super) fn of_compression() -> Self {
-        Self::certain(Error::new(ErrorKind::Usage, "option", COMPRESSION_IN_VAIN).at("--compress"))
-    }
-
     fn certain(error: Error) -> Self {
         Self { error, certain: true }
     }

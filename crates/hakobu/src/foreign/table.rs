@@ -3,7 +3,9 @@
 /// How a command line with the flag is put right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagFix {
-    /// Leave the flag out.
+    /// Leave the flag out: it asks for what happens anyway.
+    Accept,
+    /// Leave the flag out, once the user agrees.
     Drop,
     /// Give this to ssh; `{}` is the flag's value.
     Ssh(&'static str),
@@ -37,97 +39,115 @@ const fn valued(words: &'static str, fix: FlagFix) -> ForeignFlag {
 }
 
 const ARCHIVE: ForeignFlag =
-    flag("not needed: trees, links, modes, times and, as root, owners are copied anyway", FlagFix::Drop);
+    flag("directories, links, modes, times and, as root, owners are always copied", FlagFix::Accept);
 const PROGRESS: ForeignFlag = flag(
-    "not needed: progress is shown on a terminal, and run again an interrupted copy leaves alone what is complete",
-    FlagFix::Drop,
+    "progress is always shown on a terminal, and an interrupted copy resumes when it is run again",
+    FlagFix::Accept,
 );
 /// The answer to those who ask for compression as elsewhere.
-pub const COMPRESS: ForeignFlag = flag(
-    "not needed: content is compressed where the line is what limits (--compress zstd: everywhere)",
-    FlagFix::Drop,
-);
+pub const COMPRESS: ForeignFlag =
+    flag("data is compressed when the network is the bottleneck (--compress zstd: always)", FlagFix::Accept);
 const CHECKSUM: ForeignFlag = flag(
-    "comparing by content is --compare digest; what is copied is always checked on the way",
+    "comparing by content is --compare digest; data is always verified on the way",
     FlagFix::Write("--compare=digest"),
 );
 /// The answer to a copy that is to delete.
-pub const DELETE_WORDS: &str = "copy never deletes; hakobu sync --delete does, after everything else has succeeded, and \
-                                before it with --delete-during";
+pub const DELETE_WORDS: &str = "copy never deletes; hakobu sync --delete does, after everything else has succeeded \
+                                (--delete-during: before)";
 const FORCE: ForeignFlag = flag(
-    "there is none: what stands in the way is said, with what to do; a disk with content is overwritten with --confirm ID",
+    "there is no such option: errors name the remedy; --confirm ID overwrites a disk with content",
     FlagFix::None,
 );
 const DELETE_LAST: ForeignFlag =
-    flag("--delete removes after everything else has succeeded", FlagFix::Write("--delete"));
+    flag("--delete deletes after everything else has succeeded", FlagFix::Write("--delete"));
 const DELETE_FIRST: ForeignFlag =
-    flag("removing before anything is brought over is --delete-during", FlagFix::Write("--delete-during"));
+    flag("deleting before anything is copied is --delete-during", FlagFix::Write("--delete-during"));
 const FILTER: ForeignFlag = valued(
-    "rules are --exclude, --include and --filter-file, of which the last that matches decides",
+    "filter rules are --exclude, --include and --filter-file; the last matching rule wins",
     FlagFix::None,
 );
-const LIMIT: ForeignFlag =
-    valued("a limit of the rate is --bwlimit with a unit, of bytes: --bwlimit 1M is 8 Mbit/s", FlagFix::None);
+const LIMIT: ForeignFlag = valued(
+    "the rate limit is --bwlimit, in bytes per second with a unit: --bwlimit 1M is 8 Mbit/s",
+    FlagFix::None,
+);
 const EXTRAS: ForeignFlag = flag(
-    "not needed: hard links, access lists, extended attributes and holes are kept anyway (--preserve says what not)",
-    FlagFix::Drop,
+    "hard links, ACLs, extended attributes and holes are always preserved (--preserve no-… leaves one out)",
+    FlagFix::Accept,
 );
-const TIMES: ForeignFlag = flag("times of access and of creation are not kept", FlagFix::None);
+const TIMES: ForeignFlag = flag("access and creation times are not preserved", FlagFix::None);
 const POLICY: ForeignFlag =
-    flag("not in this version: what differs in size or time is brought up to date", FlagFix::None);
+    flag("not in this version: every file whose size or time differs is updated", FlagFix::None);
 const INTERACTIVE: ForeignFlag = flag(
-    "nothing is asked; -n lists what would be done (for an ssh key: --ssh 'ssh -i FILE')",
+    "there is no interactive mode, -n shows what would be done; for an ssh key use --ssh 'ssh -i FILE'",
     FlagFix::None,
 );
-const IN_PLACE: ForeignFlag = flag("it is spelled --in-place, and is for sync", FlagFix::Write("--in-place"));
-const DELTA: ForeignFlag = flag(
-    "not needed: under sync only what differs in a large file is sent to another machine",
-    FlagFix::Drop,
-);
+const IN_PLACE: ForeignFlag = flag("the option is --in-place", FlagFix::Write("--in-place"));
+const DELTA: ForeignFlag =
+    flag("sync sends only the changed parts of large files to another host", FlagFix::Accept);
 const ACCOUNTS: ForeignFlag = valued(
-    "owners are kept by number, or by name with --by-name; --preserve no-owner leaves them out; other mappings are not in this version",
+    "owners are preserved by number, or by name with --by-name; --preserve no-owner leaves them out; other mappings are not in this version",
     FlagFix::None,
 );
 const SNAPSHOT: ForeignFlag = valued(
-    "not in this version: link the last state aside with cp -al, then synchronise; files that changed become new ones",
+    "not in this version: link the last state aside with cp -al, then run hakobu sync; changed files become new files",
     FlagFix::None,
 );
-const UNLESS: ForeignFlag = flag("modes and times are always kept", FlagFix::None);
-const SAFE_LINKS: ForeignFlag = flag("links are copied as they are, and never followed", FlagFix::None);
+const UNLESS: ForeignFlag = flag("modes and times are always preserved", FlagFix::None);
+const SAFE_LINKS: ForeignFlag = flag("symbolic links are copied as links, and never followed", FlagFix::None);
 const LOG: ForeignFlag =
-    valued("--report FILE writes a report, --json events; a job keeps a log of its own", FlagFix::None);
-const PATIENCE: ForeignFlag =
-    valued("not in this version; --detach makes it a job that hakobu jobs pause stops", FlagFix::None);
+    valued("--report FILE writes a report, --json prints events; a job keeps a log", FlagFix::None);
+const PATIENCE: ForeignFlag = valued(
+    "not in this version; start a job with --detach and stop it with hakobu jobs pause",
+    FlagFix::None,
+);
 const DAEMON: ForeignFlag =
-    valued("hakobu reaches other machines by ssh only; one port for the data is --data-port", FlagFix::None);
-const WHOLE: ForeignFlag = flag("not needed: whatever is fastest is found out", FlagFix::Drop);
+    valued("hakobu reaches other hosts by ssh; a single port for the data is --data-port", FlagFix::None);
+const WHOLE: ForeignFlag = flag("hakobu finds out what is fastest", FlagFix::Accept);
 const SPECIAL: ForeignFlag = flag(
-    "not needed: named pipes and, as root, device nodes are kept (from another machine with --allow devices)",
-    FlagFix::Drop,
+    "named pipes and, as root, device nodes are copied (from another host with --allow devices)",
+    FlagFix::Accept,
 );
 const FOLLOW: ForeignFlag =
-    flag("following links is not in this version; `link/` follows the one you name", FlagFix::None);
-const RELATIVE: ForeignFlag = flag("write the directory you want in TARGET", FlagFix::None);
-const BACKUP: ForeignFlag = flag("backups of what is replaced are not in this version", FlagFix::None);
-const HUMAN: ForeignFlag = flag("not needed: sizes are printed for people", FlagFix::Drop);
+    flag("following symbolic links is not in this version; `link/` follows the one you name", FlagFix::None);
+const RELATIVE: ForeignFlag = flag("name the directory you want in TARGET", FlagFix::None);
+const BACKUP: ForeignFlag = flag("keeping backups of replaced files is not in this version", FlagFix::None);
+/// The answer to `-h` among flags of rsync.
+pub const HUMAN: ForeignFlag = flag("sizes are always printed with units", FlagFix::Accept);
+const LANES: ForeignFlag =
+    valued("the number of parallel connections is --lanes", FlagFix::Option("--lanes"));
+const RESUME: ForeignFlag =
+    flag("an interrupted copy resumes when the same command is run again", FlagFix::Accept);
+const OVERWRITE: ForeignFlag = flag("files that differ are always replaced", FlagFix::Accept);
+const YES: ForeignFlag =
+    flag("questions are answered in advance: --delete for deletions, --confirm ID for disks", FlagFix::None);
+const IDENTITY: ForeignFlag = valued("an ssh key is passed to ssh: --ssh 'ssh -i {}'", FlagFix::Ssh("-i {}"));
+const APPEND: ForeignFlag =
+    flag("not needed: if a file has grown, sync sends only its end, and checks all of it", FlagFix::Drop);
 const NOT_HERE: ForeignFlag = flag("hakobu has no such mode", FlagFix::None);
+
+fn is_number(value: Option<&str>) -> bool {
+    value.is_some_and(|value| !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Returns true if this looks like the file of an ssh key.
+fn is_key(value: Option<&str>) -> bool {
+    let Some(value) = value.filter(|value| !value.contains(':')) else { return false };
+    let name = value.rsplit('/').next().unwrap_or_default();
+    value.contains(".ssh/") || name.starts_with("id_") || name.ends_with(".pem")
+}
 
 /// The answer to a flag of one letter that scp and rsync understand differently, as rsync does.
 pub fn find_short_of_rsync(letter: char, value: Option<&str>) -> Option<ForeignFlag> {
     Some(match letter {
-        'B' => valued("not needed: the size of blocks is found out", FlagFix::Drop),
-        'C' => flag(
-            "what version control leaves aside is left out by --exclude and --filter-file",
-            FlagFix::None,
-        ),
-        'F' => flag("rules are --exclude, --include and --filter-file", FlagFix::None),
+        'B' => valued("hakobu chooses the block size", FlagFix::Accept),
+        'C' => flag("to exclude what version control ignores, use --filter-file .gitignore", FlagFix::None),
+        'F' => flag("filter rules are --exclude, --include and --filter-file", FlagFix::None),
         'J' | 'O' => UNLESS,
-        'T' => valued("drafts lie beside what they become", FlagFix::None),
+        'T' if !is_number(value) => valued("temporary files are created next to their target", FlagFix::None),
         'd' => NOT_HERE,
         'f' => FILTER,
-        'i' => flag("-n lists what would be done, --json events tells what is", FlagFix::Drop),
-        'm' => flag("not in this version: directories are made", FlagFix::None),
-        'y' => POLICY,
+        'i' if !is_key(value) => flag("-n lists what would be done, --json what is done", FlagFix::Drop),
+        'm' => flag("not in this version: directories are always created", FlagFix::None),
         _ => return find_short(letter, value),
     })
 }
@@ -135,20 +155,21 @@ pub fn find_short_of_rsync(letter: char, value: Option<&str>) -> Option<ForeignF
 /// The answer to a flag of one letter. `value` is what follows it; some letters mean different
 /// things to scp and rsync, and what follows tells which tool was meant.
 pub fn find_short(letter: char, value: Option<&str>) -> Option<ForeignFlag> {
-    let digits =
-        value.is_some_and(|value| value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty());
+    let digits = is_number(value);
     let cipher = value.is_some_and(|value| {
         ["aes", "chacha", "arcfour", "3des", "blowfish"].iter().any(|name| value.starts_with(name))
     });
     Some(match letter {
-        'P' | 'p' if digits => valued(
-            "the port of ssh is written ssh://host:{}/path, or --ssh 'ssh -p {}'",
-            FlagFix::Ssh("-p {}"),
-        ),
+        'P' | 'p' if digits => {
+            valued("the ssh port is given as ssh://host:{}/path, or --ssh 'ssh -p {}'", FlagFix::Ssh("-p {}"))
+        }
         'P' => PROGRESS,
+        'j' | 'T' if digits => LANES,
+        'i' if is_key(value) => IDENTITY,
+        'y' => YES,
         'l' if digits => LIMIT,
         'c' if cipher => {
-            valued("the cipher of the data is --cipher; auto takes the fastest sound one", FlagFix::Cipher)
+            valued("the cipher is --cipher; auto chooses the fastest secure one", FlagFix::Cipher)
         }
         'c' => CHECKSUM,
         'a' | 'r' | 'p' | 'l' | 't' | 'g' => ARCHIVE,
@@ -163,16 +184,18 @@ pub fn find_short(letter: char, value: Option<&str>) -> Option<ForeignFlag> {
         'W' => WHOLE,
         'i' => INTERACTIVE,
         'o' if value.is_some_and(|value| value.contains('=')) => {
-            valued("options of ssh go with it: --ssh 'ssh -o {}'", FlagFix::Ssh("-o {}"))
+            valued("ssh options are given as --ssh 'ssh -o {}'", FlagFix::Ssh("-o {}"))
         }
         'o' => ARCHIVE,
-        'J' => valued("options of ssh go with it: --ssh 'ssh -J {}'", FlagFix::Ssh("-J {}")),
-        'F' => valued("options of ssh go with it: --ssh 'ssh -F {}'", FlagFix::Ssh("-F {}")),
-        '4' => flag("options of ssh go with it: --ssh 'ssh -4'", FlagFix::Ssh("-4")),
-        '6' => flag("options of ssh go with it: --ssh 'ssh -6'", FlagFix::Ssh("-6")),
-        'B' => flag("options of ssh go with it", FlagFix::Ssh("-o BatchMode=yes")),
-        '3' | 'T' | 'O' | 's' => flag("not needed: the way is found out", FlagFix::Drop),
-        'f' => flag("not needed: what differs is replaced", FlagFix::Drop),
+        'J' => valued("ssh options are given as --ssh 'ssh -J {}'", FlagFix::Ssh("-J {}")),
+        'F' => valued("ssh options are given as --ssh 'ssh -F {}'", FlagFix::Ssh("-F {}")),
+        '4' => flag("ssh options are given as --ssh 'ssh -4'", FlagFix::Ssh("-4")),
+        '6' => flag("ssh options are given as --ssh 'ssh -6'", FlagFix::Ssh("-6")),
+        'B' => {
+            flag("ssh options are given as --ssh 'ssh -o BatchMode=yes'", FlagFix::Ssh("-o BatchMode=yes"))
+        }
+        '3' | 'T' | 'O' | 's' => flag("hakobu chooses how to connect the hosts", FlagFix::Accept),
+        'f' => OVERWRITE,
         'd' | 'm' => NOT_HERE,
         _ => return None,
     })
@@ -184,65 +207,75 @@ pub fn find_long(verb: &str, name: &str) -> Option<ForeignFlag> {
     Some(match name {
         "--del" | "--delete-delay" | "--delete-after" if removes => DELETE_LAST,
         "--delete-before" if removes => DELETE_FIRST,
-        "--delete-excluded" if removes => flag("what a rule leaves out is never removed", FlagFix::None),
+        "--delete-excluded" if removes => flag("excluded entries are never deleted", FlagFix::None),
         "--force" if removes => {
-            flag("not needed: what is in the way of another kind goes with the others", FlagFix::Drop)
+            flag("entries of another kind in the way are deleted with the others", FlagFix::Accept)
         }
-        "--ignore-errors" => flag("after a failure nothing is removed", FlagFix::None),
-        "--remove-source-files" => flag("nothing is ever removed at the source", FlagFix::None),
+        "--ignore-errors" => flag("after a failure nothing is deleted", FlagFix::None),
+        "--remove-source-files" => flag("nothing is ever deleted at the source", FlagFix::None),
         "--archive" | "--recursive" | "--times" | "--perms" | "--owner" | "--group" | "--links"
         | "--numeric-ids" | "--no-dereference" => ARCHIVE,
-        "--progress" | "--partial" | "--append" | "--append-verify" | "--stats" => PROGRESS,
+        "--progress" | "--partial" | "--stats" => PROGRESS,
+        "--append" | "--append-verify" => APPEND,
+        "--resume" | "--continue" => RESUME,
+        "--overwrite" | "--clobber" => OVERWRITE,
+        "--yes" | "--assume-yes" => YES,
+        "--jobs" | "--parallel" | "--threads" | "--transfers" | "--connections" | "--streams" => LANES,
+        "--identity" => IDENTITY,
         "--info" => ForeignFlag { takes_value: true, ..PROGRESS },
         "--partial-dir" => ForeignFlag { takes_value: true, ..PROGRESS },
         "--human-readable" => HUMAN,
         "--checksum" => CHECKSUM,
         "--force" => FORCE,
         "--exclude-from" => valued(
-            "rules from a file are --filter-file FILE, as .gitignore is one",
+            "rules are read from a file with --filter-file FILE, in .gitignore syntax",
             FlagFix::Option("--filter-file"),
         ),
         "--filter" | "--include-from" => FILTER,
-        "--from0" => flag("not needed: paths that end in NUL are recognised", FlagFix::Drop),
-        "--rsh" => valued("it is spelled --ssh, or -e", FlagFix::Option("--ssh")),
-        "--rsync-path" => valued("the program on the other machine is --agent PATH", FlagFix::None),
+        "--from0" => flag("NUL-separated paths are recognised", FlagFix::Accept),
+        "--rsh" => valued("the option is --ssh, or -e", FlagFix::Option("--ssh")),
+        "--rsync-path" => valued("the path of hakobu on the other host is --agent PATH", FlagFix::None),
         "--port" => valued(
-            "the port of ssh is written ssh://host:{}/path, that of an rsync daemon rsync://host:{}/module; one port for \
-             the data is --data-port {}",
+            "the ssh port is given as ssh://host:{}/path, that of an rsync daemon as rsync://host:{}/module; a single port \
+             for the data is --data-port {}",
             FlagFix::None,
         ),
-        "--timeout" | "--contimeout" => valued(
-            "not needed: a lost connection is noticed; --retry-for says how long to try",
-            FlagFix::Drop,
-        ),
+        "--timeout" | "--contimeout" => {
+            valued("a lost connection is detected; --retry-for sets how long to retry", FlagFix::Accept)
+        }
         "--update" | "--existing" | "--ignore-existing" | "--size-only" | "--ignore-times"
         | "--no-clobber" => POLICY,
         "--whole-file" | "--reflink" | "--inc-recursive" | "--no-inc-recursive" => WHOLE,
-        "--inplace" => IN_PLACE,
+        "--inplace" if removes => IN_PLACE,
+        "--inplace" => {
+            flag("updating files in place is hakobu sync --in-place; copy replaces files", FlagFix::None)
+        }
         "--no-whole-file" => DELTA,
         "--fuzzy" => POLICY,
         "--chown" | "--usermap" | "--groupmap" => ACCOUNTS,
-        "--chmod" => valued("modes are kept as they are", FlagFix::None),
+        "--chmod" => valued("modes are always preserved", FlagFix::None),
         "--no-perms" | "--no-times" | "--omit-dir-times" | "--omit-link-times" => UNLESS,
         "--link-dest" | "--copy-dest" | "--compare-dest" => SNAPSHOT,
         "--safe-links" | "--copy-unsafe-links" | "--munge-links" => SAFE_LINKS,
         "--delay-updates" => WHOLE,
-        "--fsync" => flag("not needed: all is on stable storage at the end", FlagFix::Drop),
-        "--fake-super" => flag("not in this version; --sudo runs the far side as root", FlagFix::None),
-        "--iconv" => valued("names are bytes and stay as they are", FlagFix::None),
+        "--fsync" => flag("everything is on stable storage at the end", FlagFix::Accept),
+        "--fake-super" => flag("not in this version; --sudo runs the other side as root", FlagFix::None),
+        "--iconv" => valued("names are bytes and are not converted", FlagFix::None),
         "--log-file" | "--out-format" => LOG,
         "--stop-after" | "--stop-at" | "--time-limit" => PATIENCE,
         "--address" => DAEMON,
-        "--prune-empty-dirs" => flag("not in this version: directories are made", FlagFix::None),
+        "--prune-empty-dirs" => flag("not in this version: directories are always created", FlagFix::None),
         "--hard-links" | "--acls" | "--xattrs" | "--sparse" => EXTRAS,
         "--atimes" | "--crtimes" | "--open-noatime" => TIMES,
         "--devices" | "--specials" => SPECIAL,
         "--copy-links" | "--dereference" | "--keep-dirlinks" | "--copy-dirlinks" => FOLLOW,
         "--relative" | "--parents" => RELATIVE,
-        "--mkpath" => flag("create the target's parent first; TARGET itself is created", FlagFix::None),
+        "--mkpath" => {
+            flag("create the parent directory of TARGET first; TARGET itself is created", FlagFix::None)
+        }
         "--backup" => BACKUP,
         "--backup-dir" | "--suffix" => ForeignFlag { takes_value: true, ..BACKUP },
-        "--temp-dir" => valued("drafts lie beside what they become", FlagFix::None),
+        "--temp-dir" => valued("temporary files are created next to their target", FlagFix::None),
         "--bwlimit-kbps" => LIMIT,
         "--itemize-changes" | "--interactive" => INTERACTIVE,
         "--list-only" => flag("-n lists what would be done", FlagFix::None),

@@ -6,9 +6,9 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::Mode;
 use hakobu_transfer::jobs::JobRecord;
 
-use crate::arguments::copy::CopyArguments;
 use crate::cli;
 use crate::command_line::{CommandLineError, parse};
+use crate::commands::copy::arguments::CopyArguments;
 
 /// What a job's record asks for.
 pub(super) struct JobCommand {

@@ -18,7 +18,7 @@ use hakobu_transfer::jobs::{JobFolder, JobRunLock, LimitsStamp};
 
 use super::handshake::{ASKING, GO_ON, LOCATED};
 use super::limits::LimitWatcher;
-use crate::limits::LimitArguments;
+use crate::commands::shared::limits::LimitArguments;
 use crate::output;
 use crate::prompts::Terminal;
 use crate::render::Renderer;

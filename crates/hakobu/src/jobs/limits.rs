@@ -9,8 +9,9 @@ use hakobu_transfer::jobs::{JobFolder, JobLimits, JobState, Jobs, LIMITS_SCHEMA,
 
 use super::command::JobCommand;
 use crate::clock::now;
-use crate::limits::LimitArguments;
-use crate::{exit, output, settings, settings_file};
+use crate::commands::copy::request;
+use crate::commands::shared::limits::LimitArguments;
+use crate::{exit, output, settings_file};
 
 const SETTING: &str = "setting the limits of the job";
 
@@ -62,7 +63,7 @@ fn request(folder: &JobFolder, limits: &JobLimits) -> std::result::Result<CopyRe
     let record = folder.record().map_err(|error| vec![error])?;
     let JobCommand { mut typed, mode, .. } = JobCommand::read_where_typed(&record, SETTING)?;
     typed.limits = with(&typed.limits, limits);
-    settings::request(&typed, mode, settings_file::ssh_variable())
+    request::request(&typed, mode, settings_file::ssh_variable())
 }
 
 /// What was typed for a job, but for what was set since.

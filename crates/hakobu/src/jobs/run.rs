@@ -21,7 +21,8 @@ use rustix::fs::FileType;
 use super::command::JobCommand;
 use super::job_run::{JobRun, leave_terminal};
 use super::limits;
-use crate::{copy, exit};
+use crate::commands::copy;
+use crate::exit;
 
 const RUNNING: &str = "running the job";
 

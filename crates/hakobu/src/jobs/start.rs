@@ -18,10 +18,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::handshake::{ASKING, GO_ON, LOCATED};
 use super::tail::Tail;
-use crate::arguments::copy::CopyArguments;
 use crate::clock::now;
+use crate::commands::copy::arguments::CopyArguments;
+use crate::commands::copy::request::request;
 use crate::settings_file::SSH_VARIABLE;
-use crate::{exit, output, settings, settings_file, signals};
+use crate::{exit, output, settings_file, signals};
 
 /// The variables that a job takes along. Others come from whoever starts it.
 const VARIABLES: [&str; 8] = [
@@ -52,7 +53,7 @@ pub(super) enum StartResult {
 
 /// Starts a job; returns the exit code.
 pub fn detach(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
-    match settings::request(typed, mode, settings_file::ssh_variable()) {
+    match request(typed, mode, settings_file::ssh_variable()) {
         Ok(request) => {
             detach_request(typed, &request, arguments).unwrap_or_else(|error| exit::errors(&[error]))
         }

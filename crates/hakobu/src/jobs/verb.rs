@@ -3,7 +3,7 @@
 use hakobu_core::error::Error;
 
 use super::{attach, control, limits, run, show, unit};
-use crate::arguments::jobs::JobsVerb;
+use crate::commands::jobs::JobsVerb;
 use crate::exit;
 
 /// Runs the verb; returns the exit code.

@@ -77,7 +77,7 @@ fn results_and_remarks_go_their_own_ways() {
     assert!(!results.contains("why:"), "decisions are shown on request only");
     let remarks = remarks.text();
     assert_eq!(remarks.matches("failed: n").count(), 2, "{remarks}");
-    assert!(remarks.contains("note: slower") && remarks.contains("hakobu: writing n"), "{remarks}");
+    assert!(remarks.contains("note: slower") && remarks.contains("error: writing n"), "{remarks}");
 }
 
 #[test]

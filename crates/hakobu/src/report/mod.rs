@@ -25,7 +25,7 @@ pub(crate) mod write;
 
 pub use language::Language;
 
-use crate::arguments::report::ReportArguments;
+use crate::commands::report::ReportArguments;
 use crate::{exit, output};
 
 /// Shows a report; returns the exit code.

@@ -9,13 +9,13 @@ use hakobu_core::pace::RateLimit;
 
 use super::keywords::Keyword;
 use crate::cli::{self, Cli, Verb};
-use crate::settings;
+use crate::commands::copy::request::request;
 
 /// What is wrong with a value, and at which of its characters, from 0.
-pub(super) type WrongValue = (usize, String);
+pub(crate) type WrongValue = (usize, String);
 
 /// Checks values as if they had been typed.
-pub(super) struct Checker {
+pub(crate) struct Checker {
     command: Command,
 }
 
@@ -36,11 +36,11 @@ impl Checker {
         let words = words[..2].iter().cloned().chain(keyword.option(value)).chain(words[2..].iter().cloned());
         let parsed = self.command.try_get_matches_from_mut(words);
         let typed = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-            Ok(Cli { verb: Verb::Copy(typed) }) => typed,
+            Ok(Cli { verb: Verb::Copy(typed), .. }) => typed,
             Ok(_) => return Ok(()),
             Err(error) => return Err((0, words_of(&error))),
         };
-        match settings::request(&typed, Mode::Copy, None) {
+        match request(&typed, Mode::Copy, None) {
             Ok(_) => Ok(()),
             Err(errors) => Err((0, errors.into_iter().next().map(|error| error.detail).unwrap_or_default())),
         }

@@ -8,7 +8,7 @@ use super::keywords::Keyword;
 pub(crate) const SSH_VARIABLE: &str = "HAKOBU_SSH";
 
 /// What the environment says.
-pub(super) fn environment(keyword: &Keyword) -> Option<OsString> {
+pub(crate) fn environment(keyword: &Keyword) -> Option<OsString> {
     if keyword.name == "ssh" { ssh_variable() } else { None }
 }
 

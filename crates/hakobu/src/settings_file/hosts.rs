@@ -8,10 +8,11 @@ use clap::ArgMatches;
 use hakobu_core::host_settings::{HERE, RunHosts};
 use hakobu_core::location::{Location, SshHost};
 
-use crate::{pairs, settings};
+use crate::commands::copy::pairs;
+use crate::commands::shared::login;
 
 /// The machines that a command line names. What cannot be read of it is somebody else's affair.
-pub(super) fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
+pub(crate) fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
     let words = |name: &str| -> Vec<OsString> {
         let words = typed.try_get_raw(name).ok().flatten();
         words.into_iter().flatten().map(OsString::from).collect()
@@ -43,21 +44,21 @@ pub(super) fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
 
 /// The host that was typed by itself.
 fn host_name(word: &OsString) -> Option<String> {
-    settings::host(word.as_bytes()).ok().map(|host: SshHost| host.host)
+    login::host(word.as_bytes()).ok().map(|host: SshHost| host.host)
 }
 
 /// A bench, which goes both ways.
-pub(super) fn of_bench(host: Option<&str>) -> RunHosts {
+pub(crate) fn of_bench(host: Option<&str>) -> RunHosts {
     let both = |host: &str| vec![(HERE.to_owned(), host.to_owned()), (host.to_owned(), HERE.to_owned())];
     host.map_or_else(|| of_hosts(std::iter::empty()), |host| of_pairs(both(host)))
 }
 
 /// The machine that a single word names, be it a location or a host.
-pub(super) fn run_of_one(word: &OsStr) -> RunHosts {
+pub(crate) fn run_of_one(word: &OsStr) -> RunHosts {
     let is_path =
         word.as_bytes().iter().any(|byte| matches!(byte, b'/' | b':')) || word == "-" || word == ".";
     let host = match is_path {
-        false => settings::host(word.as_bytes()).ok().map(|host| host.host),
+        false => login::host(word.as_bytes()).ok().map(|host| host.host),
         true => None,
     };
     let located = || Location::parse(word.as_bytes()).ok().map(|location| host_of(&location));
@@ -89,7 +90,7 @@ fn of_pairs(pairs: Vec<(String, String)>) -> RunHosts {
 }
 
 /// A run as one of its machines sees it.
-pub(super) trait OfHost {
+pub(crate) trait OfHost {
     fn of(&self, host: &str) -> RunHosts;
 }
 

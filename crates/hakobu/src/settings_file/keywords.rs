@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 /// An option of `hakobu copy` that settings files may hold.
-pub(super) struct Keyword {
+pub(crate) struct Keyword {
     /// The name of the option, without its dashes.
     pub name: &'static str,
     /// What holds without it, in words.
@@ -19,7 +19,7 @@ pub(super) struct Keyword {
 }
 
 /// All of them. Whatever `hakobu copy` has as an option can be one: it takes a line here.
-pub(super) const KEYWORDS: [Keyword; 21] = [
+pub(crate) const KEYWORDS: [Keyword; 21] = [
     value("ssh", "ssh").of_login(),
     value("agent", "found on the PATH there, else uploaded").of_login(),
     flag("sudo").of_login(),

@@ -3,22 +3,20 @@
 //!
 //! How a file is written is [`hakobu_core::host_settings`]' affair.
 
-mod checker;
-mod environment;
+pub(crate) mod checker;
+pub(crate) mod environment;
 mod from_file;
 mod host_login;
-mod hosts;
-mod keywords;
-mod options;
-mod places;
-mod show;
+pub(crate) mod hosts;
+pub(crate) mod keywords;
+pub(crate) mod options;
+pub(crate) mod places;
 
 pub(crate) use self::environment::{SSH_VARIABLE, ssh_variable};
 pub use self::from_file::FromFile;
 pub(crate) use self::from_file::name_places;
 pub use self::host_login::FileLogin;
 pub(crate) use self::options::{of_way, settle};
-pub use self::show::show;
 
 #[cfg(test)]
 mod tests;

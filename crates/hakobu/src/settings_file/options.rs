@@ -98,16 +98,16 @@ pub(crate) fn of_way(
 }
 
 /// Whether a verb has an option of this name.
-pub(super) fn has(command: &Command, verb: &str, name: &str) -> bool {
+pub(crate) fn has(command: &Command, verb: &str, name: &str) -> bool {
     let options = command.find_subcommand(verb).into_iter().flat_map(Command::get_arguments);
     options.into_iter().any(|option| option.get_id() == name)
 }
 
-pub(super) fn value(found: &Option<FromFile>) -> Option<&str> {
+pub(crate) fn value(found: &Option<FromFile>) -> Option<&str> {
     found.as_ref().map(|found| &*found.value)
 }
 
-pub(super) fn is_typed(typed: &ArgMatches, keyword: &Keyword) -> bool {
+pub(crate) fn is_typed(typed: &ArgMatches, keyword: &Keyword) -> bool {
     typed.value_source(&keyword.id()) == Some(ValueSource::CommandLine)
 }
 

@@ -26,7 +26,7 @@ const OTHERS_WRITE: u32 = 0o022;
 const READING: &str = "reading the settings in";
 
 /// The settings files that there are, in the order in which they count.
-pub(super) struct SettingsFiles {
+pub(crate) struct SettingsFiles {
     pub read: Vec<(PathBuf, HostSettings)>,
     /// Where there could be one.
     pub missing: Vec<PathBuf>,

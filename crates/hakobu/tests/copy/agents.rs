@@ -75,7 +75,7 @@ fn what_is_not_an_agent() {
         // The preamble of an agent, and then nonsense.
         (
             "#!/bin/sh\nprintf '\\000hakobu:agent\\nGET / HTTP/1.1\\r\\n'; cat >/dev/null\n",
-            ["longer than any message", "what to do: "],
+            ["longer than any message", "hint: "],
         ),
     ] {
         let (_bin, host) = instead_of_hakobu(script);

@@ -135,7 +135,7 @@ fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.into_os_string() };
         let ran = Copy::new().to(&host).arg(&source).arg(typed).run_to(1);
-        ran.says(&["30000000 bytes are needed", "are free", "what to do: free space at the target"]);
+        ran.says(&["30000000 bytes are needed", "are free", "hint: free space at the target"]);
         assert_eq!(ran.report["bytes"]["target_written"], 0);
         assert_eq!(fs::read_dir(&small.0).unwrap().count(), 0);
     }
@@ -199,7 +199,7 @@ fn a_target_that_fills_up_ends_the_copy_cleanly() {
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(1);
-        ran.says(&["what to do: free space at the target"]);
+        ran.says(&["hint: free space at the target"]);
         // What has its name is whole, and nothing is counted that is not there.
         assert!(drafts(&target).is_empty());
         let arrived = files(&target);
@@ -236,7 +236,7 @@ fn a_target_that_runs_out_of_inodes() {
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(1);
-        ran.says(&["inode", "what to do: free inodes at the target"]);
+        ran.says(&["inode", "hint: free inodes at the target"]);
         assert!(drafts(&target).is_empty());
     }
 }
@@ -284,7 +284,7 @@ fn a_target_that_is_mounted_for_reading_only() {
     let place = place();
     let source = file(&place.path().join("source"), 30_000);
     let small = Small::mount(&place.path().join("small"), "size=8m,ro");
-    let todo = "what to do: mount the target's file system for writing";
+    let todo = "hint: mount the target's file system for writing";
     Copy::new().arg(&source).arg(small.0.join("target")).run_to(1).says(&["ead-only", todo]);
     // A plan for a tree says it as well, and one in which there is nothing to do has no reason to.
     let tree = place.path().join("tree");

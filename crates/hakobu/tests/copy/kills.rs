@@ -334,7 +334,7 @@ fn a_killed_agent_ends_the_run_where_it_may_not_be_tried_again() {
         kill_process(line.host.agents()[0], Signal::KILL).unwrap();
         let ran = running.end();
         assert_eq!(ran.code, Some(1), "{way:?} {}", ran.err);
-        ran.says(&["throwaway", "what to do: check the network", "to go on: "]);
+        ran.says(&["throwaway", "hint: check the network", "to go on: "]);
         assert_tells_what_was_written(&ran);
         line.assert_nothing_partial();
         line.assert_goes_on(way);
@@ -353,7 +353,7 @@ fn the_same_job_twice_at_once() {
         // Two runs fit into what is left of it, on a busy machine as well.
         line.change_rate(Some(4_000_000));
         let ran = line.copy(way).run_to(6);
-        ran.says(&["the same copy is already running", "what to do: wait for the other run"]);
+        ran.says(&["the same copy is already running", "hint: wait for the other run"]);
         assert_eq!(ran.err.matches("wait").count(), 1, "{}", ran.err);
         running.assert_unfinished();
         // Another job into the same directory may run beside.
@@ -393,7 +393,7 @@ fn cut_for_good(way: Way) {
     line.link.cut();
     let ran = running.end();
     assert_eq!(ran.code, Some(1), "{way:?} {}", ran.err);
-    ran.says(&["throwaway", "connection lost", "what to do: check the network", "to go on: "]);
+    ran.says(&["throwaway", "connection lost", "hint: check the network", "to go on: "]);
     line.assert_nothing_partial();
 }
 

@@ -110,7 +110,7 @@ fn a_dry_run_foresees_a_lack_of_room() {
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let plan = || Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(&typed);
         let ran = plan().run_to(1);
-        ran.says(&["12000000 bytes are needed", "are free", "what to do: free space at the target"]);
+        ran.says(&["12000000 bytes are needed", "are free", "hint: free space at the target"]);
         assert_eq!(ran.report["error"]["kind"], "no_space");
         assert!(ran.entries("created") == 61 && !target.exists());
         // What it replaces makes room.

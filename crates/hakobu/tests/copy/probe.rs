@@ -233,7 +233,7 @@ fn cut_while(words: &str) {
     let found: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
     assert!(matches!(found["error"]["kind"].as_str(), Some("timed_out" | "connection_lost")), "{found:#}");
     assert!(positive(&found["source"]["machine"]["blake3_bytes_per_second"]), "{found:#}");
-    assert!(err.contains("what to do: check the network, then run the same command again"), "{err}");
+    assert!(err.contains("hint: check the network, then run the same command again"), "{err}");
     assert!(!err.contains("--retry-for"), "{err}");
     assert!(err.contains("still measuring ") && err.contains("it ends within a minute"), "{err}");
 }

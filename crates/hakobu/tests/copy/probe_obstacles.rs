@@ -70,23 +70,6 @@ fn fails(program: Option<&Path>, places: &[&OsStr], kind: &str, words: &[&str]) 
     assert!(words.iter().all(|words| head.contains(words)), "{words:?} {head}");
 }
 
-#[test]
-fn what_a_copy_would_be_told_in_vain_is_said_first() {
-    let place = place();
-    let (source, target) = (file(&place.path().join("file"), 1_000_000), place.path().join("target"));
-    let places = [path(&source), path(&target)];
-    for (compress, code, words) in [
-        ("zstd", 2, "a copy would fail: --compress: nothing travels, for both ends are on one machine"),
-        ("auto", 0, "Probe of "),
-    ] {
-        let (_, out, _) = hakobu(None, None, &["probe", "--gentle", "--compress", compress], &places);
-        assert!(out.starts_with(words), "{out}");
-        let (ended, _, err) = hakobu(None, None, &["copy", "--quiet", "--compress", compress], &places);
-        assert_eq!(ended, code, "{err}");
-        assert_eq!(err.contains("--compress: nothing travels"), code != 0, "{err}");
-    }
-}
-
 fn path(path: &Path) -> &OsStr {
     path.as_os_str()
 }
@@ -139,7 +122,7 @@ fn too_little_room_a_mount_for_reading_and_missing_rights_are_said_first() {
     for from in [&source, &large] {
         let new = full.0.join("new");
         for to in [&full.0, &new] {
-            fails(None, &[path(from), path(to)], "no_space", &["41.9 MB are free", "what to do: free space"]);
+            fails(None, &[path(from), path(to)], "no_space", &["41.9 MB are free", "hint: free space"]);
             for left in std::fs::read_dir(&full.0).unwrap().flatten() {
                 let left = left.path();
                 if left.is_dir() { std::fs::remove_dir_all(left) } else { std::fs::remove_file(left) }
@@ -150,15 +133,10 @@ fn too_little_room_a_mount_for_reading_and_missing_rights_are_said_first() {
             None,
             &[path(from), path(&fixed.0)],
             "read_only",
-            &["what to do: mount the target's file system for writing"],
+            &["hint: mount the target's file system for writing"],
         );
     }
-    fails(
-        None,
-        &[path(&source), path(&few.0)],
-        "no_inodes",
-        &["there is room for 99", "what to do: free inodes"],
-    );
+    fails(None, &[path(&source), path(&few.0)], "no_inodes", &["there is room for 99", "hint: free inodes"]);
     // Holes take no room.
     let (obstacle, failed) = foreseen(None, None, &[path(&below("holes")), path(&full.0)]);
     assert!(obstacle.is_none() && !failed, "{obstacle:?}");
@@ -203,7 +181,7 @@ fn what_may_not_be_read_is_said_first() {
     assert!(opened.success());
     close(&large);
     let places = [path(&large), path(&target)];
-    let words = ["large: this user may not read it", "what to do: "];
+    let words = ["large: this user may not read it", "hint: "];
     fails(Some(&program), &places, "permission_denied", &words);
     for (name, count) in [("small", 1), ("closed", 2)] {
         let entry = source.join(name);

@@ -225,7 +225,7 @@ fn before_anything_is_brought_over() {
     file(&source.join("new"), 5_000_000);
     let typed = [contents(&source), target.clone().into()];
     let ran = Copy::sync().options("--delete").args(&typed).run_to(1);
-    ran.says(&["what to do: free space at the target"]);
+    ran.says(&["hint: free space at the target"]);
     assert!(target.join("old").exists());
     let ran = Copy::sync().options("--delete-during").args(&typed).run_to(0);
     assert_eq!((ran.entries("deleted"), ran.entries("created")), (1, 1), "{:#}", ran.report);

@@ -296,7 +296,7 @@ fn a_file_system_that_is_full() {
             let copy = Copy::verb(std::process::Command::new(HAKOBU), verb).to(&host);
             let ran = copy.args(way.typed(&host, &source.path, &image)).run_to(1);
             assert_eq!(ran.report["outcome"], "failed");
-            ran.says(&["what to do: free space at the target"]);
+            ran.says(&["hint: free space at the target"]);
             assert!(!image.exists(), "{kind} {way:?}");
         }
         host.wait_for_no_agent();

@@ -210,7 +210,7 @@ fn what_is_no_report_is_refused_with_words() {
     ] {
         let (code, said) = Written::with(content).refused(&[]);
         assert_eq!(code, 1, "{said}");
-        assert!(said.starts_with("hakobu: reading the report ") && said.contains(words), "{said}");
+        assert!(said.starts_with("error: reading the report ") && said.contains(words), "{said}");
     }
     let written = Written::of_copy(b"x", 10);
     let before = fs::read(written.file()).unwrap();

@@ -12,7 +12,7 @@ const KNOW_ENDPOINTS: [&str; 7] = [
     "crates/hakobu-transfer/src/sftp/",
     "crates/hakobu-core/src/location.rs",
     "crates/hakobu-core/src/report/route.rs",
-    "crates/hakobu/src/settings/copy.rs",
+    "crates/hakobu/src/commands/copy/request.rs",
 ];
 
 /// Names by which code would ask whether an end is an SFTP server.

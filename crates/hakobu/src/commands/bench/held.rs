@@ -1,0 +1,87 @@
+//! What settings files say about the runs of hakobu that are measured.
+//!
+//! A bench compares machines and ways, so what leads to the host holds, and what holds hakobu back or fixes what it would find out by
+//! itself does not. Both are told.
+
+use hakobu_core::path::lossy;
+use serde::Serialize;
+
+use crate::commands::bench::arguments::BenchArguments;
+use crate::settings_file::{self, FromFile};
+
+/// Options about the way there: without them the host may not be reached at all.
+const OF_THE_WAY: [&str; 3] = ["data-address", "data-port", "transport"];
+/// These are options of bench as well, and are among its arguments already.
+const OF_BENCH: [&str; 2] = ["ssh", "agent"];
+
+/// A setting, and where it stands.
+#[derive(Debug, Serialize)]
+struct SettingOrigin {
+    keyword: &'static str,
+    value: String,
+    place: String,
+}
+
+/// The settings that there are for the host.
+#[derive(Debug, Default, Serialize)]
+pub struct BenchHostSettings {
+    obeyed: Vec<SettingOrigin>,
+    not_obeyed: Vec<SettingOrigin>,
+}
+
+impl BenchHostSettings {
+    /// Sorts what stands in files. What was typed counts more, and is in no file's name.
+    pub fn new(typed: &BenchArguments, found: Vec<FromFile>) -> Self {
+        let mut held = Self::default();
+        for FromFile { keyword, value, place } in found {
+            let is_of_bench = OF_BENCH.contains(&keyword);
+            let taken = match keyword {
+                "ssh" => typed.ssh.as_deref().is_some_and(|ssh| ssh == value.as_str()),
+                "agent" => typed.agent.as_deref().is_some_and(|agent| agent == std::path::Path::new(&value)),
+                _ => OF_THE_WAY.contains(&keyword),
+            };
+            match (taken, is_of_bench) {
+                (true, _) => held.obeyed.push(SettingOrigin { keyword, value, place }),
+                (false, true) => {}
+                (false, false) => held.not_obeyed.push(SettingOrigin { keyword, value, place }),
+            }
+        }
+        held
+    }
+
+    /// The settings file of hakobu's own rows.
+    pub fn of_rows(&self) -> String {
+        let rows = self.obeyed.iter().filter(|said| OF_THE_WAY.contains(&said.keyword));
+        rows.map(|said| format!("{} {}\n", said.keyword, said.value)).collect()
+    }
+
+    /// All of it for people, a sentence each.
+    pub fn words(&self) -> Vec<String> {
+        let list = |all: &[SettingOrigin]| {
+            let one = |said: &SettingOrigin| format!("{} {} ({})", said.keyword, said.value, said.place);
+            lossy(all.iter().map(one).collect::<Vec<_>>().join(", ").as_bytes())
+        };
+        let mut words = Vec::new();
+        if !self.obeyed.is_empty() {
+            words.push(format!("From settings files: {}.", list(&self.obeyed)));
+        }
+        if !self.not_obeyed.is_empty() {
+            words.push(format!(
+                "hakobu's rows ran without what settings files say beyond the way to the host: {}. A copy obeys it, and may be slower.",
+                list(&self.not_obeyed)
+            ));
+        }
+        words
+    }
+}
+
+/// What the files say.
+///
+/// # Errors
+/// As [`settings_file::settle`].
+pub fn held(
+    typed: &BenchArguments,
+    host: Option<&str>,
+) -> Result<BenchHostSettings, Vec<hakobu_core::error::Error>> {
+    settings_file::of_way(host, typed.settings.as_deref()).map(|found| BenchHostSettings::new(typed, found))
+}

@@ -1,0 +1,296 @@
+//! The request of `copy`, `sync` and `verify`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use hakobu_agent::stream::{named_source, named_target};
+use hakobu_core::compression::Compression;
+use hakobu_core::error::Error;
+use hakobu_core::filter::FilterRules;
+use hakobu_core::job::{FileSample, Mode};
+use hakobu_core::location::Location;
+use hakobu_core::pace::{RateLimit, RunLimits};
+use hakobu_core::request::Passes;
+use hakobu_core::request::{
+    AllowedRights, CipherChoice, CopyRequest, Deletion, DeletionMax, Durability, RETRY_FOR_DETACHED,
+    Transport, Verify,
+};
+use hakobu_core::units::parse_duration;
+
+use super::arguments::CopyArguments;
+use super::attributes::{preserve, requirement};
+use super::pairs;
+use crate::commands::shared::filter::filter;
+use crate::commands::shared::findings::{Findings, usage};
+use crate::commands::shared::lanes::lanes;
+use crate::settings_file::name_places;
+
+/// The request that the arguments stand for. `environment_ssh` is the value of [`crate::settings_file::SSH_VARIABLE`].
+///
+/// # Errors
+/// `Usage` for each value that is wrong or of a later version; `Requirement` for what `--require`
+/// asks for and no target of this version has.
+pub fn request(
+    typed: &CopyArguments,
+    mode: Mode,
+    environment_ssh: Option<OsString>,
+) -> Result<CopyRequest, Vec<Error>> {
+    let mut found = Findings::default();
+    refuse_later(typed, &mut found);
+    let sources = typed.sources.iter().map(|source| Location::parse(source.as_bytes()));
+    let sources = sources.filter_map(|source| found.keep(source)).map(named_source).collect();
+    let target = typed.target.as_ref().map(|target| Location::parse(target.as_bytes()));
+    let target = target.and_then(|target| found.keep(target)).map(named_target).unwrap_or_default();
+    let mut request = CopyRequest { sources, target, mode, ..CopyRequest::default() };
+    if let Some(file) = &typed.pairs {
+        let pairs = found.keep(pairs::read(file)).unwrap_or_default().into_iter();
+        request.pairs = pairs.map(|(from, to)| (named_source(from), named_target(to))).collect();
+    }
+    check_streams(&mut request, typed, &mut found);
+    if mode != Mode::Copy && typed.sources.len() > 1 {
+        found.usage("SOURCE", "there is one source in this version");
+    }
+    (request.restart, request.live) = (typed.restart, typed.live);
+    let allows = |what: &str| typed.allow.iter().any(|allowed| allowed == what);
+    request.allow = AllowedRights { set_id: allows("setuid"), devices: allows("devices") };
+    request.preserve = preserve(&typed.preserve, &mut found);
+    request.preserve.by_name = typed.by_name;
+    request.one_file_system = typed.filter.one_file_system;
+    request.compare_content = typed.compare == "digest";
+    request.nice = typed.nice;
+    (request.in_place, request.whole_file) = (typed.in_place, typed.whole_file);
+    request.sample = sample(typed, mode, &mut found);
+    request.filter = filter(&typed.filter).unwrap_or_else(|errors| {
+        found.errors.extend(errors);
+        FilterRules::default()
+    });
+    request.passes = passes(typed, mode, &mut found);
+    request.deletion = deletion(typed, mode, &mut found);
+    // What is listed and gone is to go at the target as well, for whoever agrees to that.
+    let goes = request.deletion.as_ref().is_some_and(|deletion| deletion.agreed);
+    request.filter.only_those_there = request.filter.only.is_some() && !goes;
+    // What is held still for the last pass may be in use until then.
+    request.live |= request.passes.as_ref().is_some_and(|passes| passes.before_last.is_some());
+    request.confirmed.clone_from(&typed.confirm);
+    request.skip_unreadable = typed.on_read_error == "skip";
+    request.lanes = found.keep(lanes(&typed.lanes)).unwrap_or_default();
+    request.limits = limits(typed, mode, &mut found);
+    request.compression = compression(typed, mode, &mut found);
+    request.cipher = CipherChoice::from_name(&typed.cipher).unwrap_or_default();
+    request.transport = match typed.transport.as_str() {
+        "agent" => Transport::Agent,
+        "sftp" => Transport::Sftp,
+        "ssh" => Transport::Ssh,
+        "rsync" => Transport::Rsync,
+        _ => Transport::Auto,
+    };
+    request.verify = match typed.verify.as_deref() {
+        Some("none") => Verify::None,
+        Some("wire") => Verify::Wire,
+        Some("medium") => Verify::Medium,
+        _ => Verify::Auto,
+    };
+    request.durable = if typed.durable.is_some() { Durability::None } else { Durability::Yes };
+    for name in &typed.require {
+        request.require.extend(found.keep(requirement(name)));
+    }
+    match typed.retry_for.as_deref().map(parse_duration) {
+        Some(Ok(duration)) => request.retry_for = duration,
+        Some(Err(error)) => found.usage("--retry-for", error.to_string()),
+        None if typed.detach => request.retry_for = RETRY_FOR_DETACHED,
+        None => {}
+    }
+    if request.target.is_stream() || request.sources.iter().any(Location::is_stream) {
+        // What has gone out cannot be taken back, and what has come in does not come again.
+        request.retry_for = Duration::ZERO;
+    }
+    found.login(&typed.login, environment_ssh, &mut request);
+    request.data_address =
+        typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
+    request.password_file.clone_from(&typed.password_file);
+    (request.data_port, request.dry_run) = (typed.data_port, typed.dry_run);
+    name_places(&mut found.errors, &typed.login.from_files);
+    found.or(request)
+}
+
+/// Standard input can be the source and standard output the target of `copy`, each by itself.
+fn check_streams(request: &mut CopyRequest, typed: &CopyArguments, found: &mut Findings) {
+    if request.pairs.iter().any(|(source, target)| source.is_stream() || target.is_stream()) {
+        found.usage("-", "pairs are of files and disks");
+    }
+    if request.sources.iter().any(Location::is_stream) {
+        if request.sources.len() > 1 {
+            found.usage("-", "standard input is copied alone");
+        }
+        if request.mode != Mode::Copy {
+            found.usage("-", "standard input can only be copied; it cannot be read a second time");
+        }
+        if typed.verify.as_deref() == Some("medium") {
+            found.usage(
+                "--verify",
+                "standard input cannot be read again to mend what the medium did not keep",
+            );
+        }
+        if typed.detach {
+            found.usage("--detach", "standard input ends with the terminal");
+        }
+    }
+    if !request.target.is_stream() {
+        return;
+    }
+    let is_input = |source: &Location| source.is_stream() && source.as_typed() == request.target.as_typed();
+    if request.target.as_typed() != b"-" && request.sources.iter().any(is_input) {
+        found.usage("TARGET", "it is the source as well");
+    }
+    if request.mode != Mode::Copy {
+        found.usage("-", "standard output can only be copied to");
+    }
+    if typed.verify.as_deref() == Some("medium") {
+        found.usage("--verify", "nothing can be read back from standard output");
+    }
+    if typed.report.as_deref() == Some(Path::new("-")) {
+        found.usage("--report", "standard output is the target; name a file");
+    }
+}
+
+/// Passes over a source in use, if any of their options was given.
+fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Passes> {
+    let until_under = typed.until_under.as_deref().map(parse_duration).transpose();
+    let until_under = until_under.unwrap_or_else(|error| {
+        found.usage("--until-under", error.to_string());
+        None
+    });
+    let passes = Passes {
+        count: typed.passes,
+        until_under,
+        before_last: typed.before_last_pass.clone(),
+        after_last: typed.after_last_pass.clone(),
+    };
+    if passes == Passes::default() {
+        return None;
+    }
+    if mode != Mode::Delta {
+        found.usage("--passes", "passes belong to hakobu sync, which brings over only what changed");
+    }
+    if passes.count.is_none() && passes.until_under.is_none() {
+        return Some(Passes { count: Some(1), ..passes });
+    }
+    Some(passes)
+}
+
+/// The share of files whose content is compared.
+fn sample(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<FileSample> {
+    let text = typed.sample.as_deref()?;
+    if mode != Mode::Compare {
+        found.usage("--sample", "only hakobu verify reads a sample");
+    }
+    let percent: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().unwrap_or(f64::NAN);
+    if !(percent > 0.0 && percent <= 100.0) {
+        found.usage("--sample", "it is a share above 0 and up to 100, such as 5%");
+        return None;
+    }
+    // Another run takes other files.
+    let seed = jiff::Timestamp::now().as_nanosecond() as u64;
+    Some(FileSample { per_million: (percent * 10_000.0).ceil() as u32, seed })
+}
+
+/// What may be deleted; none where nothing ever is.
+fn deletion(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Deletion> {
+    if mode != Mode::Delta {
+        if typed.in_place || typed.whole_file {
+            let option = if typed.in_place { "--in-place" } else { "--whole-file" };
+            found.usage(option, "it says what hakobu sync does with files that changed");
+        }
+        let options = [
+            (typed.delete, "--delete"),
+            (typed.delete_during, "--delete-during"),
+            (typed.max_delete.is_some(), "--max-delete"),
+        ];
+        if let Some((_, option)) = options.iter().find(|(is_typed, _)| *is_typed) {
+            found.usage(option, "only hakobu sync deletes");
+        }
+        return None;
+    }
+    let max = typed.max_delete.as_deref().and_then(|limit| {
+        let parsed = deletion_max(limit);
+        if parsed.is_none() {
+            found.usage("--max-delete", "it is a number, such as 1000, or a share, such as 20%");
+        }
+        parsed
+    });
+    // Whoever says when says that it is meant.
+    Some(Deletion { agreed: typed.delete || typed.delete_during, first: typed.delete_during, max })
+}
+
+fn deletion_max(limit: &str) -> Option<DeletionMax> {
+    match limit.strip_suffix('%') {
+        Some(percent) => {
+            percent.trim().parse().ok().filter(|percent| *percent <= 100).map(DeletionMax::Percent)
+        }
+        None => limit.parse().ok().map(DeletionMax::Count),
+    }
+}
+
+fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
+    if typed.memory.is_some() {
+        let detail = "it is not in this version; memory is bounded without it and does not grow \
+                      with the number of files";
+        found.usage("--memory", detail);
+    }
+}
+
+/// What the run is held to.
+fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RunLimits {
+    let limits = typed.limits.read().unwrap_or_else(|errors| {
+        found.errors.extend(errors);
+        RunLimits::default()
+    });
+    // Only digests are sent.
+    let rate = if mode.only_reads() { RateLimit::default() } else { limits.rate };
+    RunLimits { rate, ..limits }
+}
+
+/// What is said of options that have no effect in a run.
+pub(super) fn without_effect(typed: &CopyArguments, mode: Mode) -> Vec<String> {
+    let compresses =
+        matches!(Compression::parse(&typed.compress), Ok(Compression::Adapted | Compression::Level(_)));
+    let in_vain = [("--bwlimit", typed.limits.bwlimit.is_some()), ("--compress", compresses)];
+    in_vain
+        .into_iter()
+        .filter(|(_, is_typed)| *is_typed && mode.only_reads())
+        .map(|(option, _)| format!("{option} has no effect: only digests are sent"))
+        .collect()
+}
+
+/// How content is compressed on its way.
+fn compression(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Compression {
+    let parsed = Compression::parse(&typed.compress).unwrap_or_else(|error| {
+        found.usage("--compress", error.detail);
+        Compression::Auto
+    });
+    match parsed {
+        Compression::Adapted | Compression::Level(_) if mode.only_reads() => Compression::Auto,
+        parsed => parsed,
+    }
+}
+
+/// A host name or an address, with or without brackets, and without a port.
+fn data_address(text: &str) -> Result<String, Error> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let wrong = |detail| Err(usage("--data-address", detail));
+    if bare.is_empty() || bare.starts_with('-') {
+        return wrong("it is a host name or an address of the other machine");
+    }
+    if bare.contains(|c: char| c.is_control() || c.is_whitespace() || "/[]@".contains(c)) {
+        return wrong("it is a host name or an address, and nothing else");
+    }
+    if bare.matches(':').count() == 1 {
+        return wrong("the port is --data-port N");
+    }
+    Ok(bare.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

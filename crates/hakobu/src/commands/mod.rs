@@ -1,0 +1,20 @@
+//! The verbs: a module for each, with its arguments, the request they stand for, and what runs it.
+//!
+//! Options of later versions are here as well, hidden, so that they are refused by name.
+
+pub mod agent;
+pub mod bench;
+pub mod complete;
+pub mod completions;
+pub mod copy;
+pub mod digest;
+pub mod disks;
+pub mod doctor;
+pub mod explain;
+pub mod jobs;
+pub mod make_data;
+pub mod man;
+pub mod probe;
+pub mod report;
+pub mod settings;
+pub mod shared;

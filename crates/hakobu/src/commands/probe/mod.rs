@@ -1,0 +1,110 @@
+//! The verb `probe`, from the arguments to the exit code.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::time::Duration;
+
+use hakobu_core::error::Result;
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::location::{Location, SshHost};
+use hakobu_core::path::lossy;
+use hakobu_transfer::probe::{self as measuring, ProbeRequest, ProbeResults};
+
+pub mod arguments;
+mod figures;
+mod held;
+mod json;
+mod obstacle;
+mod page;
+mod request;
+
+use self::arguments::ProbeArguments;
+use crate::commands::shared::looking;
+use crate::exit;
+use crate::report::page::PageSection;
+use crate::report::write::{self, ReportFormat};
+use crate::report::{html, text};
+use crate::settings_file::ssh_variable;
+use crate::words::Machines;
+
+/// What is under way ends when it is interrupted, and scratch files have no names.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Measures, and says what a copy will get; returns the exit code.
+pub fn probe(typed: &ProbeArguments) -> u8 {
+    let request = match request::probe_request(typed, ssh_variable()) {
+        Ok(request) => request,
+        Err(errors) => return exit::errors(&errors),
+    };
+    // Found out before anything is measured.
+    if let Some(Err(error)) = typed.html.as_deref().map(|path| write::try_out(path, ReportFormat::Html)) {
+        return exit::errors(&[error]);
+    }
+    let hosts: Vec<&SshHost> =
+        request.source.iter().chain([&request.target]).filter_map(Location::ssh_host).collect();
+    looking::look_partly(&hosts, request.sudo, FAREWELL, |terminal, observer, cancel| {
+        announce(&request, observer);
+        let probed = measuring::probe(&request, terminal, observer, cancel)?;
+        let shown = shown(typed, &probed, &looking::machines(&hosts, request.sudo))?;
+        Ok((shown, probed.failure))
+    })
+}
+
+fn shown(typed: &ProbeArguments, probed: &ProbeResults, machines: &Machines) -> Result<String> {
+    let page = page::page(probed, machines);
+    if let Some(path) = &typed.html {
+        let mut kept = page.clone();
+        kept.sections.insert(0, PageSection::measured(jiff::Timestamp::now()));
+        write::write(path, None, (ReportFormat::Html, html::write(&kept).as_bytes()))?;
+    }
+    match typed.json {
+        true => json::json(probed),
+        false => Ok(text::write(&page)),
+    }
+}
+
+/// What will be done with the target. Of another machine nobody knows yet what it is there.
+fn written(target: &Location, most: &str) -> String {
+    let name = lossy(target.as_typed());
+    if target.ssh_host().is_some() {
+        return format!(
+            "write up to {most}, a quarter of what is free at most, to {name} (a disk is only read), which leaves nothing behind"
+        );
+    }
+    let found = std::fs::metadata(OsStr::from_bytes(target.path())).map(|found| found.file_type());
+    match found {
+        Ok(kind) if kind.is_block_device() => {
+            format!("read up to {most} of {name}, a disk, which is not written to without --confirm")
+        }
+        Ok(kind) if kind.is_char_device() => format!("write nothing to {name}, where nothing is kept"),
+        _ => format!(
+            "write up to {most}, a quarter of what is free at most, to {name}, which leaves nothing behind"
+        ),
+    }
+}
+
+/// Says what will be done, before any of it is.
+fn announce(request: &ProbeRequest, observer: &dyn Observer) {
+    let name = |location: &Location| lossy(location.as_typed());
+    let mut steps = Vec::new();
+    let apart = request.source.as_ref().and_then(Location::ssh_host) != request.target.ssh_host();
+    match (apart, request.gentle) {
+        (true, false) => steps.push("fill the way in both directions with up to 32 connections".to_owned()),
+        (true, true) => steps.push("send a few megabytes in each direction, with pauses".to_owned()),
+        (false, _) => {}
+    }
+    let most = if request.gentle { "64 MiB" } else { "1 GiB" };
+    if let Some(source) = &request.source {
+        steps.push(format!("read up to {most} of {}, dropping that from memory first", name(source)));
+    }
+    steps.push(match request.write {
+        _ if !request.confirmed.is_empty() => {
+            format!("write up to {most} of what {} holds back to where it is", name(&request.target))
+        }
+        false => format!("write nothing to {}", name(&request.target)),
+        true => written(&request.target, most),
+    });
+    let time = if request.gentle { "at most some seconds" } else { "about ten seconds" };
+    observer.event(Event::Notice { words: format!("for {time}, a probe will {}", steps.join("; ")) });
+}

@@ -1,0 +1,98 @@
+//! The options that say which entries take part, and the rules they stand for.
+
+use std::path::PathBuf;
+
+use crate::commands::shared::headings::FILTERS;
+use clap::Args;
+use hakobu_core::entry::FileTime;
+use hakobu_core::error::Error;
+use hakobu_core::filter::{Filter, FilterRules};
+use hakobu_core::units::{parse_bytes, parse_duration};
+
+use super::files_from;
+use super::findings::Findings;
+use crate::commands::shared::rules::RuleArguments;
+
+/// Which entries take part.
+#[derive(Debug, Default, Args)]
+pub struct FilterArguments {
+    /// Rules.
+    #[command(flatten)]
+    pub rules: RuleArguments,
+
+    /// Copy only the paths listed in FILE
+    ///
+    /// One path per line (or NUL-separated), relative to SOURCE; missing paths are errors
+    #[arg(long, value_name = "FILE", help_heading = FILTERS)]
+    pub files_from: Option<PathBuf>,
+
+    /// Only files changed since: 7d (ago), or 2026-11-01
+    #[arg(long, value_name = "WHEN", help_heading = FILTERS)]
+    pub newer_than: Option<String>,
+
+    /// Only files not changed since then
+    #[arg(long, value_name = "WHEN", help_heading = FILTERS)]
+    pub older_than: Option<String>,
+
+    /// Only files of at least this size
+    #[arg(long, value_name = "SIZE", help_heading = FILTERS)]
+    pub min_size: Option<String>,
+
+    /// Only files of at most this size
+    #[arg(long, value_name = "SIZE", help_heading = FILTERS)]
+    pub max_size: Option<String>,
+
+    /// Do not descend into other file systems
+    ///
+    /// Their mount points are created as empty directories
+    #[arg(short = 'x', long, help_heading = FILTERS)]
+    pub one_file_system: bool,
+}
+
+/// Which entries take part.
+///
+/// # Errors
+/// `Usage` for each value that is wrong; what reading a file of rules fails with.
+pub fn filter(typed: &FilterArguments) -> Result<FilterRules, Vec<Error>> {
+    let mut found = Findings::default();
+    let size = |found: &mut Findings, option: &str, text: Option<&str>| {
+        text.and_then(|text| parse_bytes(text).map_err(|error| found.usage(option, error.to_string())).ok())
+    };
+    let time = |found: &mut Findings, option: &str, text: Option<&str>| {
+        text.and_then(|text| {
+            let parsed = when(text);
+            if parsed.is_none() {
+                found.usage(option, "it is an age, such as 7d or 12h, or a date, such as 2026-11-01");
+            }
+            parsed
+        })
+    };
+    let rules = FilterRules {
+        rules: found.keep(typed.rules.read()).unwrap_or_default(),
+        newer_than: time(&mut found, "--newer-than", typed.newer_than.as_deref()),
+        older_than: time(&mut found, "--older-than", typed.older_than.as_deref()),
+        bytes_min: size(&mut found, "--min-size", typed.min_size.as_deref()),
+        bytes_max: size(&mut found, "--max-size", typed.max_size.as_deref()),
+        only: typed.files_from.as_deref().and_then(|file| found.keep(files_from::read(file))),
+        only_those_there: false,
+    };
+    found.keep(Filter::new(&rules).map(drop));
+    found.or(rules)
+}
+
+/// A moment: so long ago, or a date or time as in ISO 8601, here where no zone is given.
+fn when(text: &str) -> Option<FileTime> {
+    let stamp = match parse_duration(text) {
+        Ok(age) => jiff::Timestamp::now().checked_sub(age).ok()?,
+        Err(_) => match text.parse::<jiff::Timestamp>() {
+            Ok(stamp) => stamp,
+            Err(_) => {
+                let civil = text.parse::<jiff::civil::DateTime>().ok()?;
+                civil.to_zoned(jiff::tz::TimeZone::system()).ok()?.timestamp()
+            }
+        },
+    };
+    let nanoseconds = stamp.as_nanosecond().rem_euclid(1_000_000_000);
+    let seconds = stamp.as_nanosecond().div_euclid(1_000_000_000);
+    Some(FileTime { seconds: i64::try_from(seconds).ok()?, nanoseconds: u32::try_from(nanoseconds).ok()? })
+}

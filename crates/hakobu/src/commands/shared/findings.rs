@@ -1,0 +1,28 @@
+//! The errors that are found in arguments.
+
+use hakobu_core::error::{Error, ErrorKind};
+
+/// Errors so far.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub errors: Vec<Error>,
+}
+
+impl Findings {
+    pub fn keep<T>(&mut self, result: Result<T, Error>) -> Option<T> {
+        result.map_err(|error| self.errors.push(error)).ok()
+    }
+
+    /// Everything that was found, if anything was.
+    pub fn or<T>(self, request: T) -> Result<T, Vec<Error>> {
+        if self.errors.is_empty() { Ok(request) } else { Err(self.errors) }
+    }
+
+    pub fn usage(&mut self, option: &str, detail: impl Into<String>) {
+        self.errors.push(usage(option, detail));
+    }
+}
+
+pub(crate) fn usage(option: &str, detail: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, "option", detail).at(option)
+}

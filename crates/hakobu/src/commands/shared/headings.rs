@@ -1,0 +1,9 @@
+//! The groups of options in the help, the same for all verbs, in the order in which they are shown.
+
+pub(crate) const TRANSFER: &str = "Transfer";
+pub(crate) const FILTERS: &str = "Filters";
+pub(crate) const DELETION: &str = "Deletion";
+pub(crate) const CONNECTION: &str = "Connection";
+pub(crate) const PERFORMANCE: &str = "Performance";
+pub(crate) const DISKS: &str = "Disks";
+pub(crate) const OUTPUT: &str = "Output";

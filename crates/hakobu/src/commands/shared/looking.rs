@@ -1,0 +1,85 @@
+//! What the verbs have in common that only look at machines: an interruption ends them, and one place says what went wrong.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::location::SshHost;
+
+use crate::prompts::Terminal;
+use crate::words::{self, Machines};
+use crate::{exit, messages, output, signals};
+
+/// Looks at a machine, prints what `work` makes of it, and gives the exit code. So long after an interruption as `farewell`
+/// the program ends in any case: `work` has that long to clear away what it made, and a question on the terminal to show again
+/// what is typed.
+pub(crate) fn look(
+    host: Option<&SshHost>,
+    sudo: bool,
+    farewell: Duration,
+    work: impl FnOnce(&mut Terminal, &dyn Observer, &Arc<AtomicBool>) -> Result<String>,
+) -> u8 {
+    let hosts: Vec<_> = host.into_iter().collect();
+    look_partly(&hosts, sudo, farewell, |terminal, observer, cancel| {
+        work(terminal, observer, cancel).map(|text| (text, None))
+    })
+}
+
+/// The same of several machines, and where what was seen until something broke is worth to be printed.
+pub(crate) fn look_partly(
+    hosts: &[&SshHost],
+    sudo: bool,
+    farewell: Duration,
+    work: impl FnOnce(&mut Terminal, &dyn Observer, &Arc<AtomicBool>) -> Result<(String, Option<Error>)>,
+) -> u8 {
+    let cancel = match signals::cancel_flag() {
+        Ok(cancel) => cancel,
+        Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
+    };
+    end_when_interrupted(Arc::clone(&cancel), farewell);
+    let machines = machines(hosts, sudo);
+    let (printed, error) = match work(&mut Terminal { cancel: Arc::clone(&cancel) }, &RemarkPrinter, &cancel)
+    {
+        Ok((text, error)) => (output::print(text.as_bytes()), error),
+        Err(error) => (0, Some(error)),
+    };
+    let Some(mut error) = error else { return printed };
+    // The terminal's Ctrl-C goes to ssh as well, whose end says nothing of a login.
+    if cancel.load(Relaxed) && error.kind != ErrorKind::Cancelled {
+        error = Error { kind: ErrorKind::Cancelled, detail: "it was interrupted".to_owned(), ..error };
+    }
+    output::tell(&words::report_error(&(&error).into(), &machines));
+    exit::code_of(error.kind)
+}
+
+/// The machines that a verb looks at.
+pub(crate) fn machines(hosts: &[&SshHost], sudo: bool) -> Machines {
+    Machines { far: hosts.iter().map(|host| host.destination()).collect(), sudo, only_looks: true }
+}
+
+pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) {
+    std::thread::spawn(move || {
+        while !cancel.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(farewell);
+        output::tell(&messages::error("interrupted"));
+        std::process::exit(i32::from(exit::INTERRUPTED));
+    });
+}
+
+/// Says on standard error what the user should know.
+struct RemarkPrinter;
+
+impl Observer for RemarkPrinter {
+    fn event(&self, event: Event) {
+        if let Event::Notice { words } = event {
+            static NOTES: AtomicU64 = AtomicU64::new(0);
+            if let Some(line) = words::note(NOTES.fetch_add(1, Relaxed), "note", &words) {
+                output::tell(&line);
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Options that several verbs have, and what they stand for.
+
+pub mod files_from;
+pub mod filter;
+pub(crate) mod findings;
+pub(crate) mod headings;
+pub(crate) mod lanes;
+pub mod limits;
+pub mod login;
+pub(crate) mod looking;
+pub mod rules;
