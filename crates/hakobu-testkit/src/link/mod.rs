@@ -14,7 +14,7 @@
 //! let status = link.near().command("ping")
 //!     .args(["-c", "3", &link.far().address().to_string()])
 //!     .status();
-//! # Ok::<(), hakobu_testkit::link::Error>(())
+//! # Ok::<(), hakobu_testkit::link::LinkError>(())
 //! ```
 //!
 //! Requires root and `ip` (iproute2). No segmentation is offloaded, so packets are no larger than the MTU, and loss,
