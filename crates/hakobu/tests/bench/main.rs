@@ -149,8 +149,7 @@ fn this_machine_alone_is_measured_without_a_host() {
 fn limits_of_settings_files_are_named_and_not_measured() {
     let place = place();
     let settings = place.path().join("settings");
-    std::fs::write(&settings, "Host *\n  bwlimit \"01:00,pause 13:00,10k\"\n  lanes 2\n  data-port 5000\n")
-        .unwrap();
+    std::fs::write(&settings, "bwlimit = \"01:00,pause 13:00,10k\"\nlanes = 2\ndata-port = 5000\n").unwrap();
     let mut command = bench(None, &["--time-budget", "8s", "--json", "--scratch"]);
     let output = command.arg(place.path()).arg("--settings").arg(&settings).output().unwrap();
     let (out, err) = words(&output);
