@@ -24,7 +24,6 @@ pub mod filter;
 pub mod grant;
 pub mod handle;
 pub mod host;
-pub mod host_settings;
 pub mod job;
 pub mod landing;
 pub mod listing;

@@ -136,31 +136,9 @@ fn is_verb(word: &str) -> bool {
 fn nearest(typed: &str) -> Option<String> {
     let command = cli::command();
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name());
-    let (distance, verb) = verbs.map(|verb| (distance(typed, verb), verb)).min()?;
+    let (distance, verb) = verbs.map(|verb| (strsim::osa_distance(typed, verb), verb)).min()?;
     let wrong_max = if typed.chars().count() <= SHORT_LETTERS_MAX { 1 } else { 2 };
     (distance <= wrong_max).then(|| verb.to_owned())
-}
-
-/// How many letters have to be added, removed, replaced or swapped with the next one to turn one word into the other.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=other.len()).collect();
-    for (row, letter) in one.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, against) in other.iter().enumerate() {
-            let replaced = last[column] + usize::from(letter != against);
-            let mut least = replaced.min(last[column + 1] + 1).min(current[column] + 1);
-            let is_swapped =
-                row > 0 && column > 0 && one[row - 1] == *against && other[column - 1] == *letter;
-            if is_swapped {
-                least = least.min(before_last[column - 1] + 1);
-            }
-            current.push(least);
-        }
-        before_last = std::mem::replace(&mut last, current);
-    }
-    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -211,6 +189,5 @@ mod tests {
         for typed in ["data", "frob", "a", "host:/x", "agnet", ""] {
             assert_eq!(nearest(typed), None, "{typed}");
         }
-        assert_eq!((distance("sycn", "sync"), distance("", "abc"), distance("kitten", "sitting")), (1, 3, 3));
     }
 }

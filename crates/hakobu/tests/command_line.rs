@@ -324,7 +324,7 @@ fn the_manual_shows_how_to_type_it_line_by_line() {
     assert!(examples[1..end].iter().all(|line| line.contains("hakobu copy ")), "{examples:#?}");
     assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 complete"), "{page}");
     assert!(!page.contains("--memory"), "{page}");
-    for (section, words) in [("FILES", r"~/.config/hakobu/config"), ("ENVIRONMENT", "HAKOBU_SSH")] {
+    for (section, words) in [("FILES", r"~/.config/hakobu/config.toml"), ("ENVIRONMENT", "HAKOBU_SSH")] {
         assert!(
             after(&format!(".SH {section}")).iter().any(|line| line.contains(words)),
             "{section}: {page}"

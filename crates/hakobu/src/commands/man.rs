@@ -42,7 +42,7 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("RSYNC_PASSWORD", "The password for an rsync daemon."),
     ("NO_COLOR", "If set and not empty, output is not colored."),
     ("CLICOLOR_FORCE", "If set, not empty and not 0, output is colored even if it is not a terminal."),
-    ("XDG_CONFIG_HOME", "The directory of hakobu/config; the default is ~/.config."),
+    ("XDG_CONFIG_HOME", "The directory of hakobu/config.toml; the default is ~/.config."),
     (
         "XDG_STATE_HOME",
         "The directory of hakobu/jobs of users other than root; the default is ~/.local/state.",
@@ -51,8 +51,8 @@ const ENVIRONMENT: [(&str, &str); 8] = [
 
 /// The files that hakobu reads and writes.
 const FILES: [(&str, &str); 3] = [
-    ("~/.config/hakobu/config", "Settings of the user, see hakobu-settings(1)."),
-    ("/etc/hakobu/config", "Settings of the system; those of the user come first."),
+    ("~/.config/hakobu/config.toml", "Settings of the user, see hakobu-settings(1)."),
+    ("/etc/hakobu/config.toml", "Settings of the system; those of the user come first."),
     (
         "/var/lib/hakobu, ~/.local/state/hakobu",
         "Records, logs and reports of jobs, and the state of interrupted runs: of root, and of other users.",

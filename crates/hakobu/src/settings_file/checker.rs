@@ -27,7 +27,7 @@ impl Checker {
     /// Whether this is a value for that option.
     pub fn check(&mut self, keyword: &Keyword, value: &str) -> Result<(), WrongValue> {
         if keyword.is_flag() && !matches!(value, "yes" | "no") {
-            return Err((0, "it is yes or no".to_owned()));
+            return Err((0, "it is true or false".to_owned()));
         }
         if keyword.name == "bwlimit" {
             RateLimit::parse(value, 0).map_err(|error| (error.column - 1, error.words))?;

@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use crate::settings_file::host_settings::{HERE, RunHosts};
 use clap::ArgMatches;
-use hakobu_core::host_settings::{HERE, RunHosts};
 use hakobu_core::location::{Location, SshHost};
 
 use crate::commands::copy::pairs;

@@ -1,12 +1,13 @@
 //! Options from settings files: they are put before what was typed, as if they had been typed there, so that all that is
 //! said and checked of an option goes for them as well. What was typed counts more, and so does the environment.
 //!
-//! How a file is written is [`hakobu_core::host_settings`]' affair.
+//! How a file is written is [`crate::settings_file::host_settings`]' affair.
 
 pub(crate) mod checker;
 pub(crate) mod environment;
 mod from_file;
 mod host_login;
+pub(crate) mod host_settings;
 pub(crate) mod hosts;
 pub(crate) mod keywords;
 pub(crate) mod options;

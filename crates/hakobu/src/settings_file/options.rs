@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::settings_file::host_settings::HERE;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use hakobu_core::error::Error;
-use hakobu_core::host_settings::HERE;
 
 use super::environment::{environment, ssh_variable};
 use super::from_file::FromFile;

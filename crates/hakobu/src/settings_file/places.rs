@@ -5,8 +5,8 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::settings_file::host_settings::{FILE_BYTES_MAX, HostSettings, RunHosts};
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::host_settings::{FILE_BYTES_MAX, HostSettings, RunHosts};
 use rustix::fs::OFlags;
 
 use super::checker::Checker;
@@ -14,9 +14,9 @@ use super::from_file::FromFile;
 use super::keywords::{KEYWORDS, Keyword};
 
 /// The file of the administrator.
-const OF_SYSTEM: &str = "/etc/hakobu/config";
+const OF_SYSTEM: &str = "/etc/hakobu/config.toml";
 /// That of a user, below where settings of users are.
-const OF_USER: &str = "hakobu/config";
+const OF_USER: &str = "hakobu/config.toml";
 /// The variable that names another file.
 const VARIABLE: &str = "HAKOBU_SETTINGS";
 /// Takes no file.
@@ -47,7 +47,10 @@ impl SettingsFiles {
                 for file in usual_places() {
                     match read(&file, false)? {
                         Some(settings) => files.read.push((file, settings)),
-                        None => files.missing.push(file),
+                        None => {
+                            refuse_former(&file)?;
+                            files.missing.push(file);
+                        }
                     }
                 }
             }
@@ -70,6 +73,17 @@ fn usual_places() -> Vec<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let of_user = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
     of_user.map(|place| place.join(OF_USER)).into_iter().chain([PathBuf::from(OF_SYSTEM)]).collect()
+}
+
+/// Refuses to run without the settings of a file in the format of versions before 0.2.
+fn refuse_former(file: &Path) -> Result<(), Vec<Error>> {
+    let former = file.with_extension("");
+    if std::fs::symlink_metadata(&former).is_err() {
+        return Ok(());
+    }
+    let words = format!("settings are TOML now: rewrite it as {} and remove it", file.display());
+    let error = Error::new(ErrorKind::Usage, READING, words).at(former.as_os_str().as_encoded_bytes());
+    Err(vec![error.hint("hakobu settings --help shows the format")])
 }
 
 /// Reads one file. `None`: there is none, and nobody said there was.

@@ -1,7 +1,7 @@
 use std::ffi::{OsStr, OsString};
 
+use crate::settings_file::host_settings::{HERE, RunHosts};
 use hakobu_core::error::Error;
-use hakobu_core::host_settings::{HERE, RunHosts};
 
 use super::checker::{Checker, WrongValue};
 use super::hosts::{run_hosts, run_of_one};
@@ -54,7 +54,7 @@ fn each_keyword_is_an_option_of_copy_and_takes_what_that_takes() {
 #[test]
 fn a_value_that_is_none_for_its_option_is_told_with_its_place() {
     for (line, column, words) in [
-        ("sudo maybe", 0, "it is yes or no"),
+        ("sudo maybe", 0, "it is true or false"),
         ("cipher rot13", 0, "it is one of auto, aes-128-gcm"),
         ("data-port 70000", 0, "70000 is not in 1..=65535"),
         ("lanes many", 0, "it is auto or a number"),
@@ -94,9 +94,10 @@ fn machines_are_found_where_they_are_named() {
 #[test]
 fn an_error_says_which_file_the_option_comes_from() {
     let error = |at: &str| Error::new(hakobu_core::ErrorKind::Usage, "option", "no").at(at);
-    let from = [FromFile { keyword: "verify", value: "medium".into(), place: "/etc/hakobu/config:3".into() }];
+    let from =
+        [FromFile { keyword: "verify", value: "medium".into(), place: "/etc/hakobu/config.toml:3".into() }];
     let mut errors = [error("--verify"), error("--lanes")];
     name_places(&mut errors, &from);
-    assert_eq!(errors[0].to_string(), "option --verify: no (it comes from /etc/hakobu/config:3)");
+    assert_eq!(errors[0].to_string(), "option --verify: no (it comes from /etc/hakobu/config.toml:3)");
     assert_eq!(errors[1].to_string(), "option --lanes: no");
 }

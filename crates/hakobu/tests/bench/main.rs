@@ -149,8 +149,7 @@ fn this_machine_alone_is_measured_without_a_host() {
 fn limits_of_settings_files_are_named_and_not_measured() {
     let place = place();
     let settings = place.path().join("settings");
-    std::fs::write(&settings, "Host *\n  bwlimit \"01:00,pause 13:00,10k\"\n  lanes 2\n  data-port 5000\n")
-        .unwrap();
+    std::fs::write(&settings, "bwlimit = \"01:00,pause 13:00,10k\"\nlanes = 2\ndata-port = 5000\n").unwrap();
     let mut command = bench(None, &["--time-budget", "8s", "--json", "--scratch"]);
     let output = command.arg(place.path()).arg("--settings").arg(&settings).output().unwrap();
     let (out, err) = words(&output);
@@ -174,13 +173,16 @@ fn limits_of_settings_files_are_named_and_not_measured() {
 fn a_mistake_in_a_settings_file_ends_it_before_anything_runs() {
     let place = place();
     let settings = place.path().join("settings");
-    std::fs::write(&settings, "cipher auto\nbwlimit fast\n").unwrap();
+    std::fs::write(&settings, "cipher = 'auto'\nbwlimit = 'fast'\n").unwrap();
     for host in [None, Some("nowhere.invalid")] {
         let mut command = bench(None, &["--settings"]);
         let output = command.arg(&settings).args(host).output().unwrap();
         let (out, err) = words(&output);
         assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{err}");
-        assert!(err.contains(&format!("{}:2:9", settings.display())) && !err.contains("looking at"), "{err}");
+        assert!(
+            err.contains(&format!("{}:2:12", settings.display())) && !err.contains("looking at"),
+            "{err}"
+        );
     }
 }
 

@@ -100,7 +100,7 @@ fn limits_are_set_from_elsewhere_than_where_the_job_was_typed() {
     let desk = desk();
     file(&desk.path("source"), 3_000_000);
     // Files that the command names are seen from where it was typed.
-    fs::write(desk.path("rules"), "Host *\niops-limit 100\n").unwrap();
+    fs::write(desk.path("rules"), "iops-limit = 100\n").unwrap();
     fs::set_permissions(desk.path("rules"), fs::Permissions::from_mode(0o600)).unwrap();
     let far = desk.host.as_ref().unwrap().at(desk.path("target"));
     let options = ["--settings", "rules", "--bwlimit", in_a_pause(), "source"].map(OsStr::new);

@@ -256,7 +256,9 @@ fn what_settings_files_say_of_a_copy_holds_for_its_prediction() {
     let source = file(&place.path().join("source"), 3_000_000);
     let target = place.path().join("target");
     let settings = place.path().join("settings");
-    let lines = "Pair localhost other*\n    bwlimit 1M\nPair localhost throwaway\n    bwlimit 2M\n    iops-limit 500\n    lanes 3\n    compress zstd:3\n";
+    let lines = "[[pair]]\nsource = 'localhost'\ntarget = 'other*'\nbwlimit = '1M'\n\
+                 [[pair]]\nsource = 'localhost'\ntarget = 'throwaway'\nbwlimit = '2M'\niops-limit = 500\nlanes = 3\n\
+                 compress = 'zstd:3'\n";
     std::fs::write(&settings, lines).unwrap();
     let settled = |more: &[&str]| {
         let mut command = probe(Some(&host));
@@ -308,7 +310,9 @@ fn each_machine_has_the_login_that_settings_files_give_it() {
     let source = file(&place.path().join("source"), 3_000_000);
     let settings = place.path().join("settings");
     let ssh = host.sshd.ssh_command();
-    let lines = format!("Host throwaway\n    ssh {ssh} -4\nHost another\n    ssh {ssh}\n");
+    let lines = format!(
+        "[[host]]\nmatch = 'throwaway'\nssh = '{ssh} -4'\n[[host]]\nmatch = 'another'\nssh = '{ssh}'\n"
+    );
     std::fs::write(&settings, lines).unwrap();
     let mut command = probe(None);
     command.env("HAKOBU_SETTINGS", &settings).arg(host.at(&source)).arg(host.at_another(place.path()));

@@ -23,7 +23,7 @@ impl Home {
     }
 
     fn file(&self) -> PathBuf {
-        self.0.path().join(".config/hakobu/config")
+        self.0.path().join(".config/hakobu/config.toml")
     }
 
     fn write(&self, settings: &str) {
@@ -79,20 +79,24 @@ fn pair(one: &str, other: &str) -> (String, String) {
 #[test]
 fn what_holds_is_shown_with_where_it_comes_from() {
     let home = Home::with(
-        "lanes 2\n\
-         Pair localhost nas*\n\
-         bwlimit 20M\n\
-         Host nas* !nas9\n\
-         lanes 8\n\
-         cipher aes-256-gcm # the rules of the house\n\
-         ssh ssh -p 2222\n",
+        "lanes = 2\n\
+         [[pair]]\n\
+         source = 'localhost'\n\
+         target = 'nas*'\n\
+         bwlimit = '20M'\n\
+         [[host]]\n\
+         match = ['nas*', '!nas9']\n\
+         lanes = 8\n\
+         cipher = 'aes-256-gcm' # the rules of the house\n\
+         ssh = 'ssh -p 2222'\n",
     );
-    assert_eq!(home.value("data nas1:/b", "lanes"), pair("2", "config:1"));
-    assert_eq!(home.value("data nas1:/b", "bwlimit"), pair("20M", "config:3"));
+    assert_eq!(home.value("data nas1:/b", "lanes"), pair("8", "config.toml:8"));
+    assert_eq!(home.value("data nas1:/b", "bwlimit"), pair("20M", "config.toml:5"));
     assert_eq!(home.value("nas1:/b data", "bwlimit"), pair("off", "default"));
-    assert_eq!(home.value("nas1", "cipher"), pair("aes-256-gcm", "config:6"));
+    assert_eq!(home.value("nas1", "cipher"), pair("aes-256-gcm", "config.toml:9"));
     assert_eq!(home.value("nas9", "cipher"), pair("auto", "default"));
     assert_eq!(home.value("a b", "cipher"), pair("auto", "default"));
+    assert_eq!(home.value("a b", "lanes"), pair("2", "config.toml:1"));
     assert_eq!(home.value("--lanes 4 data nas1:/b", "lanes"), pair("4", "command line"));
     assert_eq!(home.value("data nas1:/b --lanes=4", "lanes"), pair("4", "command line"));
     let mut command = home.command("settings nas1 --json");
@@ -100,8 +104,11 @@ fn what_holds_is_shown_with_where_it_comes_from() {
     assert_eq!(home.value("nas1 --settings none", "ssh"), pair("ssh", "default"));
     let (code, out, _) = home.run("settings data nas1:/b");
     let line = out.lines().find(|line| line.starts_with("cipher ")).unwrap_or_default().to_owned();
-    assert!(code == 0 && line.contains("aes-256-gcm ") && line.ends_with("config/hakobu/config:6"), "{out}");
-    assert!(out.contains("\nread: ") && out.contains("\nnot there: /etc/hakobu/config\n"), "{out}");
+    assert!(
+        code == 0 && line.contains("aes-256-gcm ") && line.ends_with("config/hakobu/config.toml:9"),
+        "{out}"
+    );
+    assert!(out.contains("\nread: ") && out.contains("\nnot there: /etc/hakobu/config.toml\n"), "{out}");
     // What is of the login, or of what travels, holds for no run on this machine alone.
     for line in ["settings", "settings a b"] {
         let mut command = home.command(line);
@@ -110,7 +117,7 @@ fn what_holds_is_shown_with_where_it_comes_from() {
         assert!(!out.contains("ssh -4") && !out.lines().any(|line| line.starts_with("ssh ")), "{out}");
     }
     let (code, out, _) = home.run("settings --help");
-    assert!(code == 0 && out.contains("~/.config/hakobu/config"), "{out}");
+    assert!(code == 0 && out.contains("~/.config/hakobu/config.toml"), "{out}");
     for (line, words) in [("--lanes x a b", "--lanes: it is auto"), ("--frob", "'--frob'")] {
         let (code, _, err) = home.run(&format!("settings {line}"));
         assert!(code == 2 && err.contains(words), "{line}: {err}");
@@ -119,7 +126,9 @@ fn what_holds_is_shown_with_where_it_comes_from() {
 
 #[test]
 fn another_machine_may_have_another_login() {
-    let home = Home::with("Host one\nssh ssh -i first\nHost two\nssh ssh -i second\nsudo yes\n");
+    let home = Home::with(
+        "[[host]]\nmatch = 'one'\nssh = 'ssh -i first'\n[[host]]\nmatch = 'two'\nssh = 'ssh -i second'\nsudo = true\n",
+    );
     let (_, out, _) = home.run("settings one:/a two:/b");
     for words in ["ssh (one) ", "ssh (two) ", "ssh -i second ", "sudo (two) "] {
         assert!(out.contains(words), "{words}: {out}");
@@ -127,7 +136,11 @@ fn another_machine_may_have_another_login() {
     // Each is logged in by its own; and what was typed goes for both.
     let said = home.0.path().join("said");
     let fake = |name: &str| format!("sh -c 'echo {name} >>{}; exit 255' x", said.display());
-    home.write(&format!("Host one\nssh {}\nHost two\nssh {}\n", fake("first"), fake("second")));
+    home.write(&format!(
+        "[[host]]\nmatch = 'one'\nssh = \"{}\"\n[[host]]\nmatch = 'two'\nssh = \"{}\"\n",
+        fake("first"),
+        fake("second")
+    ));
     home.run("copy two:/a one:/b");
     assert_eq!(fs::read_to_string(&said).unwrap().lines().next(), Some("second"));
     fs::remove_file(&said).unwrap();
@@ -144,11 +157,14 @@ fn a_mistake_is_told_with_its_line_and_column() {
     let home = Home::with("");
     fs::write(home.0.path().join("a"), "a").unwrap();
     for (settings, words) in [
-        ("lanes 2\nlains 3\n", "config:2:1: there is no keyword lains; did you mean lanes?"),
-        ("Host x\n  cipher rot13\n", "config:2:10: cipher: it is one of auto, aes-128-gcm"),
-        ("bwlimit \"08:00,20M 25:00,off\"\n", "config:1:19: bwlimit: \"25:00\" is no time of day"),
-        ("sudo maybe\n", "config:1:6: sudo: it is yes or no; this is \"maybe\""),
-        ("Include more\n", "config:1:1: there is no Include"),
+        ("lanes = 2\nlains = 3\n", "config.toml:2:1: there is no keyword lains; did you mean lanes?"),
+        (
+            "[[host]]\nmatch = 'x'\n  cipher = 'rot13'\n",
+            "config.toml:3:13: cipher: it is one of auto, aes-128-gcm",
+        ),
+        ("bwlimit = \"08:00,20M 25:00,off\"\n", "config.toml:1:22: bwlimit: \"25:00\" is no time of day"),
+        ("sudo = 'maybe'\n", "config.toml:1:9: sudo: it is true or false; this is \"maybe\""),
+        ("lanes 2\n", "config.toml:1:7: "),
     ] {
         home.write(settings);
         for line in ["copy a b", "settings", "disks", "digest a", "doctor"] {
@@ -158,25 +174,25 @@ fn a_mistake_is_told_with_its_line_and_column() {
     }
     assert!(!home.0.path().join("b").exists());
     // All that is wrong with values is said at once.
-    home.write("lanes 0\ncipher x\n");
+    home.write("lanes = 0\ncipher = 'x'\n");
     let (_, _, err) = home.run("copy a b");
-    assert!(err.contains("config:1:7") && err.contains("config:2:8"), "{err}");
+    assert!(err.contains("config.toml:1:9") && err.contains("config.toml:2:11"), "{err}");
     // An option that a run cannot have says where it comes from.
-    home.write("verify medium\n");
+    home.write("verify = 'medium'\n");
     let (code, _, err) = home.run("copy a -");
-    assert!(code == 2 && err.contains("(it comes from ") && err.contains("config:1)"), "{err}");
+    assert!(code == 2 && err.contains("(it comes from ") && err.contains("config.toml:1)"), "{err}");
     assert_eq!(home.run("copy a - --settings none").1, "a");
 }
 
 #[test]
 fn a_file_that_others_may_write_is_refused() {
-    let home = Home::with("lanes 2\n");
+    let home = Home::with("lanes = 2\n");
     for mode in [0o620, 0o602, 0o666] {
         fs::set_permissions(home.file(), fs::Permissions::from_mode(mode)).unwrap();
         let (code, _, err) = home.run("settings");
         assert!(code == 6 && err.contains("others may write to it"), "{mode:o}: {err}");
     }
-    home.write("lanes 2\n");
+    home.write("lanes = 2\n");
     if !no_root() {
         std::os::unix::fs::chown(home.file(), Some(12345), None).unwrap();
         let (code, _, err) = home.run("copy a b");
@@ -186,9 +202,9 @@ fn a_file_that_others_may_write_is_refused() {
 
 #[test]
 fn a_named_file_has_to_be_there_and_takes_the_place_of_the_others() {
-    let home = Home::with("lanes 2\n");
+    let home = Home::with("lanes = 2\n");
     let other = home.0.path().join("other");
-    fs::write(&other, "cipher none\n").unwrap();
+    fs::write(&other, "cipher = 'none'\n").unwrap();
     fs::set_permissions(&other, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(home.value("--settings other h", "cipher"), pair("none", "other:1"));
     assert_eq!(home.value("--settings other h", "lanes"), pair("auto", "default"));
@@ -207,7 +223,7 @@ fn a_named_file_has_to_be_there_and_takes_the_place_of_the_others() {
 fn what_is_set_is_done_and_said() {
     let (host, home) = (Host::up(), Home::with(""));
     home.write(&format!(
-        "ssh {}\nHost *\ncipher chacha20-poly1305\nlanes 3\nbwlimit 300M\nby-name yes\n",
+        "ssh = '{}'\ncipher = 'chacha20-poly1305'\nlanes = 3\nbwlimit = '300M'\nby-name = true\n",
         host.sshd.ssh_command()
     ));
     let source = file(&home.0.path().join("source"), 1_000_000);
@@ -216,7 +232,7 @@ fn what_is_set_is_done_and_said() {
     let (code, _, err) = ended(copy.arg(&report).arg(&source).arg(host.at(&target)));
     assert_eq!(code, 0, "{err}");
     assert!(
-        err.contains("lanes: 3") && err.contains("config:4") && err.contains("at most 300 MB/s"),
+        err.contains("lanes: 3") && err.contains("config.toml:3") && err.contains("at most 300 MB/s"),
         "{err}"
     );
     let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
@@ -235,4 +251,18 @@ fn what_is_set_is_done_and_said() {
         let (code, _, err) = ended(&mut command);
         assert_eq!(code, 0, "{verb}: {err}");
     }
+}
+
+#[test]
+fn a_file_in_the_former_format_is_not_passed_over() {
+    let home = Home::with("");
+    let former = home.file().with_extension("");
+    fs::rename(home.file(), &former).unwrap();
+    let (code, _, err) = home.run("settings");
+    assert!(
+        code == 2 && err.contains("settings are TOML now: rewrite it as ") && err.contains("--help"),
+        "{err}"
+    );
+    home.write("lanes = 3\n");
+    assert_eq!(home.value("", "lanes"), pair("3", "config.toml:1"));
 }

@@ -52,7 +52,9 @@ impl BenchHostSettings {
     /// The settings file of hakobu's own rows.
     pub fn of_rows(&self) -> String {
         let rows = self.obeyed.iter().filter(|said| OF_THE_WAY.contains(&said.keyword));
-        rows.map(|said| format!("{} {}\n", said.keyword, said.value)).collect()
+        // A string of JSON is one of TOML as well.
+        rows.map(|said| format!("{} = {}\n", said.keyword, serde_json::Value::from(said.value.as_str())))
+            .collect()
     }
 
     /// All of it for people, a sentence each.

@@ -9,19 +9,19 @@ pub(crate) const USAGE: &str = "hakobu settings [OPTIONS OF COPY] [SOURCE] [TARG
 
 /// What stands below the help.
 pub(crate) const SETTINGS_HELP: &str = "\
-A settings file holds options that need not be typed each time. Its syntax is that of ssh_config: the first value \
-found for a keyword counts, so specific hosts come before general ones.
+A settings file holds options that need not be typed each time. It is TOML: a key is an option of hakobu copy \
+without its dashes. Keys at the top apply to all runs; those of the first section that applies count more.
 
-  Host *.example.org !slow.example.org
-    cipher aes-256-gcm
-    bwlimit \"08:00,20M 19:00,off\"
-  Pair localhost nas?
-    lanes 4
-  Host *
-    ssh ssh -i ~/.ssh/backup
+  ssh = \"ssh -i ~/.ssh/backup\"
+  [[host]]
+  match = [\"*.example.org\", \"!slow.example.org\"]
+  bwlimit = \"08:00,20M 19:00,off\"
+  [[pair]]
+  source = \"localhost\"
+  target = \"nas?\"
+  lanes = 4
 
-A keyword is an option of hakobu copy without its dashes. Files: $XDG_CONFIG_HOME/hakobu/config or \
-~/.config/hakobu/config, then /etc/hakobu/config; --settings FILE or HAKOBU_SETTINGS name another file instead, or \
+Files: $XDG_CONFIG_HOME/hakobu/config.toml or ~/.config/hakobu/config.toml, then /etc/hakobu/config.toml; --settings FILE or HAKOBU_SETTINGS name another file instead, or \
 none. The command line overrides HAKOBU_SSH, which overrides files.
 
 Examples:

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::settings_file::host_settings::HERE;
 use clap::{Arg, ArgAction, ArgMatches};
 use hakobu_core::error::Error;
-use hakobu_core::host_settings::HERE;
 use hakobu_core::path::lossy;
 use serde::Serialize;
 
@@ -48,7 +48,7 @@ struct ShownJson {
     settings: Vec<OriginatedValue>,
     /// Keywords of which nothing holds, as no other machine is named.
     of_other_machines: Vec<&'static str>,
-    /// Lines for pairs of hosts are left out, as not both ends are named.
+    /// Sections for pairs of hosts are left out, as not both ends are named.
     without_pairs: bool,
 }
 
@@ -183,7 +183,7 @@ fn text(seen: &ShownJson) -> String {
         text.push_str(&format!("of other machines, shown with one: {keywords}\n"));
     }
     if seen.without_pairs {
-        text.push_str("left out: lines of Pair, shown with both ends: hakobu settings SOURCE TARGET\n");
+        text.push_str("left out: [[pair]] sections, shown with both ends: hakobu settings SOURCE TARGET\n");
     }
     for (words, files) in [("read", &seen.files), ("not there", &seen.missing)] {
         if !files.is_empty() {
