@@ -10,6 +10,6 @@ pub(crate) fn lanes(text: &str) -> Result<Lanes, Error> {
     match text.parse() {
         _ if text == "auto" => Ok(Lanes::Auto),
         Ok(count @ 1..=LANES_MAX) => Ok(Lanes::Count(count)),
-        _ => Err(usage("--lanes", format!("it is auto or a number from 1 to {LANES_MAX}"))),
+        _ => Err(usage("--lanes", format!("must be auto or a number from 1 to {LANES_MAX}"))),
     }
 }
