@@ -2,9 +2,9 @@
 
 #![no_main]
 
-use hakobu_net::compression::Unpacker;
 use hakobu_core::extent::PIECE_BYTES;
-use hakobu_proto::compressed::Head;
+use hakobu_net::compression::Unpacker;
+use hakobu_proto::compressed::CompressedHead;
 use libfuzzer_sys::fuzz_target;
 
 const CONTENT_MAX: usize = PIECE_BYTES as usize;
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         let unpacked = unpacker.unpack(payload, is_sealed, CONTENT_MAX, &mut content);
         assert!(content.len() <= CONTENT_MAX);
         if let Ok(digest) = unpacked {
-            let (head, _) = Head::decode(payload, is_sealed, CONTENT_MAX).unwrap();
+            let (head, _) = CompressedHead::decode(payload, is_sealed, CONTENT_MAX).unwrap();
             assert_eq!((content.len(), digest), (head.content_bytes as usize, head.digest));
             assert!(content.len() > payload.len());
         }

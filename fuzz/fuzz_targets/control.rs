@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use hakobu_proto::control::{Answer, ProbeAnswer, Request, negotiate};
+use hakobu_proto::control::{AgentMessage, ProbeAnswer, Request, negotiate};
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,8 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
     } else {
         match message(bytes) {
-            Some(Answer::Refused(error)) => drop(error.to_string()),
-            Some(Answer::Probe(Ok(answer))) => figures(&answer),
+            Some(AgentMessage::Refused(error)) => drop(error.to_string()),
+            Some(AgentMessage::Probe(Ok(answer))) => figures(&answer),
             _ => {}
         }
     }

@@ -4,8 +4,8 @@
 #![no_main]
 
 use hakobu_core::disk::{DeviceFacts, DiskList, PARTITIONS_MAX, SIGNATURES_MAX};
-use hakobu_endpoints::block::inspect::{Medium, of_contents};
-use hakobu_proto::control::Answer;
+use hakobu_endpoints::block::inspect::{ReadableMedium, of_contents};
+use hakobu_proto::control::AgentMessage;
 use libfuzzer_sys::fuzz_target;
 
 /// A disk that is large and mostly zeros: pieces of up to 255 bytes, each behind its place in
@@ -27,7 +27,7 @@ impl<'a> Sparse<'a> {
     }
 }
 
-impl Medium for Sparse<'_> {
+impl ReadableMedium for Sparse<'_> {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -55,7 +55,9 @@ fuzz_target!(|bytes: &[u8]| {
     of_contents(&Sparse::new(size_bytes, rest), &mut facts);
     assert!(facts.partitions.len() <= PARTITIONS_MAX && facts.contents.len() <= SIGNATURES_MAX);
     assert!(facts.all_contents().count() <= SIGNATURES_MAX * (1 + PARTITIONS_MAX));
-    let encoded = postcard::to_stdvec(&Answer::Disks(Ok(DiskList(vec![facts.clone()])))).unwrap();
-    let Answer::Disks(Ok(DiskList(decoded))) = postcard::from_bytes(&encoded).unwrap() else { panic!() };
+    let encoded = postcard::to_stdvec(&AgentMessage::Disks(Ok(DiskList(vec![facts.clone()])))).unwrap();
+    let AgentMessage::Disks(Ok(DiskList(decoded))) = postcard::from_bytes(&encoded).unwrap() else {
+        panic!()
+    };
     assert_eq!(decoded, [facts]);
 });

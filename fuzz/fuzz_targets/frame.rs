@@ -4,7 +4,8 @@
 #![no_main]
 
 use hakobu_proto::frame::{
-    HEADER_BYTES, Header, META_LIMIT_BYTES, Opener, PAYLOAD_LIMIT_BYTES, SEAL_BYTES, Seal, SealKey, Sealer,
+    HEADER_BYTES, Header, META_LIMIT_BYTES, PAYLOAD_LIMIT_BYTES, SEAL_BYTES, Seal, SealChecker, SealKey,
+    Sealer,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -18,17 +19,17 @@ fuzz_target!(|bytes: &[u8]| {
     let key = || SealKey::new(&[7; 32]);
     let forged = Seal::decode(seal_bytes);
     assert_eq!(&forged.encode(), seal_bytes);
-    assert!(Opener::new(key()).open(header_bytes, &header, &forged, meta).is_err());
+    assert!(SealChecker::new(key()).open(header_bytes, &header, &forged, meta).is_err());
 
     let digest = if header.payload_bytes == 0 { [0; 32] } else { forged.digest };
     let mut sealer = Sealer::new(key());
     let Ok(seal) = sealer.seal(&header, &digest, meta) else { return };
-    let mut opener = Opener::new(key());
+    let mut opener = SealChecker::new(key());
     opener.open(header_bytes, &header, &seal, meta).unwrap();
     // The same once more has another place.
     assert!(opener.open(header_bytes, &header, &seal, meta).is_err());
     if let Some((last, before)) = meta.split_last() {
         let changed = [before, &[last ^ 1]].concat();
-        assert!(Opener::new(key()).open(header_bytes, &header, &seal, &changed).is_err());
+        assert!(SealChecker::new(key()).open(header_bytes, &header, &seal, &changed).is_err());
     }
 });

@@ -6,7 +6,8 @@
 use hakobu_core::endpoint::DraftId;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::data::{
-    Begin, Changes, Directories, Failed, Finish, Hello, Inspect, Inspected, Length, Stored, Write, bounded, decode, encode,
+    ApplyChanges, BeginDraft, FailedReply, Finish, Hello, ListRequest, SetLength, StatReply, StatRequest,
+    StoredReply, WritePiece, bounded, decode, encode,
 };
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
@@ -28,31 +29,34 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((which, bytes)) = bytes.split_first() else { return };
     match which % 13 {
         0 => drop(message::<Hello>(bytes)),
-        1 => message::<Inspect>(bytes).iter().for_each(|inspect| check(&inspect.path)),
-        2 => message::<Begin>(bytes).iter().for_each(|begin| check(&begin.begin.path)),
-        3 => drop(message::<Write>(bytes)),
+        1 => message::<StatRequest>(bytes).iter().for_each(|inspect| check(&inspect.path)),
+        2 => message::<BeginDraft>(bytes).iter().for_each(|begin| check(&begin.begin.path)),
+        3 => drop(message::<WritePiece>(bytes)),
         4 => drop(message::<Finish>(bytes)),
         5 => drop(message::<DraftId>(bytes)),
-        6 => message::<Changes>(bytes).iter().flat_map(|changes| &changes.0).for_each(|change| check(change.path())),
-        7 => message::<Directories>(bytes).iter().flat_map(|paths| &paths.0).for_each(check),
-        8 => drop(message::<Inspected>(bytes)),
+        6 => message::<ApplyChanges>(bytes)
+            .iter()
+            .flat_map(|changes| &changes.0)
+            .for_each(|change| check(change.path())),
+        7 => message::<ListRequest>(bytes).iter().flat_map(|paths| &paths.0).for_each(check),
+        8 => drop(message::<StatReply>(bytes)),
         9 => {
-            if let Some(stored) = message::<Stored>(bytes) {
+            if let Some(stored) = message::<StoredReply>(bytes) {
                 let mut encoded = Vec::new();
                 if stored.clone().encode_bounded(&mut encoded).is_ok() {
-                    let read: Stored = decode(&encoded).unwrap();
+                    let read: StoredReply = decode(&encoded).unwrap();
                     assert_eq!(read.failures.len(), stored.failures.len());
                 }
             }
         }
         10 => {
-            if let Some(Failed(error)) = message::<Failed>(bytes) {
+            if let Some(FailedReply(error)) = message::<FailedReply>(bytes) {
                 let once = bounded(error);
                 assert_eq!(bounded(once.clone()), once);
                 let _ = once.to_string();
             }
         }
-        11 => drop(message::<Length>(bytes)),
+        11 => drop(message::<SetLength>(bytes)),
         _ => drop(message::<u32>(bytes)),
     }
 });

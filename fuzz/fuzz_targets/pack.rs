@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use hakobu_core::pack::{Content, PACK_RECORDS_MAX, PackBuilder, PackReader, Record};
+use hakobu_core::pack::{PACK_RECORDS_MAX, PackBuilder, PackContent, PackReader, PackRecord};
 use hakobu_core::path::{EntryPath, check_name};
 use libfuzzer_sys::fuzz_target;
 
@@ -12,21 +12,21 @@ fuzz_target!(|bytes: &[u8]| {
     let mut records = Vec::new();
     while let Ok(Some(record)) = reader.read() {
         match &record {
-            Record::Directory { path } => {
+            PackRecord::Directory { path } => {
                 assert_eq!(&EntryPath::new(path.as_bytes()).unwrap(), path);
                 builder.directory(path);
             }
-            Record::Entry(head, content) => {
+            PackRecord::Entry(head, content) => {
                 check_name(head.name).unwrap();
                 match *content {
-                    Content::File(content) => {
+                    PackContent::File(content) => {
                         builder.whole_file(head, content.bytes, content.sum);
                     }
-                    Content::Symlink(text) => {
+                    PackContent::Symlink(text) => {
                         assert!(!text.is_empty() && !text.contains(&0));
                         builder.symlink(head, text);
                     }
-                    Content::Special(kind, device) => builder.special(head, kind, device),
+                    PackContent::Special(kind, device) => builder.special(head, kind, device),
                 }
             }
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use hakobu_measure::bench::case::{Case, Compressor, Content, Direction, Ends, Starter, Way};
+use hakobu_measure::bench::case::{
+    BenchCase, Compressor, DataDirection, DataKind, EndKinds, Initiator, Method,
+};
 use hakobu_measure::table::MarkdownTable;
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
@@ -150,7 +152,7 @@ impl Figures {
         };
         let rows = self.rows();
         let is_it = |row: &&Value| {
-            serde_json::from_value::<Case>(row["case"].clone()).is_ok_and(|case| case == *wanted)
+            serde_json::from_value::<BenchCase>(row["case"].clone()).is_ok_and(|case| case == *wanted)
         };
         match rows.iter().find(is_it) {
             Some(row) if !row["failed"].is_null() => "failed".to_owned(),
@@ -166,7 +168,7 @@ impl Figures {
 #[derive(Clone)]
 enum Run {
     /// The row with this case.
-    Row(Case),
+    Row(BenchCase),
     /// No row: bench runs one command at a time and does not use broken ciphers.
     Not,
 }
@@ -213,19 +215,19 @@ fn tables(loopback: &Figures, link: &Figures, note: &str) -> Result<String> {
     Ok(page)
 }
 
-fn to(way: Way) -> Case {
-    Case { ends: Ends::MemoryToNothing, ..Case::plain(way, Direction::ToHost) }
+fn to(way: Method) -> BenchCase {
+    BenchCase { ends: EndKinds::MemoryToNothing, ..BenchCase::plain(way, DataDirection::ToHost) }
 }
 
-fn cipher(way: Way, name: &str) -> Case {
-    Case { cipher: Some(name.to_owned()), ..to(way) }
+fn cipher(way: Method, name: &str) -> BenchCase {
+    BenchCase { cipher: Some(name.to_owned()), ..to(way) }
 }
 
 /// The lines of article 1. The article's rates are from disk to disk, those here from memory to nothing.
 fn first() -> Vec<Line> {
-    let blocks = |block_bytes| Run::Row(Case { block_bytes, ..to(Way::Dd) });
-    let packed = |way, compressor| Run::Row(Case { compressor, ..to(way) });
-    let with = |name| Run::Row(cipher(Way::Dd, name));
+    let blocks = |block_bytes| Run::Row(BenchCase { block_bytes, ..to(Method::Dd) });
+    let packed = |way, compressor| Run::Row(BenchCase { compressor, ..to(way) });
+    let with = |name| Run::Row(cipher(Method::Dd, name));
     vec![
         ("dd, ssh, blocks of 512", "118", blocks(512)),
         ("4k", "363", blocks(4 << 10)),
@@ -233,57 +235,61 @@ fn first() -> Vec<Line> {
         ("64k", "385", blocks(64 << 10)),
         ("512k", "324", blocks(512 << 10)),
         ("4M", "330", blocks(4 << 20)),
-        ("nc", "160", Run::Row(to(Way::Nc))),
-        ("gzip, ssh", "24", packed(Way::Dd, Compressor::Gzip)),
-        ("gzip, nc", "28", packed(Way::Nc, Compressor::Gzip)),
-        ("lzop, ssh", "160", packed(Way::Dd, Compressor::Lzop)),
-        ("lzop, nc", "277", packed(Way::Nc, Compressor::Lzop)),
-        ("pigz, ssh", "163", packed(Way::Dd, Compressor::Pigz)),
-        ("pigz, nc", "397", packed(Way::Nc, Compressor::Pigz)),
-        ("zstd, ssh", "", packed(Way::Dd, Compressor::Zstd)),
+        ("nc", "160", Run::Row(to(Method::Nc))),
+        ("gzip, ssh", "24", packed(Method::Dd, Compressor::Gzip)),
+        ("gzip, nc", "28", packed(Method::Nc, Compressor::Gzip)),
+        ("lzop, ssh", "160", packed(Method::Dd, Compressor::Lzop)),
+        ("lzop, nc", "277", packed(Method::Nc, Compressor::Lzop)),
+        ("pigz, ssh", "163", packed(Method::Dd, Compressor::Pigz)),
+        ("pigz, nc", "397", packed(Method::Nc, Compressor::Pigz)),
+        ("zstd, ssh", "", packed(Method::Dd, Compressor::Zstd)),
         ("aes128-ctr", "538", with("aes128-ctr")),
         ("aes192-ctr", "610", with("aes192-ctr")),
         ("aes256-ctr", "609", with("aes256-ctr")),
         ("aes128-gcm", "632", with("aes128-gcm@openssh.com")),
         ("aes256-gcm", "642", with("aes256-gcm@openssh.com")),
         ("chacha20-poly1305", "402", with("chacha20-poly1305@openssh.com")),
-        ("mbuffer", "", Run::Row(to(Way::Mbuffer))),
-        ("**hakobu**", "", Run::Row(to(Way::Hakobu))),
+        ("mbuffer", "", Run::Row(to(Method::Mbuffer))),
+        ("**hakobu**", "", Run::Row(to(Method::Hakobu))),
     ]
 }
 
 fn second() -> Vec<Line> {
-    let case = |way, direction, starter| Run::Row(Case { starter, ..Case::plain(way, direction) });
-    let (to_host, from_host) = (Direction::ToHost, Direction::FromHost);
+    let case = |way, direction, starter| Run::Row(BenchCase { starter, ..BenchCase::plain(way, direction) });
+    let (to_host, from_host) = (DataDirection::ToHost, DataDirection::FromHost);
     vec![
-        ("one scp, to the host, started here", "about 230", case(Way::Scp, to_host, Starter::Here)),
-        ("from the host, started here", "half, by one host's sshd", case(Way::Scp, from_host, Starter::Here)),
-        ("to the host, started there", "", case(Way::Scp, to_host, Starter::There)),
-        ("from the host, started there", "", case(Way::Scp, from_host, Starter::There)),
+        ("one scp, to the host, started here", "about 230", case(Method::Scp, to_host, Initiator::Here)),
+        (
+            "from the host, started here",
+            "half, by one host's sshd",
+            case(Method::Scp, from_host, Initiator::Here),
+        ),
+        ("to the host, started there", "", case(Method::Scp, to_host, Initiator::There)),
+        ("from the host, started there", "", case(Method::Scp, from_host, Initiator::There)),
         ("12 scp at once", "about 1 260", Run::Not),
-        ("**hakobu**, to the host, started here", "", case(Way::Hakobu, to_host, Starter::Here)),
-        ("**hakobu**, from the host, started here", "", case(Way::Hakobu, from_host, Starter::Here)),
-        ("**hakobu**, to the host, started there", "", case(Way::Hakobu, to_host, Starter::There)),
-        ("**hakobu**, from the host, started there", "", case(Way::Hakobu, from_host, Starter::There)),
+        ("**hakobu**, to the host, started here", "", case(Method::Hakobu, to_host, Initiator::Here)),
+        ("**hakobu**, from the host, started here", "", case(Method::Hakobu, from_host, Initiator::Here)),
+        ("**hakobu**, to the host, started there", "", case(Method::Hakobu, to_host, Initiator::There)),
+        ("**hakobu**, from the host, started there", "", case(Method::Hakobu, from_host, Initiator::There)),
     ]
 }
 
 fn third() -> Vec<Line> {
-    let memory = |way| Run::Row(Case { ends: Ends::MemoryToMemory, ..to(way) });
-    let disk = |way| Run::Row(Case { ends: Ends::DiskToDisk, ..to(way) });
+    let memory = |way| Run::Row(BenchCase { ends: EndKinds::MemoryToMemory, ..to(way) });
+    let disk = |way| Run::Row(BenchCase { ends: EndKinds::DiskToDisk, ..to(way) });
     vec![
-        ("one rsync (to a daemon there, over ssh here), memory", "16", memory(Way::Rsync)),
-        ("the same, disk", "", disk(Way::Rsync)),
+        ("one rsync (to a daemon there, over ssh here), memory", "16", memory(Method::Rsync)),
+        ("the same, disk", "", disk(Method::Rsync)),
         ("parsyncfp over 48 connections", "146", Run::Not),
-        ("**hakobu**, memory", "", memory(Way::Hakobu)),
-        ("**hakobu**, disk", "", disk(Way::Hakobu)),
+        ("**hakobu**, memory", "", memory(Method::Hakobu)),
+        ("**hakobu**, disk", "", disk(Method::Hakobu)),
     ]
 }
 
 fn fifth() -> Vec<Line> {
-    let content = |content, compressor| Run::Row(Case { content, compressor, ..to(Way::Scp) });
-    let with = |name| Run::Row(cipher(Way::Scp, name));
-    let hakobu = |content, compressor| Run::Row(Case { content, compressor, ..to(Way::Hakobu) });
+    let content = |content, compressor| Run::Row(BenchCase { content, compressor, ..to(Method::Scp) });
+    let with = |name| Run::Row(cipher(Method::Scp, name));
+    let hakobu = |content, compressor| Run::Row(BenchCase { content, compressor, ..to(Method::Hakobu) });
     vec![
         ("scp, aes128-cbc", "36.6", Run::Not),
         ("3des", "11.5", Run::Not),
@@ -292,14 +298,14 @@ fn fifth() -> Vec<Line> {
         ("aes256-ctr", "25.9", with("aes256-ctr")),
         ("aes256-gcm", "", with("aes256-gcm@openssh.com")),
         ("chacha20-poly1305", "", with("chacha20-poly1305@openssh.com")),
-        ("scp -C, text", "41 to 44", content(Content::Text, Compressor::Ssh)),
-        ("scp, text", "35 to 78", content(Content::Text, Compressor::None)),
-        ("scp -C, gzip'd", "2 to 8 times as slow", content(Content::Gzipped, Compressor::Ssh)),
-        ("scp, gzip'd", "", content(Content::Gzipped, Compressor::None)),
-        ("**hakobu**, text", "", hakobu(Content::Text, Compressor::None)),
-        ("**hakobu** --compress none, text", "", hakobu(Content::Text, Compressor::Off)),
-        ("**hakobu** --compress zstd, text", "", hakobu(Content::Text, Compressor::Zstd)),
-        ("**hakobu**, gzip'd", "", hakobu(Content::Gzipped, Compressor::None)),
+        ("scp -C, text", "41 to 44", content(DataKind::Text, Compressor::Ssh)),
+        ("scp, text", "35 to 78", content(DataKind::Text, Compressor::None)),
+        ("scp -C, gzip'd", "2 to 8 times as slow", content(DataKind::Gzipped, Compressor::Ssh)),
+        ("scp, gzip'd", "", content(DataKind::Gzipped, Compressor::None)),
+        ("**hakobu**, text", "", hakobu(DataKind::Text, Compressor::None)),
+        ("**hakobu** --compress none, text", "", hakobu(DataKind::Text, Compressor::Off)),
+        ("**hakobu** --compress zstd, text", "", hakobu(DataKind::Text, Compressor::Zstd)),
+        ("**hakobu**, gzip'd", "", hakobu(DataKind::Gzipped, Compressor::None)),
     ]
 }
 
@@ -312,8 +318,8 @@ fn replaced(page: &str, tables: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_measure::bench::plan::{Ground, plan};
-    use hakobu_measure::bench::tools::{Machine, Netcat, Tools, WANTED, offered_ciphers};
+    use hakobu_measure::bench::plan::{PlanFacts, plan};
+    use hakobu_measure::bench::tools::{MachineTools, Netcat, Tools, WANTED, offered_ciphers};
 
     use super::*;
 
@@ -327,8 +333,8 @@ mod tests {
 
     #[test]
     fn figures_stand_beside_those_of_the_articles() {
-        let case = serde_json::to_value(Case { block_bytes: 512, ..to(Way::Dd) }).unwrap();
-        let nc = serde_json::to_value(to(Way::Nc)).unwrap();
+        let case = serde_json::to_value(BenchCase { block_bytes: 512, ..to(Method::Dd) }).unwrap();
+        let nc = serde_json::to_value(to(Method::Nc)).unwrap();
         let rows = serde_json::json!([
             { "case": case, "bytes_per_second": 123_400_000.0, "failed": null },
             { "case": nc, "bytes_per_second": null, "failed": "no" },
@@ -343,7 +349,7 @@ mod tests {
 
     #[test]
     fn every_line_is_a_row_that_a_full_bench_has_under_that_name() {
-        let all = Machine {
+        let all = MachineTools {
             programs: WANTED.map(str::to_owned).to_vec(),
             netcat: Some(Netcat::OpenBsd),
             netcat_says: String::new(),
@@ -351,24 +357,24 @@ mod tests {
         let offered = "aes128-ctr\naes192-ctr\naes256-ctr\naes128-gcm@openssh.com\naes256-gcm@openssh.com\n\
                        chacha20-poly1305@openssh.com\n3des-cbc\naes128-cbc\n";
         let tools = Tools { here: all.clone(), there: Some(all), ssh_ciphers: offered_ciphers(offered) };
-        let (cases, _) = plan(&Ground { has_host: true, full: true, tools, ..Ground::default() });
+        let (cases, _) = plan(&PlanFacts { has_host: true, full: true, tools, ..PlanFacts::default() });
         for (name, _, run) in [first(), second(), third(), fifth()].concat() {
             let Run::Row(case) = run else { continue };
             assert!(cases.contains(&case), "{name}");
             let label = case.label();
             let of_hakobu = name.contains("hakobu");
-            assert_eq!(of_hakobu, case.way == Way::Hakobu, "{name}");
+            assert_eq!(of_hakobu, case.way == Method::Hakobu, "{name}");
             if let Some((_, compress)) = name.split_once("--compress ") {
                 assert!(label.ends_with(compress.trim_end_matches(", text")), "{name}: {label}");
             }
-            assert_eq!(name.ends_with("started there"), case.starter == Starter::There, "{name}");
+            assert_eq!(name.ends_with("started there"), case.starter == Initiator::There, "{name}");
         }
     }
 
     #[test]
     fn hakobu_that_went_without_its_agent_is_no_figure() {
         let of = |transport: &str| {
-            let case = serde_json::to_value(to(Way::Hakobu)).unwrap();
+            let case = serde_json::to_value(to(Method::Hakobu)).unwrap();
             let row = serde_json::json!({
                 "case": case, "label": "hakobu", "transport": transport, "failed": null, "bytes_per_second": 1.0,
             });
@@ -378,7 +384,7 @@ mod tests {
         for other in ["sftp", "ssh", "agent, relayed"] {
             assert!(of(other).unwrap_err().to_string().contains(other));
         }
-        let nc = serde_json::to_value(to(Way::Nc)).unwrap();
+        let nc = serde_json::to_value(to(Method::Nc)).unwrap();
         let rows = serde_json::json!([{ "case": nc, "transport": null, "failed": null }]);
         assert!(figures(&rows).check().is_ok());
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use hakobu_testkit::link::{Crowding, Link, LinkSettings, Namespace, Traffic};
+use hakobu_testkit::link::{Crowding, Link, LinkSettings, LinkTraffic, Namespace};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The polling interval for signals, rate changes and the command.
@@ -192,9 +192,10 @@ fn wait_for(
     }
 }
 
-fn summarize(direction: &str, traffic: &Traffic) -> io::Result<()> {
-    let Traffic { forwarded_packets, forwarded_bytes, lost_packets, queue_full_packets, late_most, .. } =
-        traffic;
+fn summarize(direction: &str, traffic: &LinkTraffic) -> io::Result<()> {
+    let LinkTraffic {
+        forwarded_packets, forwarded_bytes, lost_packets, queue_full_packets, late_most, ..
+    } = traffic;
     writeln!(
         io::stderr(),
         "{direction}: {forwarded_packets} packets, {forwarded_bytes} bytes; \

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crc_fast::CrcAlgorithm::Crc64Nvme;
-use hakobu_net::connection::{Cipher, Connection, ConnectionError, Identity, Wait};
+use hakobu_net::connection::{Connection, ConnectionCipher, ConnectionError, FrameWait, TlsIdentity};
 
 const PAYLOAD_BYTES: usize = 256 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ struct Options {
     file: PathBuf,
     bytes: u64,
     lanes: usize,
-    cipher: Cipher,
+    cipher: ConnectionCipher,
     hash: bool,
     rounds: usize,
 }
@@ -53,7 +53,7 @@ fn options() -> Options {
         file: "/dev/shm/hakobu-connection-rate".into(),
         bytes: 8 << 30,
         lanes: 2,
-        cipher: Cipher::Aes128Gcm,
+        cipher: ConnectionCipher::Aes128Gcm,
         hash: false,
         rounds: 1,
     };
@@ -73,12 +73,12 @@ fn options() -> Options {
     options
 }
 
-fn cipher(name: &str) -> Cipher {
+fn cipher(name: &str) -> ConnectionCipher {
     match name {
-        "aes-128-gcm" => Cipher::Aes128Gcm,
-        "aes-256-gcm" => Cipher::Aes256Gcm,
-        "chacha20-poly1305" => Cipher::Chacha20Poly1305,
-        "none" => Cipher::None,
+        "aes-128-gcm" => ConnectionCipher::Aes128Gcm,
+        "aes-256-gcm" => ConnectionCipher::Aes256Gcm,
+        "chacha20-poly1305" => ConnectionCipher::Chacha20Poly1305,
+        "none" => ConnectionCipher::None,
         _ => panic!("unknown cipher {name}"),
     }
 }
@@ -104,7 +104,7 @@ fn prepare(path: &Path, bytes: u64) {
 }
 
 fn run(options: &Options) -> f64 {
-    let (near, far) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let (near, far) = (TlsIdentity::generate().unwrap(), TlsIdentity::generate().unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let next = AtomicU64::new(0);
@@ -151,12 +151,12 @@ fn send(mut connection: Connection, file: &File, next: &AtomicU64, options: &Opt
         connection.send(1, 0, 0, &meta, &payload, checksum, digest.as_ref()).unwrap();
     }
     connection.close().unwrap();
-    assert!(matches!(connection.receive(Wait::Forever), Err(ConnectionError::Closed)));
+    assert!(matches!(connection.receive(FrameWait::Forever), Err(ConnectionError::Closed)));
 }
 
 fn receive(mut connection: Connection, options: &Options) {
     loop {
-        let frame = match connection.receive(Wait::Forever) {
+        let frame = match connection.receive(FrameWait::Forever) {
             Ok(frame) => frame.unwrap(),
             Err(ConnectionError::Closed) => break,
             Err(error) => panic!("{error}"),

@@ -12,19 +12,19 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::host::HostFacts;
 use hakobu_proto::control::{
-    AgentHello, Answer, DIRECTORIES_APART_MAX, Listening, PREAMBLE, ProbeAnswer, ProbeAsk, Request,
+    AgentHello, AgentMessage, DIRECTORIES_APART_MAX, ListeningPort, PREAMBLE, ProbeAnswer, ProbeAsk, Request,
     SILENT_MAX, SourceAsk, SourceLook, VERSION_OLDEST, negotiate, too_old,
 };
 
-use crate::look;
+use crate::inspect;
+use crate::local_host::LocalHost;
 use crate::machine;
 use crate::restrict::Restriction;
-use crate::side::Side;
 use hakobu_core::live_limits::LiveLimits;
-use hakobu_core::pace::Limits;
+use hakobu_core::pace::RunLimits;
 use hakobu_net::channel as wire;
 use hakobu_net::cipher;
-use hakobu_net::stop::Stop;
+use hakobu_net::stop::StopHandle;
 
 /// The maximum number of requests waiting for an answer.
 const REQUESTS_MAX: usize = 16;
@@ -59,27 +59,27 @@ fn serve(
     mut output: impl Write + Send,
     restriction: Option<Restriction>,
 ) -> Result<()> {
-    let stop = Stop::default();
+    let stop = StopHandle::default();
     // Created before the greeting: the controller attributes the time until the first answer to the network path.
-    let limits = Arc::new(LiveLimits::new(Limits::default(), Instant::now));
-    let mut side = Side::with_identity(stop.clone())?.with_limits(limits.clone());
+    let limits = Arc::new(LiveLimits::new(RunLimits::default(), Instant::now));
+    let mut side = LocalHost::with_identity(stop.clone())?.with_limits(limits.clone());
     if let Some(restriction) = &restriction {
         side = side.restricted(restriction.confinement().clone());
     }
-    let life = Life::default();
-    let _ended = Ended(life.clone());
+    let life = ControllerLiveness::default();
+    let _ended = AgentEndGuard(life.clone());
     let requests = read_requests(input, stop, limits, life.clone());
     output
         .write_all(PREAMBLE)
         .and_then(|()| output.flush())
         .map_err(|error| Error::io("greeting the controller", &error))?;
-    let output = Answers(Mutex::new(output));
+    let output = AgentOutput(Mutex::new(output));
     let mut agent = Agent { side, restriction, version: None, apart: Vec::new(), output };
     loop {
         match requests.recv_timeout(SILENCE_LIMIT / 8) {
             Ok(Ok(request)) => agent.handle(request)?,
             Ok(Err(error)) => {
-                agent.output.send(&Answer::Refused(error.clone()))?;
+                agent.output.send(&AgentMessage::Refused(error.clone()))?;
                 return Err(error);
             }
             Err(RecvTimeoutError::Timeout) if life.has_gone() => return Ok(()),
@@ -93,13 +93,13 @@ fn serve(
 /// is treated as a stop, because the controller is gone.
 fn read_requests(
     input: impl Read + Send + 'static,
-    stop: Stop,
+    stop: StopHandle,
     limits: Arc<LiveLimits>,
-    life: Life,
+    life: ControllerLiveness,
 ) -> Receiver<Result<Request>> {
     let (sender, receiver) = sync_channel(REQUESTS_MAX);
     std::thread::spawn(move || {
-        let mut input = Heeded { input, life: life.clone() };
+        let mut input = ControllerInput { input, life: life.clone() };
         loop {
             let received = wire::receive::<Request>(&mut input);
             // A run begins with its own limits. Limits that arrive later replace them.
@@ -139,16 +139,16 @@ fn read_requests(
 
 /// Tracks when the controller last sent something.
 #[derive(Clone, Debug, Default)]
-struct Life(Arc<Heard>);
+struct ControllerLiveness(Arc<LastSign>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct LastSign {
     last: Mutex<Option<Instant>>,
     watched: AtomicBool,
     ended: AtomicBool,
 }
 
-impl Life {
+impl ControllerLiveness {
     fn heard(&self) {
         *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -165,7 +165,7 @@ impl Life {
 
     /// Stops everything after a silence of `SILENCE_LIMIT`. The system may take hours to notice a dead connection,
     /// and this process would keep the job locked for as long.
-    fn watch(&self, stop: &Stop) {
+    fn watch(&self, stop: &StopHandle) {
         if self.0.watched.swap(true, Relaxed) {
             return;
         }
@@ -189,12 +189,12 @@ impl Life {
 
 /// The controller's input. Each read counts as a sign of life, because a long message on a slow network path takes
 /// longer than the silence limit.
-struct Heeded<R> {
+struct ControllerInput<R> {
     input: R,
-    life: Life,
+    life: ControllerLiveness,
 }
 
-impl<R: Read> Read for Heeded<R> {
+impl<R: Read> Read for ControllerInput<R> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let read = self.input.read(into)?;
         self.life.heard();
@@ -203,23 +203,23 @@ impl<R: Read> Read for Heeded<R> {
 }
 
 /// Records that the agent has ended when it is dropped.
-struct Ended(Life);
+struct AgentEndGuard(ControllerLiveness);
 
-impl Drop for Ended {
+impl Drop for AgentEndGuard {
     fn drop(&mut self) {
         self.0.0.ended.store(true, Relaxed);
     }
 }
 
 struct Agent<W> {
-    side: Side,
+    side: LocalHost,
     /// The directory that the login is limited to, if any.
     restriction: Option<Restriction>,
     /// The protocol version that both sides have agreed on.
     version: Option<u16>,
     /// Directories of the source that the next target must leave alone.
     apart: Vec<Inode>,
-    output: Answers<W>,
+    output: AgentOutput<W>,
 }
 
 impl<W: Write + Send> Agent<W> {
@@ -227,13 +227,13 @@ impl<W: Write + Send> Agent<W> {
         if self.version.is_some() == matches!(request, Request::Hello { .. }) {
             let words = "the first request, and no other, has to be a greeting";
             let error = Error::new(ErrorKind::Protocol, "serving the controller", words);
-            self.output.send(&Answer::Refused(error.clone()))?;
+            self.output.send(&AgentMessage::Refused(error.clone()))?;
             return Err(error);
         }
         if let Some(version) = self.version.filter(|version| *version < VERSION_OLDEST)
             && !is_of_all_versions(&request)
         {
-            return self.output.send(&Answer::Refused(too_old(version)));
+            return self.output.send(&AgentMessage::Refused(too_old(version)));
         }
         let request = match &self.restriction {
             None => request,
@@ -246,22 +246,24 @@ impl<W: Write + Send> Agent<W> {
             Request::Hello { oldest, newest, digest } => match self.hello(oldest, newest, digest) {
                 Ok(hello) => {
                     self.version = Some(hello.version);
-                    Answer::Hello(hello)
+                    AgentMessage::Hello(hello)
                 }
-                Err(error) => Answer::Refused(error),
+                Err(error) => AgentMessage::Refused(error),
             },
             Request::LookAtSources { sources } => {
-                Answer::Sources(sources.iter().map(|ask| self.look_at_source(ask)).collect())
+                AgentMessage::Sources(sources.iter().map(|ask| self.look_at_source(ask)).collect())
             }
-            Request::LookAtTarget { path } => Answer::Target(match &self.restriction {
+            Request::LookAtTarget { path } => AgentMessage::Target(match &self.restriction {
                 Some(restriction) => restriction.target(&path),
-                None => look::target(&path),
+                None => inspect::target(&path),
             }),
-            Request::LookAtPlaces { root, places } => Answer::Places(match &self.restriction {
+            Request::LookAtPlaces { root, places } => AgentMessage::Places(match &self.restriction {
                 Some(restriction) => places.iter().map(|place| restriction.place(&root, place)).collect(),
-                None => look::places(&root, &places),
+                None => inspect::places(&root, &places),
             }),
-            Request::Listen { address, port } => Answer::Listening(self.listen(address.as_deref(), port)),
+            Request::Listen { address, port } => {
+                AgentMessage::Listening(self.listen(address.as_deref(), port))
+            }
             Request::HoldApart(directories) if directories.len() > DIRECTORIES_APART_MAX => {
                 let words = "too many directories to leave alone";
                 return Err(Error::new(ErrorKind::Protocol, "serving the controller", words));
@@ -272,19 +274,19 @@ impl<W: Write + Send> Agent<W> {
             }
             Request::Serve(mut request) => {
                 request.grant.source_directories = std::mem::take(&mut self.apart);
-                Answer::Serving(self.side.serve(&request))
+                AgentMessage::Serving(self.side.serve(&request))
             }
-            Request::Connect(request) => Answer::Connected(self.side.connect(&request)),
-            Request::Run(request) => Answer::Ran(Box::new(self.side.run(&request, &self.output))),
+            Request::Connect(request) => AgentMessage::Connected(self.side.connect(&request)),
+            Request::Run(request) => AgentMessage::Ran(Box::new(self.side.run(&request, &self.output))),
             Request::RunHere(mut request) => {
                 request.grant.source_directories = std::mem::take(&mut self.apart);
-                Answer::Ran(Box::new(self.side.run_here(&request, &self.output)))
+                AgentMessage::Ran(Box::new(self.side.run_here(&request, &self.output)))
             }
-            Request::EndServing => Answer::Served(self.side.end_serving()),
-            Request::Disks => Answer::Disks(look::disks()),
-            Request::Ciphers => Answer::Ciphers(cipher::here()),
-            Request::Settings => Answer::Settings(Ok(Box::new(self.settings()))),
-            Request::Probe(mut ask) => Answer::Probe(self.probe(&mut ask).map(Box::new)),
+            Request::EndServing => AgentMessage::Served(self.side.end_serving()),
+            Request::Disks => AgentMessage::Disks(inspect::disks()),
+            Request::Ciphers => AgentMessage::Ciphers(cipher::here()),
+            Request::Settings => AgentMessage::Settings(Ok(Box::new(self.settings()))),
+            Request::Probe(mut ask) => AgentMessage::Probe(self.probe(&mut ask).map(Box::new)),
             // Handled by the thread that reads.
             Request::Cancel | Request::Limits(_) | Request::Alive => return Ok(()),
         };
@@ -314,7 +316,7 @@ impl<W: Write + Send> Agent<W> {
     fn look_at_source(&self, ask: &SourceAsk) -> Result<SourceLook> {
         match &self.restriction {
             Some(restriction) => restriction.source(ask),
-            None => look::source(ask),
+            None => inspect::source(ask),
         }
     }
 
@@ -327,10 +329,10 @@ impl<W: Write + Send> Agent<W> {
         self.side.probe(ask)
     }
 
-    fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<Listening> {
+    fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<ListeningPort> {
         let port = self.side.listen(address, port)?;
         let addresses = address.map(str::to_owned).or_else(|| machine::facts().reached_at);
-        Ok(Listening { port, addresses: addresses.into_iter().collect(), process: std::process::id() })
+        Ok(ListeningPort { port, addresses: addresses.into_iter().collect(), process: std::process::id() })
     }
 }
 
@@ -348,18 +350,18 @@ fn is_of_all_versions(request: &Request) -> bool {
 }
 
 /// The output to the controller, shared by the lanes that report events.
-struct Answers<W>(Mutex<W>);
+struct AgentOutput<W>(Mutex<W>);
 
-impl<W: Write + Send> Answers<W> {
-    fn send(&self, answer: &Answer) -> Result<()> {
+impl<W: Write + Send> AgentOutput<W> {
+    fn send(&self, answer: &AgentMessage) -> Result<()> {
         wire::send(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), answer)
     }
 }
 
-impl<W: Write + Send> Observer for Answers<W> {
+impl<W: Write + Send> Observer for AgentOutput<W> {
     fn event(&self, event: Event) {
         // If the controller is gone, the reading thread notices it as well and stops the run.
-        let _ = self.send(&Answer::Event(event));
+        let _ = self.send(&AgentMessage::Event(event));
     }
 }
 

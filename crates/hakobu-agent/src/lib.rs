@@ -1,15 +1,14 @@
-//! Runs transfers between hosts: logs in over ssh, starts agents, makes data connections, opens endpoints, and
-//! carries out copies from the request to the result.
+//! One host's part in a transfer, and the agent: the process that plays this part on another host.
 //!
-//! Controller and agents use it alike: each can run the engine, reach a [remote target](near) or
-//! [serve a target](serve). This crate must not draw anything or parse the command line: its results are values,
-//! events and errors.
+//! [`local_host`] opens what is on this host and runs the engine or serves the target; [`agent`] does the same for a
+//! controller that sends requests over standard input. [`restrict`] limits an agent to one directory. This crate must not
+//! draw anything or parse the command line: its results are values, events and errors.
 
 pub mod agent;
+pub mod inspect;
 pub mod join;
-pub mod look;
+pub mod local_host;
 pub mod restrict;
-pub mod side;
 pub mod stream;
 
 pub mod lock;

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hakobu_core::host::HostFacts;
 use hakobu_endpoints::local::StateDirectory;
 use hakobu_measure::doctor::{self, SshLogin};
-use hakobu_proto::control::Machine;
+use hakobu_proto::control::AgentMachine;
 
 /// The maximum number of ancestor processes that are examined.
 const ANCESTORS_MAX: u32 = 8;
@@ -39,17 +39,17 @@ pub fn unique() -> [u8; 16] {
 }
 
 /// Returns the facts on which a controller bases its choices.
-pub fn facts() -> Machine {
+pub fn facts() -> AgentMachine {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get().min(1024) as u16);
     let name = rustix::system::uname();
     let system = format!("Linux {} {}", name.release().to_string_lossy(), name.machine().to_string_lossy());
     let (reached_from, reached_at) = ssh_addresses(ssh_connection().as_deref());
-    Machine { processors, system, uid: rustix::process::geteuid().as_raw(), reached_at, reached_from }
+    AgentMachine { processors, system, uid: rustix::process::geteuid().as_raw(), reached_at, reached_from }
 }
 
 /// Returns the settings of this host. `toward`: the address of the other host, if there is one.
 pub fn settings(toward: Option<IpAddr>) -> HostFacts {
-    doctor::read(Path::new("/"), &doctor::Kernel, toward, login().as_ref())
+    doctor::read(Path::new("/"), &doctor::NetworkKernel, toward, login().as_ref())
 }
 
 /// Returns the ssh login that started this process.

@@ -17,7 +17,7 @@ const UNASKED: [&[u8]; 9] = [b"nfs", b"nfs4", b"cifs", b"smb3", b"autofs", b"fus
 
 /// One mount, as listed in `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Mount {
+struct MountInfo {
     id: u64,
     /// The file system's device, `major:minor`.
     device: Vec<u8>,
@@ -34,13 +34,13 @@ struct Mount {
 
 /// All mounts that this process sees.
 #[derive(Clone, Debug, Default)]
-pub struct Mounts(Vec<Mount>);
+pub struct Mounts(Vec<MountInfo>);
 
 impl Mounts {
     /// Reads the mounts. Returns none if the system does not show them.
     pub fn read() -> Self {
         let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
-        Self(text.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect())
+        Self(text.split(|byte| *byte == b'\n').filter_map(MountInfo::parse).collect())
     }
 
     /// Returns the names of a place on its file systems. `there`: the place itself or the nearest directory above it
@@ -75,7 +75,7 @@ impl Mounts {
     /// Adds the names of the path `inner` of a mount.
     fn add_of_mount(
         &self,
-        mount: &Mount,
+        mount: &MountInfo,
         inner: &[u8],
         (mounted_at, only_read, identity): (&[u8], bool, Option<(u64, u64)>),
         layers: u32,
@@ -124,7 +124,7 @@ impl Mounts {
     }
 
     /// Returns the mount that a path without symbolic links is on.
-    fn mount_of(&self, there: &Path) -> Option<&Mount> {
+    fn mount_of(&self, there: &Path) -> Option<&MountInfo> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let found = statx(CWD, there, flags, StatxFlags::MNT_ID).ok();
         // Older kernels do not report the mount ID.
@@ -132,7 +132,7 @@ impl Mounts {
             return self.0.iter().find(|mount| mount.id == found.stx_mnt_id);
         }
         let path = there.as_os_str().as_bytes();
-        let holds = |mount: &&Mount| {
+        let holds = |mount: &&MountInfo| {
             let rest = path.strip_prefix(mount.point.as_slice());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || mount.point.ends_with(b"/"))
         };
@@ -141,7 +141,7 @@ impl Mounts {
     }
 }
 
-impl Mount {
+impl MountInfo {
     fn parse(line: &[u8]) -> Option<Self> {
         let mut words = line.split(|byte| *byte == b' ');
         let id = str::from_utf8(words.next()?).ok()?.parse().ok()?;
@@ -277,17 +277,17 @@ mod tests {
     fn a_line_is_read_with_its_escapes() {
         let line =
             br"36 35 98:0 /big/sub /mnt/a\040b rw,noatime master:1 - ext4 /dev/sda1 rw,errors=continue";
-        let mount = Mount::parse(line).unwrap();
+        let mount = MountInfo::parse(line).unwrap();
         assert_eq!((mount.id, &mount.device[..], &mount.root[..]), (36, &b"98:0"[..], &b"/big/sub"[..]));
         assert_eq!((&mount.point[..], &mount.kind[..]), (&b"/mnt/a b"[..], &b"ext4"[..]));
-        assert_eq!(Mount::parse(b""), None);
-        assert_eq!(Mount::parse(b"36 35 98:0 / /mnt rw"), None);
+        assert_eq!(MountInfo::parse(b""), None);
+        assert_eq!(MountInfo::parse(b"36 35 98:0 / /mnt rw"), None);
     }
 
     #[test]
     fn names_are_those_of_the_file_system() {
         let mounts =
-            |lines: &[&str]| Mounts(lines.iter().filter_map(|it| Mount::parse(it.as_bytes())).collect());
+            |lines: &[&str]| Mounts(lines.iter().filter_map(|it| MountInfo::parse(it.as_bytes())).collect());
         let names = |mounts: &Mounts, index: usize, inner: &str| -> Vec<(String, String)> {
             let mut names = Vec::new();
             mounts.add_of_mount(&mounts.0[index], inner.as_bytes(), (&[], false, None), 1, &mut names);
@@ -312,7 +312,7 @@ mod tests {
     fn an_overlay_names_its_layers() {
         let options = r"rw,lowerdir=/l\134:1:/l2,upperdir=/u\0401,workdir=/w";
         let line = format!("7 1 0:60 / /merged rw - overlay overlay {options}");
-        let mount = Mount::parse(line.as_bytes()).unwrap();
+        let mount = MountInfo::parse(line.as_bytes()).unwrap();
         let expected = [(&b"/l:1"[..], true), (b"/l2", true), (b"/u 1", false)];
         let found = mount.layers();
         assert_eq!(found.iter().map(|(path, read)| (&path[..], *read)).collect::<Vec<_>>(), expected);

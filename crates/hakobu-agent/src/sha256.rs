@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{
-    Completion, Endpoint, Lane, PieceBuffer, TargetEndpoint, TargetLane, TargetOp, TargetOutcome, Ticket,
-    Wait,
+    Completion, CompletionWait, Endpoint, Lane, PieceBuffer, TargetEndpoint, TargetLane, TargetOp,
+    TargetOutcome, Ticket,
 };
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::zeros::ZEROS;
@@ -60,23 +60,23 @@ impl TargetEndpoint for Sha256Sink {
 }
 
 /// A range of the content, in order.
-enum Part {
+enum ContentRange {
     Bytes(PieceBuffer),
     /// A number of zero bytes that were not read.
     Zeros(u64),
 }
 
 /// Hashes ranges until no more come.
-fn hash(parts: &Receiver<Part>, used: &SyncSender<PieceBuffer>) -> Digest {
+fn hash(parts: &Receiver<ContentRange>, used: &SyncSender<PieceBuffer>) -> Digest {
     let mut hasher = Sha256::new();
     for part in parts {
         match part {
-            Part::Bytes(buffer) => {
+            ContentRange::Bytes(buffer) => {
                 hasher.update(buffer.filled());
                 // A buffer that is not wanted back is freed.
                 let _ = used.try_send(buffer);
             }
-            Part::Zeros(mut left) => {
+            ContentRange::Zeros(mut left) => {
                 while left > 0 {
                     let step = left.min(ZEROS.len() as u64);
                     hasher.update(&ZEROS[..step as usize]);
@@ -90,7 +90,7 @@ fn hash(parts: &Receiver<Part>, used: &SyncSender<PieceBuffer>) -> Digest {
 
 struct SinkLane {
     /// The channel to the hashing thread, and the thread; `None` once the file is finished.
-    way: Option<(SyncSender<Part>, JoinHandle<Digest>)>,
+    way: Option<(SyncSender<ContentRange>, JoinHandle<Digest>)>,
     empty: Receiver<PieceBuffer>,
     /// The offset of the next range in bytes.
     next: u64,
@@ -99,7 +99,7 @@ struct SinkLane {
 }
 
 impl SinkLane {
-    fn take(&mut self, offset: u64, length: u64, part: Part) -> Result<TargetOutcome> {
+    fn take(&mut self, offset: u64, length: u64, part: ContentRange) -> Result<TargetOutcome> {
         let during = "taking a digest";
         if offset != self.next {
             return Err(Error::new(ErrorKind::Protocol, during, "a part came out of order"));
@@ -122,14 +122,14 @@ impl SinkLane {
 impl Lane<TargetOp> for SinkLane {
     fn submit(&mut self, ticket: Ticket, operation: TargetOp) -> std::result::Result<(), TargetOp> {
         let (result, answered) = match operation {
-            TargetOp::Inspect { .. } => (Ok(TargetOutcome::Inspected(None)), true),
+            TargetOp::Stat { .. } => (Ok(TargetOutcome::Stat(None)), true),
             TargetOp::Begin { .. } | TargetOp::Abandon { .. } => (Ok(TargetOutcome::Done), true),
             TargetOp::Write { offset, buffer, acknowledge, .. } => {
                 let length = buffer.filled().len() as u64;
-                (self.take(offset, length, Part::Bytes(buffer)), acknowledge)
+                (self.take(offset, length, ContentRange::Bytes(buffer)), acknowledge)
             }
             TargetOp::Zero { extent, acknowledge, .. } => {
-                (self.take(extent.offset, extent.length, Part::Zeros(extent.length)), acknowledge)
+                (self.take(extent.offset, extent.length, ContentRange::Zeros(extent.length)), acknowledge)
             }
             TargetOp::Finish { .. } => (self.finish(), true),
             _ => {
@@ -143,7 +143,7 @@ impl Lane<TargetOp> for SinkLane {
         Ok(())
     }
 
-    fn reap(&mut self, _wait: Wait) -> Option<Completion<TargetOutcome>> {
+    fn reap(&mut self, _wait: CompletionWait) -> Option<Completion<TargetOutcome>> {
         self.completions.pop_front()
     }
 }

@@ -12,10 +12,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::landing::{Ancestry, TargetFound};
-use hakobu_core::location::{Location, Place};
+use hakobu_core::location::{Location, LocationKind};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{SourceLook, TargetLook};
 use hakobu_sys::standard::{duplicate, was_closed};
@@ -120,7 +120,7 @@ pub fn named_target(location: Location) -> Location {
 }
 
 fn descriptor_of(location: &Location) -> Option<Descriptor> {
-    let Place::Local { path } = location.place() else { return None };
+    let LocationKind::Local { path } = location.place() else { return None };
     match location.names_a_directory() {
         true => None,
         false => Descriptor::of(Path::new(std::ffi::OsStr::from_bytes(path))),
@@ -141,7 +141,7 @@ pub fn is_terminal(location: &Location, is_input: bool) -> bool {
 /// Returns the description of standard input as a source.
 pub fn look_at_input() -> Result<SourceLook> {
     Ok(SourceLook {
-        kind: Kind::Fifo,
+        kind: EntryKind::Fifo,
         size_bytes: 0,
         device: None,
         image: None,

@@ -58,7 +58,7 @@ impl Compression {
 
 /// Compression statistics of a lane since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Compressed {
+pub struct CompressionStats {
     /// Nanoseconds spent compressing, samples included.
     pub time_ns: u64,
     /// Bytes of content that were sent compressed.
@@ -68,7 +68,7 @@ pub struct Compressed {
     /// The levels that were used.
     pub levels: Levels,
     /// The lane's latest choice, if it made one.
-    pub choice: Option<Choice>,
+    pub choice: Option<LevelChoice>,
 }
 
 /// A set of zstd levels.
@@ -94,7 +94,7 @@ impl Levels {
 
 /// A choice of one lane, with the figures that led to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Choice {
+pub struct LevelChoice {
     /// The number of choices that the lane has made, this one included.
     pub number: u32,
     /// The level from now on; `None` means no compression.
@@ -122,7 +122,7 @@ pub enum Reason {
     SlowerWithout,
 }
 
-impl Choice {
+impl LevelChoice {
     /// Returns the choice and its reason as printed by `--why`.
     pub fn words(&self) -> (String, String) {
         let choice = match self.level {
@@ -150,16 +150,16 @@ impl Choice {
 /// Selects the choices to report. Many lanes make much the same choices, so a choice is repeated only after some time,
 /// and the total number is limited.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ReportedChoices {
     choices: Vec<(Option<i8>, Reason)>,
     count: u32,
     last: Option<i8>,
     last_ns: u64,
 }
 
-impl Told {
+impl ReportedChoices {
     /// Returns true if this choice is to be reported. `now_ns` is the time since the run began.
-    pub fn tells(&mut self, choice: &Choice, now_ns: u64) -> bool {
+    pub fn tells(&mut self, choice: &LevelChoice, now_ns: u64) -> bool {
         let this = (choice.level, choice.reason);
         let is_new = !self.choices.contains(&this);
         let is_long_ago = self.last != choice.level && now_ns.saturating_sub(self.last_ns) >= TELL_AGAIN_NS;
@@ -211,14 +211,14 @@ mod tests {
 
     #[test]
     fn lanes_that_do_the_same_are_told_once_and_never_too_often() {
-        let choice = |level| Choice {
+        let choice = |level| LevelChoice {
             number: 1,
             level,
             reason: Reason::WayLimits,
             blocked: 0.5,
             shrank_to: Some(0.48),
         };
-        let mut told = Told::default();
+        let mut told = ReportedChoices::default();
         let tells =
             [Some(1), Some(1), Some(3), Some(1), None, Some(3)].map(|level| told.tells(&choice(level), 7));
         assert_eq!(tells, [true, false, true, false, true, false]);
@@ -226,7 +226,7 @@ mod tests {
         let later = |index: u64| (index + 2) * TELL_AGAIN_NS * 2;
         let more = (0..1000).filter(|index| told.tells(&choice(Some((index % 5) as i8)), later(*index)));
         assert_eq!(more.count() as u32, TOLD_MAX - 4);
-        let first = Choice { reason: Reason::LongWay, ..choice(Some(1)) };
+        let first = LevelChoice { reason: Reason::LongWay, ..choice(Some(1)) };
         assert!(first.words().1.starts_with("at first, as connections"));
         let (words, reason) = choice(Some(3)).words();
         assert_eq!(words, "compression: zstd 3");

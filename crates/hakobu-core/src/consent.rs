@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::outcome::{Surroundings, Transfer};
+use crate::outcome::{RunEnvironment, Transfer};
 use crate::request::{Deletion, DeletionMax};
 use crate::units::format_count;
 
@@ -14,7 +14,7 @@ pub fn agree(
     done: &Transfer,
     deletion: &Deletion,
     only_planned: bool,
-    surroundings: &mut Surroundings<'_>,
+    surroundings: &mut RunEnvironment<'_>,
 ) -> Result<()> {
     let counters = &done.summary.counters;
     let (extras, total) = (counters.entries_only_in_target, counters.entries_in_target);
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::event::{Event, Observer};
     use crate::live_limits::LiveLimits;
-    use crate::pace::Limits;
+    use crate::pace::RunLimits;
     use crate::prompts::{Prompts, Secret};
 
     struct Nobody;
@@ -127,8 +127,8 @@ mod tests {
         let agreed = Deletion { agreed: true, ..Deletion::default() };
         let ask = |deletion: &Deletion, only_planned: bool, stopped: bool| {
             let cancel = Arc::new(AtomicBool::new(stopped));
-            let limits = Arc::new(LiveLimits::new(Limits::default(), Instant::now));
-            let mut surroundings = Surroundings { prompts: &mut Nobody, observer: &Nobody, cancel, limits };
+            let limits = Arc::new(LiveLimits::new(RunLimits::default(), Instant::now));
+            let mut surroundings = RunEnvironment { prompts: &mut Nobody, observer: &Nobody, cancel, limits };
             agree(&done, deletion, only_planned, &mut surroundings).map_err(|error| error.kind)
         };
         for deletion in [agreed, Deletion::default()] {

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::compression::Compressed;
+use crate::compression::CompressionStats;
 
 macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident ),* $(,)?) => {
@@ -14,19 +14,19 @@ macro_rules! counters {
         #[repr(align(128))]
         pub struct LaneCounters {
             $( $(#[$doc])* pub $name: Counter, )*
-            /// Nanoseconds spent in each [`Stage`].
-            pub stage_ns: [Counter; Stage::COUNT],
+            /// Nanoseconds spent in each [`LaneStage`].
+            pub stage_ns: [Counter; LaneStage::COUNT],
         }
 
         /// The sums of all lanes at one moment.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Snapshot {
+        pub struct CounterTotals {
             $( $(#[$doc])* pub $name: u64, )*
-            /// Nanoseconds spent in each [`Stage`], summed over the lanes.
-            pub stage_ns: [u64; Stage::COUNT],
+            /// Nanoseconds spent in each [`LaneStage`], summed over the lanes.
+            pub stage_ns: [u64; LaneStage::COUNT],
             /// True if the scan has ended, so that the totals are known.
             pub scan_done: bool,
-            /// True if the target is on another machine, so that [`Stage::Send`] includes the network.
+            /// True if the target is on another machine, so that [`LaneStage::Send`] includes the network.
             pub remote: bool,
             /// Nanoseconds that the source's file server took for one answer before the run, if there is a file server.
             pub source_answer_ns: Option<u64>,
@@ -40,7 +40,7 @@ macro_rules! counters {
             pub planned_bytes: u64,
         }
 
-        impl Snapshot {
+        impl CounterTotals {
             /// Adds the counters of one lane.
             pub fn add(&mut self, lane: &LaneCounters) {
                 $( self.$name = self.$name.saturating_add(lane.$name.get()); )*
@@ -51,7 +51,7 @@ macro_rules! counters {
 
             /// Returns the difference to an earlier snapshot of the same run.
             #[must_use]
-            pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+            pub fn since(&self, earlier: &CounterTotals) -> CounterTotals {
                 let mut lately = self.clone();
                 $( lately.$name = self.$name.saturating_sub(earlier.$name); )*
                 lately.paused_ns = self.paused_ns.saturating_sub(earlier.paused_ns);
@@ -63,7 +63,7 @@ macro_rules! counters {
             }
 
             /// Adds the figures of another run of the same job.
-            pub fn merge(&mut self, other: &Snapshot) {
+            pub fn merge(&mut self, other: &CounterTotals) {
                 $( self.$name = self.$name.saturating_add(other.$name); )*
                 self.paused_ns = self.paused_ns.saturating_add(other.paused_ns);
                 self.planned_bytes = self.planned_bytes.saturating_add(other.planned_bytes);
@@ -146,9 +146,9 @@ counters! {
     way_window_us,
     /// Microseconds of those in which the local send buffer was the limit.
     way_buffer_us,
-    /// Nanoseconds of [`Stage::Held`] caused by the operation limit.
+    /// Nanoseconds of [`LaneStage::Held`] caused by the operation limit.
     held_by_operations_ns,
-    /// Nanoseconds of [`Stage::Held`] caused by the source latency limit.
+    /// Nanoseconds of [`LaneStage::Held`] caused by the source latency limit.
     held_by_latency_ns,
     /// Small files, and pieces of large ones, that were read at the source.
     source_reads,
@@ -160,9 +160,9 @@ counters! {
     target_requests,
 }
 
-impl Snapshot {
+impl CounterTotals {
     /// Adds the times of an earlier attempt at the same run.
-    pub fn add_times(&mut self, earlier: &Snapshot) {
+    pub fn add_times(&mut self, earlier: &CounterTotals) {
         for (sum, more) in self.stage_ns.iter_mut().zip(&earlier.stage_ns) {
             *sum = sum.saturating_add(*more);
         }
@@ -245,13 +245,13 @@ impl WorkTime {
 
 /// A lane's statistics about its connection and the remote host, since the connection was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Beyond {
+pub struct RemoteStats {
     /// The latest report of the remote thread.
     pub far: FarTime,
     /// The local kernel's figures on the connection.
     pub way: WayTime,
     /// The statistics of compression.
-    pub compressed: Compressed,
+    pub compressed: CompressionStats,
 }
 
 /// The time of a thread that serves a connection, in nanoseconds.
@@ -284,13 +284,14 @@ impl LaneCounters {
     /// Returns the time of all stages except idling.
     pub fn worked_ns(&self) -> u64 {
         let all: u64 = self.stage_ns.iter().map(Counter::get).sum();
-        all - self.stage_ns[Stage::Idle as usize].get()
+        all - self.stage_ns[LaneStage::Idle as usize].get()
     }
 
     /// Sets the values that are measured elsewhere.
-    pub fn set_times(&self, near: ThreadTime, Beyond { far, way, compressed }: Beyond) {
+    pub fn set_times(&self, near: ThreadTime, RemoteStats { far, way, compressed }: RemoteStats) {
         // Compression happens while sending, so its time has been counted as sending.
-        let [send, compress] = [Stage::Send, Stage::Compress].map(|stage| &self.stage_ns[stage as usize]);
+        let [send, compress] =
+            [LaneStage::Send, LaneStage::Compress].map(|stage| &self.stage_ns[stage as usize]);
         let more = compressed.time_ns.saturating_sub(compress.get()).min(send.get());
         send.set(send.get() - more);
         compress.add(more);
@@ -316,7 +317,7 @@ impl LaneCounters {
 /// The stages in which a lane spends its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Stage {
+pub enum LaneStage {
     /// Listing the source and comparing.
     Scan = 0,
     /// Reading from the source.
@@ -337,34 +338,34 @@ pub enum Stage {
     Compress = 8,
 }
 
-impl Stage {
+impl LaneStage {
     /// The number of stages.
     pub const COUNT: usize = 9;
     /// All stages, in the order of their numbers.
-    pub const ALL: [Stage; Stage::COUNT] = [
-        Stage::Scan,
-        Stage::Read,
-        Stage::Hash,
-        Stage::Send,
-        Stage::Wait,
-        Stage::Idle,
-        Stage::Sync,
-        Stage::Held,
-        Stage::Compress,
+    pub const ALL: [LaneStage; LaneStage::COUNT] = [
+        LaneStage::Scan,
+        LaneStage::Read,
+        LaneStage::Hash,
+        LaneStage::Send,
+        LaneStage::Wait,
+        LaneStage::Idle,
+        LaneStage::Sync,
+        LaneStage::Held,
+        LaneStage::Compress,
     ];
 
     /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Stage::Scan => "scan",
-            Stage::Read => "source read",
-            Stage::Hash => "hash",
-            Stage::Send => "send",
-            Stage::Wait => "target",
-            Stage::Idle => "idle",
-            Stage::Sync => "target sync",
-            Stage::Held => "rate limit",
-            Stage::Compress => "compress",
+            LaneStage::Scan => "scan",
+            LaneStage::Read => "source read",
+            LaneStage::Hash => "hash",
+            LaneStage::Send => "send",
+            LaneStage::Wait => "target",
+            LaneStage::Idle => "idle",
+            LaneStage::Sync => "target sync",
+            LaneStage::Held => "rate limit",
+            LaneStage::Compress => "compress",
         }
     }
 }
@@ -378,32 +379,36 @@ mod tests {
         let lanes = [LaneCounters::default(), LaneCounters::default()];
         lanes[0].entries_created.add(3);
         lanes[1].entries_created.add(4);
-        lanes[1].stage_ns[Stage::Hash as usize].add(9);
-        let mut sum = Snapshot::default();
+        lanes[1].stage_ns[LaneStage::Hash as usize].add(9);
+        let mut sum = CounterTotals::default();
         lanes.iter().for_each(|lane| sum.add(lane));
-        assert_eq!((sum.entries_created, sum.stage_ns[Stage::Hash as usize]), (7, 9));
+        assert_eq!((sum.entries_created, sum.stage_ns[LaneStage::Hash as usize]), (7, 9));
         let once = sum.clone();
         sum.merge(&once);
         assert_eq!(sum.entries_created, 14);
         let lately = sum.since(&once);
-        assert_eq!((lately.entries_created, lately.stage_ns[Stage::Hash as usize]), (7, 9));
+        assert_eq!((lately.entries_created, lately.stage_ns[LaneStage::Hash as usize]), (7, 9));
     }
 
     #[test]
     fn compressing_is_no_part_of_sending() {
         let lane = LaneCounters::default();
-        let times = |stage: Stage| lane.stage_ns[stage as usize].get();
-        lane.stage_ns[Stage::Send as usize].add(100);
+        let times = |stage: LaneStage| lane.stage_ns[stage as usize].get();
+        lane.stage_ns[LaneStage::Send as usize].add(100);
         let compressed = |time_ns| {
-            let compressed =
-                Compressed { time_ns, content_bytes: 50, sent_bytes: 20, ..Compressed::default() };
-            Beyond { compressed, ..Beyond::default() }
+            let compressed = CompressionStats {
+                time_ns,
+                content_bytes: 50,
+                sent_bytes: 20,
+                ..CompressionStats::default()
+            };
+            RemoteStats { compressed, ..RemoteStats::default() }
         };
         lane.set_times(ThreadTime::default(), compressed(30));
-        assert_eq!((times(Stage::Send), times(Stage::Compress)), (70, 30));
-        lane.stage_ns[Stage::Send as usize].add(10);
+        assert_eq!((times(LaneStage::Send), times(LaneStage::Compress)), (70, 30));
+        lane.stage_ns[LaneStage::Send as usize].add(10);
         lane.set_times(ThreadTime::default(), compressed(35));
-        assert_eq!((times(Stage::Send), times(Stage::Compress)), (75, 35));
+        assert_eq!((times(LaneStage::Send), times(LaneStage::Compress)), (75, 35));
         assert_eq!((lane.compressed_bytes.get(), lane.compressed_to_bytes.get()), (50, 20));
     }
 
@@ -421,7 +426,7 @@ mod tests {
 
     #[test]
     fn stages_are_numbered_as_listed() {
-        for (number, stage) in Stage::ALL.iter().enumerate() {
+        for (number, stage) in LaneStage::ALL.iter().enumerate() {
             assert_eq!(*stage as usize, number);
         }
     }

@@ -11,13 +11,13 @@ mod limits;
 mod signature;
 mod uses;
 
-pub use identity::{DeviceIdentity, DeviceNumber, FileNumber, IdKind, Relation, relation};
+pub use identity::{DeviceIdentity, DeviceNumber, DeviceRelation, FileNumber, IdKind, relation};
 pub use limits::{
     DISKS_MAX, ID_BYTES_MAX, NOTES_MAX, PARTITIONS_MAX, PATH_BYTES_MAX, SIGNATURES_MAX, TEXT_BYTES_MAX,
     USES_MAX, shortened,
 };
 pub use signature::{BackupTable, PartitionTable, Signature, SignatureKind, TableFault, TableKind};
-pub use uses::{HolderKind, Use, UseKind};
+pub use uses::{DeviceUse, HolderKind, UseKind};
 
 /// Everything that is known about one block device: a whole disk, a partition or a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct DeviceFacts {
     /// The signatures on the device itself, partition tables included.
     pub contents: Vec<Signature>,
     /// The users of the device or of a part of it.
-    pub uses: Vec<Use>,
+    pub uses: Vec<DeviceUse>,
     /// The boot loaders on it, and obstacles to booting.
     pub boot: Boot,
     /// Things that could not be determined, with the reasons. In a list of disks also a copy onto the device that has
@@ -123,12 +123,12 @@ pub struct Boot {
     /// True if there is a partition for the second stage of a boot loader, as GRUB needs on GPT.
     pub bios_partition: bool,
     /// The obstacles to booting it, here or in another machine.
-    pub obstacles: Vec<Obstacle>,
+    pub obstacles: Vec<BootObstacle>,
 }
 
 /// A reason why a disk would not boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum BootObstacle {
     /// The table uses a different sector size than the device.
     SectorSize {
         /// The table's sector size.
@@ -149,7 +149,7 @@ pub enum Obstacle {
     },
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for BootObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SectorSize { table_bytes, device_bytes } => write!(

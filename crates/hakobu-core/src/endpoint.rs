@@ -22,9 +22,9 @@ use crate::event::Failure;
 pub use crate::listing::Detail;
 pub use crate::piece_buffer::{PIECE_ALIGNMENT, PieceBuffer};
 pub use change::Change;
-pub use draft::{Begin, Begun, Check, DraftId, DraftKind, Earlier};
-pub use lane::{Completion, Lane, Operation, Ticket, Wait};
-pub use source::{Fetched, Pick, Picks, Portion, SourceFile, SourceLane, SourceOp, SourceOutcome};
+pub use draft::{Check, DraftId, DraftKind, DraftParameters, Earlier, EarlierWork};
+pub use lane::{Completion, CompletionWait, Lane, Operation, Ticket};
+pub use source::{FetchedPack, ListingPage, Pick, Picks, SourceFile, SourceLane, SourceOp, SourceOutcome};
 pub use target::{TargetLane, TargetOp, TargetOutcome};
 
 /// An opened endpoint.
@@ -41,7 +41,7 @@ pub trait Endpoint: Send + Sync {
     }
 
     /// Returns what has arrived so far over the connections of all lanes; `None` if unknown. Called from any thread.
-    fn passed(&self) -> Option<Passed> {
+    fn passed(&self) -> Option<LinkStats> {
         None
     }
 
@@ -83,7 +83,7 @@ pub trait TargetEndpoint: Endpoint {
 
 /// Statistics of the connections to an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct LinkStats {
     /// Bytes that have arrived in total, overhead included.
     pub bytes: u64,
     /// Segments retransmitted in total.

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum EntryKind {
     /// A regular file.
     File = 1,
     /// A directory.
@@ -22,10 +22,10 @@ pub enum Kind {
     CharDevice = 7,
 }
 
-impl Kind {
+impl EntryKind {
     /// Returns the kind with this number, the one used on the wire.
     pub fn from_number(number: u8) -> Option<Self> {
-        use Kind::*;
+        use EntryKind::*;
         [File, Directory, Symlink, Fifo, Socket, BlockDevice, CharDevice]
             .into_iter()
             .find(|kind| *kind as u8 == number)
@@ -34,13 +34,13 @@ impl Kind {
     /// Returns the kind in words, with its article.
     pub fn words(self) -> &'static str {
         match self {
-            Kind::File => "a file",
-            Kind::Directory => "a directory",
-            Kind::Symlink => "a symbolic link",
-            Kind::Fifo => "a named pipe",
-            Kind::Socket => "a socket",
-            Kind::BlockDevice => "a block device",
-            Kind::CharDevice => "a character device",
+            EntryKind::File => "a file",
+            EntryKind::Directory => "a directory",
+            EntryKind::Symlink => "a symbolic link",
+            EntryKind::Fifo => "a named pipe",
+            EntryKind::Socket => "a socket",
+            EntryKind::BlockDevice => "a block device",
+            EntryKind::CharDevice => "a character device",
         }
     }
 }
@@ -50,25 +50,25 @@ pub const SET_ID: u32 = 0o6000;
 
 /// The number of a user or group, which is meaningful on one machine only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Account {
+pub enum AccountId {
     /// A user.
     User(u32),
     /// A group.
     Group(u32),
 }
 
-impl Account {
+impl AccountId {
     /// Returns the number.
     pub fn number(self) -> u32 {
         match self {
-            Account::User(number) | Account::Group(number) => number,
+            AccountId::User(number) | AccountId::Group(number) => number,
         }
     }
 }
 
 /// A point in time with the resolution of file systems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time {
+pub struct FileTime {
     /// Whole seconds since 1970, negative before.
     pub seconds: i64,
     /// Nanoseconds of the second, 0 to 999 999 999.
@@ -77,9 +77,9 @@ pub struct Time {
 
 /// The description of an entry in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metadata {
+pub struct EntryMetadata {
     /// The kind.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Permissions with set-ID and sticky bits: the lowest 12 bits of `st_mode`.
     pub mode: u32,
     /// The owner's number.
@@ -89,9 +89,9 @@ pub struct Metadata {
     /// The size in bytes; for a symbolic link, the length of its text.
     pub size_bytes: u64,
     /// The time of the last content change.
-    pub mtime: Time,
+    pub mtime: FileTime,
     /// The time of the last change to anything about the inode. It reveals a change whose mtime was reset.
-    pub ctime: Time,
+    pub ctime: FileTime,
     /// The number of names (hard links) of the inode, at most `u32::MAX`; 1 for a directory.
     pub links: u32,
     /// True if fewer blocks are allocated than the size needs: the file has holes.
@@ -118,7 +118,7 @@ pub struct Metadata {
     pub missed: bool,
     /// True if another file may have the same inode number and look the same, because the file system is implemented by
     /// another program or keeps whole seconds only. Set only in listings of a source, and never sent over the wire;
-    /// listings of a target have already been through [`Metadata::tell_apart`].
+    /// listings of a target have already been through [`EntryMetadata::tell_apart`].
     pub uncertain: bool,
 }
 
@@ -131,17 +131,17 @@ pub struct Inode {
     pub number: u64,
 }
 
-impl Metadata {
+impl EntryMetadata {
     /// Returns the metadata of an empty entry of this kind, owned by root, with all times in 1970.
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: EntryKind) -> Self {
         Self {
             kind,
             mode: 0,
             uid: 0,
             gid: 0,
             size_bytes: 0,
-            mtime: Time::default(),
-            ctime: Time::default(),
+            mtime: FileTime::default(),
+            ctime: FileTime::default(),
             links: 1,
             sparse: false,
             device: 0,
@@ -162,8 +162,8 @@ impl Metadata {
 
     /// Marks its content as doubtful if it is a file that changed at `since` or later, or at any time if that is
     /// `None`.
-    pub fn doubt(&mut self, since: Option<Time>) {
-        self.doubted |= self.kind == Kind::File && since.is_none_or(|since| self.ctime >= since);
+    pub fn doubt(&mut self, since: Option<FileTime>) {
+        self.doubted |= self.kind == EntryKind::File && since.is_none_or(|since| self.ctime >= since);
     }
 
     /// Returns a hash of everything known about an inode except its number. It is the same for all names of the inode.
@@ -197,7 +197,7 @@ impl Metadata {
     }
 
     /// Returns true if both have the same extended attributes, as far as these could be read.
-    pub fn same_extended(&self, other: &Metadata) -> bool {
+    pub fn same_extended(&self, other: &EntryMetadata) -> bool {
         crate::extended::are_equal(self.extended, other.extended)
     }
 
@@ -208,11 +208,11 @@ impl Metadata {
 
     /// Returns true if it is a named pipe or a device node: a name without content.
     pub fn is_special(&self) -> bool {
-        matches!(self.kind, Kind::Fifo | Kind::BlockDevice | Kind::CharDevice)
+        matches!(self.kind, EntryKind::Fifo | EntryKind::BlockDevice | EntryKind::CharDevice)
     }
 
     /// Returns true if a file seen at two moments kept its content, judging by kind, size, mtime and ctime.
-    pub fn same_version(&self, later: &Metadata) -> bool {
+    pub fn same_version(&self, later: &EntryMetadata) -> bool {
         self.kind == later.kind
             && self.size_bytes == later.size_bytes
             && self.mtime == later.mtime
@@ -230,7 +230,7 @@ pub struct Attributes {
     /// The group's number.
     pub gid: u32,
     /// The time of the last content change.
-    pub mtime: Time,
+    pub mtime: FileTime,
 }
 
 #[cfg(test)]
@@ -240,17 +240,18 @@ mod tests {
     #[test]
     fn files_that_share_a_number_are_told_apart_by_what_is_said_of_them() {
         let inode = Inode { file_system: 1, number: 2 };
-        let one = Metadata { inode: Some(inode), uncertain: true, ..Metadata::new(Kind::File) };
+        let one =
+            EntryMetadata { inode: Some(inode), uncertain: true, ..EntryMetadata::new(EntryKind::File) };
         let mut other = one;
         other.ctime.nanoseconds += 1;
-        let told = |mut it: Metadata| {
+        let told = |mut it: EntryMetadata| {
             it.tell_apart();
             assert!(!it.uncertain);
             it.inode
         };
         assert_eq!(told(one), told(one));
         assert_ne!(told(one), told(other));
-        assert_eq!(told(Metadata { uncertain: false, ..other }), Some(inode));
-        assert_eq!(told(Metadata { inode: None, ..one }), None);
+        assert_eq!(told(EntryMetadata { uncertain: false, ..other }), Some(inode));
+        assert_eq!(told(EntryMetadata { inode: None, ..one }), None);
     }
 }

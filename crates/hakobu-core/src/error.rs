@@ -59,7 +59,7 @@ pub enum ErrorKind {
 
 /// The steps of a run that affect how an error is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum ErrorStep {
     /// Any other step.
     #[default]
     Other,
@@ -73,7 +73,7 @@ pub enum Step {
     Restriction,
 }
 
-impl Step {
+impl ErrorStep {
     const ALL: [Self; 5] = [Self::Other, Self::Login, Self::Connect, Self::Write, Self::Restriction];
 
     /// Returns the name used in reports.
@@ -104,7 +104,7 @@ pub struct Error {
     /// The kind of failure.
     pub kind: ErrorKind,
     /// The step that failed, if it affects the handling.
-    pub step: Step,
+    pub step: ErrorStep,
     /// The step that failed in words, as a gerund with its object: "reading", "creating the directory".
     pub during: Cow<'static, str>,
     /// The path or location as bytes; empty if there is none.
@@ -118,13 +118,13 @@ pub struct Error {
 impl Error {
     /// Creates an error of `kind` during a step. Add the place with [`Error::at`].
     pub fn new(kind: ErrorKind, during: &'static str, detail: impl Into<String>) -> Self {
-        let (step, hint) = (Step::Other, None);
+        let (step, hint) = (ErrorStep::Other, None);
         Self { kind, step, during: Cow::Borrowed(during), at: Vec::new(), detail: detail.into(), hint }
     }
 
     /// Sets a step that affects the handling.
     #[must_use]
-    pub fn in_step(mut self, step: Step) -> Self {
+    pub fn in_step(mut self, step: ErrorStep) -> Self {
         self.step = step;
         self
     }

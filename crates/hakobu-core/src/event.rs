@@ -1,6 +1,6 @@
 //! The engine's reports to an observer: rare things as events, frequent ones as counters.
 
-use crate::counters::Snapshot;
+use crate::counters::CounterTotals;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::extent::Extent;
@@ -51,7 +51,7 @@ pub enum Event {
     /// A difference found by a comparison.
     Difference(Difference),
     /// The current figures, at most a few times a second.
-    Progress(Box<Snapshot>),
+    Progress(Box<CounterTotals>),
 }
 
 /// One entry that could not be copied.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::entry::{Kind, Metadata, Time};
+use crate::entry::{EntryKind, EntryMetadata, FileTime};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The maximum number of rules in one run.
@@ -25,14 +25,14 @@ pub const RULE_BYTES_MAX: usize = 4096;
 
 /// One filter rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct FilterRule {
     /// A line as in `.gitignore`.
     pub line: String,
     /// The origin of the rule for messages: an option, or a file and a line number.
     pub from: String,
 }
 
-impl Rule {
+impl FilterRule {
     /// Returns a rule that excludes what matches the pattern.
     pub fn exclude(pattern: &str, from: String) -> Self {
         Self { line: literal(pattern), from }
@@ -60,11 +60,11 @@ fn literal(pattern: &str) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterRules {
     /// The rules; the last one that matches decides.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<FilterRule>,
     /// Excludes files whose content changed before this time.
-    pub newer_than: Option<Time>,
+    pub newer_than: Option<FileTime>,
     /// Excludes files whose content changed at this time or later.
-    pub older_than: Option<Time>,
+    pub older_than: Option<FileTime>,
     /// Excludes smaller files, in bytes.
     pub bytes_min: Option<u64>,
     /// Excludes larger files, in bytes.
@@ -80,14 +80,14 @@ pub struct FilterRules {
 pub struct Filter {
     rules: Option<Gitignore>,
     /// The rules as the user wrote them.
-    written: Vec<Rule>,
+    written: Vec<FilterRule>,
     limits: FilterRules,
-    only: Option<Only>,
+    only: Option<IncludedPaths>,
 }
 
 /// The paths that are included.
 #[derive(Clone, Debug, Default)]
-struct Only {
+struct IncludedPaths {
     /// The listed paths, each with its number. Everything below them is included.
     whole: HashMap<Vec<u8>, usize>,
     /// For each listed path, whether the source is known to have it; `None` if missing paths are no error.
@@ -96,7 +96,7 @@ struct Only {
     leading: HashSet<Vec<u8>>,
 }
 
-impl Only {
+impl IncludedPaths {
     fn new(paths: &[Vec<u8>], are_looked_for: bool) -> Self {
         let mut only = Self::default();
         for path in paths {
@@ -139,7 +139,7 @@ impl Filter {
         }
         let mut builder = GitignoreBuilder::new("");
         builder.allow_unclosed_class(false);
-        for (number, Rule { line, from }) in asked.rules.iter().enumerate() {
+        for (number, FilterRule { line, from }) in asked.rules.iter().enumerate() {
             if line.len() > RULE_BYTES_MAX {
                 return Err(wrong(format!("{from}: it is longer than {RULE_BYTES_MAX} bytes")));
             }
@@ -157,7 +157,7 @@ impl Filter {
         if asked.only.iter().flatten().any(Vec::is_empty) {
             return Err(wrong("an empty path".to_owned()));
         }
-        let only = asked.only.as_deref().map(|paths| Only::new(paths, asked.only_those_there));
+        let only = asked.only.as_deref().map(|paths| IncludedPaths::new(paths, asked.only_those_there));
         let limits = FilterRules { rules: Vec::new(), only: None, ..asked.clone() };
         let (rules, written) = ((!rules.is_empty()).then_some(rules), asked.rules.clone());
         Ok(Some(Self { rules, written, limits, only }))
@@ -165,8 +165,8 @@ impl Filter {
 
     /// Returns true if an entry is excluded by a rule or, for a file, by a limit. `path` is relative to the root. The
     /// directories that contain the entry must not be excluded.
-    pub fn leaves_out(&self, path: &[u8], metadata: &Metadata) -> bool {
-        self.rules_leave_out(path, metadata.kind == Kind::Directory) || self.is_beyond(metadata)
+    pub fn leaves_out(&self, path: &[u8], metadata: &EntryMetadata) -> bool {
+        self.rules_leave_out(path, metadata.kind == EntryKind::Directory) || self.is_beyond(metadata)
     }
 
     /// Returns true if a rule excludes the entry.
@@ -202,7 +202,7 @@ impl Filter {
     }
 
     /// Returns the rule that decides about an entry. The directories that contain the entry must not be excluded.
-    pub fn deciding(&self, path: &[u8], is_directory: bool) -> Option<Decided> {
+    pub fn deciding(&self, path: &[u8], is_directory: bool) -> Option<FilterDecision> {
         let path = Path::new(OsStr::from_bytes(path));
         let (glob, left_out) = match self.rules.as_ref()?.matched(path, is_directory) {
             Match::None => return None,
@@ -210,13 +210,13 @@ impl Filter {
             Match::Whitelist(glob) => (glob, false),
         };
         let number = glob.from().and_then(|from| from.to_str()?.parse::<usize>().ok());
-        let Rule { line, from } = number.and_then(|number| self.written.get(number))?.clone();
-        Some(Decided { left_out, line, from })
+        let FilterRule { line, from } = number.and_then(|number| self.written.get(number))?.clone();
+        Some(FilterDecision { left_out, line, from })
     }
 
-    fn is_beyond(&self, metadata: &Metadata) -> bool {
+    fn is_beyond(&self, metadata: &EntryMetadata) -> bool {
         let Self { limits, .. } = self;
-        metadata.kind == Kind::File
+        metadata.kind == EntryKind::File
             && (limits.bytes_min.is_some_and(|least| metadata.size_bytes < least)
                 || limits.bytes_max.is_some_and(|most| metadata.size_bytes > most)
                 || limits.newer_than.is_some_and(|time| metadata.mtime < time)
@@ -224,7 +224,7 @@ impl Filter {
     }
 
     /// Returns the option whose limit excludes a file.
-    pub fn limit(&self, metadata: &Metadata) -> Option<&'static str> {
+    pub fn limit(&self, metadata: &EntryMetadata) -> Option<&'static str> {
         if !self.is_beyond(metadata) {
             return None;
         }
@@ -246,7 +246,7 @@ pub fn error_of_missing() -> Error {
 
 /// The rule that decided about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct FilterDecision {
     /// True if the entry is excluded.
     pub left_out: bool,
     /// The rule as the user wrote it.
@@ -259,12 +259,12 @@ pub struct Decided {
 mod tests {
     use super::*;
 
-    fn filter(rules: &[Rule]) -> Filter {
+    fn filter(rules: &[FilterRule]) -> Filter {
         Filter::new(&FilterRules { rules: rules.to_vec(), ..FilterRules::default() }).unwrap().unwrap()
     }
 
     fn lines(lines: &[&str]) -> Filter {
-        let rule = |line: &&str| Rule { line: (*line).to_owned(), from: "file".to_owned() };
+        let rule = |line: &&str| FilterRule { line: (*line).to_owned(), from: "file".to_owned() };
         filter(&lines.iter().map(rule).collect::<Vec<_>>())
     }
 
@@ -322,9 +322,9 @@ mod tests {
     #[test]
     fn the_last_rule_decides_and_is_named() {
         let rules = [
-            Rule::exclude("*", "--exclude".into()),
-            Rule::include("*.c", "--include".into()),
-            Rule { line: "/secret.c".into(), from: "rules:3".into() },
+            FilterRule::exclude("*", "--exclude".into()),
+            FilterRule::include("*.c", "--include".into()),
+            FilterRule { line: "/secret.c".into(), from: "rules:3".into() },
         ];
         let filter = filter(&rules);
         let decided = |path: &[u8]| filter.deciding(path, false).unwrap();
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn a_pattern_means_what_it_says() {
         for name in ["#x", "!x", "x  ", " x"] {
-            let filter = filter(&[Rule::exclude(name, String::new())]);
+            let filter = filter(&[FilterRule::exclude(name, String::new())]);
             assert!(filter.rules_leave_out(name.as_bytes(), false), "{name:?}");
             assert!(!filter.rules_leave_out(b"x", false), "{name:?}");
         }
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn limits_are_for_files() {
-        let time = |seconds| Time { seconds, nanoseconds: 0 };
+        let time = |seconds| FileTime { seconds, nanoseconds: 0 };
         let asked = FilterRules {
             newer_than: Some(time(10)),
             older_than: Some(time(20)),
@@ -353,11 +353,11 @@ mod tests {
             ..FilterRules::default()
         };
         let filter = Filter::new(&asked).unwrap().unwrap();
-        let metadata = |kind, size_bytes, seconds| Metadata {
+        let metadata = |kind, size_bytes, seconds| EntryMetadata {
             size_bytes,
             mtime: time(seconds),
             ctime: time(0),
-            ..Metadata::new(kind)
+            ..EntryMetadata::new(kind)
         };
         for (size_bytes, seconds, limit) in [
             (5, 10, None),
@@ -367,10 +367,10 @@ mod tests {
             (5, 9, Some("--newer-than")),
             (5, 20, Some("--older-than")),
         ] {
-            let file = metadata(Kind::File, size_bytes, seconds);
+            let file = metadata(EntryKind::File, size_bytes, seconds);
             assert_eq!(filter.limit(&file), limit);
             assert_eq!(filter.leaves_out(b"x", &file), limit.is_some());
-            assert!(!filter.leaves_out(b"x", &metadata(Kind::Directory, size_bytes, seconds)));
+            assert!(!filter.leaves_out(b"x", &metadata(EntryKind::Directory, size_bytes, seconds)));
         }
     }
 
@@ -410,7 +410,7 @@ mod tests {
             ("[{,}]", |byte| matches!(byte, b'{' | b',' | b'}')),
         ];
         for (set, is_in) in sets {
-            let rules = [Rule::exclude(&format!("x{set}y"), String::new())];
+            let rules = [FilterRule::exclude(&format!("x{set}y"), String::new())];
             let filter = filter(&rules);
             for byte in (1..128).filter(|byte| *byte != b'/') {
                 let (out, expected) = (filter.rules_leave_out(&[b'x', byte, b'y'], false), is_in(byte));
@@ -438,7 +438,7 @@ mod tests {
             ("\\a\\*", "a*", "ab"),
             ("運*", "運ぶ", "ぶ"),
         ] {
-            let filter = filter(&[Rule { line: pattern.to_owned(), from: String::new() }]);
+            let filter = filter(&[FilterRule { line: pattern.to_owned(), from: String::new() }]);
             assert!(filter.rules_leave_out(matching.as_bytes(), false), "{pattern}");
             assert!(!filter.rules_leave_out(other.as_bytes(), false), "{pattern}");
         }
@@ -474,7 +474,7 @@ mod tests {
             "!",
             "!/",
         ] {
-            let rules = vec![Rule { line: pattern.to_owned(), from: "rules:7".into() }];
+            let rules = vec![FilterRule { line: pattern.to_owned(), from: "rules:7".into() }];
             let error = Filter::new(&FilterRules { rules, ..FilterRules::default() }).unwrap_err();
             assert!(error.kind == ErrorKind::Usage && error.detail.contains("rules:7"), "{pattern}: {error}");
         }
@@ -482,11 +482,12 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_is_named() {
-        let new = |rule: Rule| Filter::new(&FilterRules { rules: vec![rule], ..FilterRules::default() });
-        let error = new(Rule::exclude("[a", "--exclude".into())).unwrap_err();
+        let new =
+            |rule: FilterRule| Filter::new(&FilterRules { rules: vec![rule], ..FilterRules::default() });
+        let error = new(FilterRule::exclude("[a", "--exclude".into())).unwrap_err();
         assert!(error.detail.contains("--exclude: `[a`"), "{error}");
-        assert!(new(Rule::exclude(&"x".repeat(RULE_BYTES_MAX + 1), String::new())).is_err());
-        assert!(new(Rule::exclude("a\nb", String::new())).is_err());
+        assert!(new(FilterRule::exclude(&"x".repeat(RULE_BYTES_MAX + 1), String::new())).is_err());
+        assert!(new(FilterRule::exclude("a\nb", String::new())).is_err());
         assert!(Filter::new(&FilterRules::default()).unwrap().is_none());
     }
 }

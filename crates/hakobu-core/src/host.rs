@@ -9,7 +9,7 @@ mod limits;
 mod network;
 
 pub use limits::{Capped, LoginServer, Penalties, ProcessLimits};
-pub use network::{Bond, Offloads, Queue, Ring, Tcp, WayOut};
+pub use network::{Bond, Offloads, PacketBuffers, QueueDiscipline, Tcp, WayOut};
 
 /// The maximum number of network devices reported per machine.
 pub const NETWORK_DEVICES_MAX: usize = 256;
@@ -30,9 +30,9 @@ pub const MOUNT_OPTIONS_BYTES_MAX: usize = 1024;
 
 /// A name of at most [`NAME_BYTES_MAX`] bytes, in the kernel's spelling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Name(Vec<u8>);
+pub struct KernelName(Vec<u8>);
 
-impl Name {
+impl KernelName {
     /// Creates a name, truncated if it is too long.
     pub fn new(name: impl Into<Vec<u8>>) -> Self {
         let mut bytes = name.into();
@@ -63,7 +63,7 @@ impl Name {
     }
 }
 
-impl From<&str> for Name {
+impl From<&str> for KernelName {
     fn from(name: &str) -> Self {
         Self::new(name)
     }
@@ -104,7 +104,7 @@ impl HostFacts {
     }
 
     /// Returns the network device of this name.
-    pub fn device(&self, name: &Name) -> Option<&NetworkDevice> {
+    pub fn device(&self, name: &KernelName) -> Option<&NetworkDevice> {
         self.devices.iter().find(|device| device.name == *name)
     }
 
@@ -118,7 +118,7 @@ impl HostFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkDevice {
     /// The name.
-    pub name: Name,
+    pub name: KernelName,
     /// True if it is up and has a carrier.
     pub up: bool,
     /// True if it is backed by hardware, possibly that of a virtual machine. The speed reported by other devices is
@@ -141,10 +141,10 @@ pub struct NetworkDevice {
     /// The work that it takes off the processor.
     pub offloads: Option<Offloads>,
     /// The buffer for received packets.
-    pub receive_ring: Option<Ring>,
+    pub receive_ring: Option<PacketBuffers>,
     /// The queueing disciplines for outgoing packets, reported only for devices through which packets leave for the
     /// other machine.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<QueueDiscipline>,
 }
 
 /// A group of processors with the same settings.
@@ -153,9 +153,9 @@ pub struct Processors {
     /// The number of processors.
     pub count: u32,
     /// The policy that chooses their clock rate.
-    pub governor: Name,
+    pub governor: KernelName,
     /// The driver that sets it.
-    pub driver: Name,
+    pub driver: KernelName,
     /// The lowest permitted clock rate in kHz.
     pub lowest_khz: u64,
     /// The highest permitted clock rate in kHz.
@@ -168,11 +168,11 @@ pub struct Processors {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostDisk {
     /// The kernel's name.
-    pub name: Name,
+    pub name: KernelName,
     /// True if it is a rotating disk.
     pub rotational: bool,
     /// The I/O scheduler.
-    pub scheduler: Name,
+    pub scheduler: KernelName,
     /// The NUMA node that it is attached to, on a machine with several.
     pub numa_node: Option<u16>,
 }
@@ -183,7 +183,7 @@ pub struct HostMount {
     /// The mount point.
     pub path: Vec<u8>,
     /// The type, such as `ext4`.
-    pub kind: Name,
+    pub kind: KernelName,
     /// The options in the kernel's format, separated by commas.
     pub options: Vec<u8>,
 }
@@ -208,13 +208,13 @@ mod tests {
 
     #[test]
     fn names_are_cut_and_only_plain_ones_go_into_commands() {
-        assert_eq!(Name::new(vec![b'x'; NAME_BYTES_MAX + 1]).as_bytes().len(), NAME_BYTES_MAX);
+        assert_eq!(KernelName::new(vec![b'x'; NAME_BYTES_MAX + 1]).as_bytes().len(), NAME_BYTES_MAX);
         for (name, plain) in
             [("eth0", true), ("bond0.7", true), ("", false), ("a;b", false), ("-x", false), ("a b", false)]
         {
-            assert_eq!(Name::from(name).is_plain(), plain, "{name:?}");
+            assert_eq!(KernelName::from(name).is_plain(), plain, "{name:?}");
         }
-        assert!(!Name::from("e\x1b[2J").shown().contains('\x1b'));
+        assert!(!KernelName::from("e\x1b[2J").shown().contains('\x1b'));
     }
 
     #[test]

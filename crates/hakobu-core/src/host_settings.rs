@@ -17,12 +17,12 @@ const PAIR: &str = "pair";
 /// A parsed settings file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSettings {
-    blocks: Vec<Block>,
+    blocks: Vec<SettingsBlock>,
 }
 
 /// The lines that apply to the same runs, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Block {
+struct SettingsBlock {
     scope: Scope,
     settings: Vec<HostSetting>,
 }
@@ -76,15 +76,15 @@ impl HostSettings {
     /// # Errors
     /// The position of the first thing that cannot be parsed.
     pub fn parse(bytes: &[u8], known: &[&'static str]) -> Result<Self, HostSettingsError> {
-        let mut blocks = vec![Block::default()];
+        let mut blocks = vec![SettingsBlock::default()];
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
             let wrong = |(column, words)| HostSettingsError { line: index + 1, column, words };
-            let Some(read) = Line::read(line).map_err(wrong)? else { continue };
+            let Some(read) = SettingsLine::read(line).map_err(wrong)? else { continue };
             let value = || read.value().map_err(wrong);
             match &*read.keyword.to_ascii_lowercase() {
                 HOST => {
                     let scope = Scope::Host(Patterns::of(&value()?));
-                    blocks.push(Block { scope, ..Block::default() });
+                    blocks.push(SettingsBlock { scope, ..SettingsBlock::default() });
                 }
                 PAIR => {
                     let value = value()?;
@@ -94,7 +94,7 @@ impl HostSettings {
                         return Err(wrong((read.value_at, words.to_owned())));
                     };
                     let scope = Scope::Pair(Patterns::of(source), Patterns::of(target));
-                    blocks.push(Block { scope, ..Block::default() });
+                    blocks.push(SettingsBlock { scope, ..SettingsBlock::default() });
                 }
                 keyword => match known.iter().find(|known| **known == keyword) {
                     None => return Err(wrong((read.keyword_at, unknown(read.keyword, known)))),
@@ -138,7 +138,7 @@ impl Scope {
 }
 
 /// A line that is neither empty nor a comment.
-struct Line<'a> {
+struct SettingsLine<'a> {
     keyword: &'a str,
     keyword_at: usize,
     /// Everything after the keyword except a comment.
@@ -147,10 +147,10 @@ struct Line<'a> {
 }
 
 /// The column of a fault, and its description.
-type Wrong = (usize, String);
+type SettingsError = (usize, String);
 
-impl<'a> Line<'a> {
-    fn read(line: &'a [u8]) -> Result<Option<Self>, Wrong> {
+impl<'a> SettingsLine<'a> {
+    fn read(line: &'a [u8]) -> Result<Option<Self>, SettingsError> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let text = std::str::from_utf8(line).map_err(|error| {
             let before = String::from_utf8_lossy(&line[..error.valid_up_to()]).chars().count();
@@ -184,7 +184,7 @@ impl<'a> Line<'a> {
     }
 
     /// Returns the value as written, without quotation marks around all of it.
-    fn value(&self) -> Result<String, Wrong> {
+    fn value(&self) -> Result<String, SettingsError> {
         let inner = self.rest.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let value = inner.filter(|inner| !inner.contains('"')).unwrap_or(self.rest);
         match value.is_empty() {

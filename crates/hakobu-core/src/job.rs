@@ -7,12 +7,12 @@ use crate::entry::Inode;
 use crate::extended::Classes;
 use crate::filter::FilterRules;
 use crate::losses::LossKind;
-use crate::pace::Limits;
+use crate::pace::RunLimits;
 use crate::path::EntryPath;
 
 /// One entry to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct JobItem {
     /// The index of the source's root.
     pub root: u16,
     /// The entry below that root: one name, or the root itself for the contents of a directory.
@@ -88,14 +88,14 @@ impl Update {
 
 /// A random share of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct FileSample {
     /// The share in parts per million.
     pub per_million: u32,
     /// The seed; a different one selects different files.
     pub seed: u64,
 }
 
-impl Sample {
+impl FileSample {
     /// Returns true if the sample contains the file.
     pub fn takes(self, path: &EntryPath) -> bool {
         let mut hasher = blake3::Hasher::new();
@@ -109,7 +109,7 @@ impl Sample {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// The entries to copy.
-    pub items: Vec<Item>,
+    pub items: Vec<JobItem>,
     /// A directory at the target to create first, with default permissions.
     pub make_directory: Option<EntryPath>,
     /// The number of lanes at the start, 1 to [`LANES_MAX`].
@@ -151,7 +151,7 @@ pub struct Job {
     /// True if files of the same size are equal only if their content is, whatever their times.
     pub compare_content: bool,
     /// The sample of files whose content is compared, in a run that writes nothing; `None` for all files.
-    pub sample: Option<Sample>,
+    pub sample: Option<FileSample>,
     /// True if directories on other file systems are left empty: they are not listed, and nothing in them is removed.
     pub one_file_system: bool,
     /// True if hard links are preserved.
@@ -161,7 +161,7 @@ pub struct Job {
     /// True if differing pieces are compared again in blocks, which pays off over a network.
     pub blocks: bool,
     /// The limits at the start of the run.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// The compression of content on its way to another machine.
     pub compression: Compression,
     /// Directories of the target if it is on the source's machine. They are not read if the source leads to them by

@@ -8,7 +8,7 @@
 //! the same name, the one from the source named first is copied, and the other is a failure of that entry. The engine
 //! takes care of that ([`crate::engine`]).
 
-use crate::entry::Kind;
+use crate::entry::EntryKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::Location;
 use crate::path::EntryPath;
@@ -19,7 +19,7 @@ pub struct SourceFound<'a> {
     /// The location as typed by the user.
     pub location: &'a Location,
     /// The kind of entry. A symbolic link is followed only if the location [means contents](Location::means_contents).
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
 /// The state of the place that the user named as the target. Symbolic links are followed only to directories and
@@ -88,7 +88,7 @@ pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) 
     check_sources(sources)?;
     check_input(sources, target, found)?;
     // A single source that is not a directory takes the target's own name.
-    let single = matches!(sources, [one] if one.kind != Kind::Directory);
+    let single = matches!(sources, [one] if one.kind != EntryKind::Directory);
     match found {
         TargetFound::Directory => into_directory(sources, LandingRoot::Target, &EntryPath::root()),
         TargetFound::Absent { parent_exists: false } => Err(unfit(
@@ -128,7 +128,7 @@ pub fn nowhere() -> Landing {
 
 /// Returns true if a source has content, unlike a symbolic link, pipe or socket.
 fn has_content(source: &SourceFound<'_>) -> bool {
-    matches!(source.kind, Kind::File | Kind::BlockDevice) || source.location.is_stream()
+    matches!(source.kind, EntryKind::File | EntryKind::BlockDevice) || source.location.is_stream()
 }
 
 /// Checks the use of standard input, which has no name inside a directory and must be the only source.
@@ -192,7 +192,7 @@ fn check_sources(sources: &[SourceFound<'_>]) -> Result<()> {
         return Err(Error::new(ErrorKind::Usage, "looking at the sources", "there is none"));
     }
     for source in sources {
-        if source.location.means_contents() && source.kind != Kind::Directory {
+        if source.location.means_contents() && source.kind != EntryKind::Directory {
             let detail = "it is not a directory, although a slash is behind it";
             let error = Error::new(ErrorKind::Conflict, "looking at the source", detail);
             return Err(error.at(source.location.as_typed()));
@@ -233,7 +233,7 @@ fn check_apart(sources: &[SourceFound<'_>], places: &[EntryPath]) -> Result<()> 
     by_place.sort_by_key(|(place, _)| *place);
     for pair in by_place.windows(2) {
         let ((first_place, first), (second_place, second)) = (pair[0], pair[1]);
-        let both_directories = [first, second].iter().all(|one| one.kind == Kind::Directory);
+        let both_directories = [first, second].iter().all(|one| one.kind == EntryKind::Directory);
         if first_place == second_place && !both_directories {
             let detail = format!("it would land on the same name as {}", first.location);
             let error = Error::new(ErrorKind::Usage, "looking at the source", detail);
@@ -245,7 +245,7 @@ fn check_apart(sources: &[SourceFound<'_>], places: &[EntryPath]) -> Result<()> 
 
 /// The identity of a file or directory among several machines, valid until its machine restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct FileIdentity {
     /// The kernel's boot ID, so that numbers of two machines never match.
     pub boot_id: String,
     /// The device number.
@@ -260,7 +260,7 @@ pub struct Ancestry {
     /// True if the entry exists. If not, the first identity is that of the nearest existing directory above it.
     pub exists: bool,
     /// The identities from the entry upwards.
-    pub upwards: Vec<Identity>,
+    pub upwards: Vec<FileIdentity>,
     /// The place within its file system, under all known names, and the mounts below it.
     pub volumes: Vec<VolumePath>,
 }
@@ -303,7 +303,7 @@ impl VolumePath {
 
 /// The relation between a source and the place that it lands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub enum LandingRelation {
     /// They are unrelated.
     Apart,
     /// They are the same.
@@ -316,12 +316,12 @@ pub enum Relation {
 
 /// Returns the relation of a source to its landing place (not to the target that was typed). Only a directory can
 /// contain something; a file next to its landing place is fine.
-pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) -> Relation {
+pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) -> LandingRelation {
     let (Some(source_self), Some(place_first)) = (source.upwards.first(), place.upwards.first()) else {
-        return Relation::Apart;
+        return LandingRelation::Apart;
     };
     if place.exists && source_self == place_first {
-        return Relation::Same;
+        return LandingRelation::Same;
     }
     if source_self.boot_id == place_first.boot_id
         && let Some(relation) = relation_by_volume(source, source_is_directory, place)
@@ -329,27 +329,31 @@ pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) 
         return relation;
     }
     if !source_is_directory {
-        return Relation::Apart;
+        return LandingRelation::Apart;
     }
     if place.upwards.contains(source_self) {
-        return Relation::TargetInSource;
+        return LandingRelation::TargetInSource;
     }
     if place.exists && source.upwards.contains(place_first) {
-        return Relation::SourceInTarget;
+        return LandingRelation::SourceInTarget;
     }
-    Relation::Apart
+    LandingRelation::Apart
 }
 
 /// Returns the relation by names within the file systems. This detects bind mounts, layers of an overlay and second
 /// mounts of a file server, which have other parent directories.
-fn relation_by_volume(source: &Ancestry, source_is_directory: bool, place: &Ancestry) -> Option<Relation> {
+fn relation_by_volume(
+    source: &Ancestry,
+    source_is_directory: bool,
+    place: &Ancestry,
+) -> Option<LandingRelation> {
     for from in source.volumes().filter(|from| from.mounted_at.is_empty()) {
         for to in place.volumes().filter(|to| to.mounted_at.is_empty() && !to.only_read) {
             match (from.holds(to), to.holds(from)) {
-                (true, true) if place.exists => return Some(Relation::Same),
-                (true, false) if source_is_directory => return Some(Relation::TargetInSource),
+                (true, true) if place.exists => return Some(LandingRelation::Same),
+                (true, false) if source_is_directory => return Some(LandingRelation::TargetInSource),
                 (false, true) if source_is_directory && place.exists => {
-                    return Some(Relation::SourceInTarget);
+                    return Some(LandingRelation::SourceInTarget);
                 }
                 _ => {}
             }
@@ -370,7 +374,7 @@ pub fn mounted_within<'a>(
     if source_first.boot_id != place_first.boot_id {
         return None;
     }
-    let seen = |of: &'a Ancestry, first: &'a Identity| {
+    let seen = |of: &'a Ancestry, first: &'a FileIdentity| {
         let is_seen = move |it: &&VolumePath| {
             let elsewhere = it.identity.is_none_or(|(device, _)| device != first.device);
             it.mounted_at.is_empty() || !(one_file_system && elsewhere)
@@ -415,23 +419,25 @@ pub fn met_by_source(source: &Ancestry, place: &Ancestry) -> Option<(u64, u64)> 
     Some((first.device, first.inode))
 }
 
-fn on_one_machine(identity: &Identity, other: &Ancestry) -> bool {
+fn on_one_machine(identity: &FileIdentity, other: &Ancestry) -> bool {
     other.upwards.first().is_some_and(|other| other.boot_id == identity.boot_id)
 }
 
-impl Relation {
-    /// Rejects everything but [`Relation::Apart`].
+impl LandingRelation {
+    /// Rejects everything but [`LandingRelation::Apart`].
     ///
     /// # Errors
     /// `Refused`, describing the relation.
     pub fn check(self, source: &Location, target: &Location) -> Result<()> {
         let detail = match self {
-            Relation::Apart => return Ok(()),
-            Relation::Same => format!("source and target are the same: it would land on {source} itself"),
-            Relation::TargetInSource => {
+            LandingRelation::Apart => return Ok(()),
+            LandingRelation::Same => {
+                format!("source and target are the same: it would land on {source} itself")
+            }
+            LandingRelation::TargetInSource => {
                 format!("it would land within {source}, so the copy would contain itself")
             }
-            Relation::SourceInTarget => {
+            LandingRelation::SourceInTarget => {
                 format!("it would land on a directory that holds {source} itself")
             }
         };

@@ -43,15 +43,15 @@ fn picture(root: &Path) -> Vec<String> {
     lines
 }
 
-fn kind_of(root: &Path, location: &Location) -> Option<Kind> {
+fn kind_of(root: &Path, location: &Location) -> Option<EntryKind> {
     // Joining keeps a trailing slash, with which the system follows a symbolic link.
     let path = root.join(std::ffi::OsStr::from_bytes(location.path()));
     let kind = path.symlink_metadata().ok()?.file_type();
     Some(match () {
-        () if kind.is_dir() => Kind::Directory,
-        () if kind.is_symlink() => Kind::Symlink,
-        () if kind.is_fifo() => Kind::Fifo,
-        () => Kind::File,
+        () if kind.is_dir() => EntryKind::Directory,
+        () if kind.is_symlink() => EntryKind::Symlink,
+        () if kind.is_fifo() => EntryKind::Fifo,
+        () => EntryKind::File,
     })
 }
 
@@ -202,7 +202,7 @@ fn everything_lands_where_rsync_puts_it() {
     assert!(ok > 30 && refused > 10, "{ok} {refused}");
 }
 
-fn decide(sources: &[(&str, Kind)], target: &str, found: TargetFound) -> Result<Landing> {
+fn decide(sources: &[(&str, EntryKind)], target: &str, found: TargetFound) -> Result<Landing> {
     let locations: Vec<_> =
         sources.iter().map(|(typed, kind)| (Location::parse(typed.as_bytes()).unwrap(), *kind)).collect();
     let sources: Vec<_> =
@@ -213,7 +213,7 @@ fn decide(sources: &[(&str, Kind)], target: &str, found: TargetFound) -> Result<
 #[test]
 fn an_empty_directory_is_no_exception() {
     let absent = TargetFound::Absent { parent_exists: true };
-    let landing = decide(&[("e", Kind::Directory)], "h:new", absent).unwrap();
+    let landing = decide(&[("e", EntryKind::Directory)], "h:new", absent).unwrap();
     assert_eq!(landing.places, [EntryPath::new("new/e").unwrap()]);
     assert_eq!(landing.create_target_directory, Some(EntryPath::new("new").unwrap()));
     assert_eq!(landing.root, LandingRoot::Parent);
@@ -225,7 +225,7 @@ fn errors_say_what_is_wrong() {
     let absent = TargetFound::Absent { parent_exists: true };
     let orphan = TargetFound::Absent { parent_exists: false };
     let null = TargetFound::CharacterDevice { null: true };
-    let (file, directory) = (("f", Kind::File), ("d", Kind::Directory));
+    let (file, directory) = (("f", EntryKind::File), ("d", EntryKind::Directory));
     let long = "n".repeat(256);
     for (sources, target, found, kind) in [
         (&[][..], "t", absent, Usage),
@@ -236,11 +236,11 @@ fn errors_say_what_is_wrong() {
         (&[file], "/dev/tty", TargetFound::CharacterDevice { null: false }, Usage),
         (&[file], "fifo", TargetFound::Special, Usage),
         (&[directory], "/dev/null", null, Usage),
-        (&[file, ("g", Kind::File)], "/dev/null", null, Usage),
-        (&[("f/", Kind::File)], "t", absent, Conflict),
+        (&[file, ("g", EntryKind::File)], "/dev/null", null, Usage),
+        (&[("f/", EntryKind::File)], "t", absent, Conflict),
         (&[file], "t/", TargetFound::File, Conflict),
-        (&[file, ("o/f", Kind::File)], "t", TargetFound::Directory, Usage),
-        (&[("f", Kind::Directory), ("o/f", Kind::File)], "t", TargetFound::Directory, Usage),
+        (&[file, ("o/f", EntryKind::File)], "t", TargetFound::Directory, Usage),
+        (&[("f", EntryKind::Directory), ("o/f", EntryKind::File)], "t", TargetFound::Directory, Usage),
         (&[file], long.as_str(), absent, Usage),
     ] {
         let error = decide(sources, target, found).unwrap_err();
@@ -252,7 +252,7 @@ fn errors_say_what_is_wrong() {
 #[test]
 fn dev_null_takes_the_content_of_one_file() {
     let null = TargetFound::CharacterDevice { null: true };
-    let landing = decide(&[("f", Kind::File)], "h:/dev/null", null).unwrap();
+    let landing = decide(&[("f", EntryKind::File)], "h:/dev/null", null).unwrap();
     assert_eq!((landing.root, landing.places), (LandingRoot::Discard, vec![EntryPath::root()]));
 }
 
@@ -262,7 +262,7 @@ fn ancestry(path: &str, exists: bool) -> Ancestry {
     let mut path = Some(path);
     while let Some(here) = path {
         let inode = here.bytes().fold(7, |sum: u64, byte| sum * 31 + u64::from(byte));
-        upwards.push(Identity { boot_id: "b".into(), device: 1, inode });
+        upwards.push(FileIdentity { boot_id: "b".into(), device: 1, inode });
         path = here.rsplit_once('/').map(|(parent, _)| parent);
     }
     if !exists {
@@ -293,7 +293,7 @@ fn on_volume(path: &str, (volume, inner): (&str, &str), mounts: &[(&str, &str, u
 
 #[test]
 fn another_mount_of_a_place_is_the_place() {
-    use Relation::{Apart, Same, SourceInTarget, TargetInSource};
+    use LandingRelation::{Apart, Same, SourceInTarget, TargetInSource};
     for (source, is_directory, place, expected) in [
         (("8:1", "/big/sub"), true, ("8:1", "/big"), SourceInTarget),
         (("8:1", "/big"), true, ("8:1", "/big/sub/big"), TargetInSource),
@@ -353,7 +353,7 @@ fn what_is_mounted_below_one_end_may_be_the_other() {
 
 #[test]
 fn a_copy_onto_or_into_itself_is_seen() {
-    use Relation::{Apart, Same, SourceInTarget, TargetInSource};
+    use LandingRelation::{Apart, Same, SourceInTarget, TargetInSource};
     for (source, is_directory, place, exists, expected) in [
         ("/a/b", true, "/a/b", true, Same),
         ("/a/b", false, "/a/b", true, Same),
@@ -377,8 +377,9 @@ fn a_copy_onto_or_into_itself_is_seen() {
 #[test]
 fn nested_places_are_refused_in_words() {
     let (source, target) = (Location::local("/a"), Location::local("/a/b"));
-    assert!(Relation::Apart.check(&source, &target).is_ok());
-    for relation in [Relation::Same, Relation::TargetInSource, Relation::SourceInTarget] {
+    assert!(LandingRelation::Apart.check(&source, &target).is_ok());
+    for relation in [LandingRelation::Same, LandingRelation::TargetInSource, LandingRelation::SourceInTarget]
+    {
         let error = relation.check(&source, &target).unwrap_err();
         assert_eq!((error.kind, &error.at[..]), (ErrorKind::Refused, &b"/a/b"[..]));
     }

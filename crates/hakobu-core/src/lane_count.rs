@@ -27,7 +27,7 @@ const OVER_A_NETWORK: u16 = 32;
 
 /// The known facts about the two ends of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ends {
+pub struct EndpointFacts {
     /// The longer round-trip time of the two hosts.
     pub round_trip: Duration,
     /// The number of processors of the source's host and of the target's.
@@ -46,7 +46,7 @@ pub struct Ends {
     pub is_digest: bool,
 }
 
-impl Ends {
+impl EndpointFacts {
     /// Returns the number of lanes to begin with unless ssh carries them, and the reason.
     pub fn lanes(&self) -> (u16, String) {
         let (source, target) = (self.processors.0.max(1), self.processors.1.max(1));
@@ -104,26 +104,26 @@ mod tests {
 
     #[test]
     fn what_is_known_decides_how_many() {
-        let near = Ends { processors: (4, 64), apart: true, ..Ends::default() };
-        let long = |ms| Ends { round_trip: Duration::from_millis(ms), ..near };
-        let disks = Ends { has_disks: true, ..near };
+        let near = EndpointFacts { processors: (4, 64), apart: true, ..EndpointFacts::default() };
+        let long = |ms| EndpointFacts { round_trip: Duration::from_millis(ms), ..near };
+        let disks = EndpointFacts { has_disks: true, ..near };
         let sessions = Some(Concurrency { near_max: 4, far_max: 10, processes: true });
         let requests = Some(Concurrency { near_max: 16, far_max: 64, processes: false });
         for (ends, lanes, most) in [
             (near, 4, 32),
-            (Ends { processors: (64, 64), ..near }, 8, 32),
-            (Ends { processors: (0, 0), ..near }, 1, 32),
+            (EndpointFacts { processors: (64, 64), ..near }, 8, 32),
+            (EndpointFacts { processors: (0, 0), ..near }, 1, 32),
             (long(10), 10, 32),
             (long(50), 16, 32),
-            (Ends { concurrency: sessions, ..long(50) }, 10, 10),
-            (Ends { concurrency: requests, ..near }, 16, 16),
-            (Ends { concurrency: requests, ..long(50) }, 16, 16),
-            (Ends { over_network: true, ..near }, 32, 32),
+            (EndpointFacts { concurrency: sessions, ..long(50) }, 10, 10),
+            (EndpointFacts { concurrency: requests, ..near }, 16, 16),
+            (EndpointFacts { concurrency: requests, ..long(50) }, 16, 16),
+            (EndpointFacts { over_network: true, ..near }, 32, 32),
             (disks, 8, 8),
-            (Ends { over_network: true, ..disks }, 8, 8),
-            (Ends { apart: false, processors: (1, 1), ..disks }, 4, 4),
-            (Ends { apart: false, is_digest: true, processors: (2, 2), ..disks }, 2, 2),
-            (Ends { apart: false, ..near }, 4, 4),
+            (EndpointFacts { over_network: true, ..disks }, 8, 8),
+            (EndpointFacts { apart: false, processors: (1, 1), ..disks }, 4, 4),
+            (EndpointFacts { apart: false, is_digest: true, processors: (2, 2), ..disks }, 2, 2),
+            (EndpointFacts { apart: false, ..near }, 4, 4),
         ] {
             assert_eq!((ends.lanes().0, ends.lanes_max(lanes)), (lanes, most), "{ends:?}");
         }

@@ -4,6 +4,7 @@
 //! pure decisions ([`planner`], [`landing`]) and the [`engine`] that drives lanes. It must not open sockets, read a
 //! clock or the environment unless they are passed in, or print.
 
+pub mod block_table;
 pub mod capabilities;
 pub mod checksum;
 pub mod compression;
@@ -20,7 +21,6 @@ pub mod event;
 pub mod extended;
 pub mod extent;
 pub mod filter;
-pub mod fit;
 pub mod grant;
 pub mod handle;
 pub mod host;
@@ -30,7 +30,6 @@ pub mod landing;
 pub mod listing;
 pub mod location;
 pub mod losses;
-pub mod moved;
 pub mod names;
 pub mod pace;
 pub mod pacer;
@@ -41,6 +40,7 @@ pub mod planner;
 pub mod plant;
 pub mod probe;
 pub mod report;
+pub mod requirements;
 pub mod stopping;
 pub mod tag;
 pub mod times;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::entry::{Inode, Kind, Metadata, Time};
+use crate::entry::{EntryKind, EntryMetadata, FileTime, Inode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Failure;
 use crate::extended::Classes;
@@ -24,18 +24,18 @@ const FLAG_LINKED: u8 = 8;
 const FLAG_DEVICE: u8 = 16;
 /// The hash of the extended attributes (8) follows.
 const FLAG_EXTENDED: u8 = 32;
-/// The content may be missing, see [`Metadata::doubted`].
+/// The content may be missing, see [`EntryMetadata::doubted`].
 const FLAG_DOUBTED: u8 = 64;
 const FLAGS: u8 = 127;
 
 /// The level of detail of a listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
-    /// True to get only names and kinds, for what is to be removed. Everything else is as in [`Metadata::new`].
+    /// True to get only names and kinds, for what is to be removed. Everything else is as in [`EntryMetadata::new`].
     pub kinds_only: bool,
-    /// The extended attributes that [`Metadata::extended`] covers.
+    /// The extended attributes that [`EntryMetadata::extended`] covers.
     pub extended: Classes,
-    /// The extended attributes that [`Metadata::missed`] covers. For sources only, so it is never sent over the wire.
+    /// The extended attributes that [`EntryMetadata::missed`] covers. For sources only, so it is never sent over the wire.
     pub missed: Classes,
 }
 
@@ -52,7 +52,7 @@ pub struct DirectoryListing {
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     names: Vec<u8>,
-    records: Vec<Record>,
+    records: Vec<ListingRecord>,
     /// The number of hakobu's drafts in the directory, which are not entries. Not sent over the wire.
     drafts: u32,
     /// Objects whose names no entry can have. Not sent over the wire.
@@ -60,10 +60,10 @@ pub struct Listing {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Record {
+struct ListingRecord {
     name_begin: u32,
     name_bytes: u16,
-    metadata: Metadata,
+    metadata: EntryMetadata,
 }
 
 impl Listing {
@@ -97,7 +97,7 @@ impl Listing {
     ///
     /// # Errors
     /// `Protocol` if the name cannot be the name of an entry, `Unsupported` if there are too many entries.
-    pub fn push(&mut self, name: &[u8], metadata: Metadata) -> Result<()> {
+    pub fn push(&mut self, name: &[u8], metadata: EntryMetadata) -> Result<()> {
         check_name(name)?;
         if self.records.len() >= ENTRIES_MAX || self.names.len() > u32::MAX as usize - name.len() {
             return Err(Error::new(
@@ -108,7 +108,7 @@ impl Listing {
         }
         let name_begin = self.names.len() as u32;
         self.names.extend_from_slice(name);
-        self.records.push(Record { name_begin, name_bytes: name.len() as u16, metadata });
+        self.records.push(ListingRecord { name_begin, name_bytes: name.len() as u16, metadata });
         Ok(())
     }
 
@@ -125,7 +125,8 @@ impl Listing {
     /// Sorts the entries into the fixed order.
     pub fn sort(&mut self) {
         let names = &self.names;
-        let name = |record: &Record| &names[record.name_begin as usize..][..record.name_bytes as usize];
+        let name =
+            |record: &ListingRecord| &names[record.name_begin as usize..][..record.name_bytes as usize];
         self.records.sort_unstable_by(|a, b| order((name(a), a.metadata.kind), (name(b), b.metadata.kind)));
     }
 
@@ -146,23 +147,23 @@ impl Listing {
     }
 
     /// Returns the metadata of entry number `index`.
-    pub fn metadata(&self, index: usize) -> &Metadata {
+    pub fn metadata(&self, index: usize) -> &EntryMetadata {
         &self.records[index].metadata
     }
 
     /// Returns the metadata of all entries for changes that do not affect the order.
-    pub fn all_metadata_mut(&mut self) -> impl Iterator<Item = &mut Metadata> {
+    pub fn all_metadata_mut(&mut self) -> impl Iterator<Item = &mut EntryMetadata> {
         self.records.iter_mut().map(|record| &mut record.metadata)
     }
 
     /// Returns the metadata of entry number `index` for changes that do not affect the order.
-    pub fn metadata_mut(&mut self, index: usize) -> Option<&mut Metadata> {
+    pub fn metadata_mut(&mut self, index: usize) -> Option<&mut EntryMetadata> {
         self.records.get_mut(index).map(|record| &mut record.metadata)
     }
 
     /// Finds an entry by its name and by whether it is a directory.
     pub fn find(&self, name: &[u8], directory: bool) -> Option<usize> {
-        let kind = if directory { Kind::Directory } else { Kind::File };
+        let kind = if directory { EntryKind::Directory } else { EntryKind::File };
         self.records
             .binary_search_by(|record| {
                 let found = &self.names[record.name_begin as usize..][..record.name_bytes as usize];
@@ -177,7 +178,7 @@ impl Listing {
     }
 
     /// Returns the name and the kind of an entry, which determine its place in [`order`].
-    pub fn place(&self, index: usize) -> (&[u8], Kind) {
+    pub fn place(&self, index: usize) -> (&[u8], EntryKind) {
         (self.name(index), self.metadata(index).kind)
     }
 
@@ -214,7 +215,7 @@ impl Listing {
     }
 
     /// Marks the content of files as doubtful if they changed at `since` or later, or of all files if that is `None`.
-    pub fn doubt(&mut self, since: Option<Time>) {
+    pub fn doubt(&mut self, since: Option<FileTime>) {
         for record in &mut self.records {
             record.metadata.doubt(since);
         }
@@ -226,7 +227,7 @@ impl Listing {
     }
 }
 
-fn encode_metadata(it: &Metadata, out: &mut Vec<u8>) {
+fn encode_metadata(it: &EntryMetadata, out: &mut Vec<u8>) {
     let linked = it.inode.filter(|_| it.links > 1);
     let flags = [
         (it.sparse, FLAG_SPARSE),
@@ -260,24 +261,24 @@ fn encode_metadata(it: &Metadata, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_metadata(bytes: &mut &[u8]) -> Result<Metadata> {
+fn decode_metadata(bytes: &mut &[u8]) -> Result<EntryMetadata> {
     let [kind, flags] = take(bytes)?;
-    let kind = Kind::from_number(kind).ok_or_else(|| malformed("an unknown kind of entry"))?;
+    let kind = EntryKind::from_number(kind).ok_or_else(|| malformed("an unknown kind of entry"))?;
     if flags & !FLAGS != 0 {
         return Err(malformed("an unknown flag"));
     }
     let has = |flag| flags & flag != 0;
-    let mut it = Metadata::new(kind);
+    let mut it = EntryMetadata::new(kind);
     it.mode = u32::from(u16::from_le_bytes(take(bytes)?) & 0o7777);
     (it.uid, it.gid) = (u32::from_le_bytes(take(bytes)?), u32::from_le_bytes(take(bytes)?));
     it.size_bytes = u64::from_le_bytes(take(bytes)?);
-    let mut time = || -> Result<Time> {
+    let mut time = || -> Result<FileTime> {
         let seconds = i64::from_le_bytes(take(bytes)?);
         let nanoseconds = u32::from_le_bytes(take(bytes)?);
         if nanoseconds > 999_999_999 {
             return Err(malformed("a time with too many nanoseconds"));
         }
-        Ok(Time { seconds, nanoseconds })
+        Ok(FileTime { seconds, nanoseconds })
     };
     (it.mtime, it.ctime) = (time()?, time()?);
     (it.sparse, it.mount_point, it.locked) = (has(FLAG_SPARSE), has(FLAG_MOUNT_POINT), has(FLAG_LOCKED));
@@ -296,7 +297,7 @@ fn decode_metadata(bytes: &mut &[u8]) -> Result<Metadata> {
     Ok(it)
 }
 
-fn decode_record<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], Metadata)> {
+fn decode_record<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], EntryMetadata)> {
     let name_bytes = u16::from_le_bytes(take(bytes)?) as usize;
     let metadata = decode_metadata(bytes)?;
     if name_bytes > bytes.len() {
@@ -319,13 +320,13 @@ fn malformed(what: &str) -> Error {
 }
 
 /// Compares two entries in the fixed order: bytewise, directories as `name/`, which is the key order of object stores.
-pub fn order((a, a_kind): (&[u8], Kind), (b, b_kind): (&[u8], Kind)) -> Ordering {
+pub fn order((a, a_kind): (&[u8], EntryKind), (b, b_kind): (&[u8], EntryKind)) -> Ordering {
     let common = a.len().min(b.len());
     match a[..common].cmp(&b[..common]) {
         Ordering::Equal => {}
         different => return different,
     }
-    let slash = |kind: Kind| (kind == Kind::Directory).then_some(b'/');
+    let slash = |kind: EntryKind| (kind == EntryKind::Directory).then_some(b'/');
     let next = |name: &[u8], kind| name.get(common).copied().or(slash(kind));
     match next(a, a_kind).cmp(&next(b, b_kind)) {
         Ordering::Equal if a.len() != b.len() => a.len().cmp(&b.len()),
@@ -339,9 +340,9 @@ mod tests {
 
     use super::*;
 
-    fn metadata(kind: Kind) -> Metadata {
-        let time = Time { seconds: -5, nanoseconds: 7 };
-        Metadata {
+    fn metadata(kind: EntryKind) -> EntryMetadata {
+        let time = FileTime { seconds: -5, nanoseconds: 7 };
+        EntryMetadata {
             mode: 0o644,
             uid: 1,
             gid: 2,
@@ -349,25 +350,25 @@ mod tests {
             mtime: time,
             ctime: time,
             sparse: true,
-            ..Metadata::new(kind)
+            ..EntryMetadata::new(kind)
         }
     }
 
-    fn linked() -> Metadata {
+    fn linked() -> EntryMetadata {
         let inode = Some(Inode { file_system: u64::MAX, number: 7 });
         let (device, extended) = (0x0080_0005, u64::MAX - 1);
-        Metadata {
+        EntryMetadata {
             links: 3,
             inode,
             device,
             extended,
             mount_point: true,
             locked: true,
-            ..metadata(Kind::File)
+            ..metadata(EntryKind::File)
         }
     }
 
-    fn listing(names: &[(&[u8], Kind)]) -> Listing {
+    fn listing(names: &[(&[u8], EntryKind)]) -> Listing {
         let mut listing = Listing::default();
         names.iter().for_each(|(name, kind)| listing.push(name, metadata(*kind)).unwrap());
         listing.sort();
@@ -377,10 +378,10 @@ mod tests {
     #[test]
     fn the_order_is_that_of_keys_with_directories_as_prefixes() {
         let listing = listing(&[
-            (b"a", Kind::Directory),
-            (b"a-b", Kind::File),
-            (b"a.b", Kind::File),
-            (b"a0", Kind::File),
+            (b"a", EntryKind::Directory),
+            (b"a-b", EntryKind::File),
+            (b"a.b", EntryKind::File),
+            (b"a0", EntryKind::File),
         ]);
         let names: Vec<_> = (0..listing.len()).map(|index| listing.name(index)).collect();
         assert_eq!(names, [&b"a-b"[..], b"a.b", b"a", b"a0"]);
@@ -398,7 +399,7 @@ mod tests {
     #[test]
     fn a_name_that_leaves_the_directory_is_refused() {
         let mut encoded = Vec::new();
-        listing(&[(b"ab", Kind::File)]).encode(&mut encoded);
+        listing(&[(b"ab", EntryKind::File)]).encode(&mut encoded);
         let at = encoded.len() - 2;
         encoded[at..].copy_from_slice(b"..");
         assert!(Listing::default().decode_into(&mut &encoded[..]).is_err());
@@ -410,8 +411,8 @@ mod tests {
             let mut listing = Listing::default();
             for name in &names {
                 let metadata = match name.len() % 3 {
-                    0 => metadata(Kind::File),
-                    1 => metadata(Kind::Directory),
+                    0 => metadata(EntryKind::File),
+                    1 => metadata(EntryKind::Directory),
                     _ => linked(),
                 };
                 listing.push(name, metadata).unwrap();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::pace::Limits;
+use crate::pace::RunLimits;
 use crate::pacer::LimitChanges;
 
 /// The maximum number of changes that are recorded. Later ones are missing in the report.
@@ -14,26 +14,26 @@ const CHANGES_MAX: usize = 256;
 #[derive(Debug)]
 pub struct LiveLimits {
     /// The limits, and the time from which they apply and timetables count.
-    limits: Mutex<(Limits, Instant)>,
+    limits: Mutex<(RunLimits, Instant)>,
     /// True if they were changed since they were last taken.
     is_new: AtomicBool,
     /// The time of creation. `set`: the changes since, each with the time after it.
     began: Instant,
-    set: Mutex<Vec<(Duration, Limits)>>,
+    set: Mutex<Vec<(Duration, RunLimits)>>,
     /// The clock.
     clock: fn() -> Instant,
 }
 
 impl LiveLimits {
     /// Limits that hold from now on.
-    pub fn new(limits: Limits, clock: fn() -> Instant) -> Self {
+    pub fn new(limits: RunLimits, clock: fn() -> Instant) -> Self {
         let began = clock();
         let limits = Mutex::new((limits, began));
         Self { limits, is_new: AtomicBool::new(false), began, set: Mutex::default(), clock }
     }
 
     /// Sets limits that apply from now on, also to a run in progress.
-    pub fn set(&self, limits: Limits) {
+    pub fn set(&self, limits: RunLimits) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         if set.len() < CHANGES_MAX {
             set.push(((self.clock)().saturating_duration_since(self.began), limits.clone()));
@@ -44,34 +44,34 @@ impl LiveLimits {
     }
 
     /// Returns the first 256 changes since creation, each with the time after it.
-    pub fn set_since(&self) -> Vec<(Duration, Limits)> {
+    pub fn set_since(&self) -> Vec<(Duration, RunLimits)> {
         self.set.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets the limits that a run begins with, which is not recorded as a change.
-    pub fn begin_with(&self, limits: Limits) {
+    pub fn begin_with(&self, limits: RunLimits) {
         self.is_new.store(false, Ordering::Release);
         self.put(limits);
     }
 
     /// Returns the limits of a run that begins now.
-    pub fn begin(&self) -> Limits {
+    pub fn begin(&self) -> RunLimits {
         self.is_new.store(false, Ordering::Release);
         self.now()
     }
 
-    fn put(&self, limits: Limits) {
+    fn put(&self, limits: RunLimits) {
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = (limits, (self.clock)());
     }
 
-    fn now(&self) -> Limits {
+    fn now(&self) -> RunLimits {
         let (limits, since) = &*self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         limits.later((self.clock)().saturating_duration_since(*since))
     }
 }
 
 impl LimitChanges for LiveLimits {
-    fn changed(&self) -> Option<Limits> {
+    fn changed(&self) -> Option<RunLimits> {
         self.is_new.swap(false, Ordering::AcqRel).then(|| self.now())
     }
 }
@@ -80,8 +80,8 @@ impl LimitChanges for LiveLimits {
 mod tests {
     use super::*;
 
-    fn of(operations: u32) -> Limits {
-        Limits { operations_per_second: Some(operations), ..Limits::default() }
+    fn of(operations: u32) -> RunLimits {
+        RunLimits { operations_per_second: Some(operations), ..RunLimits::default() }
     }
 
     #[test]

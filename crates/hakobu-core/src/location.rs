@@ -26,13 +26,13 @@ const LATER_SCHEMES: [&str; 6] = ["hakobu", "nfs", "smb", "s3", "az", "gs"];
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
     typed: Vec<u8>,
-    place: Place,
+    place: LocationKind,
 }
 
 /// The kind of a [`Location`] with its host and path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Place {
+pub enum LocationKind {
     /// A path on this machine; never empty.
     Local {
         /// The path as typed.
@@ -111,37 +111,37 @@ impl Location {
     /// Returns the location of a path on this machine, whatever its bytes.
     pub fn local(path: impl Into<Vec<u8>>) -> Self {
         let path = path.into();
-        Self { typed: path.clone(), place: Place::Local { path } }
+        Self { typed: path.clone(), place: LocationKind::Local { path } }
     }
 
     /// Turns this into a stream: the path is that of a descriptor of a process.
     #[must_use]
     pub fn as_stream(self) -> Self {
-        Self { place: Place::Stream, ..self }
+        Self { place: LocationKind::Stream, ..self }
     }
 
     /// Returns the location of another, absolute path on the same host.
     #[must_use]
     pub fn beside(&self, path: &[u8]) -> Self {
         match &self.place {
-            Place::Local { .. } | Place::Stream => Self::local(path),
-            Place::Ssh { host, .. } => {
-                let place = Place::Ssh { host: host.clone(), path: path.to_vec() };
+            LocationKind::Local { .. } | LocationKind::Stream => Self::local(path),
+            LocationKind::Ssh { host, .. } => {
+                let place = LocationKind::Ssh { host: host.clone(), path: path.to_vec() };
                 Self { typed: [host.destination().as_bytes(), b":", path].concat(), place }
             }
-            Place::Store { store, .. } => {
-                let place = Place::Store { store: store.clone(), path: path.to_vec() };
+            LocationKind::Store { store, .. } => {
+                let place = LocationKind::Store { store: store.clone(), path: path.to_vec() };
                 Self { typed: store.location_of(path), place }
             }
-            Place::Rsync { host, .. } => {
-                let place = Place::Rsync { host: host.clone(), path: path.to_vec() };
+            LocationKind::Rsync { host, .. } => {
+                let place = LocationKind::Rsync { host: host.clone(), path: path.to_vec() };
                 Self { typed: [host.destination().as_bytes(), b"::", path].concat(), place }
             }
         }
     }
 
     /// Returns the kind of location.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &LocationKind {
         &self.place
     }
 
@@ -153,52 +153,55 @@ impl Location {
     /// Returns the path on its host.
     pub fn path(&self) -> &[u8] {
         match &self.place {
-            Place::Local { path }
-            | Place::Ssh { path, .. }
-            | Place::Store { path, .. }
-            | Place::Rsync { path, .. } => path,
-            Place::Stream => b"-",
+            LocationKind::Local { path }
+            | LocationKind::Ssh { path, .. }
+            | LocationKind::Store { path, .. }
+            | LocationKind::Rsync { path, .. } => path,
+            LocationKind::Stream => b"-",
         }
     }
 
     /// Returns the store, if it is in one.
     pub fn store(&self) -> Option<&StoreName> {
         match &self.place {
-            Place::Store { store, .. } => Some(store),
+            LocationKind::Store { store, .. } => Some(store),
             _ => None,
         }
     }
 
     /// Returns true if it is a path on this machine.
     pub fn is_local(&self) -> bool {
-        matches!(self.place, Place::Local { .. })
+        matches!(self.place, LocationKind::Local { .. })
     }
 
     /// Returns the host that is reached through ssh, or `None` if it is this machine, a store or an rsync daemon.
     pub fn ssh_host(&self) -> Option<&SshHost> {
         match &self.place {
-            Place::Local { .. } | Place::Stream | Place::Store { .. } | Place::Rsync { .. } => None,
-            Place::Ssh { host, .. } => Some(host),
+            LocationKind::Local { .. }
+            | LocationKind::Stream
+            | LocationKind::Store { .. }
+            | LocationKind::Rsync { .. } => None,
+            LocationKind::Ssh { host, .. } => Some(host),
         }
     }
 
     /// Returns true if it was typed as `sftp://`, which selects the server's SFTP instead of an agent.
     pub fn wants_sftp(&self) -> bool {
-        matches!(self.place, Place::Ssh { .. })
+        matches!(self.place, LocationKind::Ssh { .. })
             && split_scheme(&self.typed).is_some_and(|(scheme, _)| scheme == "sftp")
     }
 
     /// Returns the host of the rsync daemon, if it is in a module of one.
     pub fn rsync_host(&self) -> Option<&SshHost> {
         match &self.place {
-            Place::Rsync { host, .. } => Some(host),
+            LocationKind::Rsync { host, .. } => Some(host),
             _ => None,
         }
     }
 
     /// Returns true if it is standard input or output, or another descriptor of a process.
     pub fn is_stream(&self) -> bool {
-        self.place == Place::Stream
+        self.place == LocationKind::Stream
     }
 
     /// Returns true if the path ends in `/`, `/.` or `/..`, or is `.` or `..`: it can only be a directory.
@@ -285,7 +288,7 @@ fn usage(detail: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, "reading the location", detail)
 }
 
-fn place_of(typed: &[u8]) -> Result<Place> {
+fn place_of(typed: &[u8]) -> Result<LocationKind> {
     if typed.is_empty() {
         return Err(usage("it is empty; the current directory is ."));
     }
@@ -293,23 +296,23 @@ fn place_of(typed: &[u8]) -> Result<Place> {
         return Err(usage("a NUL byte cannot be part of it"));
     }
     if typed == b"-" {
-        return Ok(Place::Stream);
+        return Ok(LocationKind::Stream);
     }
     if let Some((scheme, rest)) = split_scheme(typed) {
         return scheme_place(&scheme, rest);
     }
     match host_colon(typed)? {
-        None => Ok(Place::Local { path: typed.to_vec() }),
+        None => Ok(LocationKind::Local { path: typed.to_vec() }),
         Some(colon) => {
             let (login, path) = (&typed[..colon], &typed[colon + 1..]);
             let (user, host) = split_login(login)?;
             if let Some(module) = path.strip_prefix(b":") {
-                return Ok(Place::Rsync {
+                return Ok(LocationKind::Rsync {
                     host: SshHost { user, host, port: None },
                     path: in_module(module)?,
                 });
             }
-            Ok(Place::Ssh { host: SshHost { user, host, port: None }, path: home_path(path)? })
+            Ok(LocationKind::Ssh { host: SshHost { user, host, port: None }, path: home_path(path)? })
         }
     }
 }
@@ -332,7 +335,7 @@ fn has_password(typed: &[u8]) -> bool {
     login.is_some_and(|login| login.contains(&b':'))
 }
 
-fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
+fn scheme_place(scheme: &str, rest: &[u8]) -> Result<LocationKind> {
     if scheme == "file" {
         return Err(usage("write a local path without file://"));
     }
@@ -340,7 +343,7 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
         let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
         let (name, path) = rest.split_at(slash);
         let store = StoreName { scheme: scheme.to_owned(), name: name.to_vec() };
-        return Ok(Place::Store { store, path: path.strip_prefix(b"/").unwrap_or(path).to_vec() });
+        return Ok(LocationKind::Store { store, path: path.strip_prefix(b"/").unwrap_or(path).to_vec() });
     }
     if LATER_SCHEMES.contains(&scheme) {
         return Err(usage(format!("{scheme}:// is not in this version; ssh://host/path is")));
@@ -369,14 +372,14 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
     let (user, host) = split_login(login)?;
     if scheme == "rsync" {
         let path = in_module(path.strip_prefix(b"/").unwrap_or_default())?;
-        return Ok(Place::Rsync { host: SshHost { user, host, port }, path });
+        return Ok(LocationKind::Rsync { host: SshHost { user, host, port }, path });
     }
     let path = match path {
         b"" => b".".to_vec(),
         [b'/', b'~', ..] => home_path(&path[1..])?,
         _ => path.to_vec(),
     };
-    Ok(Place::Ssh { host: SshHost { user, host, port }, path })
+    Ok(LocationKind::Ssh { host: SshHost { user, host, port }, path })
 }
 
 /// Checks a module and the path in it. A module alone means its contents, as with rsync.

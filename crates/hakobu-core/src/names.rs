@@ -61,9 +61,9 @@ impl NameRules {
 
 /// The names of one directory, as seen by a target that ignores case.
 #[derive(Debug, Default)]
-pub struct Folded(HashMap<Vec<u8>, Vec<u8>>);
+pub struct FoldedNames(HashMap<Vec<u8>, Vec<u8>>);
 
-impl Folded {
+impl FoldedNames {
     /// Adds a name.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn names_that_become_one_are_found() {
-        let mut seen = Folded::default();
+        let mut seen = FoldedNames::default();
         for name in ["a", "ä", "B"] {
             seen.add(name.as_bytes()).unwrap();
         }

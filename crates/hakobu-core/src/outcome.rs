@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::engine::Summary;
+use crate::engine::RunSummary;
 use crate::event::Observer;
 use crate::losses::LossKind;
-use crate::report::{ReportDisk, Route};
+use crate::report::{ReportDisk, UsedTransport};
 
 use crate::live_limits::LiveLimits;
 use crate::outages::Outages;
 use crate::prompts::Prompts;
 
 /// The parts of the surrounding program that a copy needs.
-pub struct Surroundings<'a> {
+pub struct RunEnvironment<'a> {
     /// Asks the user for passwords.
     pub prompts: &'a mut dyn Prompts,
     /// Receives all events.
@@ -29,11 +29,11 @@ pub struct Surroundings<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Transfer {
     /// The engine's summary. Its `fatal` error may also be one of the steps before and after the engine.
-    pub summary: Summary,
+    pub summary: RunSummary,
     /// The job's identity in hexadecimal, once it is known.
     pub job: Option<String>,
     /// The route of the data.
-    pub transport: Route,
+    pub transport: UsedTransport,
     /// The cipher's name; `None` if no connection was made.
     pub cipher: Option<&'static str>,
     /// The resolved sources, with their host.
@@ -75,7 +75,7 @@ pub struct Pass {
 
 /// Adds the figures of earlier attempts. Entries that those have copied count as unchanged for the later ones. Bytes
 /// that were sent again are counted again, and so is the time for them.
-pub fn add_earlier(summary: &mut Summary, earlier: &Summary) {
+pub fn add_earlier(summary: &mut RunSummary, earlier: &RunSummary) {
     let (now, before) = (&mut summary.counters, &earlier.counters);
     // The figures come from another host, so the sums may be anything.
     let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);

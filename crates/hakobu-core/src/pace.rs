@@ -16,7 +16,7 @@ const ENDLESS: &str = "a pause needs an end: 08:00,pause 19:00,off";
 
 /// A limit on the transfer rate of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
+pub enum RateSetting {
     /// No limit.
     Unlimited,
     /// A limit in bytes per second.
@@ -30,7 +30,7 @@ pub enum Rate {
 pub struct RateLimit {
     /// The second of the day from which each rate applies, in order. The last rate applies until the first step of the
     /// next day.
-    pub steps: Vec<(u32, Rate)>,
+    pub steps: Vec<(u32, RateSetting)>,
     /// The second of the day at which the run began.
     pub began_s: u32,
 }
@@ -61,12 +61,12 @@ impl RateLimit {
                 return Err(wrong(0, words.to_owned()));
             }
             let rate = parse_rate(text.trim()).map_err(|words| wrong(0, words))?;
-            if rate == Rate::Paused {
+            if rate == RateSetting::Paused {
                 return Err(wrong(0, ENDLESS.to_owned()));
             }
             return Ok(Self { steps: vec![(0, rate)], began_s: now_s });
         }
-        let mut steps: Vec<(u32, Rate)> = Vec::new();
+        let mut steps: Vec<(u32, RateSetting)> = Vec::new();
         for word in text.split_ascii_whitespace() {
             let at = word.as_ptr() as usize - text.as_ptr() as usize;
             let Some((time, rate)) = word.split_once(',') else {
@@ -89,7 +89,7 @@ impl RateLimit {
             }
             steps.push((from_s, rate));
         }
-        if steps.iter().all(|(_, rate)| *rate == Rate::Paused) {
+        if steps.iter().all(|(_, rate)| *rate == RateSetting::Paused) {
             return Err(wrong(0, ENDLESS.to_owned()));
         }
         Ok(Self { steps, began_s: now_s })
@@ -97,31 +97,31 @@ impl RateLimit {
 
     /// Returns true if there is a limit at any time.
     pub fn is_some(&self) -> bool {
-        self.steps.iter().any(|(_, rate)| *rate != Rate::Unlimited)
+        self.steps.iter().any(|(_, rate)| *rate != RateSetting::Unlimited)
     }
 
     /// Returns the rate if it is the same at all times.
-    pub fn constant(&self) -> Option<Rate> {
+    pub fn constant(&self) -> Option<RateSetting> {
         match self.steps[..] {
-            [] => Some(Rate::Unlimited),
+            [] => Some(RateSetting::Unlimited),
             [(_, rate)] => Some(rate),
             _ => None,
         }
     }
 
     /// Returns the rate at the start of the run.
-    pub fn first(&self) -> Rate {
+    pub fn first(&self) -> RateSetting {
         self.at(Duration::ZERO)
     }
 
     /// Returns the end of a pause at the start of the run, as a second of the day, and the rate after it.
-    pub fn first_pause(&self) -> Option<(u32, Rate)> {
-        let until_s = self.until_s(Duration::ZERO).filter(|_| self.first() == Rate::Paused)?;
+    pub fn first_pause(&self) -> Option<(u32, RateSetting)> {
+        let until_s = self.until_s(Duration::ZERO).filter(|_| self.first() == RateSetting::Paused)?;
         self.steps.iter().find(|step| step.0 == until_s).copied()
     }
 
     /// Returns the first rate that is not a pause.
-    pub fn first_moving(&self) -> Rate {
+    pub fn first_moving(&self) -> RateSetting {
         self.first_pause().map_or(self.first(), |(_, rate)| rate)
     }
 
@@ -133,8 +133,8 @@ impl RateLimit {
     }
 
     /// Returns the rate at `elapsed` after the start.
-    pub(crate) fn at(&self, elapsed: Duration) -> Rate {
-        self.index_at(elapsed).map_or(Rate::Unlimited, |index| self.steps[index].1)
+    pub(crate) fn at(&self, elapsed: Duration) -> RateSetting {
+        self.index_at(elapsed).map_or(RateSetting::Unlimited, |index| self.steps[index].1)
     }
 
     /// Returns the index of the step that applies at `elapsed` after the start.
@@ -163,8 +163,9 @@ impl RateLimit {
 
     /// Describes the limit for people: `at most 20.0 MB/s = 160 Mbit/s`.
     pub fn words(&self) -> String {
-        let step =
-            |(from_s, held): &(u32, Rate)| format!("{} from {}", rate_words(held), time_words(*from_s));
+        let step = |(from_s, held): &(u32, RateSetting)| {
+            format!("{} from {}", rate_words(held), time_words(*from_s))
+        };
         match &self.steps[..] {
             [(_, held)] => rate_words(held),
             steps => steps.iter().map(step).collect::<Vec<_>>().join(", "),
@@ -174,7 +175,7 @@ impl RateLimit {
 
 /// The limits of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct RunLimits {
     /// The limit on the rate at which content leaves the source.
     pub rate: RateLimit,
     /// The maximum number of operations per second at the source, and of those at the target.
@@ -183,7 +184,7 @@ pub struct Limits {
     pub source_p99_us: Option<u64>,
 }
 
-impl Limits {
+impl RunLimits {
     /// Returns true if there are any limits.
     pub fn is_some(&self) -> bool {
         self.rate.is_some() || self.operations_per_second.is_some() || self.source_p99_us.is_some()
@@ -214,11 +215,11 @@ impl Limits {
     }
 }
 
-fn rate_words(rate: &Rate) -> String {
+fn rate_words(rate: &RateSetting) -> String {
     match rate {
-        Rate::Unlimited => "no limit".to_owned(),
-        Rate::BytesPerSecond(bytes) => format!("at most {}", format_rate_and_bits(*bytes)),
-        Rate::Paused => "a pause".to_owned(),
+        RateSetting::Unlimited => "no limit".to_owned(),
+        RateSetting::BytesPerSecond(bytes) => format!("at most {}", format_rate_and_bits(*bytes)),
+        RateSetting::Paused => "a pause".to_owned(),
     }
 }
 
@@ -229,10 +230,10 @@ pub fn time_words(second: u32) -> String {
 
 /// Parses a rate with its unit. The unit is required, because rsync reads a bare number as KiB and hakobu reads one as
 /// bytes.
-fn parse_rate(text: &str) -> Result<Rate, String> {
+fn parse_rate(text: &str) -> Result<RateSetting, String> {
     match text {
-        "off" => return Ok(Rate::Unlimited),
-        "pause" => return Ok(Rate::Paused),
+        "off" => return Ok(RateSetting::Unlimited),
+        "pause" => return Ok(RateSetting::Paused),
         _ => {}
     }
     let number = text.strip_suffix("/s").unwrap_or(text);
@@ -251,7 +252,7 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
         _ => error.to_string(),
     })?;
     match bytes {
-        LEAST_BYTES_PER_SECOND.. => Ok(Rate::BytesPerSecond(bytes)),
+        LEAST_BYTES_PER_SECOND.. => Ok(RateSetting::BytesPerSecond(bytes)),
         _ => Err(format!("{text} is too slow to be kept: the least is 10 kB/s")),
     }
 }
@@ -276,7 +277,7 @@ mod tests {
 
     #[test]
     fn rates_and_timetables_are_read() {
-        assert_eq!(parsed("20M").constant(), Some(Rate::BytesPerSecond(20_000_000)));
+        assert_eq!(parsed("20M").constant(), Some(RateSetting::BytesPerSecond(20_000_000)));
         assert_eq!(parsed("20MB/s").words(), "at most 20.0 MB/s = 160 Mbit/s");
         assert!(!parsed("off").is_some() && !RateLimit::default().is_some());
         let table = parsed("08:00,20M 12:30,pause 19:00,off");
@@ -320,10 +321,13 @@ mod tests {
     fn the_time_of_day_decides() {
         let limit = RateLimit::parse("08:00,20M 19:00,off", 7 * 3600).unwrap();
         let after = |hours: u64| limit.at(Duration::from_secs(hours * 3600));
-        let limited = Rate::BytesPerSecond(20_000_000);
-        for (hours, rate) in
-            [(0, Rate::Unlimited), (1, limited), (12, Rate::Unlimited), (24, Rate::Unlimited)]
-        {
+        let limited = RateSetting::BytesPerSecond(20_000_000);
+        for (hours, rate) in [
+            (0, RateSetting::Unlimited),
+            (1, limited),
+            (12, RateSetting::Unlimited),
+            (24, RateSetting::Unlimited),
+        ] {
             assert_eq!(after(hours), rate, "{hours}");
             // A run that begins later has less of the timetable before it.
             let later = limit.later(Duration::from_secs(hours * 3600));
@@ -334,25 +338,25 @@ mod tests {
         assert_eq!(words(0), "no limit until 08:00");
         assert_eq!(words(1), "at most 20.0 MB/s = 160 Mbit/s until 19:00");
         assert_eq!(words(13), "no limit until 08:00");
-        let limits = Limits { rate: limit.clone(), ..Limits::default() };
+        let limits = RunLimits { rate: limit.clone(), ..RunLimits::default() };
         assert_eq!(limits.first_words().unwrap(), "no limit until 08:00");
         // A step with the same rate is no change, and a constant rate has no end.
         let same = RateLimit::parse("08:00,pause 09:00,pause 10:00,20M", 8 * 3600).unwrap();
         assert_eq!(same.until_s(Duration::ZERO), Some(10 * 3600));
         assert_eq!((same.first_pause(), same.first_moving()), (Some((10 * 3600, limited)), limited));
-        assert_eq!((limit.first_pause(), limit.first_moving()), (None, Rate::Unlimited));
-        assert_eq!((parsed("20M").until_s(Duration::ZERO), Limits::default().first_words()), (None, None));
-        assert_eq!(RateLimit::default().at(Duration::ZERO), Rate::Unlimited);
+        assert_eq!((limit.first_pause(), limit.first_moving()), (None, RateSetting::Unlimited));
+        assert_eq!((parsed("20M").until_s(Duration::ZERO), RunLimits::default().first_words()), (None, None));
+        assert_eq!(RateLimit::default().at(Duration::ZERO), RateSetting::Unlimited);
     }
 
     #[test]
     fn limits_are_told_with_their_options() {
-        assert!(!Limits::default().is_some());
-        assert_eq!(Limits::default().words(), "no limits");
-        let limits = Limits { operations_per_second: Some(500), ..Limits::default() };
+        assert!(!RunLimits::default().is_some());
+        assert_eq!(RunLimits::default().words(), "no limits");
+        let limits = RunLimits { operations_per_second: Some(500), ..RunLimits::default() };
         assert!(limits.is_some());
         assert_eq!(limits.words(), "at most 500 operations a second at each end (--iops-limit)");
-        let limits = Limits { rate: parsed("20M"), source_p99_us: Some(1_500), ..Limits::default() };
+        let limits = RunLimits { rate: parsed("20M"), source_p99_us: Some(1_500), ..RunLimits::default() };
         assert_eq!(
             limits.words(),
             "at most 20.0 MB/s = 160 Mbit/s (--bwlimit), 99 % of reads at the source within 1.5 ms (--source-p99)"

@@ -1,13 +1,13 @@
 //! Schedules the lanes of a run with limits, and adjusts the limits over time.
 //!
-//! Lanes only read a few numbers here ([`Pacer`]). One thread ([`Keeper`]) checks several times a second whether these
+//! Lanes only read a few numbers here ([`Pacer`]). One thread ([`LimitAdjuster`]) checks several times a second whether these
 //! have to change: because of the time of day, because somebody set another limit, or because reads at the source take
 //! too long.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::pace::{Limits, Rate, time_words};
+use crate::pace::{RateSetting, RunLimits, time_words};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Unused capacity of the last `BURST_NS` may still be used.
@@ -37,19 +37,19 @@ const TELL_EVERY_NS: u64 = 5 * SECOND_NS;
 /// Limits that may change while a run is in progress.
 pub trait LimitChanges: Sync {
     /// Returns the limits if they have changed since the last call.
-    fn changed(&self) -> Option<Limits>;
+    fn changed(&self) -> Option<RunLimits>;
 }
 
 /// Limits that never change.
 impl LimitChanges for () {
-    fn changed(&self) -> Option<Limits> {
+    fn changed(&self) -> Option<RunLimits> {
         None
     }
 }
 
 /// The quantities that are limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Paced {
+pub(crate) enum LimitedQuantities {
     /// Bytes of content that leave the source.
     Content = 0,
     /// Operations at the source.
@@ -60,7 +60,7 @@ pub(crate) enum Paced {
 
 /// The answer to a request for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum PacerTurn {
     /// Proceed now.
     Now,
     /// Proceed at this time.
@@ -71,22 +71,22 @@ pub(crate) enum Turn {
 
 /// The limit on one quantity.
 #[derive(Debug)]
-struct Gate {
+struct QuantityLimit {
     /// The rate: [`NO_LIMIT`] for none, 0 in a pause.
     per_second: AtomicU64,
     /// The time at which everything let through so far would be done at the given rate.
     free_ns: AtomicU64,
 }
 
-impl Gate {
+impl QuantityLimit {
     fn new(now_ns: u64) -> Self {
         Self { per_second: AtomicU64::new(NO_LIMIT), free_ns: AtomicU64::new(now_ns) }
     }
 
-    fn turn(&self, now_ns: u64, amount: u64) -> Turn {
+    fn turn(&self, now_ns: u64, amount: u64) -> PacerTurn {
         let rate = match self.per_second.load(Relaxed) {
-            NO_LIMIT => return Turn::Now,
-            0 => return Turn::AskAt(now_ns.saturating_add(PAUSE_STEP_NS)),
+            NO_LIMIT => return PacerTurn::Now,
+            0 => return PacerTurn::AskAt(now_ns.saturating_add(PAUSE_STEP_NS)),
             rate => rate,
         };
         let takes_ns = u128::from(amount) * u128::from(SECOND_NS) / u128::from(rate);
@@ -96,14 +96,14 @@ impl Gate {
             .free_ns
             .fetch_update(Relaxed, Relaxed, |free_ns| Some(begin(free_ns).saturating_add(takes_ns)));
         let begin_ns = begin(booked.unwrap_or(now_ns));
-        if begin_ns <= now_ns { Turn::Now } else { Turn::At(begin_ns) }
+        if begin_ns <= now_ns { PacerTurn::Now } else { PacerTurn::At(begin_ns) }
     }
 }
 
 /// Schedules lanes. Times are those of the run's clock, in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Pacer {
-    gates: [Gate; 3],
+    gates: [QuantityLimit; 3],
     /// The number of times that limits were set. A lane that waits for an earlier turn asks again.
     changes: AtomicU64,
     /// Reads longer than this are late; [`NO_LIMIT`] if reads are not timed.
@@ -119,7 +119,7 @@ pub(crate) struct Pacer {
 impl Pacer {
     pub fn new(now_ns: u64) -> Self {
         Self {
-            gates: [Gate::new(now_ns), Gate::new(now_ns), Gate::new(now_ns)],
+            gates: [QuantityLimit::new(now_ns), QuantityLimit::new(now_ns), QuantityLimit::new(now_ns)],
             changes: AtomicU64::new(0),
             late_ns: AtomicU64::new(NO_LIMIT),
             reads: AtomicU64::new(0),
@@ -130,15 +130,15 @@ impl Pacer {
     }
 
     /// Returns true if lanes have to ask for turns.
-    pub fn holds(&self, what: Paced) -> bool {
+    pub fn holds(&self, what: LimitedQuantities) -> bool {
         self.gates[what as usize].per_second.load(Relaxed) != NO_LIMIT
-            || what == Paced::Source && self.times_reads()
+            || what == LimitedQuantities::Source && self.times_reads()
     }
 
     /// Returns the turn for this amount: after everything requested before, spread at the given rate.
-    pub fn turn(&self, what: Paced, now_ns: u64, amount: u64) -> Turn {
+    pub fn turn(&self, what: LimitedQuantities, now_ns: u64, amount: u64) -> PacerTurn {
         let turn = self.gates[what as usize].turn(now_ns, amount);
-        if what == Paced::Source && !matches!(turn, Turn::AskAt(_)) {
+        if what == LimitedQuantities::Source && !matches!(turn, PacerTurn::AskAt(_)) {
             self.operations.fetch_add(amount, Relaxed);
         }
         turn
@@ -151,16 +151,16 @@ impl Pacer {
 
     /// Returns true during a pause.
     pub fn is_paused(&self) -> bool {
-        self.gates[Paced::Content as usize].per_second.load(Relaxed) == 0
+        self.gates[LimitedQuantities::Content as usize].per_second.load(Relaxed) == 0
     }
 
     /// Returns the maximum number of operations in one batch.
     pub fn operations_at_once(&self) -> u64 {
-        let most = |what: Paced| match self.gates[what as usize].per_second.load(Relaxed) {
+        let most = |what: LimitedQuantities| match self.gates[what as usize].per_second.load(Relaxed) {
             NO_LIMIT => NO_LIMIT,
             rate => (rate / AT_ONCE_PART).max(1),
         };
-        most(Paced::Source).min(most(Paced::Target))
+        most(LimitedQuantities::Source).min(most(LimitedQuantities::Target))
     }
 
     /// Returns true if the durations of reads are needed.
@@ -181,7 +181,7 @@ impl Pacer {
         self.by_latency.load(Relaxed)
     }
 
-    fn set(&self, what: Paced, per_second: u64) {
+    fn set(&self, what: LimitedQuantities, per_second: u64) {
         self.gates[what as usize].per_second.store(per_second, Relaxed);
     }
 
@@ -194,12 +194,12 @@ impl Pacer {
 
 /// Adjusts limits over time. There is one, with one thread.
 #[derive(Debug)]
-pub(crate) struct Keeper {
-    limits: Limits,
+pub(crate) struct LimitAdjuster {
+    limits: RunLimits,
     /// The start of the current limits. Their timetable counts from then.
     since_ns: u64,
     /// The limit on operations at the source because of late reads.
-    by_latency: Option<Held>,
+    by_latency: Option<SourceLatencyLimit>,
     judged_ns: u64,
     told_ns: Option<u64>,
     /// The end, in seconds of the day, of the pause that was reported last, if it is not over.
@@ -210,14 +210,14 @@ pub(crate) struct Keeper {
 
 /// The limit on a source whose reads take too long.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct SourceLatencyLimit {
     per_second: u64,
     /// The rate when reads last took too long.
     was: u64,
 }
 
-impl Keeper {
-    pub fn new(limits: Limits, pacer: &Pacer, now_ns: u64) -> Self {
+impl LimitAdjuster {
+    pub fn new(limits: RunLimits, pacer: &Pacer, now_ns: u64) -> Self {
         let mut keeper = Self {
             limits,
             since_ns: now_ns,
@@ -232,7 +232,7 @@ impl Keeper {
     }
 
     /// Replaces the limits from now on.
-    pub fn change(&mut self, limits: Limits, pacer: &Pacer, now_ns: u64) {
+    pub fn change(&mut self, limits: RunLimits, pacer: &Pacer, now_ns: u64) {
         (self.limits, self.since_ns, self.by_latency, self.judged_ns) = (limits, now_ns, None, now_ns);
         self.begin(pacer, now_ns);
     }
@@ -241,8 +241,8 @@ impl Keeper {
         pacer
             .late_ns
             .store(self.limits.source_p99_us.map_or(NO_LIMIT, |us| us.saturating_mul(1000)), Relaxed);
-        pacer.set(Paced::Content, self.content(now_ns));
-        pacer.set(Paced::Target, self.operations());
+        pacer.set(LimitedQuantities::Content, self.content(now_ns));
+        pacer.set(LimitedQuantities::Target, self.operations());
         self.hold_source(pacer);
         for counter in [&pacer.reads, &pacer.late, &pacer.operations] {
             counter.store(0, Relaxed);
@@ -254,8 +254,8 @@ impl Keeper {
     /// to be reported.
     pub fn look(&mut self, pacer: &Pacer, now_ns: u64) -> Option<(String, String)> {
         let content = self.content(now_ns);
-        if content != pacer.gates[Paced::Content as usize].per_second.load(Relaxed) {
-            pacer.set(Paced::Content, content);
+        if content != pacer.gates[LimitedQuantities::Content as usize].per_second.load(Relaxed) {
+            pacer.set(LimitedQuantities::Content, content);
             pacer.begin_anew(now_ns);
         }
         self.limits.source_p99_us?;
@@ -265,7 +265,7 @@ impl Keeper {
     /// Returns a message about a pause that has begun or ended since the last call.
     pub fn pause_words(&mut self, now_ns: u64) -> Option<String> {
         let elapsed = self.elapsed(now_ns);
-        let is_paused = self.limits.rate.at(elapsed) == Rate::Paused;
+        let is_paused = self.limits.rate.at(elapsed) == RateSetting::Paused;
         let until_s = if is_paused { self.limits.rate.until_s(elapsed) } else { None };
         let before = std::mem::replace(&mut self.paused_until_s, until_s);
         match (before, until_s) {
@@ -298,9 +298,9 @@ impl Keeper {
     /// Returns the current limit in bytes per second.
     fn content(&self, now_ns: u64) -> u64 {
         match self.limits.rate.at(self.elapsed(now_ns)) {
-            Rate::Unlimited => NO_LIMIT,
-            Rate::Paused => 0,
-            Rate::BytesPerSecond(rate) => rate.max(1),
+            RateSetting::Unlimited => NO_LIMIT,
+            RateSetting::Paused => 0,
+            RateSetting::BytesPerSecond(rate) => rate.max(1),
         }
     }
 
@@ -310,7 +310,7 @@ impl Keeper {
 
     fn hold_source(&self, pacer: &Pacer) {
         let by_latency = self.by_latency.map_or(NO_LIMIT, |held| held.per_second);
-        pacer.set(Paced::Source, by_latency.min(self.operations()));
+        pacer.set(LimitedQuantities::Source, by_latency.min(self.operations()));
         pacer.by_latency.store(by_latency < self.operations(), Relaxed);
     }
 
@@ -333,11 +333,11 @@ impl Keeper {
         if late.saturating_mul(100) > reads {
             let was = before.map_or(done, |held| held.per_second.min(done));
             let per_second = (was.saturating_mul(BACK_OFF_PERCENT) / 100).max(LEAST_OPERATIONS);
-            self.by_latency = Some(Held { per_second, was });
-        } else if let Some(Held { per_second, was }) = before {
+            self.by_latency = Some(SourceLatencyLimit { per_second, was });
+        } else if let Some(SourceLatencyLimit { per_second, was }) = before {
             let per_second = per_second.saturating_add((was.saturating_mul(PROBE_PERCENT) / 100).max(1));
             let is_free = per_second >= was.max(LEAST_OPERATIONS).saturating_mul(FREE_FROM);
-            self.by_latency = (!is_free).then_some(Held { per_second, was });
+            self.by_latency = (!is_free).then_some(SourceLatencyLimit { per_second, was });
         }
         self.hold_source(pacer);
         let has_turned = before.is_some() != self.by_latency.is_some();

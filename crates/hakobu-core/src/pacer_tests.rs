@@ -3,13 +3,13 @@ use crate::pace::RateLimit;
 
 const MS: u64 = 1_000_000;
 
-fn rate(text: &str) -> Limits {
-    Limits { rate: RateLimit::parse(text, 0).unwrap(), ..Limits::default() }
+fn rate(text: &str) -> RunLimits {
+    RunLimits { rate: RateLimit::parse(text, 0).unwrap(), ..RunLimits::default() }
 }
 
-fn paced(limits: Limits, now_ns: u64) -> (Pacer, Keeper) {
+fn paced(limits: RunLimits, now_ns: u64) -> (Pacer, LimitAdjuster) {
     let pacer = Pacer::new(now_ns);
-    let keeper = Keeper::new(limits, &pacer, now_ns);
+    let keeper = LimitAdjuster::new(limits, &pacer, now_ns);
     (pacer, keeper)
 }
 
@@ -25,16 +25,16 @@ fn all_together_get_the_rate_and_no_more() {
             break;
         }
         sent += 10_000;
-        free_at[lane] = match pacer.turn(Paced::Content, now_ns, 10_000) {
-            Turn::Now => now_ns + MS,
-            Turn::At(at_ns) => at_ns + MS,
-            Turn::AskAt(_) => panic!("no pause"),
+        free_at[lane] = match pacer.turn(LimitedQuantities::Content, now_ns, 10_000) {
+            PacerTurn::Now => now_ns + MS,
+            PacerTurn::At(at_ns) => at_ns + MS,
+            PacerTurn::AskAt(_) => panic!("no pause"),
         };
     }
     assert!((9_900_000..=10_200_000).contains(&sent), "{sent}");
     // Bandwidth that was not used for a minute is not made up for.
     let minute_ns = 70_000 * MS;
-    let now = |_: &i32| pacer.turn(Paced::Content, minute_ns, 10_000) == Turn::Now;
+    let now = |_: &i32| pacer.turn(LimitedQuantities::Content, minute_ns, 10_000) == PacerTurn::Now;
     let at_once = (0..1000).take_while(now).count();
     assert!((5..=6).contains(&at_once), "{at_once}");
 }
@@ -42,7 +42,7 @@ fn all_together_get_the_rate_and_no_more() {
 #[test]
 fn a_pause_ends() {
     let (pacer, mut keeper) = paced(rate("00:00,pause 00:01,off"), 0);
-    assert_eq!(pacer.turn(Paced::Content, 1000 * MS, 1), Turn::AskAt(1050 * MS));
+    assert_eq!(pacer.turn(LimitedQuantities::Content, 1000 * MS, 1), PacerTurn::AskAt(1050 * MS));
     assert!(pacer.is_paused());
     let words = keeper.pause_words(0).unwrap();
     assert_eq!(words, "paused until 00:01, by the timetable of --bwlimit");
@@ -53,8 +53,8 @@ fn a_pause_ends() {
     assert_eq!(pacer.changes(), changes);
     keeper.look(&pacer, 60_000 * MS);
     assert_ne!(pacer.changes(), changes);
-    assert_eq!(pacer.turn(Paced::Content, 60_000 * MS, 1), Turn::Now);
-    assert!(!pacer.holds(Paced::Content) && !pacer.is_paused());
+    assert_eq!(pacer.turn(LimitedQuantities::Content, 60_000 * MS, 1), PacerTurn::Now);
+    assert!(!pacer.holds(LimitedQuantities::Content) && !pacer.is_paused());
     // It was no longer a pause when it was counted last.
     assert_eq!(keeper.paused_ns(&pacer, 61_000 * MS), 0);
     let words = keeper.pause_words(60_000 * MS).unwrap();
@@ -64,26 +64,30 @@ fn a_pause_ends() {
 
 #[test]
 fn nobody_asks_where_nothing_is_limited() {
-    let (pacer, _) = paced(Limits::default(), 0);
-    for what in [Paced::Content, Paced::Source, Paced::Target] {
+    let (pacer, _) = paced(RunLimits::default(), 0);
+    for what in [LimitedQuantities::Content, LimitedQuantities::Source, LimitedQuantities::Target] {
         assert!(!pacer.holds(what));
-        assert_eq!(pacer.turn(what, 0, u64::MAX), Turn::Now);
+        assert_eq!(pacer.turn(what, 0, u64::MAX), PacerTurn::Now);
     }
     assert_eq!(pacer.operations_at_once(), u64::MAX);
 }
 
 #[test]
 fn each_end_has_its_operations() {
-    let (pacer, _) = paced(Limits { operations_per_second: Some(200), ..Limits::default() }, 0);
-    assert!(!pacer.holds(Paced::Content) && pacer.holds(Paced::Source) && pacer.holds(Paced::Target));
-    for what in [Paced::Source, Paced::Target] {
+    let (pacer, _) = paced(RunLimits { operations_per_second: Some(200), ..RunLimits::default() }, 0);
+    assert!(
+        !pacer.holds(LimitedQuantities::Content)
+            && pacer.holds(LimitedQuantities::Source)
+            && pacer.holds(LimitedQuantities::Target)
+    );
+    for what in [LimitedQuantities::Source, LimitedQuantities::Target] {
         // Ten are what was not used in the first twentieth of a second.
-        assert_eq!(pacer.turn(what, 0, 100), Turn::Now);
-        assert_eq!(pacer.turn(what, 0, 1), Turn::At(500 * MS));
-        assert_eq!(pacer.turn(what, 0, 1), Turn::At(505 * MS));
+        assert_eq!(pacer.turn(what, 0, 100), PacerTurn::Now);
+        assert_eq!(pacer.turn(what, 0, 1), PacerTurn::At(500 * MS));
+        assert_eq!(pacer.turn(what, 0, 1), PacerTurn::At(505 * MS));
     }
     assert_eq!(pacer.operations_at_once(), 20);
-    let (pacer, _) = paced(Limits { operations_per_second: Some(0), ..Limits::default() }, 0);
+    let (pacer, _) = paced(RunLimits { operations_per_second: Some(0), ..RunLimits::default() }, 0);
     assert_eq!(pacer.operations_at_once(), 1);
 }
 
@@ -92,35 +96,43 @@ fn a_new_limit_holds_at_once() {
     let (pacer, mut keeper) = paced(rate("10k"), 0);
     // One piece at this rate takes 26 seconds.
     for _ in 0..3 {
-        pacer.turn(Paced::Content, 0, 262_144);
+        pacer.turn(LimitedQuantities::Content, 0, 262_144);
     }
-    let Turn::At(at_ns) = pacer.turn(Paced::Content, 0, 262_144) else { panic!() };
+    let PacerTurn::At(at_ns) = pacer.turn(LimitedQuantities::Content, 0, 262_144) else { panic!() };
     assert!(at_ns > 70_000 * MS);
     let changes = pacer.changes();
     keeper.change(rate("100M"), &pacer, MS);
     assert_ne!(pacer.changes(), changes);
-    assert_eq!(pacer.turn(Paced::Content, 2 * MS, 262_144), Turn::Now);
+    assert_eq!(pacer.turn(LimitedQuantities::Content, 2 * MS, 262_144), PacerTurn::Now);
     // A timetable counts from when it was set.
-    let table =
-        Limits { rate: RateLimit::parse("10:00,1M 10:01,pause", 10 * 3600).unwrap(), ..Limits::default() };
+    let table = RunLimits {
+        rate: RateLimit::parse("10:00,1M 10:01,pause", 10 * 3600).unwrap(),
+        ..RunLimits::default()
+    };
     keeper.change(table, &pacer, 5_000_000 * MS);
     keeper.look(&pacer, 5_059_000 * MS);
-    assert!(!matches!(pacer.turn(Paced::Content, 5_059_000 * MS, 1), Turn::AskAt(_)));
+    assert!(!matches!(pacer.turn(LimitedQuantities::Content, 5_059_000 * MS, 1), PacerTurn::AskAt(_)));
     keeper.look(&pacer, 5_061_000 * MS);
-    assert!(matches!(pacer.turn(Paced::Content, 5_061_000 * MS, 1), Turn::AskAt(_)));
+    assert!(matches!(pacer.turn(LimitedQuantities::Content, 5_061_000 * MS, 1), PacerTurn::AskAt(_)));
 }
 
 /// Simulates a source whose reads take longer above `slow_from` reads per second. Returns the number of reads let
 /// through in each second.
-fn served_by(slow_from: u64, seconds: u64, keeper: &mut Keeper, pacer: &Pacer, begin_s: u64) -> Vec<u64> {
+fn served_by(
+    slow_from: u64,
+    seconds: u64,
+    keeper: &mut LimitAdjuster,
+    pacer: &Pacer,
+    begin_s: u64,
+) -> Vec<u64> {
     let mut rates = Vec::new();
     for second in begin_s..begin_s + seconds {
         let begin_ns = second * 1000 * MS;
         let (mut now_ns, mut done) = (begin_ns, 0);
         // The source itself delivers 1000 reads a second.
         while now_ns < begin_ns + 1000 * MS {
-            now_ns = match pacer.turn(Paced::Source, now_ns, 1) {
-                Turn::At(at_ns) => at_ns.max(now_ns),
+            now_ns = match pacer.turn(LimitedQuantities::Source, now_ns, 1) {
+                PacerTurn::At(at_ns) => at_ns.max(now_ns),
                 _ => now_ns,
             } + MS;
             done += 1;
@@ -135,7 +147,7 @@ fn served_by(slow_from: u64, seconds: u64, keeper: &mut Keeper, pacer: &Pacer, b
 
 #[test]
 fn a_source_that_gets_slow_is_left_alone_and_tried_again() {
-    let limits = Limits { source_p99_us: Some(20_000), ..Limits::default() };
+    let limits = RunLimits { source_p99_us: Some(20_000), ..RunLimits::default() };
     let (pacer, mut keeper) = paced(limits, 0);
     assert!(pacer.times_reads() && !pacer.is_held_by_latency());
     let rates = served_by(400, 60, &mut keeper, &pacer, 0);
@@ -152,26 +164,26 @@ fn a_source_that_gets_slow_is_left_alone_and_tried_again() {
 #[test]
 fn a_source_that_stays_slow_is_still_read() {
     let limits =
-        Limits { source_p99_us: Some(20_000), operations_per_second: Some(500), ..Limits::default() };
+        RunLimits { source_p99_us: Some(20_000), operations_per_second: Some(500), ..RunLimits::default() };
     let (pacer, mut keeper) = paced(limits, 0);
     let rates = served_by(0, 90, &mut keeper, &pacer, 0);
     assert!(rates[0] <= 530, "{rates:?}");
     assert!(rates[80..].iter().all(|rate| (1..=8).contains(rate)), "{rates:?}");
     // Without reads nothing is learned, and nothing changes.
-    let held = pacer.turn(Paced::Source, 1_000_000 * MS, 0);
+    let held = pacer.turn(LimitedQuantities::Source, 1_000_000 * MS, 0);
     assert_eq!(keeper.look(&pacer, 2_000_000 * MS), None);
-    assert!(pacer.is_held_by_latency() && held == Turn::Now);
+    assert!(pacer.is_held_by_latency() && held == PacerTurn::Now);
 }
 
 #[test]
 fn few_late_reads_are_nothing_and_what_is_decided_is_told_with_figures() {
-    let (pacer, mut keeper) = paced(Limits { source_p99_us: Some(1_500), ..Limits::default() }, 0);
-    pacer.turn(Paced::Source, 0, 1000);
+    let (pacer, mut keeper) = paced(RunLimits { source_p99_us: Some(1_500), ..RunLimits::default() }, 0);
+    pacer.turn(LimitedQuantities::Source, 0, 1000);
     pacer.read_took(MS, 990);
     pacer.read_took(2 * MS, 10);
     assert_eq!(keeper.look(&pacer, 1000 * MS), None);
     assert!(!pacer.is_held_by_latency());
-    pacer.turn(Paced::Source, 0, 200);
+    pacer.turn(LimitedQuantities::Source, 0, 200);
     pacer.read_took(MS, 190);
     pacer.read_took(2 * MS, 10);
     assert_eq!(keeper.look(&pacer, 1900 * MS), None);

@@ -4,7 +4,7 @@
 //! record sets the directory of the records that follow it.
 
 use crate::content::ContentSum;
-use crate::entry::{Attributes, Kind, Time};
+use crate::entry::{Attributes, EntryKind, FileTime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extended::{EXTENDED_BYTES_MAX, ExtendedRef};
 use crate::path::{EntryPath, PATH_BYTES_MAX, check_name};
@@ -43,19 +43,19 @@ const SPECIAL_BYTES: usize = 5;
 
 /// One record of a pack.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Record<'a> {
+pub enum PackRecord<'a> {
     /// Sets the directory of the following records, below the target's root. It is created if it is missing.
     Directory {
         /// The path, checked when it is decoded.
         path: EntryPath,
     },
     /// An entry of the current directory.
-    Entry(Head<'a>, Content<'a>),
+    Entry(RecordHead<'a>, PackContent<'a>),
 }
 
 /// The fields that all entries of a pack have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head<'a> {
+pub struct RecordHead<'a> {
     /// The name in the current directory.
     pub name: &'a [u8],
     /// The attributes to set on it.
@@ -68,7 +68,7 @@ pub struct Head<'a> {
     pub extended: Option<ExtendedRef<'a>>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> RecordHead<'a> {
     /// Describes a new entry without holes that does not set extended attributes.
     pub fn new(name: &'a [u8], attributes: Attributes) -> Self {
         Self { name, attributes, replaces: false, sparse: false, extended: None }
@@ -84,14 +84,14 @@ impl<'a> Head<'a> {
 
 /// The type and content of an entry in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content<'a> {
+pub enum PackContent<'a> {
     /// A regular file.
     File(FileContent<'a>),
     /// A symbolic link with its text, arbitrary bytes.
     Symlink(&'a [u8]),
     /// A named pipe or a device node: its kind, and the device number as in
-    /// [`Metadata::device`](crate::entry::Metadata).
-    Special(Kind, u32),
+    /// [`Metadata::device`](crate::entry::EntryMetadata).
+    Special(EntryKind, u32),
 }
 
 /// The whole content of a regular file.
@@ -180,7 +180,7 @@ impl PackBuilder {
     /// Those of `read`.
     pub fn file<E>(
         &mut self,
-        head: &Head<'_>,
+        head: &RecordHead<'_>,
         size: usize,
         read: impl FnOnce(&mut [u8]) -> Result<Option<u64>, E>,
     ) -> Result<bool, E> {
@@ -204,7 +204,7 @@ impl PackBuilder {
     }
 
     /// Adds a file whose whole content is given, with its checksum.
-    pub fn whole_file(&mut self, head: &Head<'_>, content: &[u8], sum: u64) {
+    pub fn whole_file(&mut self, head: &RecordHead<'_>, content: &[u8], sum: u64) {
         self.header(TAG_FILE, head, content.len());
         self.put(&sum.to_le_bytes());
         self.put(content);
@@ -212,22 +212,22 @@ impl PackBuilder {
     }
 
     /// Adds a symbolic link.
-    pub fn symlink(&mut self, head: &Head<'_>, text: &[u8]) {
+    pub fn symlink(&mut self, head: &RecordHead<'_>, text: &[u8]) {
         self.header(TAG_SYMLINK, head, text.len());
         self.put(text);
         self.records += 1;
     }
 
     /// Adds a named pipe or a device node.
-    pub fn special(&mut self, head: &Head<'_>, kind: Kind, device: u32) {
+    pub fn special(&mut self, head: &RecordHead<'_>, kind: EntryKind, device: u32) {
         self.header(TAG_SPECIAL, head, SPECIAL_BYTES);
         self.put(&[kind as u8]);
         self.put(&device.to_le_bytes());
         self.records += 1;
     }
 
-    fn header(&mut self, tag: u8, head: &Head<'_>, size: usize) {
-        let Head { name, attributes, replaces, sparse, extended } = head;
+    fn header(&mut self, tag: u8, head: &RecordHead<'_>, size: usize) {
+        let RecordHead { name, attributes, replaces, sparse, extended } = head;
         let mut header = [0; ENTRY_HEADER_BYTES];
         header[0] = tag;
         header[1] = u8::from(*replaces) * FLAG_REPLACES
@@ -282,7 +282,7 @@ impl<'a> PackReader<'a> {
     ///
     /// # Errors
     /// `Protocol` if the bytes are not a valid pack, or if a name or path could leave the root.
-    pub fn read(&mut self) -> Result<Option<Record<'a>>> {
+    pub fn read(&mut self) -> Result<Option<PackRecord<'a>>> {
         let Some(&tag) = self.rest.first() else { return Ok(None) };
         match tag {
             TAG_DIRECTORY => self.directory().map(Some),
@@ -297,23 +297,23 @@ impl<'a> PackReader<'a> {
         }
     }
 
-    fn directory(&mut self) -> Result<Record<'a>> {
+    fn directory(&mut self) -> Result<PackRecord<'a>> {
         let header = self.take(3)?;
         let length = u16::from_le_bytes([header[1], header[2]]) as usize;
         if length > PATH_BYTES_MAX {
             return Err(malformed("a path that is too long"));
         }
         let path = EntryPath::new(self.take(length)?)?;
-        Ok(Record::Directory { path })
+        Ok(PackRecord::Directory { path })
     }
 
-    fn entry(&mut self, tag: u8) -> Result<Record<'a>> {
+    fn entry(&mut self, tag: u8) -> Result<PackRecord<'a>> {
         let header = self.take(ENTRY_HEADER_BYTES)?;
         let u32_at =
             |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let mut seconds = [0; 8];
         seconds.copy_from_slice(&header[16..24]);
-        let mtime = Time { seconds: i64::from_le_bytes(seconds), nanoseconds: u32_at(24) };
+        let mtime = FileTime { seconds: i64::from_le_bytes(seconds), nanoseconds: u32_at(24) };
         if mtime.nanoseconds > 999_999_999 {
             return Err(malformed("a time with too many nanoseconds"));
         }
@@ -323,14 +323,14 @@ impl<'a> PackReader<'a> {
         check_name(name)?;
         let extended = if flags & FLAG_EXTENDED != 0 { Some(self.extended()?) } else { None };
         let (replaces, sparse) = (flags & FLAG_REPLACES != 0, flags & FLAG_SPARSE != 0);
-        let head = Head { name, attributes, replaces, sparse, extended };
+        let head = RecordHead { name, attributes, replaces, sparse, extended };
         if tag == TAG_FILE {
             let mut sum = [0; SUM_BYTES];
             sum.copy_from_slice(self.take(SUM_BYTES)?);
             let bytes = self.take(u32_at(28) as usize)?;
-            return Ok(Record::Entry(
+            return Ok(PackRecord::Entry(
                 head,
-                Content::File(FileContent { bytes, sum: u64::from_le_bytes(sum) }),
+                PackContent::File(FileContent { bytes, sum: u64::from_le_bytes(sum) }),
             ));
         }
         let content = self.take(u32_at(28) as usize)?;
@@ -338,10 +338,10 @@ impl<'a> PackReader<'a> {
             if !is_link_text(content) {
                 return Err(malformed("a link whose text cannot be one"));
             }
-            return Ok(Record::Entry(head, Content::Symlink(content)));
+            return Ok(PackRecord::Entry(head, PackContent::Symlink(content)));
         }
         let (kind, device) = special(content)?;
-        Ok(Record::Entry(head, Content::Special(kind, device)))
+        Ok(PackRecord::Entry(head, PackContent::Special(kind, device)))
     }
 
     fn extended(&mut self) -> Result<ExtendedRef<'a>> {
@@ -360,14 +360,14 @@ impl<'a> PackReader<'a> {
     }
 }
 
-fn special(content: &[u8]) -> Result<(Kind, u32)> {
+fn special(content: &[u8]) -> Result<(EntryKind, u32)> {
     let [kind, device @ ..] = <[u8; SPECIAL_BYTES]>::try_from(content)
         .map_err(|_| malformed("a special file of a wrong length"))?;
-    let kind = Kind::from_number(kind)
-        .filter(|kind| matches!(kind, Kind::Fifo | Kind::BlockDevice | Kind::CharDevice))
+    let kind = EntryKind::from_number(kind)
+        .filter(|kind| matches!(kind, EntryKind::Fifo | EntryKind::BlockDevice | EntryKind::CharDevice))
         .ok_or_else(|| malformed("a special file of an unknown kind"))?;
     let device = u32::from_le_bytes(device);
-    if kind == Kind::Fifo && device != 0 {
+    if kind == EntryKind::Fifo && device != 0 {
         return Err(malformed("a named pipe with the number of a device"));
     }
     Ok((kind, device))
@@ -386,7 +386,7 @@ mod tests {
     use crate::extended::{Classes, Extended};
 
     fn attributes() -> Attributes {
-        Attributes { mode: 0o4640, uid: 7, gid: 8, mtime: Time { seconds: -1, nanoseconds: 5 } }
+        Attributes { mode: 0o4640, uid: 7, gid: 8, mtime: FileTime { seconds: -1, nanoseconds: 5 } }
     }
 
     #[test]
@@ -395,8 +395,9 @@ mod tests {
         let path = EntryPath::new("a/b").unwrap();
         pack.directory(&path);
         let extended = Extended::new(Classes::USER, &mut [(b"user.a".to_vec(), b"b".to_vec())]).unwrap();
-        let head = |name: &'static [u8]| Head::new(name, attributes());
-        let file = Head { sparse: true, extended: Some(extended.as_ref()), ..head(b"f").replacing(true) };
+        let head = |name: &'static [u8]| RecordHead::new(name, attributes());
+        let file =
+            RecordHead { sparse: true, extended: Some(extended.as_ref()), ..head(b"f").replacing(true) };
         let read = pack.file(&file, 3, |space| {
             assert_eq!(space.len(), 4, "there is room to find a longer file");
             space.copy_from_slice(b"xyz!");
@@ -407,20 +408,20 @@ mod tests {
         assert_eq!(pack.file(&head(b"short"), 9, |_| Ok::<_, ()>(None)), Ok(false));
         pack.whole_file(&head(b"w"), b"", 8);
         pack.symlink(&head(b"l"), b"../x");
-        pack.special(&head(b"p"), Kind::Fifo, 0);
-        pack.special(&head(b"d").replacing(true), Kind::BlockDevice, 0x0080_0001);
+        pack.special(&head(b"p"), EntryKind::Fifo, 0);
+        pack.special(&head(b"d").replacing(true), EntryKind::BlockDevice, 0x0080_0001);
         assert_eq!(pack.records(), 5);
         let bytes = pack.finish();
         let mut reader = PackReader::new(&bytes);
-        assert_eq!(reader.read().unwrap(), Some(Record::Directory { path }));
+        assert_eq!(reader.read().unwrap(), Some(PackRecord::Directory { path }));
         for (head, content) in [
-            (file, Content::File(FileContent { bytes: b"xyz", sum: 7 })),
-            (head(b"w"), Content::File(FileContent { bytes: b"", sum: 8 })),
-            (head(b"l"), Content::Symlink(b"../x")),
-            (head(b"p"), Content::Special(Kind::Fifo, 0)),
-            (head(b"d").replacing(true), Content::Special(Kind::BlockDevice, 0x0080_0001)),
+            (file, PackContent::File(FileContent { bytes: b"xyz", sum: 7 })),
+            (head(b"w"), PackContent::File(FileContent { bytes: b"", sum: 8 })),
+            (head(b"l"), PackContent::Symlink(b"../x")),
+            (head(b"p"), PackContent::Special(EntryKind::Fifo, 0)),
+            (head(b"d").replacing(true), PackContent::Special(EntryKind::BlockDevice, 0x0080_0001)),
         ] {
-            assert_eq!(reader.read().unwrap(), Some(Record::Entry(head, content)));
+            assert_eq!(reader.read().unwrap(), Some(PackRecord::Entry(head, content)));
         }
         assert_eq!(reader.read().unwrap(), None);
     }
@@ -444,7 +445,7 @@ mod tests {
     #[test]
     fn names_and_paths_that_leave_the_root_are_refused() {
         let mut pack = PackBuilder::default();
-        pack.symlink(&Head::new(b"..", attributes()), b"x");
+        pack.symlink(&RecordHead::new(b"..", attributes()), b"x");
         assert!(PackReader::new(&pack.finish()).read().is_err());
         let hostile = [&[TAG_DIRECTORY, 4, 0][..], b"a/.."].concat();
         assert!(PackReader::new(&hostile).read().is_err());
@@ -463,7 +464,7 @@ mod tests {
         assert_eq!((pack.bytes(), pack.records()), (0, 0));
         pack.directory(&EntryPath::new("ab").unwrap());
         assert_eq!((pack.bytes(), pack.records()), (5, 0));
-        let head = Head::new(b"f", attributes());
+        let head = RecordHead::new(b"f", attributes());
         let mut offered = 0;
         let read = pack.file(&head, 7, |space| {
             offered = space.len();
@@ -472,7 +473,7 @@ mod tests {
         assert_eq!((read, offered), (Ok(true), 8));
         let with_file = 5 + ENTRY_HEADER_BYTES + 1 + SUM_BYTES + 7;
         assert_eq!((pack.bytes(), pack.records()), (with_file, 1));
-        pack.special(&head, Kind::Fifo, 0);
+        pack.special(&head, EntryKind::Fifo, 0);
         pack.whole_file(&head, b"w", 1);
         pack.symlink(&head, b"x");
         assert_eq!(pack.records(), 4);
@@ -483,7 +484,7 @@ mod tests {
     fn a_pack_with_more_records_than_the_limit_is_refused() {
         let mut pack = PackBuilder::default();
         for _ in 0..=PACK_RECORDS_MAX {
-            pack.symlink(&Head::new(b"l", attributes()), b"x");
+            pack.symlink(&RecordHead::new(b"l", attributes()), b"x");
         }
         let bytes = pack.finish();
         let mut reader = PackReader::new(&bytes);
@@ -511,7 +512,7 @@ mod tests {
             [(&longest[..], true), (b"a", true), (&longer, false), (b"", false), (b"a\0b", false)]
         {
             let mut pack = PackBuilder::default();
-            pack.symlink(&Head::new(b"l", attributes()), text);
+            pack.symlink(&RecordHead::new(b"l", attributes()), text);
             assert_eq!(PackReader::new(&pack.finish()).read().is_ok(), possible, "{} bytes", text.len());
         }
     }
@@ -520,8 +521,8 @@ mod tests {
     fn a_second_has_no_more_nanoseconds_than_there_are() {
         for (nanoseconds, possible) in [(999_999_999, true), (1_000_000_000, false)] {
             let mut pack = PackBuilder::default();
-            let mtime = Time { seconds: 1, nanoseconds };
-            pack.whole_file(&Head::new(b"f", Attributes { mtime, ..attributes() }), b"", 0);
+            let mtime = FileTime { seconds: 1, nanoseconds };
+            pack.whole_file(&RecordHead::new(b"f", Attributes { mtime, ..attributes() }), b"", 0);
             assert_eq!(PackReader::new(&pack.finish()).read().is_ok(), possible, "{nanoseconds}");
         }
     }
@@ -530,17 +531,19 @@ mod tests {
     #[test]
     fn a_mode_is_permissions_only() {
         let mut pack = PackBuilder::default();
-        pack.symlink(&Head::new(b"l", Attributes { mode: 0o104_640, ..attributes() }), b"x");
+        pack.symlink(&RecordHead::new(b"l", Attributes { mode: 0o104_640, ..attributes() }), b"x");
         let bytes = pack.finish();
-        let Ok(Some(Record::Entry(head, _))) = PackReader::new(&bytes).read() else { panic!("no entry") };
+        let Ok(Some(PackRecord::Entry(head, _))) = PackReader::new(&bytes).read() else { panic!("no entry") };
         assert_eq!(head.attributes, attributes());
     }
 
     #[test]
     fn special_files_that_are_none_are_refused() {
-        for (kind, device) in [(Kind::Fifo, 1), (Kind::Socket, 0), (Kind::File, 0), (Kind::Directory, 0)] {
+        for (kind, device) in
+            [(EntryKind::Fifo, 1), (EntryKind::Socket, 0), (EntryKind::File, 0), (EntryKind::Directory, 0)]
+        {
             let mut pack = PackBuilder::default();
-            pack.special(&Head::new(b"x", attributes()), kind, device);
+            pack.special(&RecordHead::new(b"x", attributes()), kind, device);
             assert!(PackReader::new(&pack.finish()).read().is_err(), "{kind:?}");
         }
     }

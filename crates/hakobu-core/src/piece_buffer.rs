@@ -1,6 +1,6 @@
 //! The buffer for a piece of a large file.
 
-use hakobu_sys::memory::{Room, Rooms};
+use hakobu_sys::memory::{BufferPool, PooledBuffer};
 
 use crate::extent::{Extent, PIECE_BYTES};
 
@@ -8,7 +8,7 @@ use crate::extent::{Extent, PIECE_BYTES};
 pub const PIECE_ALIGNMENT: usize = 4096;
 
 /// The memory pool for pieces, which devices are read into and written from.
-static PIECE_ROOMS: Rooms = Rooms::new(PIECE_BYTES as usize);
+static PIECE_ROOMS: BufferPool = BufferPool::new(PIECE_BYTES as usize);
 
 /// Stands for an unknown offset.
 const ANYWHERE: u64 = u64::MAX;
@@ -16,7 +16,7 @@ const ANYWHERE: u64 = u64::MAX;
 /// The memory for one piece, allocated once and reused.
 #[derive(Debug)]
 pub struct PieceBuffer {
-    room: Room,
+    room: PooledBuffer,
     filled: usize,
     /// The offset in the file at which the bytes were read, or [`ANYWHERE`]. Not an `Option`, which would make
     /// operations larger.

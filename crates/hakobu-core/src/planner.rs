@@ -1,7 +1,7 @@
 //! The decision for one path: a pure function of what both sides have.
 
 use crate::capabilities::Capabilities;
-use crate::entry::{Kind, Metadata, SET_ID};
+use crate::entry::{EntryKind, EntryMetadata, SET_ID};
 use crate::plant::planted;
 
 /// The action for one path.
@@ -30,27 +30,32 @@ pub enum Action {
 /// time are, device nodes if their numbers are. An existing symbolic link at the target is always replaced, never
 /// written through. With `makes_way`, anything in the place of a directory is replaced as well, and a directory in the
 /// place of something else is removed.
-pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities, makes_way: bool) -> Action {
-    if source.kind == Kind::Socket {
+pub fn decide(
+    source: &EntryMetadata,
+    target: Option<&EntryMetadata>,
+    able: &Capabilities,
+    makes_way: bool,
+) -> Action {
+    if source.kind == EntryKind::Socket {
         return Action::Skip;
     }
     let Some(target) = target else {
         // If the target only has implied directories, this one appears with its contents.
-        let is_implied = source.kind == Kind::Directory && !able.directories;
+        let is_implied = source.kind == EntryKind::Directory && !able.directories;
         return if is_implied { Action::Leave } else { Action::Create };
     };
     match (source.kind, target.kind) {
-        (Kind::Directory, Kind::Directory) => {
+        (EntryKind::Directory, EntryKind::Directory) => {
             if !able.directories || same_attributes(source, target, able) && same_time(source, target, able) {
                 Action::Leave
             } else {
                 Action::SetAttributes
             }
         }
-        (Kind::Directory, Kind::Symlink) => Action::Replace,
-        (_, Kind::Directory) if makes_way => Action::MakeWay,
-        (Kind::Directory, _) if makes_way => Action::Replace,
-        (Kind::Directory, _) | (_, Kind::Directory) => Action::Conflict,
+        (EntryKind::Directory, EntryKind::Symlink) => Action::Replace,
+        (_, EntryKind::Directory) if makes_way => Action::MakeWay,
+        (EntryKind::Directory, _) if makes_way => Action::Replace,
+        (EntryKind::Directory, _) | (_, EntryKind::Directory) => Action::Conflict,
         (a, b) if a != b => Action::Replace,
         _ if source.is_special() => match source.device == target.device {
             false => Action::Replace,
@@ -66,7 +71,7 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
 
 /// Returns true if the modification times are equal as far as the target can store them or, if it only has the time of
 /// the upload, if the source has not changed since.
-pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
+pub fn same_time(source: &EntryMetadata, target: &EntryMetadata, able: &Capabilities) -> bool {
     if !able.keeps_times {
         return source.mtime <= target.mtime;
     }
@@ -74,7 +79,7 @@ pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> b
 }
 
 /// Returns true if permissions, owner and extended attributes are equal as far as the target can store them.
-pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
+pub fn same_attributes(source: &EntryMetadata, target: &EntryMetadata, able: &Capabilities) -> bool {
     let owned = source.uid == target.uid && source.gid == target.gid;
     let permissions = !able.modes || same_permissions(source, target, able.set_id && (owned || able.owners));
     // The listings only contain extended attributes that the target can store.
@@ -83,10 +88,10 @@ pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities
 
 /// Returns true if permissions are equal, with or without set-ID bits. With a wrong owner these bits would grant the
 /// privileges of that owner, so they are not kept then. Set-ID bits that the source lacks are removed in any case.
-pub fn same_permissions(source: &Metadata, target: &Metadata, with_set_id: bool) -> bool {
+pub fn same_permissions(source: &EntryMetadata, target: &EntryMetadata, with_set_id: bool) -> bool {
     let kept = if with_set_id { 0o7777 } else { 0o7777 & !SET_ID };
     let lends_nothing = target.mode & SET_ID & !source.mode == 0;
-    source.kind == Kind::Symlink || lends_nothing && source.mode & kept == target.mode & kept
+    source.kind == EntryKind::Symlink || lends_nothing && source.mode & kept == target.mode & kept
 }
 
 #[cfg(test)]
@@ -94,21 +99,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::Time;
+    use crate::entry::FileTime;
 
-    fn metadata(kind: Kind, size_bytes: u64, nanoseconds: u32) -> Metadata {
-        let mtime = Time { seconds: 1, nanoseconds };
-        Metadata { mode: 0o644, size_bytes, mtime, ctime: mtime, ..Metadata::new(kind) }
+    fn metadata(kind: EntryKind, size_bytes: u64, nanoseconds: u32) -> EntryMetadata {
+        let mtime = FileTime { seconds: 1, nanoseconds };
+        EntryMetadata { mode: 0o644, size_bytes, mtime, ctime: mtime, ..EntryMetadata::new(kind) }
     }
 
-    fn all_kinds() -> impl Strategy<Value = Kind> {
-        (1u8..8).prop_map(|number| Kind::from_number(number).unwrap())
+    fn all_kinds() -> impl Strategy<Value = EntryKind> {
+        (1u8..8).prop_map(|number| EntryKind::from_number(number).unwrap())
     }
 
     #[test]
     fn decisions() {
         let able = Capabilities::posix(true);
-        let (file, link, dir) = (Kind::File, Kind::Symlink, Kind::Directory);
+        let (file, link, dir) = (EntryKind::File, EntryKind::Symlink, EntryKind::Directory);
         let cases = [
             (file, file, 5, 5, Action::Leave),
             (file, file, 5, 6, Action::Replace),
@@ -117,10 +122,10 @@ mod tests {
             (dir, file, 5, 5, Action::Conflict),
             (dir, link, 5, 5, Action::Replace),
             (link, link, 5, 5, Action::Leave),
-            (Kind::Socket, file, 5, 5, Action::Skip),
-            (Kind::Fifo, Kind::Fifo, 5, 6, Action::Leave),
-            (Kind::Fifo, file, 5, 5, Action::Replace),
-            (Kind::CharDevice, dir, 5, 5, Action::Conflict),
+            (EntryKind::Socket, file, 5, 5, Action::Skip),
+            (EntryKind::Fifo, EntryKind::Fifo, 5, 6, Action::Leave),
+            (EntryKind::Fifo, file, 5, 5, Action::Replace),
+            (EntryKind::CharDevice, dir, 5, 5, Action::Conflict),
         ];
         for (source, target, source_size, target_size, expected) in cases {
             let target = metadata(target, target_size, 0);
@@ -133,24 +138,24 @@ mod tests {
     fn where_the_time_is_that_of_the_upload_the_source_has_to_be_older() {
         let able = Capabilities { keeps_times: false, modes: false, ..Capabilities::posix(false) };
         let at = |seconds, mode| {
-            let mut found = metadata(Kind::File, 1, 0);
+            let mut found = metadata(EntryKind::File, 1, 0);
             (found.mtime.seconds, found.mode) = (seconds, mode);
             found
         };
         for (source, expected) in [(9, Action::Leave), (10, Action::Leave), (11, Action::Replace)] {
             assert_eq!(decide(&at(source, 0o600), Some(&at(10, 0o644)), &able, false), expected, "{source}");
         }
-        let larger = Metadata { size_bytes: 2, ..at(9, 0o644) };
+        let larger = EntryMetadata { size_bytes: 2, ..at(9, 0o644) };
         assert_eq!(decide(&larger, Some(&at(10, 0o644)), &able, false), Action::Replace);
     }
 
     #[test]
     fn a_directory_that_is_only_implied_is_never_made() {
         let able = Capabilities { directories: false, ..Capabilities::posix(true) };
-        let (directory, file) = (metadata(Kind::Directory, 0, 7), metadata(Kind::File, 0, 7));
+        let (directory, file) = (metadata(EntryKind::Directory, 0, 7), metadata(EntryKind::File, 0, 7));
         assert_eq!(decide(&directory, None, &able, false), Action::Leave);
         assert_eq!(decide(&file, None, &able, false), Action::Create);
-        let other = metadata(Kind::Directory, 0, 0);
+        let other = metadata(EntryKind::Directory, 0, 0);
         assert_eq!(decide(&directory, Some(&other), &able, false), Action::Leave);
     }
 
@@ -158,13 +163,13 @@ mod tests {
     fn what_is_in_the_way_goes_where_it_may() {
         let able = Capabilities::posix(true);
         let cases = [
-            (Kind::File, Kind::Directory, Action::MakeWay),
-            (Kind::Symlink, Kind::Directory, Action::MakeWay),
-            (Kind::Directory, Kind::File, Action::Replace),
-            (Kind::Directory, Kind::Directory, Action::Leave),
-            (Kind::Directory, Kind::Fifo, Action::Replace),
-            (Kind::Directory, Kind::Socket, Action::Replace),
-            (Kind::Directory, Kind::BlockDevice, Action::Replace),
+            (EntryKind::File, EntryKind::Directory, Action::MakeWay),
+            (EntryKind::Symlink, EntryKind::Directory, Action::MakeWay),
+            (EntryKind::Directory, EntryKind::File, Action::Replace),
+            (EntryKind::Directory, EntryKind::Directory, Action::Leave),
+            (EntryKind::Directory, EntryKind::Fifo, Action::Replace),
+            (EntryKind::Directory, EntryKind::Socket, Action::Replace),
+            (EntryKind::Directory, EntryKind::BlockDevice, Action::Replace),
         ];
         for (source, target, expected) in cases {
             let (source, target) = (metadata(source, 5, 0), metadata(target, 5, 0));
@@ -175,7 +180,7 @@ mod tests {
     #[test]
     fn device_nodes_are_their_numbers() {
         let able = Capabilities::posix(true);
-        for kind in [Kind::BlockDevice, Kind::CharDevice] {
+        for kind in [EntryKind::BlockDevice, EntryKind::CharDevice] {
             let (source, mut target) = (metadata(kind, 0, 0), metadata(kind, 0, 0));
             assert_eq!(decide(&source, Some(&target), &able, false), Action::Leave);
             target.mode = 0o600;
@@ -188,7 +193,7 @@ mod tests {
     #[test]
     fn a_nanosecond_is_a_difference_where_the_target_can_hold_it() {
         let mut able = Capabilities::posix(true);
-        let (source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 2));
+        let (source, target) = (metadata(EntryKind::File, 1, 1), metadata(EntryKind::File, 1, 2));
         assert_eq!(decide(&source, Some(&target), &able, false), Action::Replace);
         able.time_step_ns = 100;
         assert_eq!(decide(&source, Some(&target), &able, false), Action::Leave);
@@ -198,7 +203,7 @@ mod tests {
     fn a_time_is_equal_within_the_steps_of_the_target() {
         let able = Capabilities { time_step_ns: 2_000_000_000, ..Capabilities::posix(true) };
         let at = |seconds| {
-            let mut found = metadata(Kind::File, 1, 500);
+            let mut found = metadata(EntryKind::File, 1, 500);
             found.mtime.seconds = seconds;
             found
         };
@@ -213,7 +218,7 @@ mod tests {
     fn a_time_beyond_what_the_target_holds_is_brought_over_once() {
         let able = Capabilities { time_last_s: 2_147_483_647, ..Capabilities::posix(true) };
         let at = |seconds| {
-            let mut found = metadata(Kind::File, 1, 0);
+            let mut found = metadata(EntryKind::File, 1, 0);
             found.mtime.seconds = seconds;
             found
         };
@@ -226,7 +231,7 @@ mod tests {
 
     #[test]
     fn an_owner_that_cannot_be_set_is_no_difference() {
-        let (source, mut target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 1));
+        let (source, mut target) = (metadata(EntryKind::File, 1, 1), metadata(EntryKind::File, 1, 1));
         target.uid = 9;
         assert_eq!(decide(&source, Some(&target), &Capabilities::posix(false), false), Action::Leave);
         assert_eq!(decide(&source, Some(&target), &Capabilities::posix(true), false), Action::SetAttributes);
@@ -234,7 +239,7 @@ mod tests {
 
     #[test]
     fn other_extended_attributes_move_no_data() {
-        let (mut source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 1));
+        let (mut source, target) = (metadata(EntryKind::File, 1, 1), metadata(EntryKind::File, 1, 1));
         source.extended = 5;
         let able = Capabilities::posix(false);
         assert_eq!(decide(&source, Some(&target), &able, false), Action::SetAttributes);
@@ -244,36 +249,36 @@ mod tests {
 
     #[test]
     fn a_set_id_bit_that_cannot_be_set_is_no_difference() {
-        let (mut source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 1));
+        let (mut source, target) = (metadata(EntryKind::File, 1, 1), metadata(EntryKind::File, 1, 1));
         source.mode |= 0o4000;
         let mut able = Capabilities::posix(true);
         assert_eq!(decide(&source, Some(&target), &able, false), Action::SetAttributes);
         able.set_id = false;
         assert_eq!(decide(&source, Some(&target), &able, false), Action::Leave);
-        let strangers = Metadata { uid: 9, ..target };
+        let strangers = EntryMetadata { uid: 9, ..target };
         assert_eq!(decide(&source, Some(&strangers), &Capabilities::posix(false), false), Action::Leave);
     }
 
     #[test]
     fn a_set_id_bit_is_a_difference_where_the_owner_is_the_same_or_can_be_set() {
-        let (mut source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 1));
+        let (mut source, target) = (metadata(EntryKind::File, 1, 1), metadata(EntryKind::File, 1, 1));
         source.mode |= 0o2000;
         for owners in [true, false] {
             let able = Capabilities::posix(owners);
             assert_eq!(decide(&source, Some(&target), &able, false), Action::SetAttributes, "{owners}");
         }
-        let strangers = Metadata { gid: 9, ..target };
+        let strangers = EntryMetadata { gid: 9, ..target };
         assert!(!same_attributes(
             &source,
-            &Metadata { mode: 0o600, ..strangers },
+            &EntryMetadata { mode: 0o600, ..strangers },
             &Capabilities::posix(false)
         ));
     }
 
     #[test]
     fn a_user_or_a_group_alone_is_another_owner() {
-        let source = metadata(Kind::File, 1, 1);
-        for target in [Metadata { uid: 9, ..source }, Metadata { gid: 9, ..source }] {
+        let source = metadata(EntryKind::File, 1, 1);
+        for target in [EntryMetadata { uid: 9, ..source }, EntryMetadata { gid: 9, ..source }] {
             let decided = decide(&source, Some(&target), &Capabilities::posix(true), false);
             assert_eq!(decided, Action::SetAttributes, "{target:?}");
         }
@@ -281,20 +286,22 @@ mod tests {
 
     #[test]
     fn permissions_of_a_link_are_no_difference() {
-        let source = metadata(Kind::Symlink, 5, 1);
-        let target = Metadata { mode: 0o777, ..source };
+        let source = metadata(EntryKind::Symlink, 5, 1);
+        let target = EntryMetadata { mode: 0o777, ..source };
         assert_eq!(decide(&source, Some(&target), &Capabilities::posix(true), false), Action::Leave);
     }
 
     #[test]
     fn set_id_bits_that_the_source_lacks_are_a_difference_whoever_owns_it() {
         let able = Capabilities { owners: false, ..Capabilities::posix(false) };
-        let (plain, set) =
-            (metadata(Kind::File, 5, 1), Metadata { mode: 0o4644, ..metadata(Kind::File, 5, 1) });
+        let (plain, set) = (
+            metadata(EntryKind::File, 5, 1),
+            EntryMetadata { mode: 0o4644, ..metadata(EntryKind::File, 5, 1) },
+        );
         for (source, there, expected) in
             [(plain, set, Action::SetAttributes), (set, plain, Action::Leave), (set, set, Action::Leave)]
         {
-            let target = Metadata { uid: 9, ..there };
+            let target = EntryMetadata { uid: 9, ..there };
             assert_eq!(decide(&source, Some(&target), &able, false), expected, "{source:?} {target:?}");
         }
     }
@@ -302,9 +309,9 @@ mod tests {
     #[test]
     fn a_time_or_a_permission_alone_is_set_on_what_has_no_content() {
         let able = Capabilities::posix(true);
-        for kind in [Kind::Directory, Kind::Fifo, Kind::BlockDevice] {
+        for kind in [EntryKind::Directory, EntryKind::Fifo, EntryKind::BlockDevice] {
             let source = metadata(kind, 0, 1);
-            for target in [metadata(kind, 0, 2), Metadata { mode: 0o600, ..source }] {
+            for target in [metadata(kind, 0, 2), EntryMetadata { mode: 0o600, ..source }] {
                 assert_eq!(decide(&source, Some(&target), &able, false), Action::SetAttributes, "{target:?}");
             }
         }
@@ -320,7 +327,7 @@ mod tests {
 
         #[test]
         fn a_directory_of_the_target_is_never_replaced(kind in all_kinds(), size in 0u64..9) {
-            let target = metadata(Kind::Directory, 0, 0);
+            let target = metadata(EntryKind::Directory, 0, 0);
             let action = decide(&metadata(kind, size, 0), Some(&target), &Capabilities::posix(true), false);
             prop_assert!(!matches!(action, Action::Replace | Action::Create));
         }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::disk::shortened;
-use crate::host::Name;
+use crate::host::KernelName;
 
 /// The maximum number of compressors reported per machine.
 pub const COMPRESSORS_MAX: usize = 16;
@@ -55,7 +55,7 @@ pub struct WriteAsk {
 
 /// An amount of work with its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct MeasuredWork {
     /// The number of items.
     pub count: u64,
     /// The number of bytes.
@@ -71,7 +71,7 @@ pub struct Work {
     pub threads: u16,
 }
 
-impl Work {
+impl MeasuredWork {
     /// Returns bytes per second; `None` if that is implausible.
     pub fn bytes_per_second(&self) -> Option<f64> {
         sound_rate(self.bytes as f64 / self.elapsed()?.as_secs_f64())
@@ -129,7 +129,7 @@ pub fn sound_latency(latency_ns: Option<u64>) -> Option<Duration> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineFigures {
     /// The boot ID, which is the same for two processes on one machine; empty if unknown.
-    pub boot_id: Name,
+    pub boot_id: KernelName,
     /// The number of processors that the process may use.
     pub processors: u16,
     /// The processor quota of the control groups in thousandths of a processor; `None` if there is none.
@@ -159,7 +159,7 @@ impl MachineFigures {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompressorFigures {
     /// The name and level.
-    pub name: Name,
+    pub name: KernelName,
     /// Input bytes per second.
     pub bytes_per_second: u64,
     /// Output bytes per thousand input bytes.
@@ -190,7 +190,7 @@ pub struct ReadFigures {
     /// The method by which its content was read.
     pub how: ReadHow,
     /// Sequential reads of large files.
-    pub content: Option<Work>,
+    pub content: Option<MeasuredWork>,
     /// The share of pages that were in memory before, in thousandths.
     pub cached_permille: Option<u16>,
     /// The time to read a page at a random offset.
@@ -198,7 +198,7 @@ pub struct ReadFigures {
     /// The contents of a directory.
     pub tree: Option<TreeFigures>,
     /// Small files, each opened, read and closed.
-    pub small: Option<Work>,
+    pub small: Option<MeasuredWork>,
     /// The number of files and directories that could not be opened for lack of permission.
     pub denied: u64,
     /// Further remarks.
@@ -235,7 +235,7 @@ pub struct TreeFigures {
     /// The size of these files in bytes.
     pub small_bytes: u64,
     /// The work of listing the tree; its items are entries.
-    pub scan: Work,
+    pub scan: MeasuredWork,
     /// True if there was enough time to list all of it.
     pub complete: bool,
 }
@@ -295,15 +295,15 @@ pub struct WriteFigures {
     /// True if files on this file system may share blocks, so that a copy within it takes no space.
     pub may_share: bool,
     /// Sequential writes until everything is on stable storage; for a device that was only read, the reads.
-    pub content: Option<Work>,
+    pub content: Option<MeasuredWork>,
     /// The part of that work that went to memory, without waiting for stable storage.
-    pub in_memory: Option<Work>,
+    pub in_memory: Option<MeasuredWork>,
     /// The time to bring one small write to stable storage.
     pub latency_ns: Option<u64>,
     /// Small files, each created, written, and given its mode and times.
-    pub small: Option<Work>,
+    pub small: Option<MeasuredWork>,
     /// Lookups of names that do not exist.
-    pub lookups: Option<Work>,
+    pub lookups: Option<MeasuredWork>,
     /// The number of bytes that the system holds in memory before it starts to write them by itself.
     pub held_bytes: Option<u64>,
     /// The existing contents.
@@ -343,7 +343,7 @@ pub struct WayStep {
     /// The number of connections.
     pub connections: u16,
     /// The data sent, with the time of the sending processors.
-    pub sent: Work,
+    pub sent: MeasuredWork,
     /// The time of the receiving processors.
     pub receiver_processor_ns: u64,
     /// The number of retransmitted segments.
@@ -384,12 +384,18 @@ mod tests {
         for case in 0..8 {
             let [bytes, elapsed_ns, processor_ns] =
                 [case & 1, case >> 1 & 1, case >> 2].map(|which| odd[which]);
-            let work =
-                Work { count: bytes, bytes, elapsed_ns, processor_ns, queued_ns: 7, threads: u16::MAX };
+            let work = MeasuredWork {
+                count: bytes,
+                bytes,
+                elapsed_ns,
+                processor_ns,
+                queued_ns: 7,
+                threads: u16::MAX,
+            };
             assert_eq!((work.bytes_per_second(), work.per_second()), (None, None), "{work:?}");
             assert_eq!(work.processor_seconds_per_byte(), None, "{work:?}");
         }
-        let work = Work {
+        let work = MeasuredWork {
             count: 2,
             bytes: 1000,
             elapsed_ns: 1_000_000_000,
@@ -400,7 +406,7 @@ mod tests {
         assert_eq!((work.bytes_per_second(), work.per_second()), (Some(1000.0), Some(2.0)));
         assert_eq!(work.processor_seconds_each(), Some(0.25));
         assert!((work.waiting_seconds_each().unwrap() - 0.1).abs() < 1e-9);
-        let held = Work { queued_ns: u64::MAX, ..work };
+        let held = MeasuredWork { queued_ns: u64::MAX, ..work };
         assert_eq!(held.waiting_seconds_each(), Some(0.0));
         assert_eq!(sound_latency(Some(u64::MAX)), None);
         assert_eq!(sound_latency(Some(7)), Some(Duration::from_nanos(7)));
@@ -410,7 +416,7 @@ mod tests {
     fn the_best_step_is_the_fastest_that_makes_sense() {
         let step = |connections, bytes| WayStep {
             connections,
-            sent: Work { bytes, elapsed_ns: 1_000_000_000, threads: 1, ..Work::default() },
+            sent: MeasuredWork { bytes, elapsed_ns: 1_000_000_000, threads: 1, ..MeasuredWork::default() },
             ..WayStep::default()
         };
         let steps = vec![step(1, 100), step(2, 180), step(4, 170), step(8, u64::MAX), step(0, 999)];

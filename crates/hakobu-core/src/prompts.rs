@@ -31,9 +31,9 @@ pub trait Prompts {
 
 /// Answers every question with `None`, because there is nobody to ask.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nobody;
+pub struct NoPrompts;
 
-impl Prompts for Nobody {
+impl Prompts for NoPrompts {
     fn sudo_password(&mut self, _host: &str, _attempt: u32) -> Option<Secret> {
         None
     }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counters::Snapshot;
+use crate::counters::CounterTotals;
 use crate::disk::DeviceFacts;
-use crate::error::{Error, ErrorKind, Step};
+use crate::error::{Error, ErrorKind, ErrorStep};
 use crate::event::{Difference, Different, Failure};
 use crate::losses::Loss;
-use crate::pace::Limits;
+use crate::pace::RunLimits;
 
 mod bottleneck;
 mod file_server;
@@ -23,7 +23,7 @@ mod timeline;
 pub use bottleneck::{Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT};
 pub use file_server::FileServer;
 pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};
-pub use route::Route;
+pub use route::UsedTransport;
 pub use timeline::{TIMELINE_SAMPLES_MAX, Timeline, TimelineRecorder, TimelineSample};
 
 /// The schema of [`Report`].
@@ -64,7 +64,7 @@ pub struct Report {
     /// The target.
     pub target: ReportEnd,
     /// The transport of the data.
-    pub transport: Route,
+    pub transport: UsedTransport,
     /// The cipher of the data connections: `aes-128-gcm`, `none`…; null if there were none.
     pub cipher: Option<String>,
     /// The compression of content in transit: `zstd`, or `none` if nothing was compressed.
@@ -182,7 +182,7 @@ pub struct ReportLimits {
 
 impl ReportLimits {
     /// Creates the entry for limits that apply from `elapsed` on.
-    pub fn since(elapsed: Duration, limits: &Limits) -> Self {
+    pub fn since(elapsed: Duration, limits: &RunLimits) -> Self {
         Self {
             since_seconds: elapsed.as_secs_f64(),
             rate: limits.rate.is_some().then(|| limits.rate.words()),
@@ -406,8 +406,8 @@ pub struct ReportError {
     /// The kind, for programs: `no_space`…
     pub kind: String,
     /// The step that failed, for programs: `login`… Omitted if no handling depends on it.
-    #[serde(with = "step_by_name", skip_serializing_if = "Step::is_other")]
-    pub step: Step,
+    #[serde(with = "step_by_name", skip_serializing_if = "ErrorStep::is_other")]
+    pub step: ErrorStep,
     /// The step that failed, in words.
     pub during: String,
     /// The place; empty if there is none.
@@ -436,14 +436,14 @@ impl From<&Error> for ReportError {
 pub mod step_by_name {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use crate::error::Step;
+    use crate::error::ErrorStep;
 
     /// Writes the name.
     ///
     /// # Errors
     /// Those of the format.
     #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
-    pub fn serialize<S: Serializer>(step: &Step, to: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(step: &ErrorStep, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(step.name())
     }
 
@@ -451,8 +451,8 @@ pub mod step_by_name {
     ///
     /// # Errors
     /// Those of the format.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Step, D::Error> {
-        Ok(Step::from_name(&String::deserialize(from)?))
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ErrorStep, D::Error> {
+        Ok(ErrorStep::from_name(&String::deserialize(from)?))
     }
 }
 
@@ -485,7 +485,7 @@ impl Default for Report {
             source: ReportEnd::default(),
             further_sources: Vec::new(),
             target: ReportEnd::default(),
-            transport: Route::Local,
+            transport: UsedTransport::Local,
             cipher: None,
             compression: "none".to_owned(),
             compression_levels: Vec::new(),
@@ -518,7 +518,7 @@ impl Default for Report {
 
 impl Report {
     /// Copies the counters: entries, content bytes and the bottleneck.
-    pub fn set_figures(&mut self, sum: &Snapshot) {
+    pub fn set_figures(&mut self, sum: &CounterTotals) {
         self.entries = ReportEntries {
             scanned: sum.entries_scanned,
             created: sum.entries_created,

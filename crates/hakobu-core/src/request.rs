@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::compression::Compression;
 use crate::extended::Classes;
 use crate::filter::FilterRules;
-use crate::job::{Mode, Removal, Sample};
+use crate::job::{FileSample, Mode, Removal};
 use crate::location::Location;
 use crate::losses::LossKind;
-use crate::pace::Limits;
+use crate::pace::RunLimits;
 
 /// The default time for which a lost connection is retried.
 pub const RETRY_FOR_DEFAULT: Duration = Duration::from_secs(30);
@@ -28,9 +28,9 @@ pub struct CopyRequest {
     /// Files and disks with a target each, instead of sources and target.
     pub pairs: Vec<(Location, Location)>,
     /// The number of lanes.
-    pub lanes: Lanes,
+    pub lanes: LaneSetting,
     /// The limits when the run begins.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// The cipher of the data connections.
     pub cipher: CipherChoice,
     /// The compression of content on the data connections.
@@ -40,7 +40,7 @@ pub struct CopyRequest {
     /// The verification of data at the target.
     pub verify: Verify,
     /// The guarantee when the run ends successfully.
-    pub durable: Durable,
+    pub durable: Durability,
     /// The losses that are not permitted.
     pub require: BTreeSet<LossKind>,
     /// The time for which a lost connection is retried.
@@ -84,11 +84,11 @@ pub struct CopyRequest {
     /// True if changed files of a tree are sent as a whole.
     pub whole_file: bool,
     /// The sample of files whose content is compared in a run that writes nothing; all files if `None`.
-    pub sample: Option<Sample>,
+    pub sample: Option<FileSample>,
     /// True if directories on other file systems are left empty.
     pub one_file_system: bool,
     /// The rights that a source on another host may copy as well.
-    pub allow: Allow,
+    pub allow: AllowedRights,
     /// The handling by `sync` of entries that only the target has.
     pub deletion: Option<Deletion>,
     /// The handling of such entries in the current run.
@@ -116,13 +116,13 @@ impl Default for CopyRequest {
             sources: Vec::new(),
             target: Location::default(),
             pairs: Vec::new(),
-            lanes: Lanes::default(),
-            limits: Limits::default(),
+            lanes: LaneSetting::default(),
+            limits: RunLimits::default(),
             cipher: CipherChoice::default(),
             compression: Compression::default(),
             transport: Transport::default(),
             verify: Verify::default(),
-            durable: Durable::default(),
+            durable: Durability::default(),
             require: BTreeSet::new(),
             retry_for: RETRY_FOR_DEFAULT,
             ssh: vec![OsString::from("ssh")],
@@ -146,7 +146,7 @@ impl Default for CopyRequest {
             whole_file: false,
             sample: None,
             one_file_system: false,
-            allow: Allow::default(),
+            allow: AllowedRights::default(),
             deletion: None,
             removal: Removal::Leave,
             removals_max: 0,
@@ -191,7 +191,7 @@ impl Default for Preserve {
 /// The rights at the target that a source on another host may copy. A source on this host or on the target's may copy
 /// them anyway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allow {
+pub struct AllowedRights {
     /// Set-user-ID and set-group-ID bits.
     pub set_id: bool,
     /// Device nodes.
@@ -233,11 +233,11 @@ pub struct Passes {
 
 /// The number of lanes that transfer data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lanes {
+pub enum LaneSetting {
     /// Automatic: as many lanes as are useful.
     #[default]
     Auto,
-    /// A fixed number: 1 to [`hakobu_core::job::LANES_MAX`].
+    /// A fixed number: 1 to [`crate::job::LANES_MAX`].
     Count(u16),
 }
 
@@ -311,7 +311,7 @@ pub enum Verify {
 
 /// The guarantee when a run ends successfully.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durable {
+pub enum Durability {
     /// Everything is on stable storage.
     #[default]
     Yes,

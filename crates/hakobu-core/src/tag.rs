@@ -73,17 +73,17 @@ impl Tagger {
     }
 
     /// Returns the sum of `bytes`, which must not leave this machine.
-    fn sum(&self, bytes: &[u8]) -> Result<Sum> {
+    fn sum(&self, bytes: &[u8]) -> Result<SecretSum> {
         let bytes =
             &bytes[..bytes.len() - usize::from(planted("last-byte-not-compared") && !bytes.is_empty())];
         let nonce = Nonce::assume_unique_for_key(NONCE);
         let tag = self.cipher.seal_in_place_separate_tag(nonce, Aad::from(bytes), &mut []);
         let tag = tag.map_err(|_| refused())?;
-        Sum::try_from(tag.as_ref()).map_err(|_| refused())
+        SecretSum::try_from(tag.as_ref()).map_err(|_| refused())
     }
 
     /// Returns the tag of a sum, which may be sent to the peer.
-    fn tag_of(&self, sum: &Sum) -> BlockValue {
+    fn tag_of(&self, sum: &SecretSum) -> BlockValue {
         let mut both = [0; TAG_KEY_BYTES + TAG_BYTES];
         both[..TAG_KEY_BYTES].copy_from_slice(&self.key.0);
         both[TAG_KEY_BYTES..].copy_from_slice(sum);
@@ -94,7 +94,7 @@ impl Tagger {
 }
 
 /// A sum, which is secret and not yet a tag.
-type Sum = [u8; TAG_BYTES];
+type SecretSum = [u8; TAG_BYTES];
 
 /// Returns the value that represents the content of a small file: its tag, or its digest without a tagger.
 ///
@@ -111,7 +111,7 @@ pub fn content_value(bytes: &[u8], tagger: Option<&Tagger>) -> Result<Digest> {
 /// already known.
 #[derive(Clone, Copy)]
 pub struct PieceTags {
-    sums: [Sum; BLOCKS_MAX],
+    sums: [SecretSum; BLOCKS_MAX],
     count: usize,
 }
 
@@ -139,7 +139,7 @@ impl Tagger {
     /// # Errors
     /// Those of [`Tagger::tag`].
     pub fn blocks_of(&self, piece: &[u8]) -> Result<PieceTags> {
-        let mut tags = PieceTags { sums: [Sum::default(); BLOCKS_MAX], count: 0 };
+        let mut tags = PieceTags { sums: [SecretSum::default(); BLOCKS_MAX], count: 0 };
         for (sum, block) in tags.sums.iter_mut().zip(piece.chunks(BLOCK_BYTES as usize)) {
             *sum = self.sum(block)?;
             tags.count += 1;

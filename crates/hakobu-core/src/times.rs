@@ -1,14 +1,14 @@
 //! The times that a target can store, and when two times count as equal.
 
 use crate::capabilities::Capabilities;
-use crate::entry::Time;
+use crate::entry::FileTime;
 
 const NANOSECONDS: i128 = 1_000_000_000;
 
 impl Capabilities {
     /// Returns the closest time between the earliest and the latest one that can be stored.
-    pub fn within_range(&self, time: Time) -> Time {
-        let whole = |seconds| Time { seconds, nanoseconds: 0 };
+    pub fn within_range(&self, time: FileTime) -> FileTime {
+        let whole = |seconds| FileTime { seconds, nanoseconds: 0 };
         // Linux does not keep the fraction of the earliest and of the latest second.
         match time.seconds {
             seconds if seconds <= self.time_first_s => whole(self.time_first_s),
@@ -18,23 +18,23 @@ impl Capabilities {
     }
 
     /// Returns true if a time can be stored exactly.
-    pub fn holds_time(&self, time: Time) -> bool {
+    pub fn holds_time(&self, time: FileTime) -> bool {
         let step_ns = i128::from(self.step_ns(time).max(1));
         self.keeps_times && self.within_range(time) == time && exact(time).rem_euclid(step_ns) == 0
     }
 
     /// Returns the closest time that can be stored, if the required rounding of fractions before 1970 is known.
-    pub fn time_to_set(&self, time: Time) -> Time {
+    pub fn time_to_set(&self, time: FileTime) -> FileTime {
         let time = self.within_range(time);
         // Other fractions are rounded by the file system.
         if time.seconds >= 0 || self.time_step_before_1970_ns <= self.time_step_ns {
             return time;
         }
         let step_ns = self.time_step_before_1970_ns.min(1_000_000_000);
-        Time { nanoseconds: time.nanoseconds - time.nanoseconds % step_ns, ..time }
+        FileTime { nanoseconds: time.nanoseconds - time.nanoseconds % step_ns, ..time }
     }
 
-    fn step_ns(&self, time: Time) -> u32 {
+    fn step_ns(&self, time: FileTime) -> u32 {
         match time.seconds {
             ..0 => self.time_step_before_1970_ns.max(self.time_step_ns),
             _ => self.time_step_ns,
@@ -43,7 +43,7 @@ impl Capabilities {
 
     /// Returns true if two times are equal as far as they can be stored. Rounding to steps, in either direction,
     /// changes a time by less than a step.
-    pub fn same_time(&self, one: Time, other: Time) -> bool {
+    pub fn same_time(&self, one: FileTime, other: FileTime) -> bool {
         // Nearly all entries have identical times, so this is the fast path.
         if one == other {
             return true;
@@ -72,7 +72,7 @@ fn new_year_s(year: i128) -> i128 {
     (before * 365 + leap_days - DAYS_BEFORE_1970) * 86_400
 }
 
-fn exact(time: Time) -> i128 {
+fn exact(time: FileTime) -> i128 {
     i128::from(time.seconds) * NANOSECONDS + i128::from(time.nanoseconds)
 }
 
@@ -80,8 +80,8 @@ fn exact(time: Time) -> i128 {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64, nanoseconds: u32) -> Time {
-        Time { seconds, nanoseconds }
+    fn at(seconds: i64, nanoseconds: u32) -> FileTime {
+        FileTime { seconds, nanoseconds }
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub const HOLE_BYTES: usize = 4096;
 
 /// A part of some content: blocks of zeros, or blocks with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch<'a> {
+pub struct BlockStretch<'a> {
     /// The offset in the file.
     pub offset: u64,
     /// The content.
@@ -28,7 +28,7 @@ pub struct Stretch<'a> {
 
 /// Splits content at `offset` of a file into as few stretches as possible. Blocks are aligned to the file: the first
 /// and the last may be incomplete.
-pub fn stretches(offset: u64, bytes: &[u8]) -> impl Iterator<Item = Stretch<'_>> {
+pub fn stretches(offset: u64, bytes: &[u8]) -> impl Iterator<Item = BlockStretch<'_>> {
     let (mut offset, mut rest) = (offset, bytes);
     std::iter::from_fn(move || {
         let mut length = block(offset, rest).len();
@@ -41,7 +41,7 @@ pub fn stretches(offset: u64, bytes: &[u8]) -> impl Iterator<Item = Stretch<'_>>
             length += next.len();
         }
         let (bytes, more) = rest.split_at(length);
-        let stretch = Stretch { offset, bytes, is_zero };
+        let stretch = BlockStretch { offset, bytes, is_zero };
         (offset, rest) = (offset + length as u64, more);
         (!bytes.is_empty()).then_some(stretch)
     })

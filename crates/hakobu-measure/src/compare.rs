@@ -10,24 +10,24 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::Error;
-use crate::Result;
+use crate::MeasureError;
+use crate::MeasureResult;
 
 const READ_BYTES: usize = 256 * 1024;
 
 /// A difference between two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct TreeDifference {
     /// The path relative to both roots; empty for the roots themselves.
     pub path: PathBuf,
     /// The kind of difference.
-    pub what: What,
+    pub what: EntryDifference,
 }
 
 /// The difference of an entry. If there are two values, the left tree's is first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
+pub enum EntryDifference {
     /// Only the left tree has the entry; entries below it are not listed.
     OnlyLeft,
     /// Only the right tree has the entry; entries below it are not listed.
@@ -52,7 +52,7 @@ pub enum What {
     Device(u64, u64),
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for TreeDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Debug escapes characters that must not reach a terminal or a log unescaped.
         write!(f, "{:?}: {:?}", self.path, self.what)
@@ -66,8 +66,8 @@ impl fmt::Display for Difference {
 ///
 /// # Errors
 ///
-/// [`Error::Io`] for anything that cannot be read; the list is never silently shortened.
-pub fn compare(left: &Path, right: &Path) -> Result<Vec<Difference>> {
+/// [`MeasureError::Io`] for anything that cannot be read; the list is never silently shortened.
+pub fn compare(left: &Path, right: &Path) -> MeasureResult<Vec<TreeDifference>> {
     let mut comparison = Comparison {
         left,
         right,
@@ -90,7 +90,7 @@ pub fn compare(left: &Path, right: &Path) -> Result<Vec<Difference>> {
 struct Comparison<'a> {
     left: &'a Path,
     right: &'a Path,
-    differences: Vec<Difference>,
+    differences: Vec<TreeDifference>,
     buffers: (Vec<u8>, Vec<u8>),
 }
 
@@ -104,33 +104,33 @@ impl Comparison<'_> {
         }
     }
 
-    fn found(&mut self, path: &Path, what: What) {
-        self.differences.push(Difference { path: path.to_path_buf(), what });
+    fn found(&mut self, path: &Path, what: EntryDifference) {
+        self.differences.push(TreeDifference { path: path.to_path_buf(), what });
     }
 
     /// Compares one entry. Returns true if both are directories.
-    fn entry(&mut self, path: &Path) -> Result<bool> {
+    fn entry(&mut self, path: &Path) -> MeasureResult<bool> {
         let (left_path, right_path) = self.sides(path);
         let left = examine(&left_path)?;
         let right = examine(&right_path)?;
         let (left_kind, right_kind) = (kind(&left), kind(&right));
         if left_kind != right_kind {
-            self.found(path, What::Kind(left_kind, right_kind));
+            self.found(path, EntryDifference::Kind(left_kind, right_kind));
             return Ok(false);
         }
         self.attributes(path, &left, &right);
         if left.is_symlink() {
-            let left = fs::read_link(&left_path).map_err(Error::io("read", &left_path))?;
-            let right = fs::read_link(&right_path).map_err(Error::io("read", &right_path))?;
+            let left = fs::read_link(&left_path).map_err(MeasureError::io("read", &left_path))?;
+            let right = fs::read_link(&right_path).map_err(MeasureError::io("read", &right_path))?;
             if left != right {
-                self.found(path, What::LinkTarget(left, right));
+                self.found(path, EntryDifference::LinkTarget(left, right));
             }
         } else if left.is_file() && left.len() != right.len() {
-            self.found(path, What::Size(left.len(), right.len()));
+            self.found(path, EntryDifference::Size(left.len(), right.len()));
         } else if left.is_file() && left.len() > 0 {
             self.content(path, &left_path, &right_path)?;
         } else if left.rdev() != right.rdev() {
-            self.found(path, What::Device(left.rdev(), right.rdev()));
+            self.found(path, EntryDifference::Device(left.rdev(), right.rdev()));
         }
         Ok(left.is_dir())
     }
@@ -138,32 +138,32 @@ impl Comparison<'_> {
     fn attributes(&mut self, path: &Path, left: &Metadata, right: &Metadata) {
         let modes = (left.mode() & 0o7777, right.mode() & 0o7777);
         if modes.0 != modes.1 && !left.is_symlink() {
-            self.found(path, What::Mode(modes.0, modes.1));
+            self.found(path, EntryDifference::Mode(modes.0, modes.1));
         }
         if left.uid() != right.uid() {
-            self.found(path, What::Uid(left.uid(), right.uid()));
+            self.found(path, EntryDifference::Uid(left.uid(), right.uid()));
         }
         if left.gid() != right.gid() {
-            self.found(path, What::Gid(left.gid(), right.gid()));
+            self.found(path, EntryDifference::Gid(left.gid(), right.gid()));
         }
         let left_time = (left.mtime(), left.mtime_nsec());
         let right_time = (right.mtime(), right.mtime_nsec());
         if left_time != right_time {
-            self.found(path, What::ModificationTime(left_time, right_time));
+            self.found(path, EntryDifference::ModificationTime(left_time, right_time));
         }
     }
 
-    fn content(&mut self, path: &Path, left_path: &Path, right_path: &Path) -> Result<()> {
-        let mut left = File::open(left_path).map_err(Error::io("open", left_path))?;
-        let mut right = File::open(right_path).map_err(Error::io("open", right_path))?;
+    fn content(&mut self, path: &Path, left_path: &Path, right_path: &Path) -> MeasureResult<()> {
+        let mut left = File::open(left_path).map_err(MeasureError::io("open", left_path))?;
+        let mut right = File::open(right_path).map_err(MeasureError::io("open", right_path))?;
         let mut offset = 0;
         loop {
             let (left_buffer, right_buffer) = &mut self.buffers;
-            let got = fill(&mut left, left_buffer).map_err(Error::io("read", left_path))?;
-            let other = fill(&mut right, right_buffer).map_err(Error::io("read", right_path))?;
+            let got = fill(&mut left, left_buffer).map_err(MeasureError::io("read", left_path))?;
+            let other = fill(&mut right, right_buffer).map_err(MeasureError::io("read", right_path))?;
             if got != other {
                 let same = got.iter().zip(other).take_while(|(a, b)| a == b).count();
-                self.found(path, What::Content(offset + same as u64));
+                self.found(path, EntryDifference::Content(offset + same as u64));
                 return Ok(());
             }
             if got.is_empty() {
@@ -174,7 +174,7 @@ impl Comparison<'_> {
     }
 
     /// Returns the names that both directories have, and records those that only one has.
-    fn names(&mut self, path: &Path) -> Result<Vec<PathBuf>> {
+    fn names(&mut self, path: &Path) -> MeasureResult<Vec<PathBuf>> {
         let (left_path, right_path) = self.sides(path);
         let mut sides: BTreeMap<OsString, (bool, bool)> = BTreeMap::new();
         for name in list(&left_path)? {
@@ -188,22 +188,22 @@ impl Comparison<'_> {
             let below = path.join(name);
             match side {
                 (true, true) => both.push(below),
-                (true, false) => self.found(&below, What::OnlyLeft),
-                (false, _) => self.found(&below, What::OnlyRight),
+                (true, false) => self.found(&below, EntryDifference::OnlyLeft),
+                (false, _) => self.found(&below, EntryDifference::OnlyRight),
             }
         }
         Ok(both)
     }
 }
 
-fn examine(path: &Path) -> Result<Metadata> {
-    fs::symlink_metadata(path).map_err(Error::io("examine", path))
+fn examine(path: &Path) -> MeasureResult<Metadata> {
+    fs::symlink_metadata(path).map_err(MeasureError::io("examine", path))
 }
 
-fn list(path: &Path) -> Result<Vec<OsString>> {
+fn list(path: &Path) -> MeasureResult<Vec<OsString>> {
     fs::read_dir(path)
         .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect())
-        .map_err(Error::io("list", path))
+        .map_err(MeasureError::io("list", path))
 }
 
 /// Reads until the buffer is full or the file ends.

@@ -28,12 +28,12 @@ impl Pair {
         pair
     }
 
-    fn differences(&self) -> Vec<Difference> {
+    fn differences(&self) -> Vec<TreeDifference> {
         compare(&self.left, &self.right).unwrap()
     }
 
     /// Changes something below the right tree and restores the times.
-    fn change(&self, path: &str, change: impl FnOnce(&Path)) -> Vec<What> {
+    fn change(&self, path: &str, change: impl FnOnce(&Path)) -> Vec<EntryDifference> {
         let target = self.right.join(path);
         let kept: Vec<PathBuf> =
             [Path::new(path), Path::new(path).parent().unwrap()].map(Path::to_path_buf).to_vec();
@@ -69,7 +69,7 @@ fn one_byte_behind_the_first_buffer() {
         data[READ_BYTES + 7] ^= 0x80;
         fs::write(path, data).unwrap();
     });
-    assert_eq!(found, [What::Content(READ_BYTES as u64 + 7)]);
+    assert_eq!(found, [EntryDifference::Content(READ_BYTES as u64 + 7)]);
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn size_and_mode() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o4711)).unwrap();
     });
     assert_eq!(found.len(), 2);
-    assert!(found.contains(&What::Size(size, size - 1)));
-    assert!(matches!(found[0], What::Mode(_, 0o4711)));
+    assert!(found.contains(&EntryDifference::Size(size, size - 1)));
+    assert!(matches!(found[0], EntryDifference::Mode(_, 0o4711)));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn one_nanosecond_of_file_directory_and_link() {
         let found = pair.differences();
         assert_eq!(found.len(), 1, "{path}");
         assert_eq!(found[0].path, Path::new(path));
-        assert!(matches!(found[0].what, What::ModificationTime(..)));
+        assert!(matches!(found[0].what, EntryDifference::ModificationTime(..)));
     }
 }
 
@@ -111,12 +111,12 @@ fn link_target_and_kind() {
         fs::remove_file(path).unwrap();
         symlink("elsewhere", path).unwrap();
     });
-    assert!(matches!(&found[..], [What::LinkTarget(_, new)] if new == Path::new("elsewhere")));
+    assert!(matches!(&found[..], [EntryDifference::LinkTarget(_, new)] if new == Path::new("elsewhere")));
     let found = pair.change(LINK, |path| {
         fs::remove_file(path).unwrap();
         fs::write(path, "").unwrap();
     });
-    assert_eq!(found, [What::Kind("symbolic link", "file")]);
+    assert_eq!(found, [EntryDifference::Kind("symbolic link", "file")]);
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn names_on_one_side_only() {
     fs::write(pair.left.join("d0000002/more/below"), "").unwrap();
     fs::remove_file(pair.left.join(FILE)).unwrap();
     let mut found = pair.differences();
-    found.retain(|difference| !matches!(difference.what, What::ModificationTime(..)));
-    let expected = [(FILE, What::OnlyRight), ("d0000002/more", What::OnlyLeft)]
-        .map(|(path, what)| Difference { path: path.into(), what });
+    found.retain(|difference| !matches!(difference.what, EntryDifference::ModificationTime(..)));
+    let expected = [(FILE, EntryDifference::OnlyRight), ("d0000002/more", EntryDifference::OnlyLeft)]
+        .map(|(path, what)| TreeDifference { path: path.into(), what });
     assert_eq!(found, expected);
 }
 
@@ -138,7 +138,7 @@ fn owner_and_group() {
     assert_eq!(fs::metadata(&pair.left).unwrap().uid(), 0, "changing owners takes root");
     for path in [FILE, LINK] {
         let found = pair.change(path, |path| lchown(path, Some(1234), Some(4321)).unwrap());
-        assert_eq!(found, [What::Uid(0, 1234), What::Gid(0, 4321)]);
+        assert_eq!(found, [EntryDifference::Uid(0, 1234), EntryDifference::Gid(0, 4321)]);
         lchown(pair.right.join(path), Some(0), Some(0)).unwrap();
     }
 }
@@ -151,7 +151,7 @@ fn links_at_the_root_are_not_followed() {
     symlink(&pair.left, &one).unwrap();
     symlink(&pair.right, &two).unwrap();
     let found = compare(&one, &two).unwrap();
-    assert!(found.iter().any(|difference| matches!(difference.what, What::LinkTarget(..))));
+    assert!(found.iter().any(|difference| matches!(difference.what, EntryDifference::LinkTarget(..))));
 }
 
 #[test]
@@ -162,6 +162,6 @@ fn what_is_missing_is_an_error() {
 
 #[test]
 fn a_difference_is_printed_without_raw_control_characters() {
-    let difference = Difference { path: "a\x1b[31m\nb".into(), what: What::OnlyLeft };
+    let difference = TreeDifference { path: "a\x1b[31m\nb".into(), what: EntryDifference::OnlyLeft };
     assert_eq!(difference.to_string(), r#""a\u{1b}[31m\nb": OnlyLeft"#);
 }

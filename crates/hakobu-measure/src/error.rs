@@ -7,7 +7,7 @@ use std::time::Duration;
 /// An error while generating, comparing or measuring.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum MeasureError {
     /// A system call on a path failed.
     #[error("{during} {}: {cause}", path.display())]
     Io {
@@ -57,10 +57,10 @@ pub enum Error {
     },
 }
 
-/// A result with this crate's [`Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+/// A result with this crate's [`MeasureError`].
+pub type MeasureResult<T> = std::result::Result<T, MeasureError>;
 
-impl Error {
+impl MeasureError {
     /// Wraps the error of a system call on `path`; for `map_err`.
     pub(crate) fn io<E: Into<io::Error>>(during: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
         move |cause| Self::Io { during, path: path.to_path_buf(), cause: cause.into() }

@@ -20,4 +20,4 @@ pub mod units;
 mod error;
 
 pub use compare::compare;
-pub use error::{Error, Result};
+pub use error::{MeasureError, MeasureResult};

@@ -68,7 +68,7 @@ fn quantile_of_sorted(sorted: &[f64], share: f64) -> Option<f64> {
 
 /// A summary of a list of values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct Distribution {
     /// The number of values; at least one.
     pub count: usize,
     /// The smallest value.
@@ -81,7 +81,7 @@ pub struct Summary {
     pub median_absolute_deviation: f64,
 }
 
-impl Summary {
+impl Distribution {
     /// Summarises `values`. `None` as for [`median`].
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
@@ -141,8 +141,8 @@ pub struct BenchRow {
 impl BenchRow {
     /// Returns a summary of the figures; `None` if there are none.
     #[must_use]
-    pub fn summary(&self) -> Option<Summary> {
-        Summary::of(&self.rounds)
+    pub fn summary(&self) -> Option<Distribution> {
+        Distribution::of(&self.rounds)
     }
 
     /// Returns how many times better this row is than `other`: the median of the ratios per round, inverted if less

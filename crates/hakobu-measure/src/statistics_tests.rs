@@ -17,7 +17,7 @@ fn nothing_and_not_a_number_have_no_median() {
     assert_eq!(median(&[]), None);
     assert_eq!(median(&[1.0, f64::NAN]), None);
     assert_eq!(median(&[1.0, f64::INFINITY]), None);
-    assert_eq!(Summary::of(&[]), None);
+    assert_eq!(Distribution::of(&[]), None);
     assert_eq!(median_absolute_deviation(&[]), None);
 }
 
@@ -44,7 +44,7 @@ fn deviation_ignores_one_outlier() {
 
 #[test]
 fn summary_holds_the_extremes() {
-    let summary = Summary::of(&[3.0, 1.0, 2.0, 10.0]).unwrap();
+    let summary = Distribution::of(&[3.0, 1.0, 2.0, 10.0]).unwrap();
     assert_eq!(summary.count, 4);
     assert_eq!(summary.min, 1.0);
     assert_eq!(summary.max, 10.0);

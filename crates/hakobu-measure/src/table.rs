@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::statistics::{Summary, Unit};
+use crate::statistics::{Distribution, Unit};
 use crate::units::{format_bytes, format_rate};
 
 /// A table whose columns are also aligned in the Markdown source. The first column is left-aligned; all others
@@ -76,7 +76,7 @@ pub fn format_figure(value: f64, unit: Unit) -> String {
 
 /// Formats the median and, in parentheses, the spread and the extremes.
 #[must_use]
-pub fn format_summary(summary: &Summary, unit: Unit) -> String {
+pub fn format_summary(summary: &Distribution, unit: Unit) -> String {
     format!(
         "{} (±{}, {} to {})",
         format_figure(summary.median, unit),
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_summary_names_spread_and_extremes() {
-        let summary = Summary::of(&[1.0, 2.0, 4.0]).unwrap();
+        let summary = Distribution::of(&[1.0, 2.0, 4.0]).unwrap();
         assert_eq!(format_summary(&summary, Unit::Seconds), "2.00 s (±1.00 s, 1.00 s to 4.00 s)");
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use hakobu_core::error::{Error, ErrorKind, Result, Step};
+use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::stopping;
 use hakobu_proto::control::ATTEMPT_LIMIT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,7 +21,7 @@ const BACKLOG: i32 = 128;
 
 /// Accepts data connections.
 #[derive(Debug)]
-pub struct Listener {
+pub struct DataListener {
     port: TcpListener,
     /// Accepts connections that processes of this account carry because they cannot come to the port.
     joined: Option<UnixListener>,
@@ -35,13 +35,13 @@ pub struct Alarm {
     _hold: OwnedFd,
 }
 
-impl From<TcpListener> for Listener {
+impl From<TcpListener> for DataListener {
     fn from(port: TcpListener) -> Self {
         Self { port, joined: None, alarm: None }
     }
 }
 
-impl Listener {
+impl DataListener {
     /// Returns the number of the port.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Listener {
         Ok(address.port())
     }
 
-    /// Also accepts connections from [`join::join_agent`](hakobu_agent::join::join_agent).
+    /// Also accepts connections from processes that `hakobu agent --join` started.
     ///
     /// # Errors
     /// An error of the system.
@@ -148,7 +148,8 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// `TimedOut` or `ConnectionLost` if none answers within [`ATTEMPT_LIMIT`].
 pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> {
     let deadline = Instant::now() + ATTEMPT_LIMIT;
-    let mut last = Error::new(ErrorKind::TimedOut, "dialling", "no address to dial").in_step(Step::Connect);
+    let mut last =
+        Error::new(ErrorKind::TimedOut, "dialling", "no address to dial").in_step(ErrorStep::Connect);
     let mut tried: Vec<SocketAddr> = Vec::new();
     let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
     for (index, address) in addresses.iter().enumerate() {
@@ -168,7 +169,8 @@ pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> 
             match connect(candidate, limit) {
                 Ok(stream) => return Ok((candidate, stream)),
                 Err(error) => {
-                    last = Error::io("dialling", &error).in_step(Step::Connect).at(candidate.to_string());
+                    last =
+                        Error::io("dialling", &error).in_step(ErrorStep::Connect).at(candidate.to_string());
                 }
             }
         }
@@ -213,7 +215,7 @@ fn connect(address: SocketAddr, limit: Duration) -> std::io::Result<TcpStream> {
 /// See [`dial`].
 pub fn dial_again(address: SocketAddr) -> Result<TcpStream> {
     connect(address, ATTEMPT_LIMIT)
-        .map_err(|error| Error::io("dialling", &error).in_step(Step::Connect).at(address.to_string()))
+        .map_err(|error| Error::io("dialling", &error).in_step(ErrorStep::Connect).at(address.to_string()))
 }
 
 fn accept(listener: &TcpListener) -> Result<Option<Socket>> {
@@ -244,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_address_that_answers_is_found_behind_one_that_does_not() {
-        let listener = Listener::from(listen(Some("127.0.0.1"), None).unwrap());
+        let listener = DataListener::from(listen(Some("127.0.0.1"), None).unwrap());
         let port = listener.port().unwrap();
         // Nothing listens on 127.0.0.2.
         let (found, _stream) = dial(&["127.0.0.2".into(), "127.0.0.1".into()], port).unwrap();
@@ -255,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_alarm_ends_a_wait_that_has_begun_and_one_that_begins() {
-        let mut listener = Listener::from(listen(Some("127.0.0.1"), None).unwrap());
+        let mut listener = DataListener::from(listen(Some("127.0.0.1"), None).unwrap());
         let alarm = listener.alarm().unwrap();
         let (sender, ended) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

@@ -11,7 +11,7 @@ use rustix::net::sockopt::socket_peercred;
 /// The operation named in errors if a connection could not be accepted.
 pub const ACCEPTING: &str = "accepting a data connection";
 
-/// Opens the socket that [`join_agent`] connects to. It leaves no file behind and is invisible to other hosts.
+/// Opens the socket that `hakobu agent --join` connects to. It leaves no file behind and is invisible to other hosts.
 ///
 /// # Errors
 /// An error of the system.

@@ -4,22 +4,22 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hakobu_core::endpoint::Passed;
+use hakobu_core::endpoint::LinkStats;
 use hakobu_core::error::{Error, Result};
 
 use crate::connection::{Connection, Interrupter};
-use crate::stop::Stop;
+use crate::stop::StopHandle;
 
 /// The connections that lanes can take.
 #[derive(Default)]
-pub struct Pool {
-    state: Mutex<State>,
+pub struct ConnectionPool {
+    state: Mutex<PoolState>,
     /// Also stops the connections.
-    stop: Stop,
+    stop: StopHandle,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     waiting: VecDeque<Connection>,
     interrupters: Vec<Interrupter>,
     /// True if there is work for one more connection.
@@ -30,9 +30,9 @@ struct State {
     ended: bool,
 }
 
-impl Pool {
+impl ConnectionPool {
     /// Returns an empty pool, which `stop` ends.
-    pub fn new(stop: Stop) -> Arc<Self> {
+    pub fn new(stop: StopHandle) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), stop })
     }
 
@@ -55,9 +55,9 @@ impl Pool {
     }
 
     /// Announces that a connection may still come, until the returned value is dropped.
-    pub fn promise(self: &Arc<Self>) -> Promise {
+    pub fn promise(self: &Arc<Self>) -> ConnectionPromise {
         self.lock().promised += 1;
-        Promise(self.clone())
+        ConnectionPromise(self.clone())
     }
 
     /// Returns true if a connection can be taken, or will certainly never come. Otherwise records whether it is
@@ -90,9 +90,9 @@ impl Pool {
     }
 
     /// Returns the data that arrived over all connections, and mean round-trip times; `None` if one is not TCP.
-    pub fn passed(&self) -> Option<Passed> {
+    pub fn passed(&self) -> Option<LinkStats> {
         let state = self.lock();
-        let (mut passed, mut count) = (Passed::default(), 0);
+        let (mut passed, mut count) = (LinkStats::default(), 0);
         for info in state.interrupters.iter().map(Interrupter::tcp_info) {
             let info = info?;
             passed.bytes = passed.bytes.saturating_add(info.acknowledged_bytes);
@@ -106,7 +106,7 @@ impl Pool {
         }
         let count = count.max(1);
         let (round_trip, round_trip_least) = (passed.round_trip / count, passed.round_trip_least / count);
-        Some(Passed { round_trip, round_trip_least, ..passed })
+        Some(LinkStats { round_trip, round_trip_least, ..passed })
     }
 
     /// Ends the waiting connections and accepts no more.
@@ -122,28 +122,28 @@ impl Pool {
         self.lock().interrupters.iter().for_each(Interrupter::interrupt);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A promise that somebody is still making connections.
-pub struct Promise(Arc<Pool>);
+pub struct ConnectionPromise(Arc<ConnectionPool>);
 
-impl Promise {
+impl ConnectionPromise {
     /// Returns the pool that the connections are added to.
-    pub fn pool(&self) -> &Arc<Pool> {
+    pub fn pool(&self) -> &Arc<ConnectionPool> {
         &self.0
     }
 }
 
-impl Clone for Promise {
+impl Clone for ConnectionPromise {
     fn clone(&self) -> Self {
         self.0.promise()
     }
 }
 
-impl Drop for Promise {
+impl Drop for ConnectionPromise {
     fn drop(&mut self) {
         self.0.lock().promised -= 1;
     }
@@ -155,24 +155,25 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::connection::{Cipher, Identity};
+    use crate::connection::{ConnectionCipher, TlsIdentity};
 
     fn connection() -> Connection {
-        let (near, far) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+        let (near, far) = (TlsIdentity::generate().unwrap(), TlsIdentity::generate().unwrap());
         let (of_near, of_far) = (near.fingerprint(), far.fingerprint());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, limit) = (listener.accept().unwrap().0, Duration::from_secs(10));
-        let served =
-            std::thread::spawn(move || Connection::server(accepted, &far, of_near, Cipher::None, limit));
-        let made = Connection::client(stream, &near, of_far, Cipher::None, limit).unwrap();
+        let served = std::thread::spawn(move || {
+            Connection::server(accepted, &far, of_near, ConnectionCipher::None, limit)
+        });
+        let made = Connection::client(stream, &near, of_far, ConnectionCipher::None, limit).unwrap();
         served.join().unwrap().unwrap();
         made
     }
 
     #[test]
     fn a_lane_waits_for_what_is_promised_and_for_nothing_else() {
-        let pool = Pool::new(Stop::default());
+        let pool = ConnectionPool::new(StopHandle::default());
         assert!(pool.is_settled(false) && pool.take().is_none());
         let promise = pool.promise();
         assert!(!pool.is_settled(false));
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_the_end_is_let_go() {
-        let pool = Pool::new(Stop::default());
+        let pool = ConnectionPool::new(StopHandle::default());
         let _promise = pool.promise();
         pool.add(connection()).unwrap();
         pool.end();

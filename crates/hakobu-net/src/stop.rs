@@ -14,13 +14,13 @@ pub const UNANSWERED_LIMIT: Duration = Duration::from_secs(20);
 
 /// Stops whatever a host is doing in a transfer, from any thread.
 #[derive(Clone, Default)]
-pub struct Stop {
+pub struct StopHandle {
     /// Set once a stop was requested.
     pub cancel: Arc<AtomicBool>,
     interrupters: Arc<Mutex<Vec<Interrupter>>>,
 }
 
-impl Stop {
+impl StopHandle {
     /// Returns a stop that also follows a flag set elsewhere, such as by a signal.
     pub fn with_flag(cancel: Arc<AtomicBool>) -> Self {
         Self { cancel, interrupters: Arc::default() }

@@ -15,10 +15,10 @@ use hakobu_core::endpoint::{Endpoint, SourceEndpoint, TargetEndpoint, TargetLane
 use hakobu_core::error::Result;
 use hakobu_core::grant::Grant;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
-use hakobu_net::connection::{Cipher, Connection, Identity};
-use hakobu_net::near::RemoteTarget;
-use hakobu_net::serve::serve;
-use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
+use hakobu_net::connection::{Connection, ConnectionCipher, TlsIdentity};
+use hakobu_net::remote_target::RemoteTarget;
+use hakobu_net::target_server::serve;
+use hakobu_testkit::conformance::{Harness, TestPlace, case_names, run_all};
 use tempfile::TempDir;
 
 /// The number of connections of one target: no case opens more lanes.
@@ -27,15 +27,15 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
 struct Served {
-    cipher: Cipher,
+    cipher: ConnectionCipher,
     compression: Compression,
-    near: Identity,
-    far: Identity,
+    near: TlsIdentity,
+    far: TlsIdentity,
 }
 
 impl Served {
-    fn new(cipher: Cipher, compression: Compression) -> Self {
-        let [near, far] = [(); 2].map(|()| Identity::generate().unwrap());
+    fn new(cipher: ConnectionCipher, compression: Compression) -> Self {
+        let [near, far] = [(); 2].map(|()| TlsIdentity::generate().unwrap());
         Self { cipher, compression, near, far }
     }
 
@@ -58,13 +58,13 @@ impl Served {
 }
 
 impl Harness for Served {
-    fn place(&self) -> Box<dyn Place> {
+    fn place(&self) -> Box<dyn TestPlace> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
         Box::new(ServedPlace { served: self.clone(), path, _directory: Some(directory) })
     }
 
-    fn over(&self, directory: &Path) -> Option<Box<dyn Place>> {
+    fn over(&self, directory: &Path) -> Option<Box<dyn TestPlace>> {
         Some(Box::new(ServedPlace { served: self.clone(), path: directory.to_owned(), _directory: None }))
     }
 }
@@ -77,7 +77,7 @@ struct ServedPlace {
     _directory: Option<TempDir>,
 }
 
-impl Place for ServedPlace {
+impl TestPlace for ServedPlace {
     fn target(&self, grant: Grant) -> Box<dyn TargetEndpoint> {
         let options = TargetOptions { job: [7; 32], durable: false, state: None };
         let local = Arc::new(LocalTarget::open(&self.path, grant, options).unwrap());
@@ -129,25 +129,25 @@ impl Drop for Session {
 
 #[test]
 fn encrypted() {
-    run_all(&Served::new(Cipher::Aes128Gcm, Compression::Auto));
+    run_all(&Served::new(ConnectionCipher::Aes128Gcm, Compression::Auto));
 }
 
 #[test]
 fn sealed() {
-    run_all(&Served::new(Cipher::None, Compression::None));
+    run_all(&Served::new(ConnectionCipher::None, Compression::None));
 }
 
 #[test]
 fn encrypted_and_compressed() {
-    run_all(&Served::new(Cipher::Aes128Gcm, Compression::Level(1)));
+    run_all(&Served::new(ConnectionCipher::Aes128Gcm, Compression::Level(1)));
 }
 
 #[test]
 fn sealed_and_compressed() {
-    run_all(&Served::new(Cipher::None, Compression::Adapted));
+    run_all(&Served::new(ConnectionCipher::None, Compression::Adapted));
 }
 
 #[test]
 fn nearly_all_cases_apply_to_a_served_target() {
-    assert!(case_names(&Served::new(Cipher::None, Compression::None)).len() >= 80);
+    assert!(case_names(&Served::new(ConnectionCipher::None, Compression::None)).len() >= 80);
 }

@@ -15,14 +15,14 @@ pub const HEAD_BYTES_MAX: usize = LENGTH_BYTES + DIGEST_BYTES;
 
 /// The head that precedes the compressed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct CompressedHead {
     /// The length of the content in bytes.
     pub content_bytes: u32,
     /// The digest that the frame would have without compression; on sealed connections only.
     pub digest: Option<Digest>,
 }
 
-impl Head {
+impl CompressedHead {
     /// Encodes the head. Returns a buffer and the number of bytes in it that are used.
     #[must_use]
     pub fn encode(&self) -> ([u8; HEAD_BYTES_MAX], usize) {
@@ -62,7 +62,7 @@ impl Head {
 
 /// Returns true if the payload of frames of this kind is content, which may be compressed.
 pub fn is_content(frame_kind: u8) -> bool {
-    matches!(frame_kind, kind::STORE | kind::WRITE | kind::PATCH | kind::ASSEMBLE)
+    matches!(frame_kind, kind::WRITE_PACK | kind::WRITE | kind::PATCH | kind::ASSEMBLE)
 }
 
 fn malformed(what: &str) -> Error {
@@ -76,11 +76,11 @@ mod tests {
     #[test]
     fn heads_are_read_as_they_were_written() {
         for digest in [None, Some([7; 32])] {
-            let head = Head { content_bytes: 1000, digest };
+            let head = CompressedHead { content_bytes: 1000, digest };
             let (bytes, length) = head.encode();
             let mut payload = bytes[..length].to_vec();
             payload.extend_from_slice(b"packed");
-            let read = Head::decode(&payload, digest.is_some(), 1000).unwrap();
+            let read = CompressedHead::decode(&payload, digest.is_some(), 1000).unwrap();
             assert_eq!(read, (head, &b"packed"[..]));
         }
     }
@@ -92,16 +92,18 @@ mod tests {
             payload.resize(LENGTH_BYTES + packed, 0);
             payload
         };
-        let why = |payload: &[u8], is_sealed, max| Head::decode(payload, is_sealed, max).unwrap_err().detail;
+        let why = |payload: &[u8], is_sealed, max| {
+            CompressedHead::decode(payload, is_sealed, max).unwrap_err().detail
+        };
         assert!(why(&payload(1001, 10), false, 1000).contains("too long"));
         assert!(why(&payload(u32::MAX, 10), false, 1000).contains("too long"));
         assert!(why(&payload(14, 10), false, 1000).contains("not shrunk"));
         assert!(why(&payload(0, 10), false, 1000).contains("not shrunk"));
-        assert!(Head::decode(&payload(15, 10), false, 1000).is_ok());
+        assert!(CompressedHead::decode(&payload(15, 10), false, 1000).is_ok());
         for cut in 0..LENGTH_BYTES {
             assert!(why(&payload(1000, 10)[..cut], false, 1000).contains("without its head"));
         }
         assert!(why(&payload(1000, 31), true, 1000).contains("without its head"));
-        assert!(Head::decode(&payload(1000, 32), true, 1000).is_ok());
+        assert!(CompressedHead::decode(&payload(1000, 32), true, 1000).is_ok());
     }
 }

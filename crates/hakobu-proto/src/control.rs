@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::disk::{DeviceFacts, DiskList};
-use hakobu_core::engine::Summary;
-use hakobu_core::entry::{Inode, Kind};
+use hakobu_core::engine::RunSummary;
+use hakobu_core::entry::{EntryKind, Inode};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::grant::Grant;
 use hakobu_core::host::HostFacts;
 use hakobu_core::job::Job;
 use hakobu_core::landing::{Ancestry, TargetFound};
-use hakobu_core::pace::Limits;
+use hakobu_core::pace::RunLimits;
 use hakobu_core::path::EntryPath;
 use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
 use serde::{Deserialize, Serialize};
 
-use crate::wire::{self, As, itself};
+use crate::wire::{self, AsMirror, itself};
 
 /// The first bytes that the agent writes on its standard output, before any message. They are not answered.
 pub const PREAMBLE: &[u8] = b"\0hakobu:agent\n";
@@ -47,7 +47,7 @@ pub const CONNECTIONS_MAX: u16 = 72;
 pub const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 
 // Types that occur inside results.
-itself!(SourceLook, TargetLook, Listening, ProbeAnswer);
+itself!(SourceLook, TargetLook, ListeningPort, ProbeAnswer);
 
 /// The fingerprint of a throw-away certificate: 32 bytes.
 pub type CertificateFingerprint = [u8; 32];
@@ -72,16 +72,16 @@ pub enum Request {
     /// Inspect a target.
     LookAtTarget {
         /// The path as typed, relative to the home directory unless it begins with a slash.
-        #[serde(with = "As::<wire::Bytes>")]
+        #[serde(with = "AsMirror::<wire::BoundedBytes>")]
         path: Vec<u8>,
     },
     /// Return the identities of places below a directory, to find out whether they are the source.
     LookAtPlaces {
         /// The directory.
-        #[serde(with = "As::<wire::Bytes>")]
+        #[serde(with = "AsMirror::<wire::BoundedBytes>")]
         root: Vec<u8>,
         /// The places.
-        #[serde(with = "As::<Vec<wire::EntryPath>>")]
+        #[serde(with = "AsMirror::<Vec<wire::EntryPath>>")]
         places: Vec<EntryPath>,
     },
     /// Open a port for data connections. Only one can be open at a time.
@@ -112,48 +112,48 @@ pub enum Request {
     /// Perform a measurement.
     Probe(ProbeAsk),
     /// Apply these limits to the current run from now on.
-    Limits(#[serde(with = "As::<wire::Limits>")] Limits),
+    Limits(#[serde(with = "AsMirror::<wire::RunLimits>")] RunLimits),
     /// The controller is alive. After the first one, it sends this message every [`ALIVE_EVERY`].
     Alive,
     /// The directories of the source on the agent's machine, for the `Serve` or `RunHere` that follows. They are left
     /// untouched if the target turns out to contain them under another name. At most [`DIRECTORIES_APART_MAX`].
-    HoldApart(#[serde(with = "As::<Vec<wire::Inode>>")] Vec<Inode>),
+    HoldApart(#[serde(with = "AsMirror::<Vec<wire::Inode>>")] Vec<Inode>),
 }
 
 /// A message from an agent to the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum AgentMessage {
     /// The answer to [`Request::Hello`].
     Hello(AgentHello),
     /// The results for the sources, in order.
-    Sources(#[serde(with = "As::<Vec<Result<SourceLook, wire::Error>>>")] Vec<Result<SourceLook>>),
+    Sources(#[serde(with = "AsMirror::<Vec<Result<SourceLook, wire::Error>>>")] Vec<Result<SourceLook>>),
     /// The result for the target.
-    Target(#[serde(with = "As::<Result<TargetLook, wire::Error>>")] Result<TargetLook>),
+    Target(#[serde(with = "AsMirror::<Result<TargetLook, wire::Error>>")] Result<TargetLook>),
     /// The identities of places.
-    Places(#[serde(with = "As::<Result<Vec<wire::Ancestry>, wire::Error>>")] Result<Vec<Ancestry>>),
+    Places(#[serde(with = "AsMirror::<Result<Vec<wire::Ancestry>, wire::Error>>")] Result<Vec<Ancestry>>),
     /// A port was opened.
-    Listening(#[serde(with = "As::<Result<Listening, wire::Error>>")] Result<Listening>),
+    Listening(#[serde(with = "AsMirror::<Result<ListeningPort, wire::Error>>")] Result<ListeningPort>),
     /// The target was opened, with these capabilities.
-    Serving(#[serde(with = "As::<Result<wire::Capabilities, wire::Error>>")] Result<Capabilities>),
+    Serving(#[serde(with = "AsMirror::<Result<wire::Capabilities, wire::Error>>")] Result<Capabilities>),
     /// The data connections were opened, or none could be.
-    Connected(#[serde(with = "As::<Result<(), wire::Error>>")] Result<()>),
+    Connected(#[serde(with = "AsMirror::<Result<(), wire::Error>>")] Result<()>),
     /// An event of a run.
-    Event(#[serde(with = "As::<wire::Event>")] Event),
+    Event(#[serde(with = "AsMirror::<wire::Event>")] Event),
     /// A run has ended.
-    Ran(Box<Ran>),
+    Ran(Box<RunUsage>),
     /// A session as the target's side has ended.
-    Served(Served),
+    Served(ServedUsage),
     /// The request is not valid in the current state, and the agent ends. The message may be sent in another version
     /// of the protocol.
-    Refused(#[serde(with = "As::<wire::RefusedError>")] Error),
+    Refused(#[serde(with = "AsMirror::<wire::RefusedError>")] Error),
     /// The disks.
-    Disks(#[serde(with = "As::<Result<wire::DiskList, wire::Error>>")] Result<DiskList>),
+    Disks(#[serde(with = "AsMirror::<Result<wire::DiskList, wire::Error>>")] Result<DiskList>),
     /// The encryption speed of this machine.
     Ciphers(CipherSpeed),
     /// The settings of the machine.
-    Settings(#[serde(with = "As::<Result<Box<wire::HostFacts>, wire::Error>>")] Result<Box<HostFacts>>),
+    Settings(#[serde(with = "AsMirror::<Result<Box<wire::HostFacts>, wire::Error>>")] Result<Box<HostFacts>>),
     /// The result of a measurement.
-    Probe(#[serde(with = "As::<Result<Box<ProbeAnswer>, wire::Error>>")] Result<Box<ProbeAnswer>>),
+    Probe(#[serde(with = "AsMirror::<Result<Box<ProbeAnswer>, wire::Error>>")] Result<Box<ProbeAnswer>>),
 }
 
 /// The introduction of an agent.
@@ -170,12 +170,12 @@ pub struct AgentHello {
     /// The fingerprint of this agent's certificate.
     pub fingerprint: CertificateFingerprint,
     /// The machine.
-    pub machine: Machine,
+    pub machine: AgentMachine,
 }
 
 /// Facts about a machine and the user there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct AgentMachine {
     /// The number of processors that this process may use.
     pub processors: u16,
     /// The kernel and architecture.
@@ -192,7 +192,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceAsk {
     /// The path as the user typed it.
-    #[serde(with = "As::<wire::Bytes>")]
+    #[serde(with = "AsMirror::<wire::BoundedBytes>")]
     pub path: Vec<u8>,
     /// True if the contents of a directory are the source, so that symbolic links are followed.
     pub contents: bool,
@@ -202,27 +202,27 @@ pub struct SourceAsk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceLook {
     /// The kind of entry.
-    #[serde(with = "As::<wire::Kind>")]
-    pub kind: Kind,
+    #[serde(with = "AsMirror::<wire::EntryKind>")]
+    pub kind: EntryKind,
     /// The size of a file in bytes.
     pub size_bytes: u64,
     /// The directory to open as the source's root.
-    #[serde(with = "As::<wire::Bytes>")]
+    #[serde(with = "AsMirror::<wire::BoundedBytes>")]
     pub root: Vec<u8>,
     /// The path of the entry below the root; the root itself for contents.
-    #[serde(with = "As::<wire::EntryPath>")]
+    #[serde(with = "AsMirror::<wire::EntryPath>")]
     pub entry: EntryPath,
     /// The full path, with symbolic links resolved except in the last component.
-    #[serde(with = "As::<wire::Bytes>")]
+    #[serde(with = "AsMirror::<wire::BoundedBytes>")]
     pub resolved: Vec<u8>,
     /// The identities of the entry and of all directories above it.
-    #[serde(with = "As::<wire::Ancestry>")]
+    #[serde(with = "AsMirror::<wire::Ancestry>")]
     pub ancestry: Ancestry,
     /// The facts about the block device, if it is one.
-    #[serde(with = "As::<Option<Box<wire::DeviceFacts>>>")]
+    #[serde(with = "AsMirror::<Option<Box<wire::DeviceFacts>>>")]
     pub device: Option<Box<DeviceFacts>>,
     /// The facts about the content, if the file may be a disk image.
-    #[serde(with = "As::<Option<Box<wire::DeviceFacts>>>")]
+    #[serde(with = "AsMirror::<Option<Box<wire::DeviceFacts>>>")]
     pub image: Option<Box<DeviceFacts>>,
     /// True if it is on a network file system.
     pub network: bool,
@@ -235,19 +235,19 @@ pub struct SourceLook {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetLook {
     /// The existing entry at the target's path.
-    #[serde(with = "As::<wire::TargetFound>")]
+    #[serde(with = "AsMirror::<wire::TargetFound>")]
     pub found: TargetFound,
     /// The target's own path with symbolic links resolved, as far as it exists.
-    #[serde(with = "As::<wire::Bytes>")]
+    #[serde(with = "AsMirror::<wire::BoundedBytes>")]
     pub resolved: Vec<u8>,
     /// The parent directory.
-    #[serde(with = "As::<wire::Bytes>")]
+    #[serde(with = "AsMirror::<wire::BoundedBytes>")]
     pub parent: Vec<u8>,
     /// The name in the parent directory.
-    #[serde(with = "As::<wire::Bytes>")]
+    #[serde(with = "AsMirror::<wire::BoundedBytes>")]
     pub name: Vec<u8>,
     /// The facts about the block device, if it is one.
-    #[serde(with = "As::<Option<Box<wire::DeviceFacts>>>")]
+    #[serde(with = "AsMirror::<Option<Box<wire::DeviceFacts>>>")]
     pub device: Option<Box<DeviceFacts>>,
     /// The ID of the device when an unfinished run started to write to it.
     pub unfinished: Option<String>,
@@ -259,7 +259,7 @@ pub struct TargetLook {
 
 /// A port for data connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listening {
+pub struct ListeningPort {
     /// The port.
     pub port: u16,
     /// The addresses at which this machine may be reached, the likeliest first.
@@ -270,7 +270,7 @@ pub struct Listening {
 
 /// The direction in which the data connections are opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
+pub enum ConnectMode {
     /// Accept connections on the port that was opened before.
     Accept,
     /// Connect to one of these addresses.
@@ -288,17 +288,17 @@ pub struct ServeRequest {
     /// The job's identity, 16 bytes: equal for equal sources and targets.
     pub job: [u8; 16],
     /// The existing directory below which all entries are created.
-    #[serde(with = "As::<wire::Bytes>")]
+    #[serde(with = "AsMirror::<wire::BoundedBytes>")]
     pub root: Vec<u8>,
     /// The rights of the engine there.
-    #[serde(with = "As::<wire::Grant>")]
+    #[serde(with = "AsMirror::<wire::Grant>")]
     pub grant: Grant,
     /// The fingerprint of the certificate of the engine's side.
     pub peer: CertificateFingerprint,
     /// The cipher of the connections.
     pub cipher: Cipher,
     /// The direction in which connections are opened.
-    pub way: Way,
+    pub way: ConnectMode,
     /// The number of connections to open at the start, when connecting.
     pub lanes: u16,
     /// The maximum number of connections; more are opened during the run, when connecting.
@@ -338,9 +338,9 @@ pub enum ProbeAsk {
         gentle: bool,
     },
     /// The speed of reading at a path.
-    Source(#[serde(with = "As::<wire::ReadAsk>")] ReadAsk),
+    Source(#[serde(with = "AsMirror::<wire::ReadAsk>")] ReadAsk),
     /// The speed of writing at a path.
-    Target(#[serde(with = "As::<wire::WriteAsk>")] WriteAsk),
+    Target(#[serde(with = "AsMirror::<wire::WriteAsk>")] WriteAsk),
     /// The throughput of the connections that were opened before, from here to the target's side, which discards the
     /// data.
     Way {
@@ -353,13 +353,13 @@ pub enum ProbeAsk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProbeAnswer {
     /// The figures of the machine.
-    Machine(#[serde(with = "As::<wire::MachineFigures>")] MachineFigures),
+    Machine(#[serde(with = "AsMirror::<wire::MachineFigures>")] MachineFigures),
     /// The figures of reading.
-    Source(#[serde(with = "As::<wire::ReadFigures>")] ReadFigures),
+    Source(#[serde(with = "AsMirror::<wire::ReadFigures>")] ReadFigures),
     /// The figures of writing.
-    Target(#[serde(with = "As::<wire::WriteFigures>")] WriteFigures),
+    Target(#[serde(with = "AsMirror::<wire::WriteFigures>")] WriteFigures),
     /// The figures of the network path.
-    Way(#[serde(with = "As::<wire::WayFigures>")] WayFigures),
+    Way(#[serde(with = "AsMirror::<wire::WayFigures>")] WayFigures),
 }
 
 /// Opens data connections as the engine's side.
@@ -370,7 +370,7 @@ pub struct ConnectRequest {
     /// The cipher.
     pub cipher: Cipher,
     /// The direction in which connections are opened.
-    pub way: Way,
+    pub way: ConnectMode,
     /// The number of connections at the start.
     pub lanes: u16,
     /// The maximum number of connections; more are opened or accepted during the run.
@@ -381,12 +381,12 @@ pub struct ConnectRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRequest {
     /// The job.
-    #[serde(with = "As::<wire::Job>")]
+    #[serde(with = "AsMirror::<wire::Job>")]
     pub job: Job,
     /// The directories to open as the source's roots.
-    pub roots: Vec<PathBytes>,
+    pub roots: Vec<MachinePath>,
     /// The capabilities of the target.
-    #[serde(with = "As::<wire::Capabilities>")]
+    #[serde(with = "AsMirror::<wire::Capabilities>")]
     pub capabilities: Capabilities,
 }
 
@@ -394,30 +394,30 @@ pub struct RunRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunHereRequest {
     /// The job.
-    #[serde(with = "As::<wire::Job>")]
+    #[serde(with = "AsMirror::<wire::Job>")]
     pub job: Job,
     /// The identity of the job, as in [`ServeRequest`].
     pub identity: [u8; 16],
     /// The directories to open as the source's roots.
-    pub roots: Vec<PathBytes>,
+    pub roots: Vec<MachinePath>,
     /// The existing directory below which all entries are created.
-    #[serde(with = "As::<wire::Bytes>")]
+    #[serde(with = "AsMirror::<wire::BoundedBytes>")]
     pub root: Vec<u8>,
     /// The rights of the engine there.
-    #[serde(with = "As::<wire::Grant>")]
+    #[serde(with = "AsMirror::<wire::Grant>")]
     pub grant: Grant,
 }
 
 /// A path on the machine, as bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathBytes(#[serde(with = "As::<wire::Bytes>")] pub Vec<u8>);
+pub struct MachinePath(#[serde(with = "AsMirror::<wire::BoundedBytes>")] pub Vec<u8>);
 
 /// The result of a run, and its resource usage.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Ran {
+pub struct RunUsage {
     /// The engine's summary.
-    #[serde(with = "As::<wire::Summary>")]
-    pub summary: Summary,
+    #[serde(with = "AsMirror::<wire::RunSummary>")]
+    pub summary: RunSummary,
     /// The number of bytes sent over the data connections.
     pub wire_sent_bytes: u64,
     /// The number of bytes received over the data connections.
@@ -428,9 +428,9 @@ pub struct Ran {
 
 /// The resource usage of a session as the target's side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Served {
+pub struct ServedUsage {
     /// The first error that made this side close a connection.
-    #[serde(with = "As::<Option<wire::Error>>")]
+    #[serde(with = "AsMirror::<Option<wire::Error>>")]
     pub error: Option<Error>,
     /// The peak memory usage of the process in bytes.
     pub peak_memory_bytes: Option<u64>,

@@ -4,36 +4,36 @@
 //! listings are the payload. Each direction of the connection carries only one kind of message: operations toward the
 //! target, answers back.
 
+use hakobu_core::block_table::Copied;
 use hakobu_core::counters::FarTime;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{self, Change, Detail, DraftId};
-use hakobu_core::entry::{Account, Attributes, Metadata};
+use hakobu_core::entry::{AccountId, Attributes, EntryMetadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Classes;
 use hakobu_core::extent::Extent;
 use hakobu_core::losses::Loss;
-use hakobu_core::moved::Copied;
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::tag::TagKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::PAYLOAD_LIMIT_BYTES;
-use crate::wire::{self, As, itself};
+use crate::wire::{self, AsMirror, itself};
 
 /// Kinds of frames. Operations are below 64, answers start at 64.
 pub mod kind {
     /// [`Hello`](super::Hello): the first frame of every connection, and never sent later.
     pub const HELLO: u8 = 1;
-    /// [`Inspect`](super::Inspect): describe one entry.
-    pub const INSPECT: u8 = 2;
-    /// [`List`](super::List) directories; payload: the paths.
+    /// [`StatRequest`](super::StatRequest): describe one entry.
+    pub const STAT: u8 = 2;
+    /// [`ListMessage`](super::ListMessage) directories; payload: the paths.
     pub const LIST: u8 = 3;
     /// Store a pack; payload: the pack.
-    pub const STORE: u8 = 4;
-    /// [`Begin`](super::Begin) a draft.
+    pub const WRITE_PACK: u8 = 4;
+    /// [`Begin`](super::BeginDraft) a draft.
     pub const BEGIN: u8 = 5;
-    /// [`Write`](super::Write) a piece; payload: its bytes.
+    /// [`WritePiece`](super::WritePiece) a piece; payload: its bytes.
     pub const WRITE: u8 = 6;
     /// [`Finish`](super::Finish) a draft; payload: the extended attributes to set, if any are.
     pub const FINISH: u8 = 7;
@@ -43,53 +43,53 @@ pub mod kind {
     pub const APPLY: u8 = 9;
     /// [`Barrier`](super::Barrier): everything has been written.
     pub const BARRIER: u8 = 10;
-    /// [`Zero`](super::Zero): make a range read as zeros.
+    /// [`ZeroRange`](super::ZeroRange): make a range read as zeros.
     pub const ZERO: u8 = 11;
-    /// [`Sign`](super::Sign) a range: return the values of its pieces.
-    pub const SIGN: u8 = 12;
+    /// [`HashRange`](super::HashRange) a range: return the values of its pieces.
+    pub const HASH_RANGE: u8 = 12;
     /// [`Complete`](super::Complete): a range is complete.
     pub const COMPLETE: u8 = 13;
-    /// [`Length`](super::Length): a stream has ended, with this length.
-    pub const LENGTH: u8 = 14;
+    /// [`SetLength`](super::SetLength): a stream has ended, with this length.
+    pub const SET_LENGTH: u8 = 14;
     /// [`Digests`](super::Digests): return digests or tags of small files; payload: directory, names, key.
     pub const DIGEST: u8 = 15;
-    /// [`Numbers`](super::Numbers): return the IDs of users and groups; payload: their names.
+    /// [`NumbersRequest`](super::NumbersRequest): return the IDs of users and groups; payload: their names.
     pub const NUMBERS: u8 = 16;
     /// [`Patch`](super::Patch) a piece that was signed; payload: the blocks that differ. Never answered: the next
     /// operation on the draft reports an error.
     pub const PATCH: u8 = 17;
-    /// [`Sum`](super::Sum): return the sums of blocks in the file from which a draft is built.
-    pub const SUM: u8 = 18;
+    /// [`WeakSums`](super::WeakSums): return the sums of blocks in the file from which a draft is built.
+    pub const WEAK_SUMS: u8 = 18;
     /// [`Assemble`](super::Assemble) pieces; payload: the bytes between those copied from the old file. Never
     /// answered, like [`PATCH`].
     pub const ASSEMBLE: u8 = 19;
 
-    /// [`Hole`](super::Hole): return where a hole ends.
+    /// [`HoleRequest`](super::HoleRequest): return where a hole ends.
     pub const HOLE: u8 = 20;
 
     /// The operation has succeeded.
     pub const DONE: u8 = 64;
-    /// An entry's description; meta: [`Inspected`](super::Inspected).
-    pub const INSPECTED: u8 = 65;
+    /// An entry's description; meta: [`StatReply`](super::StatReply).
+    pub const STAT_REPLY: u8 = 65;
     /// Listings; payload: see [`crate::listings`].
     pub const LISTED: u8 = 66;
-    /// A pack was stored or changes were applied; payload: [`Stored`](super::Stored).
-    pub const STORED: u8 = 67;
+    /// A pack was stored or changes were applied; payload: [`StoredReply`](super::StoredReply).
+    pub const PACK_WRITTEN: u8 = 67;
     /// The operation failed as a whole; meta: the error.
     pub const FAILED: u8 = 68;
-    /// A draft with a journal was begun; payload: [`Begun`](super::Begun).
+    /// A draft with a journal was begun; payload: [`Begun`](super::BegunReply).
     pub const BEGUN: u8 = 69;
     /// The values of the pieces of a range; payload: 32 bytes each.
-    pub const SIGNED: u8 = 70;
+    pub const HASHES: u8 = 70;
     /// Digests or tags; payload: 32 bytes or an error for each name.
     pub const DIGESTED: u8 = 71;
     /// User and group IDs; payload: an optional ID for each name.
     pub const NUMBERED: u8 = 72;
     /// The sums of blocks; payload: 8 bytes each.
-    pub const SUMMED: u8 = 73;
+    pub const SUMS: u8 = 73;
     /// The values of the blocks of a piece; payload: 16 bytes each.
-    pub const BLOCKS_SIGNED: u8 = 74;
-    /// Not an answer: the time accounting of the serving thread, as [`Times`](super::Times). At most one for each
+    pub const BLOCK_HASHES: u8 = 74;
+    /// Not an answer: the time accounting of the serving thread, as [`TimesReply`](super::TimesReply). At most one for each
     /// operation.
     pub const TIMES: u8 = 75;
     /// The end of a hole; meta: the offset.
@@ -124,53 +124,53 @@ pub struct Hello {
 
 /// Requests the description of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inspect {
+pub struct StatRequest {
     /// The entry.
-    #[serde(with = "As::<wire::EntryPath>")]
+    #[serde(with = "AsMirror::<wire::EntryPath>")]
     pub path: EntryPath,
     /// The classes of extended attributes to read.
-    #[serde(with = "As::<wire::Classes>")]
+    #[serde(with = "AsMirror::<wire::Classes>")]
     pub extended: Classes,
 }
 
 /// Requests listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct List {
+pub struct ListMessage {
     /// The maximum number of entries in listings of directories below the requested ones.
     pub budget: u32,
     /// The level of detail for each entry.
-    #[serde(with = "As::<wire::Detail>")]
+    #[serde(with = "AsMirror::<wire::Detail>")]
     pub detail: Detail,
 }
 
 /// Begins a draft.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "BeginDraft")]
-pub struct Begin {
+pub struct BeginDraft {
     /// The number of the draft from now on, on all connections of the session.
     pub draft: DraftId,
     /// The description of the draft.
-    #[serde(with = "As::<wire::Begin>")]
-    pub begin: endpoint::Begin,
+    #[serde(with = "AsMirror::<wire::DraftParameters>")]
+    pub begin: endpoint::DraftParameters,
 }
 
 /// Makes a range of a draft read as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Zero {
+pub struct ZeroRange {
     /// The draft.
     pub draft: DraftId,
     /// The range.
-    #[serde(with = "As::<wire::Extent>")]
+    #[serde(with = "AsMirror::<wire::Extent>")]
     pub extent: Extent,
 }
 
 /// Requests the values of the pieces in a range, or of the blocks in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sign {
+pub struct HashRange {
     /// The draft.
     pub draft: DraftId,
     /// The range: at most a chunk, starting at a multiple of the piece size.
-    #[serde(with = "As::<wire::Extent>")]
+    #[serde(with = "AsMirror::<wire::Extent>")]
     pub extent: Extent,
     /// True to request the values of blocks.
     pub blocks: bool,
@@ -178,11 +178,11 @@ pub struct Sign {
 
 /// Requests the end of the hole at the start of a range of the target's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hole {
+pub struct HoleRequest {
     /// The draft.
     pub draft: DraftId,
     /// The range, starting at a multiple of the piece size.
-    #[serde(with = "As::<wire::Extent>")]
+    #[serde(with = "AsMirror::<wire::Extent>")]
     pub extent: Extent,
 }
 
@@ -192,7 +192,7 @@ pub struct Patch {
     /// The draft.
     pub draft: DraftId,
     /// The piece.
-    #[serde(with = "As::<wire::Extent>")]
+    #[serde(with = "AsMirror::<wire::Extent>")]
     pub extent: Extent,
     /// One bit for each block; the lowest bit is the first block.
     pub changed: u64,
@@ -202,11 +202,11 @@ pub struct Patch {
 
 /// Requests the sums of the whole blocks in a range of the file from which a draft is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sum {
+pub struct WeakSums {
     /// The draft.
     pub draft: DraftId,
     /// The range of the old file: at most a chunk, starting at a multiple of the chunk size.
-    #[serde(with = "As::<wire::Extent>")]
+    #[serde(with = "AsMirror::<wire::Extent>")]
     pub extent: Extent,
     /// The length of the blocks in bytes.
     pub block_bytes: u64,
@@ -218,11 +218,11 @@ pub struct Assemble {
     /// The draft.
     pub draft: DraftId,
     /// The range of the pieces.
-    #[serde(with = "As::<wire::Extent>")]
+    #[serde(with = "AsMirror::<wire::Extent>")]
     pub extent: Extent,
     /// The ranges to copy from the old file, in order and without overlaps: at most
-    /// [`COPIES_MAX`](hakobu_core::moved::COPIES_MAX).
-    #[serde(with = "As::<Vec<wire::Copied>>")]
+    /// [`COPIES_MAX`](hakobu_core::block_table::COPIES_MAX).
+    #[serde(with = "AsMirror::<Vec<wire::Copied>>")]
     pub copies: Vec<Copied>,
     /// The BLAKE3 digest of the values of the resulting pieces.
     pub value: Digest,
@@ -234,7 +234,7 @@ pub struct Complete {
     /// The draft.
     pub draft: DraftId,
     /// The range.
-    #[serde(with = "As::<wire::Extent>")]
+    #[serde(with = "AsMirror::<wire::Extent>")]
     pub extent: Extent,
     /// The BLAKE3 value of the chunk that the range is, if it was computed.
     pub value: Option<Digest>,
@@ -253,7 +253,7 @@ pub struct Barrier {
 
 /// Announces the length of a draft that was begun without a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Length {
+pub struct SetLength {
     /// The draft.
     pub draft: DraftId,
     /// Its size in bytes.
@@ -271,7 +271,7 @@ pub struct Abandon {
 
 /// Writes a piece of a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Write {
+pub struct WritePiece {
     /// The draft.
     pub draft: DraftId,
     /// The offset in the file in bytes: a multiple of the piece size.
@@ -284,7 +284,7 @@ pub struct Finish {
     /// The draft.
     pub draft: DraftId,
     /// The attributes to set on it.
-    #[serde(with = "As::<wire::Attributes>")]
+    #[serde(with = "AsMirror::<wire::Attributes>")]
     pub attributes: Attributes,
     /// The digest of the whole file, if it was computed.
     pub digest: Option<Digest>,
@@ -292,16 +292,16 @@ pub struct Finish {
 
 /// The result of a pack or of changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stored {
+pub struct StoredReply {
     /// The failures, by index.
-    #[serde(with = "As::<Vec<(u32, wire::Error)>>")]
+    #[serde(with = "AsMirror::<Vec<(u32, wire::Error)>>")]
     pub failures: Vec<(u32, Error)>,
     /// The metadata that could not be kept.
-    #[serde(with = "As::<Vec<wire::Loss>>")]
+    #[serde(with = "AsMirror::<Vec<wire::Loss>>")]
     pub losses: Vec<Loss>,
 }
 
-impl Stored {
+impl StoredReply {
     /// Returns the result with every text truncated to its limit.
     #[must_use]
     pub fn bounded(mut self) -> Self {
@@ -335,65 +335,69 @@ impl Stored {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digests {
     /// The directory.
-    #[serde(with = "As::<wire::EntryPath>")]
+    #[serde(with = "AsMirror::<wire::EntryPath>")]
     pub directory: EntryPath,
     /// The names in the directory: at most [`CHANGES_MAX`].
     pub names: Vec<ByteBuf>,
     /// The key, if tags are computed instead of digests.
-    #[serde(with = "As::<Option<wire::TagKey>>")]
+    #[serde(with = "AsMirror::<Option<wire::TagKey>>")]
     pub key: Option<TagKey>,
 }
 
 /// Bytes that are sent unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByteBuf(#[serde(with = "As::<wire::Bytes>")] pub Vec<u8>);
+pub struct ByteBuf(#[serde(with = "AsMirror::<wire::BoundedBytes>")] pub Vec<u8>);
 
 itself!(ByteBuf);
 
 /// The maximum number of names in one request for IDs.
 pub const NAMES_MAX: usize = 256;
 /// The payload of [`kind::NUMBERED`].
-pub type Numbered = Vec<Option<u32>>;
+pub type NumbersReply = Vec<Option<u32>>;
 
 /// The payload of [`kind::NUMBERS`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Numbers(#[serde(with = "As::<Vec<(wire::Account, ByteBuf)>>")] pub Vec<(Account, ByteBuf)>);
+pub struct NumbersRequest(
+    #[serde(with = "AsMirror::<Vec<(wire::AccountId, ByteBuf)>>")] pub Vec<(AccountId, ByteBuf)>,
+);
 
 /// The payload of [`kind::DIGESTED`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Digested(#[serde(with = "As::<Vec<Result<[u8; 32], wire::Error>>>")] pub Vec<Result<Digest>>);
+pub struct DigestReply(
+    #[serde(with = "AsMirror::<Vec<Result<[u8; 32], wire::Error>>>")] pub Vec<Result<Digest>>,
+);
 
-/// The meta of [`kind::INSPECTED`]: the answer to an inspection.
+/// The meta of [`kind::STAT_REPLY`]: the answer to an inspection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Inspected(#[serde(with = "As::<Option<wire::Metadata>>")] pub Option<Metadata>);
+pub struct StatReply(#[serde(with = "AsMirror::<Option<wire::EntryMetadata>>")] pub Option<EntryMetadata>);
 
 /// The payload of [`kind::LIST`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Directories(#[serde(with = "As::<Vec<wire::EntryPath>>")] pub Vec<EntryPath>);
+pub struct ListRequest(#[serde(with = "AsMirror::<Vec<wire::EntryPath>>")] pub Vec<EntryPath>);
 
 /// The payload of [`kind::APPLY`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Changes(#[serde(with = "As::<Vec<wire::Change>>")] pub Vec<Change>);
+pub struct ApplyChanges(#[serde(with = "AsMirror::<Vec<wire::Change>>")] pub Vec<Change>);
 
 /// The payload of [`kind::BEGUN`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Begun(#[serde(with = "As::<wire::Begun>")] pub endpoint::Begun);
+pub struct BegunReply(#[serde(with = "AsMirror::<wire::EarlierWork>")] pub endpoint::EarlierWork);
 
 /// The meta of [`kind::FAILED`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Failed(#[serde(with = "As::<wire::Error>")] pub Error);
+pub struct FailedReply(#[serde(with = "AsMirror::<wire::Error>")] pub Error);
 
 /// The meta of [`kind::TIMES`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Times(#[serde(with = "As::<wire::FarTime>")] pub FarTime);
+pub struct TimesReply(#[serde(with = "AsMirror::<wire::FarTime>")] pub FarTime);
 
 /// Appends an encoded message to `out`.
 ///
@@ -449,12 +453,15 @@ mod tests {
     fn a_path_that_leaves_the_root_does_not_decode() {
         let mut bytes = Vec::new();
         let path = EntryPath::new("ab/cd").unwrap();
-        let begin = Begin { draft: 1, begin: endpoint::Begin { path, ..endpoint::Begin::default() } };
+        let begin = BeginDraft {
+            draft: 1,
+            begin: endpoint::DraftParameters { path, ..endpoint::DraftParameters::default() },
+        };
         encode(&begin, &mut bytes).unwrap();
-        assert_eq!(decode::<Begin>(&bytes).unwrap(), begin);
+        assert_eq!(decode::<BeginDraft>(&bytes).unwrap(), begin);
         let at = bytes.windows(5).position(|window| window == b"ab/cd").unwrap();
         bytes[at..at + 5].copy_from_slice(b"../cd");
-        assert_eq!(decode::<Begin>(&bytes).unwrap_err().kind, ErrorKind::Protocol);
+        assert_eq!(decode::<BeginDraft>(&bytes).unwrap_err().kind, ErrorKind::Protocol);
     }
 
     #[test]
@@ -468,7 +475,7 @@ mod tests {
     #[test]
     fn a_list_longer_than_its_bytes_is_refused_without_allocating() {
         let bytes = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0];
-        assert!(decode::<Directories>(&bytes).is_err());
+        assert!(decode::<ListRequest>(&bytes).is_err());
     }
 
     #[test]
@@ -485,23 +492,23 @@ mod tests {
         let at = vec![b'p'; PATH_BYTES_MAX];
         let failures = (0..1024).map(|index| (index, error.clone().at(&at))).collect();
         let mut encoded = Vec::new();
-        Stored { failures, losses: Vec::new() }.encode_bounded(&mut encoded).unwrap();
-        let read: Stored = decode(&encoded).unwrap();
+        StoredReply { failures, losses: Vec::new() }.encode_bounded(&mut encoded).unwrap();
+        let read: StoredReply = decode(&encoded).unwrap();
         assert_eq!((read.failures.len(), &read.failures[1023].1), (1024, &error));
     }
 
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = decode::<Begin>(&bytes);
+            let _ = decode::<BeginDraft>(&bytes);
             let _ = decode::<Finish>(&bytes);
-            let _ = decode::<Length>(&bytes);
+            let _ = decode::<SetLength>(&bytes);
             let _ = decode::<Assemble>(&bytes);
-            let _ = decode::<Changes>(&bytes);
-            let _ = decode::<Stored>(&bytes);
-            let _ = decode::<Begun>(&bytes);
-            let _ = decode::<Directories>(&bytes);
-            let _ = decode::<Failed>(&bytes);
+            let _ = decode::<ApplyChanges>(&bytes);
+            let _ = decode::<StoredReply>(&bytes);
+            let _ = decode::<BegunReply>(&bytes);
+            let _ = decode::<ListRequest>(&bytes);
+            let _ = decode::<FailedReply>(&bytes);
         }
     }
 }

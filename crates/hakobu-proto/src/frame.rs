@@ -12,7 +12,7 @@ use thiserror::Error;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-pub use seal::{Digest, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
+pub use seal::{PayloadDigest, SEAL_BYTES, Seal, SealChecker, SealKey, Sealer};
 
 /// The length of an encoded [`Header`] in bytes.
 pub const HEADER_BYTES: usize = 24;

@@ -54,7 +54,7 @@ pub fn encode<E: From<Error>>(
             Err(error) => {
                 part(buffer, &listing.path, TAG_ERROR);
                 let mut encoded = Vec::new();
-                data::encode(&data::Failed(data::bounded(error.clone())), &mut encoded)?;
+                data::encode(&data::FailedReply(data::bounded(error.clone())), &mut encoded)?;
                 buffer.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
                 buffer.extend_from_slice(&encoded);
                 flush_if_full(buffer, &mut send)?;
@@ -134,7 +134,7 @@ impl Assembler {
         }
         if tag == TAG_ERROR {
             let length = u32::from_le_bytes(take(bytes)?) as usize;
-            let data::Failed(error) = data::decode(take_slice(bytes, length)?)?;
+            let data::FailedReply(error) = data::decode(take_slice(bytes, length)?)?;
             self.errors += 1;
             if self.errors > data::LIST_DIRECTORIES_MAX {
                 return Err(malformed("too many errors"));
@@ -180,21 +180,21 @@ fn malformed(what: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::entry::{Kind, Metadata, Time};
+    use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
     use proptest::prelude::*;
 
     use super::*;
 
     fn listing(count: usize) -> Listing {
-        let time = Time { seconds: 1, nanoseconds: 2 };
-        let metadata = Metadata {
+        let time = FileTime { seconds: 1, nanoseconds: 2 };
+        let metadata = EntryMetadata {
             mode: 0o600,
             uid: 1,
             gid: 2,
             size_bytes: 3,
             mtime: time,
             ctime: time,
-            ..Metadata::new(Kind::File)
+            ..EntryMetadata::new(EntryKind::File)
         };
         let mut listing = Listing::default();
         (0..count).for_each(|number| listing.push(format!("{number:08}").as_bytes(), metadata).unwrap());

@@ -3,21 +3,21 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+use hakobu_core::block_table::COPIES_MAX;
 use hakobu_core::disk::{
-    self, DISKS_MAX, DeviceFacts, DiskList, NOTES_MAX, PARTITIONS_MAX, PATH_BYTES_MAX, Partition,
-    SIGNATURES_MAX, Signature, SignatureKind, TEXT_BYTES_MAX, USES_MAX, Use, UseKind,
+    self, DISKS_MAX, DeviceFacts, DeviceUse, DiskList, NOTES_MAX, PARTITIONS_MAX, PATH_BYTES_MAX, Partition,
+    SIGNATURES_MAX, Signature, SignatureKind, TEXT_BYTES_MAX, USES_MAX, UseKind,
 };
 use hakobu_core::extended::EXTENDED_BYTES_MAX;
 use hakobu_core::filter::{RULE_BYTES_MAX, RULES_MAX};
 use hakobu_core::host::{
-    BOND_PORTS_MAX, Bond, HOST_DISKS_MAX, HostDisk, HostFacts, HostMount, MOUNT_OPTIONS_BYTES_MAX,
-    MOUNTS_MAX, NAME_BYTES_MAX, NETWORK_DEVICES_MAX, Name, NetworkDevice, PROCESSOR_KINDS_MAX, Processors,
-    QUEUES_MAX, Queue,
+    BOND_PORTS_MAX, Bond, HOST_DISKS_MAX, HostDisk, HostFacts, HostMount, KernelName,
+    MOUNT_OPTIONS_BYTES_MAX, MOUNTS_MAX, NAME_BYTES_MAX, NETWORK_DEVICES_MAX, NetworkDevice,
+    PROCESSOR_KINDS_MAX, Processors, QUEUES_MAX, QueueDiscipline,
 };
-use hakobu_core::moved::COPIES_MAX;
 use hakobu_core::path;
 use hakobu_core::probe::{COMPRESSORS_MAX, REMARKS_MAX, STEPS_MAX};
-use hakobu_proto::control::{Answer, CONNECTIONS_MAX, DIRECTORIES_APART_MAX, MESSAGE_BYTES_MAX};
+use hakobu_proto::control::{AgentMessage, CONNECTIONS_MAX, DIRECTORIES_APART_MAX, MESSAGE_BYTES_MAX};
 use hakobu_proto::data::{CHANGES_MAX, LIST_BUDGET_MAX, LIST_DIRECTORIES_MAX, NAMES_MAX};
 use hakobu_proto::frame::{META_LIMIT_BYTES, PAYLOAD_LIMIT_BYTES};
 
@@ -38,13 +38,13 @@ fn values() {
     assert_eq!((META_LIMIT_BYTES, PAYLOAD_LIMIT_BYTES), (65_536, 4_194_304));
 }
 
-fn decodes(answer: &Answer) -> bool {
-    postcard::from_bytes::<Answer>(&postcard::to_stdvec(answer).unwrap()).is_ok()
+fn decodes(answer: &AgentMessage) -> bool {
+    postcard::from_bytes::<AgentMessage>(&postcard::to_stdvec(answer).unwrap()).is_ok()
 }
 
 #[test]
 fn facts_about_a_disk() {
-    let decodes = |facts: DeviceFacts| decodes(&Answer::Disks(Ok(DiskList(vec![facts]))));
+    let decodes = |facts: DeviceFacts| decodes(&AgentMessage::Disks(Ok(DiskList(vec![facts]))));
     let most = || DeviceFacts {
         name: vec![b'x'; TEXT_BYTES_MAX],
         path: vec![b'x'; PATH_BYTES_MAX],
@@ -53,7 +53,7 @@ fn facts_about_a_disk() {
             PARTITIONS_MAX
         ],
         contents: vec![signature(); SIGNATURES_MAX],
-        uses: vec![Use { device: Vec::new(), kind: UseKind::Swap }; USES_MAX],
+        uses: vec![DeviceUse { device: Vec::new(), kind: UseKind::Swap }; USES_MAX],
         notes: vec!["n".repeat(TEXT_BYTES_MAX); NOTES_MAX],
         ..DeviceFacts::default()
     };
@@ -64,11 +64,11 @@ fn facts_about_a_disk() {
         |facts| facts.partitions.push(Partition::default()),
         |facts| facts.partitions[0].label.push('l'),
         |facts| facts.contents.push(signature()),
-        |facts| facts.uses.push(Use { device: Vec::new(), kind: UseKind::Swap }),
+        |facts| facts.uses.push(DeviceUse { device: Vec::new(), kind: UseKind::Swap }),
         |facts| facts.notes.push(String::new()),
         |facts| facts.notes[0].push('n'),
         |facts| facts.identity.id = "i".repeat(disk::ID_BYTES_MAX + 1),
-        |facts| facts.boot.obstacles = vec![disk::Obstacle::TableDamaged; NOTES_MAX + 1],
+        |facts| facts.boot.obstacles = vec![disk::BootObstacle::TableDamaged; NOTES_MAX + 1],
     ];
     for (number, change) in beyond.iter().enumerate() {
         let mut facts = most();
@@ -83,22 +83,22 @@ fn signature() -> Signature {
 
 #[test]
 fn a_list_of_disks() {
-    let list = |disks| Answer::Disks(Ok(DiskList(vec![DeviceFacts::default(); disks])));
+    let list = |disks| AgentMessage::Disks(Ok(DiskList(vec![DeviceFacts::default(); disks])));
     assert!(decodes(&list(DISKS_MAX)) && !decodes(&list(DISKS_MAX + 1)));
 }
 
 #[test]
 fn facts_about_a_host() {
-    let decodes = |facts: HostFacts| decodes(&Answer::Settings(Ok(Box::new(facts))));
+    let decodes = |facts: HostFacts| decodes(&AgentMessage::Settings(Ok(Box::new(facts))));
     let most = || {
-        let name = Name::new(vec![b'x'; NAME_BYTES_MAX]);
+        let name = KernelName::new(vec![b'x'; NAME_BYTES_MAX]);
         let mount = HostMount {
             path: vec![b'x'; PATH_BYTES_MAX],
             kind: name.clone(),
             options: vec![b'x'; MOUNT_OPTIONS_BYTES_MAX],
         };
         let bond = Bond { ports: vec![name.clone(); BOND_PORTS_MAX], ..Bond::default() };
-        let queues = vec![Queue::default(); QUEUES_MAX];
+        let queues = vec![QueueDiscipline::default(); QUEUES_MAX];
         let device = NetworkDevice { name, bond: Some(bond), queues, ..NetworkDevice::default() };
         HostFacts {
             devices: [vec![device], vec![NetworkDevice::default(); NETWORK_DEVICES_MAX - 1]].concat(),
@@ -117,8 +117,8 @@ fn facts_about_a_host() {
         |facts| facts.mounts.push(HostMount::default()),
         |facts| facts.unread.push(String::new()),
         |facts| facts.unread[0].push('n'),
-        |facts| facts.devices[0].bond.iter_mut().for_each(|bond| bond.ports.push(Name::default())),
-        |facts| facts.devices[0].queues.push(Queue::default()),
+        |facts| facts.devices[0].bond.iter_mut().for_each(|bond| bond.ports.push(KernelName::default())),
+        |facts| facts.devices[0].queues.push(QueueDiscipline::default()),
         |facts| facts.mounts[0].path.push(b'x'),
         |facts| facts.mounts[0].options.push(b'x'),
     ];

@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 
+use hakobu_core::block_table::Copied;
 use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::counters::FarTime;
-use hakobu_core::disk::{DeviceFacts, DeviceNumber, DiskList, Use, UseKind};
+use hakobu_core::disk::{DeviceFacts, DeviceNumber, DeviceUse, DiskList, UseKind};
 use hakobu_core::endpoint::{self, Change, Detail, TargetOutcome};
-use hakobu_core::entry::{Account, Attributes, Inode, Kind, Metadata, Time};
+use hakobu_core::entry::{AccountId, Attributes, EntryKind, EntryMetadata, FileTime, Inode};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::{Classes, Extended};
 use hakobu_core::extent::Extent;
@@ -23,21 +24,22 @@ use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::host::{Capped, HostFacts, NetworkDevice, WayOut};
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::losses::{Loss, LossKind};
-use hakobu_core::moved::Copied;
-use hakobu_core::pace::{Limits, RateLimit};
-use hakobu_core::pack::{Content, FileContent, Head, PackBuilder, PackReader, Record};
+use hakobu_core::pace::{RateLimit, RunLimits};
+use hakobu_core::pack::{FileContent, PackBuilder, PackContent, PackReader, PackRecord, RecordHead};
 use hakobu_core::path::EntryPath;
-use hakobu_core::probe::{REMARKS_MAX, STEPS_MAX, WayFigures, WayStep, Work, WriteAsk, WriteFigures};
+use hakobu_core::probe::{MeasuredWork, REMARKS_MAX, STEPS_MAX, WayFigures, WayStep, WriteAsk, WriteFigures};
 use hakobu_core::tag::{TagKey, Tagger};
 use hakobu_proto::compressed;
 use hakobu_proto::control::{
-    Answer, Cipher, CipherSpeed, ConnectRequest, Listening, ProbeAnswer, ProbeAsk, Request, ServeRequest, Way,
+    AgentMessage, Cipher, CipherSpeed, ConnectMode, ConnectRequest, ListeningPort, ProbeAnswer, ProbeAsk,
+    Request, ServeRequest,
 };
 use hakobu_proto::data::{
-    self, Abandon, Assemble, Begin, ByteBuf, Changes, Complete, Digested, Digests, Directories, Failed,
-    Finish, Hello, Inspect, Inspected, Length, List, Numbers, Patch, Sign, Stored, Sum, Times, Write, Zero,
+    self, Abandon, ApplyChanges, Assemble, BeginDraft, ByteBuf, Complete, DigestReply, Digests, FailedReply,
+    Finish, HashRange, Hello, ListMessage, ListRequest, NumbersRequest, Patch, SetLength, StatReply,
+    StatRequest, StoredReply, TimesReply, WeakSums, WritePiece, ZeroRange,
 };
-use hakobu_proto::frame::{HEADER_BYTES, Header, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
+use hakobu_proto::frame::{HEADER_BYTES, Header, SEAL_BYTES, Seal, SealChecker, SealKey, Sealer};
 use hakobu_proto::listings::{self, Assembler};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -102,14 +104,14 @@ fn path(text: &str) -> EntryPath {
 }
 
 fn attributes() -> Attributes {
-    let mtime = Time { seconds: 1_700_000_000, nanoseconds: 123_456_789 };
+    let mtime = FileTime { seconds: 1_700_000_000, nanoseconds: 123_456_789 };
     Attributes { mode: 0o640, uid: 1000, gid: 100, mtime }
 }
 
-fn metadata() -> Metadata {
+fn metadata() -> EntryMetadata {
     let Attributes { mode, uid, gid, mtime } = attributes();
-    let ctime = Time { seconds: -1, nanoseconds: 999_999_999 };
-    Metadata {
+    let ctime = FileTime { seconds: -1, nanoseconds: 999_999_999 };
+    EntryMetadata {
         mode,
         uid,
         gid,
@@ -119,7 +121,7 @@ fn metadata() -> Metadata {
         links: 2,
         inode: Some(Inode { file_system: 3, number: 4 }),
         extended: extended().as_ref().digest(),
-        ..Metadata::new(Kind::File)
+        ..EntryMetadata::new(EntryKind::File)
     }
 }
 
@@ -151,7 +153,7 @@ fn disk() -> DeviceFacts {
     disk.identity.id = "made.1".to_owned();
     disk.identity.number = DeviceNumber { major: 8, minor: 0 };
     disk.size_bytes = 1 << 30;
-    disk.uses.push(Use { device: b"sda".to_vec(), kind: UseKind::Swap });
+    disk.uses.push(DeviceUse { device: b"sda".to_vec(), kind: UseKind::Swap });
     disk
 }
 
@@ -185,7 +187,7 @@ fn seals() {
     let digest: [u8; 32] = blake3::hash(&payload).into();
     let header = Header::new(0x21, 0, 9, 5, payload.len(), 0).unwrap();
     let mut sealer = Sealer::new(SealKey::new(&[7; 32]));
-    let mut opener = Opener::new(SealKey::new(&[7; 32]));
+    let mut opener = SealChecker::new(SealKey::new(&[7; 32]));
     for name in ["seal, first", "seal, second"] {
         let seal = sealer.seal(&header, &digest, b"hello").unwrap();
         vectors.check(name, &seal.encode());
@@ -198,29 +200,33 @@ fn seals() {
 fn messages_on_data_connections() {
     let vectors = Vectors::read();
     vectors.message("hello", &Hello { lane: 300 });
-    vectors.message("inspect", &Inspect { path: path("a/b"), extended: Classes::USUAL });
+    vectors.message("inspect", &StatRequest { path: path("a/b"), extended: Classes::USUAL });
     let detail = Detail { extended: Classes::USUAL, ..Detail::default() };
-    vectors.message("list, meta", &List { budget: 1024, detail });
+    vectors.message("list, meta", &ListMessage { budget: 1024, detail });
     vectors.check("extended attributes", extended().as_bytes());
-    vectors.message("list, payload", &Directories(vec![EntryPath::root(), path("a/b")]));
-    let begin = Begin { draft: 1 << 48, begin: endpoint::Begin::file(path("a/b"), 5_000_000_000) };
+    vectors.message("list, payload", &ListRequest(vec![EntryPath::root(), path("a/b")]));
+    let begin =
+        BeginDraft { draft: 1 << 48, begin: endpoint::DraftParameters::file(path("a/b"), 5_000_000_000) };
     vectors.message("begin", &begin);
     let tag_key = Some(TagKey([0x11; 16]));
+    vectors.message(
+        "begin with a key",
+        &BeginDraft { begin: endpoint::DraftParameters { tag_key, ..begin.begin }, ..begin },
+    );
     vectors
-        .message("begin with a key", &Begin { begin: endpoint::Begin { tag_key, ..begin.begin }, ..begin });
-    vectors.message("zero", &Zero { draft: 1 << 48, extent: Extent { offset: 262_144, length: 4 << 20 } });
+        .message("zero", &ZeroRange { draft: 1 << 48, extent: Extent { offset: 262_144, length: 4 << 20 } });
     let extent = Extent { offset: 4 << 20, length: 262_144 };
-    vectors.message("sign", &Sign { draft: 1 << 48, extent, blocks: false });
+    vectors.message("sign", &HashRange { draft: 1 << 48, extent, blocks: false });
     let patch = Patch { draft: 1 << 48, extent, changed: 0x8000_0000_0000_0005, value: [0xab; 32] };
     vectors.message("patch", &patch);
     let old = Extent { offset: 8 << 20, length: 4 << 20 };
-    vectors.message("sum", &Sum { draft: 1 << 48, extent: old, block_bytes: 65_536 });
+    vectors.message("sum", &WeakSums { draft: 1 << 48, extent: old, block_bytes: 65_536 });
     let copies = vec![Copied { at: 1, length: 262_143, from: (8 << 20) - 1 }];
     vectors.message("assemble", &Assemble { draft: 1 << 48, extent, copies, value: [0xab; 32] });
     let complete = Complete { draft: 1 << 48, extent, value: Some([0xab; 32]), kept: true };
     vectors.message("complete", &complete);
-    vectors.message("length", &Length { draft: 1 << 48, size_bytes: 4 << 20 });
-    vectors.message("write", &Write { draft: 1 << 48, offset: 262_144 });
+    vectors.message("length", &SetLength { draft: 1 << 48, size_bytes: 4 << 20 });
+    vectors.message("write", &WritePiece { draft: 1 << 48, offset: 262_144 });
     let finish = Finish { draft: 1 << 48, attributes: attributes(), digest: None };
     vectors.message("finish", &finish);
     vectors.message("finish with digest", &Finish { digest: Some([0xab; 32]), ..finish });
@@ -228,11 +234,11 @@ fn messages_on_data_connections() {
     let digests = Digests { directory: path("a/b"), names, key: None };
     vectors.message("digest", &digests);
     vectors.message("digest with a key", &Digests { key: Some(TagKey([0x11; 16])), ..digests });
-    let digested = Digested(vec![Ok([0xab; 32]), Err(no_space())]);
+    let digested = DigestReply(vec![Ok([0xab; 32]), Err(no_space())]);
     vectors.message("digested", &digested);
-    let names = Numbers(vec![(Account::Group(7), ByteBuf(b"staff".to_vec()))]);
+    let names = NumbersRequest(vec![(AccountId::Group(7), ByteBuf(b"staff".to_vec()))]);
     vectors.message("numbers", &names);
-    let numbers: data::Numbered = vec![Some(50), None];
+    let numbers: data::NumbersReply = vec![Some(50), None];
     vectors.message("numbered", &numbers);
     vectors.message("abandon", &Abandon { draft: 1 << 48, keep: true });
     let changes = vec![
@@ -242,22 +248,22 @@ fn messages_on_data_connections() {
         Change::Link { path: path("a/e"), to: path("a/c"), replaces: true },
         Change::Remove { path: path("a/d"), directory: true, kept_names: 1 },
     ];
-    vectors.message("apply", &Changes(changes));
-    vectors.message("inspected, nothing", &Inspected(None));
-    vectors.message("inspected", &Inspected(Some(metadata())));
+    vectors.message("apply", &ApplyChanges(changes));
+    vectors.message("inspected, nothing", &StatReply(None));
+    vectors.message("inspected", &StatReply(Some(metadata())));
     let losses = vec![Loss { what: LossKind::Owner, count: 3, at_target: true, example: b"a/c".to_vec() }];
-    vectors.message("stored", &Stored { failures: vec![(7, no_space())], losses });
-    vectors.message("failed", &Failed(no_space()));
+    vectors.message("stored", &StoredReply { failures: vec![(7, no_space())], losses });
+    vectors.message("failed", &FailedReply(no_space()));
     let times = FarTime { all_ns: 300, input_ns: 1, work_ns: 2, processor_ns: 3, queued_ns: 4 };
-    vectors.message("times", &Times(times));
+    vectors.message("times", &TimesReply(times));
 }
 
 /// Only decoding is checked, since other versions of the compressor may produce different bytes.
 #[test]
 fn compressed_content() {
     let payload = &Vectors::read().0["compressed"];
-    let (head, packed) = compressed::Head::decode(payload, false, 1000).unwrap();
-    assert_eq!(head, compressed::Head { content_bytes: 1000, digest: None });
+    let (head, packed) = compressed::CompressedHead::decode(payload, false, 1000).unwrap();
+    assert_eq!(head, compressed::CompressedHead { content_bytes: 1000, digest: None });
     assert_eq!(zstd::bulk::decompress(packed, 1000).unwrap(), [0x5a; 1000]);
 }
 
@@ -267,20 +273,20 @@ fn packs() {
     let mut pack = PackBuilder::new(Vec::new());
     pack.directory(&path("a/b"));
     let extended = extended();
-    let file = Head {
+    let file = RecordHead {
         sparse: true,
         extended: Some(extended.as_ref()),
-        ..Head::new(b"f", attributes()).replacing(true)
+        ..RecordHead::new(b"f", attributes()).replacing(true)
     };
     let content = FileContent { bytes: b"hello", sum: content_sum(b"hello") };
     pack.whole_file(&file, content.bytes, content.sum);
-    pack.symlink(&Head::new(b"l", attributes()), b"../f");
+    pack.symlink(&RecordHead::new(b"l", attributes()), b"../f");
     vectors.check("pack", &pack.finish());
 
     let mut reader = PackReader::new(&vectors.0["pack"]);
-    assert_eq!(reader.read().unwrap(), Some(Record::Directory { path: path("a/b") }));
-    assert_eq!(reader.read().unwrap(), Some(Record::Entry(file, Content::File(content))));
-    let link = Record::Entry(Head::new(b"l", attributes()), Content::Symlink(b"../f"));
+    assert_eq!(reader.read().unwrap(), Some(PackRecord::Directory { path: path("a/b") }));
+    assert_eq!(reader.read().unwrap(), Some(PackRecord::Entry(file, PackContent::File(content))));
+    let link = PackRecord::Entry(RecordHead::new(b"l", attributes()), PackContent::Symlink(b"../f"));
     assert_eq!(reader.read().unwrap(), Some(link));
     assert_eq!(reader.read().unwrap(), None);
 }
@@ -336,12 +342,12 @@ fn control_messages() {
         grant,
         peer: [0x22; 32],
         cipher: Cipher::Aes128Gcm,
-        way: Way::Accept,
+        way: ConnectMode::Accept,
         lanes: 2,
         lanes_max: 8,
     };
     vectors.message("request serve", &Request::Serve(serve));
-    let way = Way::Dial { addresses: vec!["192.0.2.1".to_owned()], port: 5000 };
+    let way = ConnectMode::Dial { addresses: vec!["192.0.2.1".to_owned()], port: 5000 };
     let connect = ConnectRequest { peer: [0x33; 32], cipher: Cipher::None, way, lanes: 2, lanes_max: 8 };
     vectors.message("request connect", &Request::Connect(connect));
     vectors.message("request cancel", &Request::Cancel);
@@ -358,26 +364,32 @@ fn control_messages() {
     };
     vectors.message("request probe", &Request::Probe(ProbeAsk::Target(ask)));
     let rate = RateLimit::parse("08:00,20M 19:00,off", 3600).unwrap();
-    let limits = Limits { rate, operations_per_second: Some(500), source_p99_us: None };
+    let limits = RunLimits { rate, operations_per_second: Some(500), source_p99_us: None };
     vectors.message("request limits", &Request::Limits(limits));
     vectors.message("request alive", &Request::Alive);
     vectors.message(
         "request hold apart",
         &Request::HoldApart(vec![Inode { file_system: 1 << 35 | 3, number: 7 }]),
     );
-    let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()], process: 300 };
-    vectors.message("answer listening", &Answer::Listening(Ok(listening)));
-    vectors.message("answer refused", &Answer::Refused(no_space()));
-    vectors.message("answer disks", &Answer::Disks(Ok(DiskList(vec![disk()]))));
+    let listening = ListeningPort { port: 5000, addresses: vec!["192.0.2.1".to_owned()], process: 300 };
+    vectors.message("answer listening", &AgentMessage::Listening(Ok(listening)));
+    vectors.message("answer refused", &AgentMessage::Refused(no_space()));
+    vectors.message("answer disks", &AgentMessage::Disks(Ok(DiskList(vec![disk()]))));
     let speed = CipherSpeed { aes_128_gcm: 1, aes_256_gcm: 300, chacha20_poly1305: 2 };
-    vectors.message("answer ciphers", &Answer::Ciphers(speed));
-    vectors.message("answer settings", &Answer::Settings(Ok(Box::new(settings()))));
-    vectors.message("answer probe", &Answer::Probe(Ok(Box::new(ProbeAnswer::Way(measured_way())))));
+    vectors.message("answer ciphers", &AgentMessage::Ciphers(speed));
+    vectors.message("answer settings", &AgentMessage::Settings(Ok(Box::new(settings()))));
+    vectors.message("answer probe", &AgentMessage::Probe(Ok(Box::new(ProbeAnswer::Way(measured_way())))));
 }
 
 fn measured_way() -> WayFigures {
-    let sent =
-        Work { count: 0, bytes: 1 << 20, elapsed_ns: 1_000_000, processor_ns: 300, queued_ns: 9, threads: 2 };
+    let sent = MeasuredWork {
+        count: 0,
+        bytes: 1 << 20,
+        elapsed_ns: 1_000_000,
+        processor_ns: 300,
+        queued_ns: 9,
+        threads: 2,
+    };
     let step = WayStep { connections: 2, sent, retransmits: 7, ..WayStep::default() };
     WayFigures { steps: vec![step], round_trip_us: Some(100), mtu_bytes: Some(1500), at_least: false }
 }

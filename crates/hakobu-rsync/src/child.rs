@@ -10,10 +10,9 @@ use hakobu_sys::process::ends_with_this_thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::complaints::{LINES_MAX, RUNNING};
-use super::output::Lines;
-use super::traffic::Traffic;
-use hakobu_ssh::LOGGED_IN;
+use super::output::LineSplitter;
+use super::rsync_errors::{LINES_MAX, RUNNING};
+use super::traffic::RsyncTraffic;
 
 /// The interval at which a stop is checked for.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -29,7 +28,7 @@ const MISSING: &str = "rsync is not installed on this machine, or not on PATH; i
 
 /// The result of an rsync that has ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct RsyncExit {
     pub status: ExitStatus,
     /// The lines on its standard error.
     pub complaints: Vec<Vec<u8>>,
@@ -37,18 +36,16 @@ pub(super) struct Ended {
 
 /// An event of a running rsync.
 #[derive(Debug)]
-pub(super) enum Heard<'a> {
+pub(super) enum RsyncEvent<'a> {
     /// A line of its standard output.
     Line(&'a [u8]),
     /// The number of bytes that it has moved.
     Traffic(u64),
-    /// Its ssh has logged in.
-    LoggedIn,
 }
 
 /// The input of an rsync besides its arguments.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct RsyncInput {
     /// Its standard input.
     pub input: Option<Vec<u8>>,
     /// Set if its traffic is to be counted; true if it sends, false if it receives.
@@ -61,10 +58,10 @@ pub(super) struct Given {
 /// `NotFound` if rsync is not installed; `Cancelled` after a stop.
 pub(super) fn run(
     mut command: Command,
-    given: Given,
+    given: RsyncInput,
     stop: &dyn Fn() -> bool,
-    each: &mut dyn FnMut(Heard<'_>),
-) -> Result<Ended> {
+    each: &mut dyn FnMut(RsyncEvent<'_>),
+) -> Result<RsyncExit> {
     command.stdin(if given.input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     // Otherwise it would continue, and overwrite what a later run has copied.
@@ -79,8 +76,8 @@ pub(super) fn run(
             // An rsync that has ended reads no more, and reports the reason itself.
             scope.spawn(move || drop(stdin.write_all(&input)));
         }
-        let traffic = given.counts.map(|sends| Traffic::of(child.id(), sends));
-        let mut running = Running { child, stop, traffic, told_at: None, ended: None };
+        let traffic = given.counts.map(|sends| RsyncTraffic::of(child.id(), sends));
+        let mut running = RsyncProcess { child, stop, traffic, told_at: None, ended: None };
         let listened = running.listen(each);
         if listened.is_err() {
             running.end_at_once();
@@ -89,21 +86,21 @@ pub(super) fn run(
     })
 }
 
-struct Running<'a> {
+struct RsyncProcess<'a> {
     child: Child,
     stop: &'a dyn Fn() -> bool,
-    traffic: Option<Traffic>,
+    traffic: Option<RsyncTraffic>,
     /// The time at which it was sent SIGTERM.
     told_at: Option<Instant>,
     ended: Option<(ExitStatus, Instant)>,
 }
 
-impl Running<'_> {
+impl RsyncProcess<'_> {
     /// Reads its output until it has ended.
-    fn listen(&mut self, each: &mut dyn FnMut(Heard<'_>)) -> Result<Ended> {
+    fn listen(&mut self, each: &mut dyn FnMut(RsyncEvent<'_>)) -> Result<RsyncExit> {
         let mut stdout = self.child.stdout.take();
         let mut stderr = self.child.stderr.take();
-        let (mut said, mut complained) = (Lines::default(), Lines::default());
+        let (mut said, mut complained) = (LineSplitter::default(), LineSplitter::default());
         let mut complaints = Vec::new();
         let mut buffer = vec![0; 64 * 1024];
         loop {
@@ -112,30 +109,23 @@ impl Running<'_> {
                 (None, None) => std::thread::sleep(SOON),
                 _ => wait(stdout.as_ref(), stderr.as_ref()),
             }
-            let mut line = |line: &[u8]| each(Heard::Line(line));
+            let mut line = |line: &[u8]| each(RsyncEvent::Line(line));
             let open = take(&mut stdout, &mut buffer, |bytes| said.take(bytes, &mut line))?;
-            let mut is_in = false;
-            let mut keep = |line: &[u8]| match line == LOGGED_IN.as_bytes() {
-                true => is_in = true,
-                false => keep(&mut complaints, line),
-            };
+            let mut keep = |line: &[u8]| keep(&mut complaints, line);
             let more = take(&mut stderr, &mut buffer, |bytes| complained.take(bytes, &mut keep))?;
-            if is_in {
-                each(Heard::LoggedIn);
-            }
-            if let Some(bytes) = self.traffic.as_mut().and_then(Traffic::news) {
-                each(Heard::Traffic(bytes));
+            if let Some(bytes) = self.traffic.as_mut().and_then(RsyncTraffic::news) {
+                each(RsyncEvent::Traffic(bytes));
             }
             self.look()?;
             if let Some((status, at)) = self.ended
                 && (!(open || more) || at.elapsed() > LAST_WORDS)
             {
-                said.end(&mut |line| each(Heard::Line(line)));
+                said.end(&mut |line| each(RsyncEvent::Line(line)));
                 complained.end(&mut |line| self::keep(&mut complaints, line));
                 if self.told_at.is_some() {
                     return Err(Error::new(ErrorKind::Cancelled, RUNNING, "stopped as asked"));
                 }
-                return Ok(Ended { status, complaints });
+                return Ok(RsyncExit { status, complaints });
             }
         }
     }
@@ -219,9 +209,9 @@ mod tests {
     #[test]
     fn both_outputs_are_heard_and_the_input_is_given() {
         let mut said = Vec::new();
-        let given = Given { input: Some(b"one\ntwo".to_vec()), ..Given::default() };
+        let given = RsyncInput { input: Some(b"one\ntwo".to_vec()), ..RsyncInput::default() };
         let ended = run(shell("cat; echo why >&2; exit 23"), given, &|| false, &mut |heard| {
-            if let Heard::Line(line) = heard {
+            if let RsyncEvent::Line(line) = heard {
                 said.push(line.to_vec());
             }
         })
@@ -232,13 +222,14 @@ mod tests {
 
     #[test]
     fn it_is_ended_when_the_run_stops() {
-        let error = run(shell("exec sleep 600"), Given::default(), &|| true, &mut |_| {}).unwrap_err();
+        let error = run(shell("exec sleep 600"), RsyncInput::default(), &|| true, &mut |_| {}).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Cancelled);
     }
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let error = run(Command::new("/none/rsync"), Given::default(), &|| false, &mut |_| {}).unwrap_err();
+        let error =
+            run(Command::new("/none/rsync"), RsyncInput::default(), &|| false, &mut |_| {}).unwrap_err();
         assert!(error.kind == ErrorKind::NotFound && error.detail.contains("install"), "{error}");
     }
 }

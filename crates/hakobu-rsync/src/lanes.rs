@@ -6,31 +6,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::path::EntryPath;
 use hakobu_core::units::{format_bytes, format_duration, format_rate};
 
-use super::complaints::Verdict;
-use super::cuts::Cuts;
-use super::ends::Ends;
-use super::options::{Purpose, limited_lanes};
-use super::output::{Item, Said};
-use super::pace::{Pace, cannot_end_before};
-use super::pool::{Batch, Change, Pool, Share};
-use super::record::Record;
-use super::versions::{self, Version};
-use super::way::Way;
-use hakobu_core::request::Lanes as Asked;
+use super::endpoints::RsyncEndpoints;
+use super::lost_connections::LostConnectionMessages;
+use super::options::{RsyncPurpose, limited_lanes};
+use super::output::{ItemizedEntry, RsyncMessage};
+use super::pace::{BatchPace, cannot_end_before};
+use super::pool::{Batch, ChangeByRsync, FilePool, Share};
+use super::record::RsyncRecord;
+use super::remote_rsync::RemoteAccess;
+use super::rsync_errors::Verdict;
+use super::versions::{self, FileVersion};
+use hakobu_core::request::LaneSetting as Asked;
 
 /// The number of connections: the least and the most at first, and the limit later. The longer a connection takes to
 /// start, the longer is the round trip and the less it carries: there is one for each [`A_LANE_FOR_EACH`] of that time.
 const LANES_AT_FIRST: (usize, usize) = (8, 24);
 const LANES_MOST: usize = 32;
 const A_LANE_FOR_EACH: Duration = Duration::from_millis(10);
-/// The numbers if each connection is a login, of which sshd accepts only a few at a time.
-const LANES_OVER_SSH: (usize, usize) = (4, 8);
 /// The interval of all checks.
 const LOOK: Duration = Duration::from_millis(100);
 /// The pause before an interrupted batch is repeated.
@@ -44,11 +42,11 @@ const RATE_TOLD_AFTER: Duration = Duration::from_secs(3);
 const FADES: f64 = 0.99;
 
 /// The state that the lanes of one run share.
-pub(super) struct Lanes<'a> {
-    pub way: &'a Way<'a>,
-    pub ends: &'a Ends,
-    pub pool: &'a Pool,
-    pub record: &'a Record<'a>,
+pub(super) struct RsyncLanes<'a> {
+    pub way: &'a RemoteAccess<'a>,
+    pub ends: &'a RsyncEndpoints,
+    pub pool: &'a FilePool,
+    pub record: &'a RsyncRecord<'a>,
     /// The number of lanes that may work.
     wanted: AtomicUsize,
     /// The lanes that have not given up.
@@ -63,11 +61,16 @@ pub(super) struct Lanes<'a> {
     /// The bytes that the kernel has counted.
     traffic: AtomicU64,
     rate: Mutex<f64>,
-    cuts: Mutex<Cuts>,
+    cuts: Mutex<LostConnectionMessages>,
 }
 
-impl<'a> Lanes<'a> {
-    pub fn new(way: &'a Way<'a>, ends: &'a Ends, pool: &'a Pool, record: &'a Record<'a>) -> Self {
+impl<'a> RsyncLanes<'a> {
+    pub fn new(
+        way: &'a RemoteAccess<'a>,
+        ends: &'a RsyncEndpoints,
+        pool: &'a FilePool,
+        record: &'a RsyncRecord<'a>,
+    ) -> Self {
         let (first, most) = Self::counts(way);
         Self {
             way,
@@ -88,14 +91,13 @@ impl<'a> Lanes<'a> {
     }
 
     /// Returns the number of lanes at first, and at most.
-    pub fn counts(way: &Way<'_>) -> (usize, usize) {
+    pub fn counts(way: &RemoteAccess<'_>) -> (usize, usize) {
         if let Some(lanes) = limited_lanes(way.request) {
             return (lanes, lanes);
         }
-        match (way.request.lanes, way.remote.is_over_ssh()) {
-            (Asked::Count(count), _) => (usize::from(count), usize::from(count)),
-            (Asked::Auto, true) => LANES_OVER_SSH,
-            (Asked::Auto, false) => (lanes_at_first(way.setup()), LANES_MOST),
+        match way.request.lanes {
+            Asked::Count(count) => (usize::from(count), usize::from(count)),
+            Asked::Auto => (lanes_at_first(way.setup()), LANES_MOST),
         }
     }
 
@@ -104,15 +106,12 @@ impl<'a> Lanes<'a> {
         let (first, most) = Self::counts(self.way);
         let setup = format_duration(self.way.setup());
         let (least, highest) = LANES_AT_FIRST;
-        let reason = match (self.way.request.lanes, self.way.remote.is_over_ssh()) {
-            (Asked::Count(_), _) => "as asked".to_owned(),
-            (Asked::Auto, _) if limited_lanes(self.way.request).is_some() => {
+        let reason = match self.way.request.lanes {
+            Asked::Count(_) => "as asked".to_owned(),
+            Asked::Auto if limited_lanes(self.way.request).is_some() => {
                 "each gets its share of the limit (--bwlimit)".to_owned()
             }
-            (Asked::Auto, true) => {
-                "each is a login or a session of one, of which a server takes some at a time".to_owned()
-            }
-            (Asked::Auto, false) => format!(
+            Asked::Auto => format!(
                 "an rsync with nothing to do takes {setup}: one for each {} ms, from {least} to {highest}",
                 A_LANE_FOR_EACH.as_millis()
             ),
@@ -146,9 +145,9 @@ impl<'a> Lanes<'a> {
             let ended = self.batch(index, batch);
             let others = self.working.fetch_sub(1, Relaxed) - 1;
             match ended? {
-                Turn::Done => refused = 0,
-                Turn::Lost(error) => self.lost(&error)?,
-                Turn::Full(max) => {
+                BatchResult::Done => refused = 0,
+                BatchResult::Lost(error) => self.lost(&error)?,
+                BatchResult::Full(max) => {
                     refused += 1;
                     if others > 0 && refused >= FULL_MAX {
                         self.give_up(max);
@@ -166,7 +165,7 @@ impl<'a> Lanes<'a> {
 
     /// Returns the number of lanes that may work.
     fn wanted(&self) -> usize {
-        self.wanted.load(Relaxed).min(self.way.lanes_max())
+        self.wanted.load(Relaxed)
     }
 
     /// Returns the current state of the lanes.
@@ -198,7 +197,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// Copies one batch.
-    fn batch(&self, index: usize, mut batch: Batch) -> Result<Turn> {
+    fn batch(&self, index: usize, mut batch: Batch) -> Result<BatchResult> {
         let before = self.versions(&batch);
         let order = self.ends.order_of(self.way, batch.paths());
         let alone = match &batch.files[..] {
@@ -208,26 +207,26 @@ impl<'a> Lanes<'a> {
         lock(&self.at).insert(index, (batch.bytes(), alone));
         let (mut listed, mut counted) = (0, 0);
         let mut connected = None;
-        let purpose = Purpose::Batch { holes: batch.files.iter().any(|file| file.may_have_holes) };
+        let purpose = RsyncPurpose::Batch { holes: batch.files.iter().any(|file| file.may_have_holes) };
         let ran = self.way.run(purpose, &order, &mut |said| {
-            if !matches!(said, Said::Traffic(_)) {
-                connected.get_or_insert_with(|| Connected::new(self));
+            if !matches!(said, RsyncMessage::Traffic(_)) {
+                connected.get_or_insert_with(|| ConnectedLanes::new(self));
             }
             match said {
-                Said::Item(item) => {
+                RsyncMessage::Item(item) => {
                     // An rsync without progress figures still reveals which files are done: those before the one that
                     // it names, because it names a file when it begins with it.
                     self.moved(index, &mut batch, listed);
                     listed += if item.has_content { item.size_bytes } else { 0 };
                     self.note(&mut batch, item);
                 }
-                Said::Bytes(bytes) => self.moved(index, &mut batch, bytes),
-                Said::Traffic(bytes) => {
+                RsyncMessage::Bytes(bytes) => self.moved(index, &mut batch, bytes),
+                RsyncMessage::Traffic(bytes) => {
                     self.traffic.fetch_add(bytes.saturating_sub(counted), Relaxed);
                     counted = bytes;
                 }
-                Said::Skipped(path) => self.skipped(path),
-                Said::Deleted(_) | Said::NotEmpty(_) | Said::Unread(_) => {}
+                RsyncMessage::Skipped(path) => self.skipped(path),
+                RsyncMessage::Deleted(_) | RsyncMessage::NotEmpty(_) | RsyncMessage::Unread(_) => {}
             }
         });
         drop(connected);
@@ -242,10 +241,10 @@ impl<'a> Lanes<'a> {
         let failures = match verdict {
             Verdict::Done => Vec::new(),
             Verdict::Partly(failures) => failures,
-            Verdict::Full(max) => return Ok(self.again(index, batch, Turn::Full(max))),
+            Verdict::Full(max) => return Ok(self.again(index, batch, BatchResult::Full(max))),
             Verdict::Lost(error) => {
                 batch.was_lost = true;
-                return Ok(self.again(index, batch, Turn::Lost(error)));
+                return Ok(self.again(index, batch, BatchResult::Lost(error)));
             }
             Verdict::AuthFailed(error) | Verdict::Fatal(error) => {
                 self.pool.done(Some(batch));
@@ -264,17 +263,17 @@ impl<'a> Lanes<'a> {
         }
         self.record.batch(index, &batch);
         self.pool.done(None);
-        Ok(Turn::Done)
+        Ok(BatchResult::Done)
     }
 
-    fn again(&self, index: usize, batch: Batch, turn: Turn) -> Turn {
+    fn again(&self, index: usize, batch: Batch, turn: BatchResult) -> BatchResult {
         self.record.begin(index);
         self.pool.done(Some(batch));
         turn
     }
 
     /// Returns the versions of local files before or after they are sent.
-    fn versions(&self, batch: &Batch) -> HashMap<EntryPath, Version> {
+    fn versions(&self, batch: &Batch) -> HashMap<EntryPath, FileVersion> {
         match self.way.outward {
             true => versions::of(&self.ends.local, batch.paths()),
             false => HashMap::new(),
@@ -291,9 +290,9 @@ impl<'a> Lanes<'a> {
     }
 
     /// Records what was done with an entry.
-    fn note(&self, batch: &mut Batch, item: Item) {
+    fn note(&self, batch: &mut Batch, item: ItemizedEntry) {
         let change = change_of(&item);
-        if item.kind == Kind::Directory {
+        if item.kind == EntryKind::Directory {
             // Its attributes are set at the end.
             if item.is_new {
                 self.record.made(item.path);
@@ -332,10 +331,9 @@ impl<'a> Lanes<'a> {
         if self.is_full.swap(true, Relaxed) {
             return;
         }
-        let full = match (self.way.remote.is_over_ssh(), max) {
-            (true, _) => "the server lets no more sessions into one login (MaxSessions)".to_owned(),
-            (false, None) => "the daemon takes no more connections (max connections)".to_owned(),
-            (false, Some(max)) => format!("the daemon takes no more connections (max connections of {max})"),
+        let full = match max {
+            None => "the daemon takes no more connections (max connections)".to_owned(),
+            Some(max) => format!("the daemon takes no more connections (max connections of {max})"),
         };
         let words = match connected {
             0 => format!("{full}, and all are in use by others; one asks again until there is room"),
@@ -347,8 +345,8 @@ impl<'a> Lanes<'a> {
     /// Reports progress, and adjusts the number of lanes, until the run is over.
     pub fn watch(&self, is_over: &AtomicBool) {
         let (first, most) = Self::counts(self.way);
-        let mut pace = Pace::new(first, most, self.way.setup());
-        let mut rate = Rate::default();
+        let mut pace = BatchPace::new(first, most, self.way.setup());
+        let mut rate = LaneRate::default();
         let (began, mut told) = (Instant::now(), false);
         self.tell_counts();
         while !is_over.load(Relaxed) {
@@ -405,13 +403,13 @@ impl<'a> Lanes<'a> {
 
 /// The rate of one lane, including the cost of starting.
 #[derive(Debug, Default)]
-struct Rate {
+struct LaneRate {
     bytes: f64,
     lane_seconds: f64,
     before: (Duration, u64),
 }
 
-impl Rate {
+impl LaneRate {
     /// Adds a sample: the bytes moved by this time, and the number of working lanes.
     fn look(&mut self, time: Duration, moved_bytes: u64, working: usize) {
         let (then, bytes) = self.before;
@@ -446,35 +444,35 @@ fn living_before(alive: &BTreeSet<usize>, index: usize) -> usize {
 }
 
 /// Counts a lane from its rsync's first output on; until then, the daemon may refuse it.
-struct Connected<'a>(&'a AtomicUsize);
+struct ConnectedLanes<'a>(&'a AtomicUsize);
 
-impl<'a> Connected<'a> {
-    fn new(lanes: &'a Lanes<'_>) -> Self {
+impl<'a> ConnectedLanes<'a> {
+    fn new(lanes: &'a RsyncLanes<'_>) -> Self {
         let now = lanes.connected.fetch_add(1, Relaxed) + 1;
         lanes.most_at_once.fetch_max(now, Relaxed);
         Self(&lanes.connected)
     }
 }
 
-impl Drop for Connected<'_> {
+impl Drop for ConnectedLanes<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
 }
 
 /// The result of a batch.
-enum Turn {
+enum BatchResult {
     Done,
     Lost(Error),
     Full(Option<u32>),
 }
 
 /// Returns what was done with an entry.
-pub(super) fn change_of(item: &Item) -> Change {
+pub(super) fn change_of(item: &ItemizedEntry) -> ChangeByRsync {
     match (item.is_new, item.has_content || item.is_link) {
-        (true, _) => Change::Created,
-        (false, true) => Change::Updated,
-        (false, false) => Change::Attributes,
+        (true, _) => ChangeByRsync::Created,
+        (false, true) => ChangeByRsync::Updated,
+        (false, false) => ChangeByRsync::Attributes,
     }
 }
 
@@ -505,7 +503,7 @@ mod tests {
 
     #[test]
     fn the_rate_of_one_is_that_of_those_that_work() {
-        let mut rate = Rate::default();
+        let mut rate = LaneRate::default();
         assert!(rate.of_one() < 1.0);
         // Two lanes for a second, then four, of 1000 bytes per second each.
         (1..=10).for_each(|tick| rate.look(Duration::from_millis(tick * 100), tick * 200, 2));

@@ -1,33 +1,32 @@
-//! The transport that leaves the data to rsync: several connections at once to an unchanged daemon, or over ssh, each
-//! an installed `rsync` that gets a batch of names.
+//! The transport that leaves the data to rsync: several connections at once to an unchanged daemon, each an installed
+//! `rsync` that gets a batch of names.
 //!
 //! A final rsync over all entries applies what rsync cannot handle within one batch: directories' times and modes,
 //! symbolic links and nodes, further hard links of files. Extra entries of the target are found by listing it, and
 //! removed by name once that is agreed to.
 
 mod child;
-mod complaints;
-mod course;
-mod cuts;
-mod ends;
+mod endpoints;
 mod lanes;
 mod listing;
-mod login;
 mod losses;
+mod lost_connections;
 mod options;
 mod output;
 mod pace;
 mod plan;
 mod pool;
 mod record;
-mod refuse;
 mod remote;
+mod remote_rsync;
 mod removal;
+mod rsync_errors;
+mod rsync_run;
 mod scan;
-mod standing;
+mod target_index;
 mod traffic;
+mod unsupported;
 mod versions;
-mod way;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -35,17 +34,17 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
-use hakobu_core::report::Route;
+use hakobu_core::report::UsedTransport;
 
-use self::course::Course;
-use self::ends::Ends;
-use self::lanes::Lanes;
-use self::record::Record;
-pub use self::refuse::check;
+use self::endpoints::RsyncEndpoints;
+use self::lanes::RsyncLanes;
+use self::record::RsyncRecord;
 use self::remote::Remote;
-use self::way::Way;
+use self::remote_rsync::RemoteAccess;
+use self::rsync_run::RsyncRun;
+pub use self::unsupported::check;
 use hakobu_agent::lock::JobLock;
-use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::outcome::{RunEnvironment, Transfer};
 use hakobu_core::request::{CopyRequest, Transport};
 
 /// Returns true if rsync is to move the data: an endpoint is a module of a daemon, or the user requests it.
@@ -58,8 +57,8 @@ pub fn concerns(request: &CopyRequest) -> bool {
 }
 
 /// Copies. All errors are in the result.
-pub fn run(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
-    let mut transfer = Transfer { transport: Route::Rsync, ..Transfer::default() };
+pub fn run(request: &CopyRequest, surroundings: &mut RunEnvironment<'_>) -> Transfer {
+    let mut transfer = Transfer { transport: UsedTransport::Rsync, ..Transfer::default() };
     let ran = try_run(request, surroundings, &mut transfer);
     if let Err(error) = ran {
         transfer.summary.fatal.get_or_insert(error);
@@ -72,19 +71,19 @@ pub fn run(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transf
 
 fn try_run(
     request: &CopyRequest,
-    surroundings: &mut Surroundings<'_>,
+    surroundings: &mut RunEnvironment<'_>,
     transfer: &mut Transfer,
 ) -> Result<()> {
     check(request)?;
-    let is_far = |end: &&Location| end.rsync_host().is_some() || end.ssh_host().is_some();
+    let is_far = |end: &&Location| end.rsync_host().is_some();
     let far = request.sources.iter().chain([&request.target]).find(is_far);
     let far =
         far.ok_or_else(|| Error::new(ErrorKind::Usage, "looking at the locations", "there is no far end"))?;
     let outward = is_far(&&request.target);
     let (observer, cancel) = (surroundings.observer, surroundings.cancel.clone());
-    let way = Way::find(request, Remote::of(far)?, outward, observer, &cancel)?;
+    let way = RemoteAccess::find(request, Remote::of(far)?, outward, observer, &cancel)?;
     way.tell();
-    let ends = Ends::find(&way, surroundings.prompts).map_err(|error| error.at(far.as_typed()))?;
+    let ends = RsyncEndpoints::find(&way, surroundings.prompts).map_err(|error| error.at(far.as_typed()))?;
     transfer.sources = vec![ends.source_name.clone()];
     transfer.target = Some(ends.target_name.clone());
     let (sources, target) = (transfer.sources.clone(), ends.target_name.clone());
@@ -92,8 +91,8 @@ fn try_run(
     let identity = identity(&ends);
     transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
     let _lock = JobLock::take(&identity)?;
-    let record = Record::new(observer, Lanes::counts(&way).1, request.deletion.is_some());
-    let course = Course::new(&way, &ends, &record)?;
+    let record = RsyncRecord::new(observer, RsyncLanes::counts(&way).1, request.deletion.is_some());
+    let course = RsyncRun::new(&way, &ends, &record)?;
     let ran = course.run(transfer, surroundings).map_err(|error| error.at(far.as_typed()));
     transfer.verified = !request.dry_run;
     course.add_losses(&mut transfer.summary.losses);
@@ -103,7 +102,12 @@ fn try_run(
 }
 
 /// Assembles the final result.
-fn finish(way: &Way<'_>, mut record: Record<'_>, transfer: &mut Transfer, ran: Result<u16>) -> Result<()> {
+fn finish(
+    way: &RemoteAccess<'_>,
+    mut record: RsyncRecord<'_>,
+    transfer: &mut Transfer,
+    ran: Result<u16>,
+) -> Result<()> {
     let (lanes, error) = match ran {
         Ok(lanes) => (lanes, None),
         Err(error) => (0, Some(error)),
@@ -126,7 +130,7 @@ fn finish(way: &Way<'_>, mut record: Record<'_>, transfer: &mut Transfer, ran: R
 }
 
 /// Returns the identity of the job. It depends only on the endpoints.
-fn identity(ends: &Ends) -> [u8; 16] {
+fn identity(ends: &RsyncEndpoints) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new_derive_key("hakobu rsync job identity 1");
     for name in [&ends.source_name, &ends.target_name] {
         hasher.update(&(name.len() as u64).to_le_bytes());

@@ -2,16 +2,16 @@
 
 use std::ffi::OsString;
 
-use hakobu_core::endpoint::{Detail, SourceLane, SourceOp, SourceOutcome, Wait};
+use hakobu_core::endpoint::{CompletionWait, Detail, SourceLane, SourceOp, SourceOutcome};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Classes;
 use hakobu_core::listing::DirectoryListing;
 use hakobu_core::path::{EntryPath, lossy};
 
-use super::options::Purpose;
-use super::output::{Item, Said};
+use super::options::RsyncPurpose;
+use super::output::{ItemizedEntry, RsyncMessage};
 use super::remote::as_directory;
-use super::way::{Order, Way};
+use super::remote_rsync::{RemoteAccess, RsyncOrder};
 use hakobu_core::prompts::Prompts;
 
 /// A path that does not exist and cannot be created: the target of an rsync that only lists.
@@ -20,19 +20,22 @@ pub(super) const NOWHERE: &str = "/proc/self/none/";
 /// Lists a remote tree, entry by entry; the tree itself is the root. Returns what could not be listed, with its path.
 ///
 /// # Errors
-/// The errors of [`Way::run_patiently`], or it is unknown which part of the tree is missing.
+/// The errors of [`RemoteAccess::run_patiently`], or it is unknown which part of the tree is missing.
 pub(super) fn list_far(
-    way: &Way<'_>,
+    way: &RemoteAccess<'_>,
     tree: &[u8],
     prompts: &mut dyn Prompts,
-    each: &mut dyn FnMut(Item),
+    each: &mut dyn FnMut(ItemizedEntry),
 ) -> Result<Vec<(Vec<u8>, Error)>> {
-    let order =
-        Order { from: way.remote.argument(&as_directory(tree)), to: OsString::from(NOWHERE), names: None };
+    let order = RsyncOrder {
+        from: way.remote.argument(&as_directory(tree)),
+        to: OsString::from(NOWHERE),
+        names: None,
+    };
     let mut unread = None;
-    let failures = way.run_patiently(Purpose::List, &order, prompts, &mut |said| match said {
-        Said::Item(item) => each(item),
-        Said::Unread(line) => drop(unread.get_or_insert(line)),
+    let failures = way.run_patiently(RsyncPurpose::List, &order, prompts, &mut |said| match said {
+        RsyncMessage::Item(item) => each(item),
+        RsyncMessage::Unread(line) => drop(unread.get_or_insert(line)),
         _ => {}
     })?;
     if let Some(line) = unread {
@@ -61,7 +64,7 @@ pub(super) fn list(
         SourceOp::List { root: 0, directories, budget: 0, detail: Detail { extended, ..Detail::default() } };
     let full = || Error::new(ErrorKind::Io, "listing the directory", "the lane is full");
     lane.submit(0, operation).map_err(|_| full())?;
-    match lane.reap(Wait::Forever).map(|completion| completion.result) {
+    match lane.reap(CompletionWait::Forever).map(|completion| completion.result) {
         Some(Ok(SourceOutcome::Listed(mut listings))) if listings.len() == 1 => {
             listings.pop().ok_or_else(full)
         }

@@ -5,13 +5,13 @@ use std::os::unix::fs::MetadataExt;
 
 use hakobu_core::losses::{Loss, LossKind};
 
-use super::ends::{Ends, far_look, here};
-use super::way::Way;
+use super::endpoints::{RsyncEndpoints, far_look, here};
+use super::remote_rsync::RemoteAccess;
 use hakobu_core::prompts::Prompts;
 
 /// Adds the loss of owners if the writer at the target may not set them: then everything there belongs to one user.
 pub(super) fn add_owner(
-    (way, ends): (&Way<'_>, &Ends),
+    (way, ends): (&RemoteAccess<'_>, &RsyncEndpoints),
     owners: &HashMap<(u32, u32), u64>,
     prompts: &mut dyn Prompts,
     losses: &mut Vec<Loss>,

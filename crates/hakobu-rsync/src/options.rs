@@ -3,10 +3,10 @@
 
 use hakobu_core::extended::Classes;
 use hakobu_core::losses::LossKind;
-use hakobu_core::pace::Rate;
+use hakobu_core::pace::RateSetting;
 
 use super::output::FORMAT;
-use hakobu_core::request::{CopyRequest, Lanes};
+use hakobu_core::request::{CopyRequest, LaneSetting};
 
 /// The directory for an interrupted file, next to its target; rsync removes the directory itself.
 pub(super) const PARTIAL_DIRECTORY: &str = ".rsync-partial";
@@ -17,7 +17,7 @@ const SILENCE: &str = "--timeout=120";
 
 /// The purpose of an rsync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum RsyncPurpose {
     /// Examine one path: a directory itself if `inside` is set, otherwise whatever has the name.
     Look { inside: bool },
     /// List a tree.
@@ -36,7 +36,7 @@ pub(super) enum Purpose {
     Remove,
 }
 
-impl Purpose {
+impl RsyncPurpose {
     /// Returns true if nothing is written.
     pub fn only_reads(self) -> bool {
         matches!(self, Self::Look { .. } | Self::List)
@@ -45,26 +45,26 @@ impl Purpose {
 
 /// One option.
 #[derive(Clone, Debug)]
-struct Choice {
+struct OptionRule {
     argument: String,
     /// The loss without it, if any.
     loss: Option<LossKind>,
     /// True if the copy is impossible without it.
     needed: bool,
-    used: fn(Purpose) -> bool,
+    used: fn(RsyncPurpose) -> bool,
 }
 
 /// The options in use.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
-    choices: Vec<Choice>,
-    left_out: Vec<Choice>,
+    choices: Vec<OptionRule>,
+    left_out: Vec<OptionRule>,
     dry_run: bool,
 }
 
 /// The result of omitting an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dropped {
+pub(super) enum OmittedOption {
     /// It is omitted from now on, with this loss.
     Now(Option<LossKind>),
     /// It was omitted before.
@@ -73,78 +73,71 @@ pub(super) enum Dropped {
     Needed,
 }
 
-const ALWAYS: fn(Purpose) -> bool = |_| true;
-const WRITING: fn(Purpose) -> bool = |purpose| !purpose.only_reads();
-const CONTENT: fn(Purpose) -> bool = |purpose| {
+const ALWAYS: fn(RsyncPurpose) -> bool = |_| true;
+const WRITING: fn(RsyncPurpose) -> bool = |purpose| !purpose.only_reads();
+const CONTENT: fn(RsyncPurpose) -> bool = |purpose| {
     matches!(
         purpose,
-        Purpose::Batch { .. }
-            | Purpose::Finish
-            | Purpose::Replace
-            | Purpose::Single { .. }
-            | Purpose::Top { .. }
+        RsyncPurpose::Batch { .. }
+            | RsyncPurpose::Finish
+            | RsyncPurpose::Replace
+            | RsyncPurpose::Single { .. }
+            | RsyncPurpose::Top { .. }
     )
 };
 /// Detecting holes costs the receiver a fifth of its work and more.
-const HOLES: fn(Purpose) -> bool = |purpose| {
-    CONTENT(purpose) && !matches!(purpose, Purpose::Batch { holes: false } | Purpose::Single { holes: false })
+const HOLES: fn(RsyncPurpose) -> bool = |purpose| {
+    CONTENT(purpose)
+        && !matches!(purpose, RsyncPurpose::Batch { holes: false } | RsyncPurpose::Single { holes: false })
 };
 /// Directories get their times and modes at the end.
-const EARLY: fn(Purpose) -> bool =
-    |purpose| matches!(purpose, Purpose::Batch { .. } | Purpose::Top { last: false, .. });
+const EARLY: fn(RsyncPurpose) -> bool =
+    |purpose| matches!(purpose, RsyncPurpose::Batch { .. } | RsyncPurpose::Top { last: false, .. });
 
 impl Options {
     /// Returns the options for this request. `outward`: the source is on this host. `filters_attributes`: the installed
     /// rsync supports rules about the names of extended attributes.
-    pub fn new(
-        request: &CopyRequest,
-        outward: bool,
-        protect_arguments: bool,
-        filters_attributes: bool,
-    ) -> Self {
+    pub fn new(request: &CopyRequest, outward: bool, filters_attributes: bool) -> Self {
         let mut all = Self { choices: Vec::new(), left_out: Vec::new(), dry_run: request.dry_run };
-        all.basic(request, protect_arguments);
+        all.basic(request);
         all.kept(request, outward, filters_attributes);
         all.moving(request, outward);
         all
     }
 
-    fn basic(&mut self, request: &CopyRequest, protect_arguments: bool) {
+    fn basic(&mut self, request: &CopyRequest) {
         self.needed(FORMAT, ALWAYS);
         self.able("--no-human-readable", ALWAYS);
         self.able("--outbuf=L", ALWAYS);
         self.able(SILENCE, ALWAYS);
-        if protect_arguments {
-            self.able("--protect-args", ALWAYS);
-        }
-        self.needed("--dry-run", Purpose::only_reads);
+        self.needed("--dry-run", RsyncPurpose::only_reads);
         self.needed("--dirs", |purpose| {
-            matches!(purpose, Purpose::Look { .. } | Purpose::Top { named: false, .. })
+            matches!(purpose, RsyncPurpose::Look { .. } | RsyncPurpose::Top { named: false, .. })
         });
         // A missing path is an answer, not an error.
-        self.able("--ignore-missing-args", |purpose| purpose == Purpose::Look { inside: false });
-        self.needed("--recursive", |purpose| purpose == Purpose::List);
+        self.able("--ignore-missing-args", |purpose| purpose == RsyncPurpose::Look { inside: false });
+        self.needed("--recursive", |purpose| purpose == RsyncPurpose::List);
         self.needed("--exclude=/*", |purpose| {
-            matches!(purpose, Purpose::Top { named: false, .. } | Purpose::Look { inside: true })
+            matches!(purpose, RsyncPurpose::Top { named: false, .. } | RsyncPurpose::Look { inside: true })
         });
         if request.one_file_system {
-            self.needed("--one-file-system", |purpose| purpose == Purpose::List);
+            self.needed("--one-file-system", |purpose| purpose == RsyncPurpose::List);
         }
         let lists = |purpose| {
             matches!(
                 purpose,
-                Purpose::Batch { .. }
-                    | Purpose::Finish
-                    | Purpose::Replace
-                    | Purpose::Remove
-                    | Purpose::Top { named: true, .. }
+                RsyncPurpose::Batch { .. }
+                    | RsyncPurpose::Finish
+                    | RsyncPurpose::Replace
+                    | RsyncPurpose::Remove
+                    | RsyncPurpose::Top { named: true, .. }
             )
         };
         self.needed("--files-from=-", lists);
         self.needed("--from0", lists);
-        self.needed("--delete-missing-args", |purpose| purpose == Purpose::Remove);
+        self.needed("--delete-missing-args", |purpose| purpose == RsyncPurpose::Remove);
         // A directory that leads to an entry to remove, and does not exist at the source either, stays.
-        self.needed("--no-implied-dirs", |purpose| purpose == Purpose::Remove);
+        self.needed("--no-implied-dirs", |purpose| purpose == RsyncPurpose::Remove);
     }
 
     /// Adds the options for metadata.
@@ -185,7 +178,10 @@ impl Options {
             let links = |purpose| {
                 matches!(
                     purpose,
-                    Purpose::List | Purpose::Finish | Purpose::Replace | Purpose::Top { last: false, .. }
+                    RsyncPurpose::List
+                        | RsyncPurpose::Finish
+                        | RsyncPurpose::Replace
+                        | RsyncPurpose::Top { last: false, .. }
                 )
             };
             self.losing("--hard-links", links, LossKind::HardLinks);
@@ -200,52 +196,52 @@ impl Options {
         self.needed("--chmod=Du+rwx", EARLY);
         self.able(&format!("--partial-dir={PARTIAL_DIRECTORY}"), CONTENT);
         self.able("--info=progress2", |purpose| {
-            matches!(purpose, Purpose::Batch { .. } | Purpose::Single { .. })
+            matches!(purpose, RsyncPurpose::Batch { .. } | RsyncPurpose::Single { .. })
         });
         if request.whole_file {
             self.able("--whole-file", CONTENT);
         }
-        if let Some(Rate::BytesPerSecond(bytes)) = request.limits.rate.constant() {
+        if let Some(RateSetting::BytesPerSecond(bytes)) = request.limits.rate.constant() {
             // Each connection has its share, even if the others do not use theirs.
             let share = bytes / limited_lanes(request).unwrap_or(1) as u64;
             self.needed(&format!("--bwlimit={}", (share / 1024).max(1)), CONTENT);
         }
     }
 
-    fn needed(&mut self, argument: &str, used: fn(Purpose) -> bool) {
-        self.choices.push(Choice { argument: argument.to_owned(), loss: None, needed: true, used });
+    fn needed(&mut self, argument: &str, used: fn(RsyncPurpose) -> bool) {
+        self.choices.push(OptionRule { argument: argument.to_owned(), loss: None, needed: true, used });
     }
 
-    fn able(&mut self, argument: &str, used: fn(Purpose) -> bool) {
-        self.choices.push(Choice { argument: argument.to_owned(), loss: None, needed: false, used });
+    fn able(&mut self, argument: &str, used: fn(RsyncPurpose) -> bool) {
+        self.choices.push(OptionRule { argument: argument.to_owned(), loss: None, needed: false, used });
     }
 
-    fn losing(&mut self, argument: &str, used: fn(Purpose) -> bool, loss: LossKind) {
+    fn losing(&mut self, argument: &str, used: fn(RsyncPurpose) -> bool, loss: LossKind) {
         let argument = argument.to_owned();
-        self.choices.push(Choice { argument, loss: Some(loss), needed: false, used });
+        self.choices.push(OptionRule { argument, loss: Some(loss), needed: false, used });
     }
 
     /// Returns the arguments for this purpose.
-    pub fn arguments(&self, purpose: Purpose) -> impl Iterator<Item = &str> {
+    pub fn arguments(&self, purpose: RsyncPurpose) -> impl Iterator<Item = &str> {
         let dry = (self.dry_run && WRITING(purpose)).then_some("--dry-run");
         let used = self.choices.iter().filter(move |choice| (choice.used)(purpose));
         used.map(|choice| &*choice.argument).chain(dry)
     }
 
     /// Omits the option with this long name.
-    pub fn leave_out(&mut self, name: &str) -> Dropped {
-        let is_it = |choice: &Choice| choice.argument.split('=').next() == Some(name);
+    pub fn leave_out(&mut self, name: &str) -> OmittedOption {
+        let is_it = |choice: &OptionRule| choice.argument.split('=').next() == Some(name);
         // A daemon that refuses `--delete` means all its variants; `--archive` is not used here.
         match self.choices.iter().position(is_it) {
-            Some(at) if self.choices[at].needed => Dropped::Needed,
+            Some(at) if self.choices[at].needed => OmittedOption::Needed,
             Some(at) => {
                 let choice = self.choices.remove(at);
                 let loss = choice.loss;
                 self.left_out.push(choice);
-                Dropped::Now(loss)
+                OmittedOption::Now(loss)
             }
-            None if self.left_out.iter().any(is_it) => Dropped::Before,
-            None => Dropped::Needed,
+            None if self.left_out.iter().any(is_it) => OmittedOption::Before,
+            None => OmittedOption::Needed,
         }
     }
 
@@ -266,43 +262,43 @@ impl Options {
 pub(super) fn limited_lanes(request: &CopyRequest) -> Option<usize> {
     match request.lanes {
         _ if !request.limits.rate.is_some() => None,
-        Lanes::Count(count) => Some(usize::from(count.max(1))),
-        Lanes::Auto => Some(LIMITED_LANES),
+        LaneSetting::Count(count) => Some(usize::from(count.max(1))),
+        LaneSetting::Auto => Some(LIMITED_LANES),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::pace::{Limits, RateLimit};
+    use hakobu_core::pace::{RateLimit, RunLimits};
 
     use super::*;
 
-    const BATCH: Purpose = Purpose::Batch { holes: true };
+    const BATCH: RsyncPurpose = RsyncPurpose::Batch { holes: true };
 
     #[test]
     fn holes_are_looked_for_only_where_there_may_be_some() {
-        let options = Options::new(&CopyRequest::default(), true, false, true);
+        let options = Options::new(&CopyRequest::default(), true, true);
         let looks = |purpose| options.arguments(purpose).any(|argument| argument == "--sparse");
         for holes in [false, true] {
-            assert_eq!(looks(Purpose::Batch { holes }), holes);
-            assert_eq!(looks(Purpose::Single { holes }), holes);
+            assert_eq!(looks(RsyncPurpose::Batch { holes }), holes);
+            assert_eq!(looks(RsyncPurpose::Single { holes }), holes);
         }
         // A refusal is thus known from the start.
-        assert!(looks(Purpose::Top { last: false, named: true }) && looks(Purpose::Finish));
+        assert!(looks(RsyncPurpose::Top { last: false, named: true }) && looks(RsyncPurpose::Finish));
     }
 
     #[test]
     fn what_can_be_done_without_is_left_out_once() {
-        let mut options = Options::new(&CopyRequest::default(), true, false, true);
+        let mut options = Options::new(&CopyRequest::default(), true, true);
         let has = |options: &Options, name: &str| {
             options.arguments(BATCH).any(|argument| argument.split('=').next() == Some(name))
         };
         assert!(has(&options, "--acls") && has(&options, "--info"));
-        assert_eq!(options.leave_out("--acls"), Dropped::Now(Some(LossKind::Acl)));
-        assert_eq!(options.leave_out("--acls"), Dropped::Before);
-        assert_eq!(options.leave_out("--info"), Dropped::Now(None));
-        assert_eq!(options.leave_out("--files-from"), Dropped::Needed);
-        assert_eq!(options.leave_out("--of-another-time"), Dropped::Needed);
+        assert_eq!(options.leave_out("--acls"), OmittedOption::Now(Some(LossKind::Acl)));
+        assert_eq!(options.leave_out("--acls"), OmittedOption::Before);
+        assert_eq!(options.leave_out("--info"), OmittedOption::Now(None));
+        assert_eq!(options.leave_out("--files-from"), OmittedOption::Needed);
+        assert_eq!(options.leave_out("--of-another-time"), OmittedOption::Needed);
         assert!(!has(&options, "--acls") && !has(&options, "--info"));
         assert_eq!(options.losses(), [LossKind::Acl]);
     }
@@ -312,7 +308,7 @@ mod tests {
         let mut request = CopyRequest::default();
         request.preserve.extended = Classes::USER;
         let has = |request: &CopyRequest, outward, filters, argument: &str| {
-            let options = Options::new(request, outward, false, filters);
+            let options = Options::new(request, outward, filters);
             options.arguments(BATCH).any(|given| given == argument)
         };
         let rule = "--filter=-x! user.*";
@@ -327,12 +323,14 @@ mod tests {
     #[test]
     fn connections_share_a_limit() {
         let rate = RateLimit::parse("8MiB", 0).unwrap();
-        let limits = Limits { rate, ..Limits::default() };
+        let limits = RunLimits { rate, ..RunLimits::default() };
         let limited = |lanes| CopyRequest { limits: limits.clone(), lanes, ..CopyRequest::default() };
-        for (lanes, share) in [(Lanes::Auto, "--bwlimit=2048"), (Lanes::Count(2), "--bwlimit=4096")] {
-            let options = Options::new(&limited(lanes), true, false, true);
+        for (lanes, share) in
+            [(LaneSetting::Auto, "--bwlimit=2048"), (LaneSetting::Count(2), "--bwlimit=4096")]
+        {
+            let options = Options::new(&limited(lanes), true, true);
             assert!(options.arguments(BATCH).any(|argument| argument == share));
-            assert!(!options.arguments(Purpose::List).any(|argument| argument.starts_with("--bwlimit")));
+            assert!(!options.arguments(RsyncPurpose::List).any(|argument| argument.starts_with("--bwlimit")));
         }
         assert_eq!(limited_lanes(&CopyRequest::default()), None);
     }
@@ -340,9 +338,9 @@ mod tests {
     #[test]
     fn nothing_is_written_where_only_a_plan_is_wanted() {
         let request = CopyRequest { dry_run: true, ..CopyRequest::default() };
-        let options = Options::new(&request, false, false, true);
-        let single = Purpose::Single { holes: true };
-        for purpose in [BATCH, Purpose::Finish, Purpose::Remove, single, Purpose::List] {
+        let options = Options::new(&request, false, true);
+        let single = RsyncPurpose::Single { holes: true };
+        for purpose in [BATCH, RsyncPurpose::Finish, RsyncPurpose::Remove, single, RsyncPurpose::List] {
             assert!(options.arguments(purpose).any(|argument| argument == "--dry-run"), "{purpose:?}");
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A name may contain any byte, and rsync shows unprintable ones as `\#ooo`, so a line is never split.
 
-use hakobu_core::entry::{Kind, Time};
+use hakobu_core::entry::{EntryKind, FileTime};
 use hakobu_core::path::EntryPath;
 
 /// The format in which rsync reports entries. The name comes last, since it may contain blanks.
@@ -12,9 +12,9 @@ const LINE_BYTES_MAX: usize = 32 * 1024;
 
 /// One report of rsync.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum RsyncMessage {
     /// Something was, or would be, done for an entry.
-    Item(Item),
+    Item(ItemizedEntry),
     /// An entry was removed.
     Deleted(EntryPath),
     /// The number of bytes of this run that are done.
@@ -31,10 +31,10 @@ pub(super) enum Said {
 
 /// An entry as rsync describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct ItemizedEntry {
     /// The path below the root of the transfer.
     pub path: EntryPath,
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// True if the target lacked it.
     pub is_new: bool,
     /// True if content was sent.
@@ -42,29 +42,29 @@ pub(super) struct Item {
     /// True if it is a further name of an earlier file.
     pub is_link: bool,
     pub size_bytes: u64,
-    pub mtime: Time,
+    pub mtime: FileTime,
     /// The permissions, as `rwxr-xr-x`, with the set-ID bits as `s` or `S`.
     pub permissions: String,
     pub owner: (u32, u32),
 }
 
-impl Item {
+impl ItemizedEntry {
     /// Returns true if it has a set-user-ID or set-group-ID bit.
     pub fn has_set_id(&self) -> bool {
         let bit = |at: usize| matches!(self.permissions.as_bytes().get(at), Some(b's' | b'S'));
-        self.kind == Kind::File && (bit(2) || bit(5))
+        self.kind == EntryKind::File && (bit(2) || bit(5))
     }
 }
 
 /// Splits a stream of bytes into lines.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     open: Vec<u8>,
     /// True if the current line is too long to be of use, until its end.
     too_long: bool,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Adds more bytes.
     pub fn take(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) {
         for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -96,17 +96,17 @@ impl Lines {
 }
 
 /// Parses a line of standard output, if it is relevant.
-pub(super) fn parse(line: &[u8]) -> Option<Said> {
+pub(super) fn parse(line: &[u8]) -> Option<RsyncMessage> {
     if let Some(quoted) = line.strip_prefix(b"skipping non-regular file \"") {
-        return Some(Said::Skipped(unescaped(quoted.strip_suffix(b"\"").unwrap_or(quoted))));
+        return Some(RsyncMessage::Skipped(unescaped(quoted.strip_suffix(b"\"").unwrap_or(quoted))));
     }
     if line.first() == Some(&b' ') {
-        return progress(line).map(Said::Bytes);
+        return progress(line).map(RsyncMessage::Bytes);
     }
     if let Some(name) = line.strip_prefix(b"cannot delete non-empty directory: ") {
-        return Some(Said::NotEmpty(unescaped(name)));
+        return Some(RsyncMessage::NotEmpty(unescaped(name)));
     }
-    entry(line).or_else(|| begins_like_an_item(line).then(|| Said::Unread(line.to_vec())))
+    entry(line).or_else(|| begins_like_an_item(line).then(|| RsyncMessage::Unread(line.to_vec())))
 }
 
 /// Returns true if a line can only be about an entry: `>f+++++++++ `.
@@ -122,7 +122,7 @@ fn begins_like_an_item(line: &[u8]) -> bool {
 }
 
 /// Parses a line about one entry.
-fn entry(line: &[u8]) -> Option<Said> {
+fn entry(line: &[u8]) -> Option<RsyncMessage> {
     let mut rest = line;
     let is_deletion = line.starts_with(b"*deleting");
     let change = field(&mut rest)?;
@@ -135,22 +135,22 @@ fn entry(line: &[u8]) -> Option<Said> {
     let owner = (number(field(&mut rest)?), number(field(&mut rest)?));
     let path = path(rest)?;
     if is_deletion {
-        return Some(Said::Deleted(path));
+        return Some(RsyncMessage::Deleted(path));
     }
     let [update, kind, flags @ ..] = change else { return None };
     let kind = match kind {
-        b'f' => Kind::File,
-        b'd' => Kind::Directory,
-        b'L' => Kind::Symlink,
+        b'f' => EntryKind::File,
+        b'd' => EntryKind::Directory,
+        b'L' => EntryKind::Symlink,
         // rsync does not report which device it is; none of these has content.
-        b'D' => Kind::CharDevice,
-        b'S' => Kind::Fifo,
+        b'D' => EntryKind::CharDevice,
+        b'S' => EntryKind::Fifo,
         _ => return None,
     };
     if !b"<>ch.".contains(update) || flags.len() < 7 {
         return None;
     }
-    Some(Said::Item(Item {
+    Some(RsyncMessage::Item(ItemizedEntry {
         path,
         kind,
         is_new: flags.iter().all(|flag| *flag == b'+'),
@@ -158,7 +158,7 @@ fn entry(line: &[u8]) -> Option<Said> {
         is_link: *update == b'h',
         size_bytes: size.parse().ok()?,
         // rsync truncates or pads extreme times; the line describes an entry anyway.
-        mtime: Time { seconds: seconds(time).unwrap_or(0), nanoseconds: 0 },
+        mtime: FileTime { seconds: seconds(time).unwrap_or(0), nanoseconds: 0 },
         permissions,
         owner,
     }))
@@ -237,9 +237,9 @@ fn seconds(time: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn item(line: &[u8]) -> Item {
+    fn item(line: &[u8]) -> ItemizedEntry {
         match parse(line) {
-            Some(Said::Item(item)) => item,
+            Some(RsyncMessage::Item(item)) => item,
             other => panic!("{other:?}"),
         }
     }
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!((found.size_bytes, found.owner, found.is_new), (31_457_280, (0, 12), true));
         assert_eq!(found.mtime.seconds, 1_795_352_720);
         let root = item(b".d..t...... 4096 1970/01/01-00:00:01 rwxr-xr-x 0 0 ./");
-        assert!(root.path.is_root() && root.kind == Kind::Directory && !root.is_new);
+        assert!(root.path.is_root() && root.kind == EntryKind::Directory && !root.is_new);
         assert_eq!(root.mtime.seconds, 1);
         assert!(item(b"hf+++++++++ 2 2026/11/22-13:04:49 rwSr--r-- 0 0 a").is_link);
         assert!(item(b"<f.st...... 2,000 2026/11/22-13:04:49 rwSr--r-- 0 DEFAULT a").has_set_id());
@@ -262,9 +262,12 @@ mod tests {
     #[test]
     fn other_lines_are_told_apart() {
         let deleted = parse(b"*deleting   0 1970/01/01-00:00:00 --------- 0 0 x/y/");
-        assert_eq!(deleted, Some(Said::Deleted(EntryPath::new("x/y").unwrap())));
-        assert_eq!(parse(b"      1,024  12%    0.00kB/s    0:00:00  "), Some(Said::Bytes(1024)));
-        assert_eq!(parse(b"skipping non-regular file \"d/null\""), Some(Said::Skipped(b"d/null".to_vec())));
+        assert_eq!(deleted, Some(RsyncMessage::Deleted(EntryPath::new("x/y").unwrap())));
+        assert_eq!(parse(b"      1,024  12%    0.00kB/s    0:00:00  "), Some(RsyncMessage::Bytes(1024)));
+        assert_eq!(
+            parse(b"skipping non-regular file \"d/null\""),
+            Some(RsyncMessage::Skipped(b"d/null".to_vec()))
+        );
         for line in [&b"created directory /x"[..], b"", b"   ", b"sending incremental file list", b">f"] {
             assert_eq!(parse(line), None, "{line:?}");
         }
@@ -277,20 +280,20 @@ mod tests {
             assert_eq!(item(line.as_bytes()).path.as_bytes(), b"a", "{time}");
         }
         for line in [&b">f+++++++++ 99x 2026/11/22-13:05:20 rw-r--r-- 0 0 a"[..], b".d..t...... 4096"] {
-            assert_eq!(parse(line), Some(Said::Unread(line.to_vec())));
+            assert_eq!(parse(line), Some(RsyncMessage::Unread(line.to_vec())));
         }
         for line in [&b"chosen daemon of ours"[..], b"cd /somewhere else", b"hf"] {
             assert_eq!(parse(line), None, "{line:?}");
         }
         let full = parse(br"cannot delete non-empty directory: a\#012b");
-        assert_eq!(full, Some(Said::NotEmpty(b"a\nb".to_vec())));
+        assert_eq!(full, Some(RsyncMessage::NotEmpty(b"a\nb".to_vec())));
     }
 
     #[test]
     fn a_path_that_leaves_the_root_is_no_entry() {
         for name in ["../x", "/etc/passwd", "a/../../b", "a//b"] {
             let line = format!(">f+++++++++ 1 2026/11/22-13:05:20 rw-r--r-- 0 0 {name}");
-            assert_eq!(parse(line.as_bytes()), Some(Said::Unread(line.into_bytes())), "{name}");
+            assert_eq!(parse(line.as_bytes()), Some(RsyncMessage::Unread(line.into_bytes())), "{name}");
         }
     }
 
@@ -298,7 +301,7 @@ mod tests {
     fn lines_come_in_pieces_and_have_a_limit() {
         let mut said = Vec::new();
         let mut each = |line: &[u8]| said.push(line.to_vec());
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         lines.take(b"one\r  tw", &mut each);
         lines.take(b"o\n\n", &mut each);
         for _ in 0..3 {

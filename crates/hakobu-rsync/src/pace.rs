@@ -12,7 +12,7 @@ const WORTH: f64 = 0.2;
 
 /// The measurements so far.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct BatchPace {
     most: usize,
     lanes: usize,
     setup: Duration,
@@ -24,7 +24,7 @@ pub(super) struct Pace {
     before: Option<(usize, f64)>,
 }
 
-impl Pace {
+impl BatchPace {
     /// Begins with `lanes`, and adds up to `most`. `setup` is the start-up time of a connection.
     pub fn new(lanes: usize, most: usize, setup: Duration) -> Self {
         let settled = lanes >= most;
@@ -89,7 +89,7 @@ mod tests {
 
     /// Returns the final number of lanes if each moves `of_each` bytes per second, up to `of_all` in total.
     fn reached(of_each: f64, of_all: f64) -> usize {
-        let mut pace = Pace::new(4, 16, Duration::from_millis(300));
+        let mut pace = BatchPace::new(4, 16, Duration::from_millis(300));
         let (mut lanes, mut moved) = (4, 0.0);
         for tick in 0..1000 {
             moved += (lanes as f64 * of_each).min(of_all) * 0.2;

@@ -9,15 +9,15 @@ use hakobu_core::event::Event;
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::local::free_bytes_at;
 
-use super::course::Course;
-use super::options::Purpose;
-use super::pool::{Batch, Change, Share, Sizes, Waiting};
-use hakobu_core::outcome::Surroundings;
+use super::options::RsyncPurpose;
+use super::pool::{Batch, ChangeByRsync, FileSizes, PooledFile, Share};
+use super::rsync_run::RsyncRun;
+use hakobu_core::outcome::RunEnvironment;
 
-impl Course<'_> {
+impl RsyncRun<'_> {
     /// Plans the run: one rsync that changes nothing reports everything. Returns the files that something is in the way
     /// of.
-    pub(super) fn plan(&self, surroundings: &mut Surroundings<'_>) -> Result<Sizes> {
+    pub(super) fn plan(&self, surroundings: &mut RunEnvironment<'_>) -> Result<FileSizes> {
         let mut files = Vec::new();
         while let Some(batch) = self.pool.take(&|| Share { lanes: 1, ..Share::default() }) {
             files.extend(batch.files);
@@ -26,20 +26,20 @@ impl Course<'_> {
         let later = self.found().later.clone();
         let all: Vec<_> = files.iter().map(|file| file.path.clone()).chain(later.iter().cloned()).collect();
         if all.is_empty() {
-            return Ok(Sizes::new());
+            return Ok(FileSizes::new());
         }
-        let (changes, failures) = self.changes(Purpose::Finish, &all, surroundings.prompts)?;
+        let (changes, failures) = self.changes(RsyncPurpose::Finish, &all, surroundings.prompts)?;
         self.ends.failures(self.record, failures);
         let mut planned: Vec<_> =
             changes.iter().filter(|(path, _)| **path != self.ends.prefix && !path.is_root()).collect();
         planned.sort_by_key(|(path, _)| *path);
         for (path, (change, size_bytes)) in planned {
             let action = match change {
-                Change::Created => "create",
-                Change::Updated => "update",
-                Change::Attributes => "attributes",
+                ChangeByRsync::Created => "create",
+                ChangeByRsync::Updated => "update",
+                ChangeByRsync::Attributes => "attributes",
             };
-            if *change != Change::Attributes {
+            if *change != ChangeByRsync::Attributes {
                 self.record.count(|counters| counters.planned_bytes += *size_bytes);
             }
             let (action, path, size_bytes) = (action.to_owned(), path.as_bytes().to_vec(), *size_bytes);
@@ -49,9 +49,9 @@ impl Course<'_> {
             self.finished(path, changes.get(path).map(|(change, _)| *change));
         }
         if !self.way.outward {
-            let comes = |file: &&Waiting| {
+            let comes = |file: &&PooledFile| {
                 let change = changes.get(&file.path).map(|(change, _)| *change);
-                matches!(change, Some(Change::Created | Change::Updated))
+                matches!(change, Some(ChangeByRsync::Created | ChangeByRsync::Updated))
             };
             self.foresee_room(files.iter().filter(comes))?;
         }
@@ -59,7 +59,7 @@ impl Course<'_> {
         let blocked = blocked.map(|file| (file.path.clone(), file.size_bytes)).collect();
         for file in files {
             let mut batch = Batch { files: vec![file], ..Batch::default() };
-            let Waiting { path, .. } = &batch.files[0];
+            let PooledFile { path, .. } = &batch.files[0];
             if let Some((change, _)) = changes.get(path) {
                 batch.changes.insert(path.clone(), *change);
             }
@@ -73,7 +73,7 @@ impl Course<'_> {
     }
 
     /// Refuses a plan if this host has too little space for its files, judged by their sizes.
-    fn foresee_room<'f>(&self, files: impl Iterator<Item = &'f Waiting>) -> Result<()> {
+    fn foresee_room<'f>(&self, files: impl Iterator<Item = &'f PooledFile>) -> Result<()> {
         let local = |path: &EntryPath| {
             Path::new(OsStr::from_bytes(&self.ends.local)).join(OsStr::from_bytes(path.as_bytes()))
         };
@@ -96,10 +96,10 @@ impl Course<'_> {
     }
 
     /// Plans the copies of entries that directories are in the way of.
-    pub(super) fn plan_replacements(&self, paths: &[EntryPath], blocked: &Sizes) {
+    pub(super) fn plan_replacements(&self, paths: &[EntryPath], blocked: &FileSizes) {
         self.record.forgive(paths);
         for path in paths.iter().filter(|path| !self.record.has_failed(path)) {
-            self.record.change(Change::Created);
+            self.record.change(ChangeByRsync::Created);
             let size_bytes = blocked.get(path).copied().unwrap_or(0);
             let (action, path) = ("create".to_owned(), path.as_bytes().to_vec());
             self.way.observer.event(Event::Planned { action, path, size_bytes });

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::path::EntryPath;
 
 /// Files with their sizes in bytes.
-pub(super) type Sizes = HashMap<EntryPath, u64>;
+pub(super) type FileSizes = HashMap<EntryPath, u64>;
 
 /// The least number of bytes worth a connection while the scan may add more.
 const BATCH_BYTES_MIN: u64 = 8 << 20;
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// A file to be copied. The order is by size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Waiting {
+pub(super) struct PooledFile {
     pub size_bytes: u64,
     pub path: EntryPath,
     pub may_have_holes: bool,
@@ -48,7 +48,7 @@ pub(super) struct Waiting {
 
 /// The change that rsync made to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum ChangeByRsync {
     Created,
     Updated,
     Attributes,
@@ -108,9 +108,9 @@ impl Share {
 /// The files of one rsync.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
-    pub files: Vec<Waiting>,
+    pub files: Vec<PooledFile>,
     /// The changes made to them, including by earlier attempts.
-    pub changes: HashMap<EntryPath, Change>,
+    pub changes: HashMap<EntryPath, ChangeByRsync>,
     /// The most bytes of it that an attempt has moved.
     pub moved_bytes: u64,
     /// True if an attempt lost its connection, so it may have done more than it reported.
@@ -137,8 +137,8 @@ impl Batch {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    heap: BinaryHeap<Waiting>,
+struct FilePoolState {
+    heap: BinaryHeap<PooledFile>,
     returned: VecDeque<Batch>,
     /// The bytes of the files in the heap, plus their extra cost.
     cost_bytes: u64,
@@ -152,13 +152,13 @@ struct State {
 
 /// The queue of files between the scan and the lanes.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
-    state: Mutex<State>,
+pub(super) struct FilePool {
+    state: Mutex<FilePoolState>,
     changed: Condvar,
 }
 
-impl Pool {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl FilePool {
+    fn state(&self) -> MutexGuard<'_, FilePoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -168,7 +168,7 @@ impl Pool {
     }
 
     /// Adds a file. Waits for room, unless no lane takes files yet.
-    pub fn put(&self, file: Waiting, cancel: &AtomicBool) {
+    pub fn put(&self, file: PooledFile, cancel: &AtomicBool) {
         let mut state = self.state();
         while state.lanes_since.is_some()
             && state.heap.len() >= WAITING_MAX
@@ -239,7 +239,7 @@ impl Pool {
     }
 }
 
-impl State {
+impl FilePoolState {
     fn is_empty(&self) -> bool {
         self.scan_done && self.taken == 0 && self.heap.is_empty() && self.returned.is_empty()
     }
@@ -268,7 +268,7 @@ impl State {
     }
 }
 
-fn cost(file: &Waiting) -> u64 {
+fn cost(file: &PooledFile) -> u64 {
     file.size_bytes.saturating_add(FILE_COST_BYTES)
 }
 
@@ -279,8 +279,8 @@ mod tests {
     /// A stop flag that is never set.
     static RUNS: AtomicBool = AtomicBool::new(false);
 
-    fn file(size_bytes: u64, name: &str) -> Waiting {
-        Waiting { size_bytes, path: EntryPath::new(name).unwrap(), may_have_holes: false }
+    fn file(size_bytes: u64, name: &str) -> PooledFile {
+        PooledFile { size_bytes, path: EntryPath::new(name).unwrap(), may_have_holes: false }
     }
 
     /// Returns lanes of which only the number is known.
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn the_largest_go_first_and_alone() {
-        let pool = Pool::default();
+        let pool = FilePool::default();
         for index in 0..100 {
             pool.put(file(100_000, &format!("small{index}")), &RUNS);
         }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_scan_that_soon_ends_is_waited_for() {
-        let pool = Pool::default();
+        let pool = FilePool::default();
         // Stop the clock: this host may be slow.
         pool.state().lanes_since = Some(Instant::now() + Duration::from_secs(3600));
         pool.put(file(BATCH_BYTES_MIN, "found first"), &RUNS);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     /// Simulates `lanes` of the same speed. Returns the number of batches, and the time at which the last one ends.
-    fn simulated(pool: &Pool, lanes: usize, rate: u64, setup: Duration) -> (usize, f64) {
+    fn simulated(pool: &FilePool, lanes: usize, rate: u64, setup: Duration) -> (usize, f64) {
         let mut free_at = vec![0.0_f64; lanes];
         let mut batches = 0;
         loop {
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn little_is_spent_on_connections_and_on_waiting_for_the_last() {
         for (lanes, setup_ms) in [(4, 300), (16, 300), (32, 300), (16, 1500)] {
-            let pool = Pool::default();
+            let pool = FilePool::default();
             for index in 0..10_000 {
                 pool.put(file(100_000, &format!("small{index}")), &RUNS);
             }
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_scan_waits_only_for_lanes_that_take() {
-        let pool = Pool::default();
+        let pool = FilePool::default();
         for index in 0..WAITING_MAX + 10 {
             pool.put(file(1, &index.to_string()), &RUNS);
         }
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_done_again_and_nothing_is_lost() {
-        let pool = Pool::default();
+        let pool = FilePool::default();
         for index in 0..50 {
             pool.put(file(index, &format!("{index}")), &RUNS);
         }

@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use hakobu_core::counters::Snapshot;
-use hakobu_core::engine::{FAILURES_KEPT_MAX, Summary};
+use hakobu_core::counters::CounterTotals;
+use hakobu_core::engine::{FAILURES_KEPT_MAX, RunSummary};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Event, Failure, Observer, drafts_left_out};
 use hakobu_core::path::EntryPath;
 
-use super::pool::{Batch, Change};
+use super::pool::{Batch, ChangeByRsync};
 
 /// The record of a run in progress.
-pub(super) struct Record<'a> {
+pub(super) struct RsyncRecord<'a> {
     observer: &'a dyn Observer,
     /// True if conflicting entries may be removed later.
     removes: bool,
     began: Instant,
-    sums: Mutex<Sums>,
+    sums: Mutex<RunSums>,
     /// For each lane, the bytes of its batch that its rsync reports as moved.
     pub lanes: Vec<AtomicU64>,
     fatal: OnceLock<Error>,
@@ -28,8 +28,8 @@ pub(super) struct Record<'a> {
 }
 
 #[derive(Default)]
-struct Sums {
-    counters: Snapshot,
+struct RunSums {
+    counters: CounterTotals,
     failures: BTreeMap<Vec<u8>, Failure>,
     /// Conflicts of entries whose obstacles may still be removed.
     waiting: BTreeMap<Vec<u8>, Error>,
@@ -42,7 +42,7 @@ struct Sums {
     directories_with_drafts: u64,
 }
 
-impl Sums {
+impl RunSums {
     fn has_failed(&self, path: &EntryPath) -> bool {
         self.failures.contains_key(path.as_bytes()) || self.waiting.contains_key(path.as_bytes())
     }
@@ -51,7 +51,7 @@ impl Sums {
     /// nothing else, and all directories above.
     fn perhaps_make(&mut self, batch: &Batch) {
         for path in batch.paths() {
-            if !matches!(batch.changes.get(path), Some(Change::Created | Change::Updated)) {
+            if !matches!(batch.changes.get(path), Some(ChangeByRsync::Created | ChangeByRsync::Updated)) {
                 self.perhaps_made.insert(path.clone());
             }
             let mut above = path.split_last().map(|(parent, _)| parent);
@@ -63,7 +63,7 @@ impl Sums {
     }
 }
 
-impl<'a> Record<'a> {
+impl<'a> RsyncRecord<'a> {
     /// Creates a record for `lanes` lanes. `removes`: conflicts may be resolved at the end.
     pub fn new(observer: &'a dyn Observer, lanes: usize, removes: bool) -> Self {
         Self {
@@ -78,12 +78,12 @@ impl<'a> Record<'a> {
         }
     }
 
-    fn sums(&self) -> MutexGuard<'_, Sums> {
+    fn sums(&self) -> MutexGuard<'_, RunSums> {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the counters.
-    pub fn count(&self, change: impl FnOnce(&mut Snapshot)) {
+    pub fn count(&self, change: impl FnOnce(&mut CounterTotals)) {
         change(&mut self.sums().counters);
     }
 
@@ -158,7 +158,7 @@ impl<'a> Record<'a> {
     }
 
     /// Counts an entry that was copied or changed outside of a batch.
-    pub fn change(&self, change: Change) {
+    pub fn change(&self, change: ChangeByRsync) {
         let mut sums = self.sums();
         *counter(&mut sums.counters, change) += 1;
     }
@@ -177,7 +177,7 @@ impl<'a> Record<'a> {
                 Some(change) => {
                     *counter(&mut sums.counters, *change) += 1;
                     match change {
-                        Change::Attributes => sums.counters.bytes_unchanged += file.size_bytes,
+                        ChangeByRsync::Attributes => sums.counters.bytes_unchanged += file.size_bytes,
                         _ => {
                             sums.counters.target_written_bytes += file.size_bytes;
                             sums.counters.source_read_bytes += file.size_bytes;
@@ -277,7 +277,7 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the counters at this moment.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> CounterTotals {
         let mut now = self.sums().counters.clone();
         now.target_written_bytes += self.lanes.iter().map(|lane| lane.load(Relaxed)).sum::<u64>();
         now.remote = true;
@@ -285,30 +285,30 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the final summary.
-    pub fn into_summary(self, lanes: u16) -> Summary {
+    pub fn into_summary(self, lanes: u16) -> RunSummary {
         let transfer_ns = nanoseconds(self.began.elapsed());
         let scan_ns = self.scan_ended.get().copied().map_or(transfer_ns, nanoseconds);
         let sums = self.sums.into_inner().unwrap_or_else(PoisonError::into_inner);
         let failures: Vec<Failure> = sums.failures.into_values().collect();
-        Summary {
+        RunSummary {
             failures_of_source: failures.iter().filter(|failure| failure.error.is_source_change()).count()
                 as u64,
-            counters: Snapshot { remote: true, ..sums.counters },
+            counters: CounterTotals { remote: true, ..sums.counters },
             failures,
             fatal: self.fatal.into_inner(),
             lanes,
             scan_ns,
             transfer_ns,
-            ..Summary::default()
+            ..RunSummary::default()
         }
     }
 }
 
-fn counter(counters: &mut Snapshot, change: Change) -> &mut u64 {
+fn counter(counters: &mut CounterTotals, change: ChangeByRsync) -> &mut u64 {
     match change {
-        Change::Created => &mut counters.entries_created,
-        Change::Updated => &mut counters.entries_updated,
-        Change::Attributes => &mut counters.entries_attributes_only,
+        ChangeByRsync::Created => &mut counters.entries_created,
+        ChangeByRsync::Updated => &mut counters.entries_updated,
+        ChangeByRsync::Attributes => &mut counters.entries_attributes_only,
     }
 }
 
@@ -320,24 +320,25 @@ fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use hakobu_core::event::NoObserver;
 
-    use super::super::pool::Waiting;
+    use super::super::pool::PooledFile;
     use super::*;
 
     #[test]
     fn what_a_lost_connection_may_have_made_counts_as_made() {
         let path = |text: &str| EntryPath::new(text).unwrap();
-        let file = |text| Waiting { size_bytes: 1, path: path(text), may_have_holes: false };
+        let file = |text| PooledFile { size_bytes: 1, path: path(text), may_have_holes: false };
         let batch = |was_lost| Batch {
             files: ["a/b/new", "a/b/unsaid", "old"].map(file).into(),
-            changes: [(path("a/b/new"), Change::Created), (path("old"), Change::Updated)].into(),
+            changes: [(path("a/b/new"), ChangeByRsync::Created), (path("old"), ChangeByRsync::Updated)]
+                .into(),
             was_lost,
             ..Batch::default()
         };
-        let record = Record::new(&NoObserver, 1, true);
+        let record = RsyncRecord::new(&NoObserver, 1, true);
         record.made(path("a"));
         record.batch(0, &batch(false));
         assert_eq!(record.entries_made(), 2);
-        let record = Record::new(&NoObserver, 1, true);
+        let record = RsyncRecord::new(&NoObserver, 1, true);
         record.made(path("a"));
         record.batch(0, &batch(true));
         // `a/b/new`, `a`, and perhaps `a/b` and `a/b/unsaid`.
@@ -347,7 +348,7 @@ mod tests {
     #[test]
     fn a_conflict_waits_for_the_removal_and_a_part_that_was_not_seen_does_not() {
         let conflict = || Error::new(ErrorKind::Conflict, "listing", "in the way");
-        let mut record = Record::new(&NoObserver, 1, true);
+        let mut record = RsyncRecord::new(&NoObserver, 1, true);
         record.failure(b"a".to_vec(), conflict());
         assert_eq!(record.failures_count(), 0);
         record.failure_of_scan(b"b".to_vec(), conflict());

@@ -1,11 +1,10 @@
 //! The remote endpoint, as rsync's arguments name it.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::location::{Location, Place, SshHost};
+use hakobu_core::location::{Location, LocationKind, SshHost};
 
 /// The bytes that a remote rsync would interpret as a pattern.
 const WILD: &[u8] = b"*?[\\";
@@ -14,9 +13,7 @@ const WILD: &[u8] = b"*?[\\";
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
     host: SshHost,
-    /// True if the endpoint is reached over ssh, and not a daemon.
-    over_ssh: bool,
-    /// The path: `module/path`, or a path on the host.
+    /// The path: `module/path`.
     pub path: Vec<u8>,
 }
 
@@ -26,37 +23,19 @@ impl Remote {
     /// # Errors
     /// `Usage` if the location is not remote, or a remote rsync would interpret its path as a pattern.
     pub fn of(location: &Location) -> Result<Self> {
-        let (host, path, over_ssh) = match location.place() {
-            Place::Rsync { host, path } => (host, path, false),
-            Place::Ssh { host, path } => (host, path, true),
-            _ => {
-                return Err(Error::new(
-                    ErrorKind::Usage,
-                    "looking at the locations",
-                    "it is on this machine",
-                ));
-            }
+        let LocationKind::Rsync { host, path } = location.place() else {
+            return Err(Error::new(ErrorKind::Usage, "looking at the locations", "it is no rsync daemon"));
         };
         if path.iter().any(|byte| WILD.contains(byte)) {
             let words = "rsync would take *, ?, [ and \\ in it for a pattern; name the directory above, and --include";
             return Err(Error::new(ErrorKind::Usage, "reading the location", words).at(location.as_typed()));
         }
-        Ok(Self { host: host.clone(), over_ssh, path: path.clone() })
-    }
-
-    /// Returns the host.
-    pub fn host(&self) -> &SshHost {
-        &self.host
-    }
-
-    /// Returns true if ssh is used.
-    pub fn is_over_ssh(&self) -> bool {
-        self.over_ssh
+        Ok(Self { host: host.clone(), path: path.clone() })
     }
 
     /// Returns true if the path is a module itself.
     pub fn is_module(&self) -> bool {
-        !self.over_ssh && !self.path.trim_suffix_slashes().contains(&b'/')
+        !self.path.trim_suffix_slashes().contains(&b'/')
     }
 
     /// Returns rsync's argument for a path there.
@@ -66,14 +45,8 @@ impl Remote {
             false => self.host.host.clone(),
         };
         let login = self.host.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
-        let mut argument = match self.over_ssh {
-            true => format!("{login}{host}:"),
-            false => {
-                let port = self.host.port.map(|port| format!(":{port}")).unwrap_or_default();
-                format!("rsync://{login}{host}{port}/")
-            }
-        }
-        .into_bytes();
+        let port = self.host.port.map(|port| format!(":{port}")).unwrap_or_default();
+        let mut argument = format!("rsync://{login}{host}{port}/").into_bytes();
         argument.extend_from_slice(path);
         OsString::from_vec(argument)
     }
@@ -104,37 +77,6 @@ impl Remote {
         let user = self.host.user.as_ref().map(|user| format!("{user} in ")).unwrap_or_default();
         format!("{user}module {} of {}", String::from_utf8_lossy(module), self.host.host)
     }
-
-    /// Returns the value of rsync's `-e` for the user's ssh command. `alone`: nobody can be asked.
-    pub fn plain_shell(&self, ssh: &[OsString], alone: bool) -> OsString {
-        let mut words = ssh.to_vec();
-        let is_ssh = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("ssh"));
-        if alone && ssh.iter().any(is_ssh) {
-            words.push("-oBatchMode=yes".into());
-        }
-        self.shell(words)
-    }
-
-    /// Returns the value of rsync's `-e` for these words.
-    pub fn shell(&self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> OsString {
-        let mut words: Vec<Vec<u8>> =
-            words.into_iter().map(|word| quoted(word.as_ref().as_bytes())).collect();
-        words.extend(self.host.port.map(|port| format!("-p {port}").into_bytes()));
-        OsString::from_vec(words.join(&b' '))
-    }
-}
-
-/// Quotes a word for rsync's `-e`: in quotes, with those in it doubled.
-fn quoted(word: &[u8]) -> Vec<u8> {
-    if !word.is_empty() && !word.iter().any(|byte| b" '\"".contains(byte)) {
-        return word.to_vec();
-    }
-    let mut quoted = vec![b'\''];
-    for byte in word {
-        quoted.extend_from_slice(if *byte == b'\'' { b"''" } else { std::slice::from_ref(byte) });
-    }
-    quoted.push(b'\'');
-    quoted
 }
 
 /// Returns a path with a name below it.
@@ -178,8 +120,6 @@ mod tests {
             ("rsync://u@h:8730/m/a b", "rsync://u@h:8730/m/a b"),
             ("rsync://[::1]:1/m/x/", "rsync://[::1]:1/m/x/"),
             ("h::m/x", "rsync://h/m/x"),
-            ("u@h:x/y", "u@h:x/y"),
-            ("ssh://u@h:22/x", "u@h:/x"),
         ] {
             let remote = remote(typed);
             assert_eq!(remote.argument(&remote.path), argument, "{typed}");
@@ -187,14 +127,6 @@ mod tests {
         assert!(remote("h::m").is_module() && remote("h::m/").is_module() && !remote("h::m/x").is_module());
         assert!(Remote::of(&Location::parse(b"h::m/a*").unwrap()).is_err());
         assert!(Remote::of(&Location::local("/x")).is_err());
-    }
-
-    #[test]
-    fn the_shell_is_quoted_as_rsync_reads_it() {
-        let words = ["ssh", "-i", "a key", "-o", "X=it's"].map(OsString::from);
-        let remote = remote("ssh://h:2222/x");
-        assert_eq!(remote.plain_shell(&words, true), "ssh -i 'a key' -o 'X=it''s' -oBatchMode=yes -p 2222");
-        let other = ["plink"].map(OsString::from);
-        assert_eq!(remote.plain_shell(&other, true), "plink -p 2222");
+        assert!(Remote::of(&Location::parse(b"h:/x").unwrap()).is_err());
     }
 }

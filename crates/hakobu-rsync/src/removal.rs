@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-use hakobu_core::engine::{ONLY_IN_TARGET_KEPT_MAX, Summary};
-use hakobu_core::entry::Kind;
+use hakobu_core::engine::{ONLY_IN_TARGET_KEPT_MAX, RunSummary};
+use hakobu_core::entry::EntryKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::extended::Classes;
@@ -20,22 +20,22 @@ use hakobu_core::filter::Filter;
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
 
-use super::ends::Ends;
+use super::endpoints::RsyncEndpoints;
 use super::listing::{below_of, list, list_far};
-use super::options::{PARTIAL_DIRECTORY, Purpose};
-use super::output::Said;
-use super::record::Record;
-use super::scan::Found;
-use super::way::Way;
-use hakobu_core::outcome::{Surroundings, Transfer};
+use super::options::{PARTIAL_DIRECTORY, RsyncPurpose};
+use super::output::RsyncMessage;
+use super::record::RsyncRecord;
+use super::remote_rsync::RemoteAccess;
+use super::scan::ScanResults;
+use hakobu_core::outcome::{RunEnvironment, Transfer};
 use hakobu_core::request::Deletion;
 
 /// The extra entries of the target.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
-    going: Going,
+    going: DoomedNames,
     /// The content of directories that are in the way.
-    going_first: Going,
+    going_first: DoomedNames,
     /// The number of these entries.
     count: u64,
     /// The number of entries of the target.
@@ -47,14 +47,14 @@ pub(super) struct Extras {
 
 /// Names to be removed.
 #[derive(Debug, Default)]
-struct Going {
+struct DoomedNames {
     /// Everything except directories.
     others: Vec<EntryPath>,
     /// Directories by their depth, the deepest first.
     directories: BTreeMap<Reverse<usize>, Vec<EntryPath>>,
 }
 
-impl Going {
+impl DoomedNames {
     fn add(&mut self, path: EntryPath, is_directory: bool) {
         let depth = path.as_bytes().iter().filter(|byte| **byte == b'/').count();
         match is_directory {
@@ -70,7 +70,7 @@ impl Going {
 }
 
 /// The entries of the target while they are sorted. A directory comes before its content.
-struct Sorting<'a> {
+struct SortedExtras<'a> {
     known: &'a HashMap<EntryPath, bool>,
     left_out: &'a HashSet<EntryPath>,
     filter: Option<&'a Filter>,
@@ -85,10 +85,10 @@ struct Sorting<'a> {
     found: Extras,
 }
 
-impl Sorting<'_> {
+impl SortedExtras<'_> {
     /// Sorts one entry of the target, relative to its top directory.
-    fn entry(&mut self, below: &EntryPath, kind: Kind) -> Result<()> {
-        let is_directory = kind == Kind::Directory;
+    fn entry(&mut self, below: &EntryPath, kind: EntryKind) -> Result<()> {
+        let is_directory = kind == EntryKind::Directory;
         let (parent, name) = below.split_last().unwrap_or_default();
         if below.is_root() || self.kept.contains(&parent) || name == PARTIAL_DIRECTORY.as_bytes() {
             if is_directory && !below.is_root() {
@@ -135,7 +135,7 @@ impl Sorting<'_> {
         extras.retain(|path, _| !has_above(path, |above| blocked.contains(above)));
         let examples = extras.keys().chain(&in_the_way).take(ONLY_IN_TARGET_KEPT_MAX).cloned().collect();
         let count = (extras.len() + in_the_way.len()) as u64;
-        let (mut going, mut going_first) = (Going::default(), Going::default());
+        let (mut going, mut going_first) = (DoomedNames::default(), DoomedNames::default());
         for (path, is_directory) in extras {
             match has_above(&path, |above| in_the_way.contains(above)) {
                 true => going_first.add(path, is_directory),
@@ -165,13 +165,13 @@ impl Extras {
     /// # Errors
     /// The target cannot be listed.
     pub fn find(
-        way: &Way<'_>,
-        ends: &Ends,
-        found: &Found,
+        way: &RemoteAccess<'_>,
+        ends: &RsyncEndpoints,
+        found: &ScanResults,
         filter: Option<&Filter>,
-        surroundings: &mut Surroundings<'_>,
+        surroundings: &mut RunEnvironment<'_>,
     ) -> Result<Self> {
-        let mut sorting = Sorting {
+        let mut sorting = SortedExtras {
             known: &found.known,
             left_out: &found.left_out,
             filter,
@@ -186,7 +186,7 @@ impl Extras {
             true => {
                 let mut seen = HashSet::new();
                 let mut wrong = None;
-                let each = &mut |item: super::output::Item| {
+                let each = &mut |item: super::output::ItemizedEntry| {
                     if wrong.is_none() && seen.insert(item.path.clone()) {
                         wrong = sorting.entry(&item.path, item.kind).err();
                     }
@@ -217,7 +217,7 @@ impl Extras {
     }
 
     /// Copies the counts into a summary.
-    pub fn tell(&self, summary: &mut Summary) {
+    pub fn tell(&self, summary: &mut RunSummary) {
         summary.counters.entries_only_in_target = self.count;
         summary.counters.entries_in_target = self.total;
         summary.counters.entries_in_the_way = self.in_the_way.len() as u64;
@@ -226,7 +226,7 @@ impl Extras {
 
     /// Reports the planned deletions.
     pub fn plan(&self, observer: &dyn Observer) {
-        let listed = [&self.going_first, &self.going].into_iter().flat_map(Going::lists).flatten();
+        let listed = [&self.going_first, &self.going].into_iter().flat_map(DoomedNames::lists).flatten();
         for path in self.in_the_way.iter().chain(listed) {
             let (action, path) = ("delete".to_owned(), path.as_bytes().to_vec());
             observer.event(Event::Planned { action, path, size_bytes: 0 });
@@ -239,10 +239,10 @@ impl Extras {
     /// `Refused`, with the same messages as other transports.
     pub fn agree(
         &self,
-        ends: &Ends,
+        ends: &RsyncEndpoints,
         deletion: &Deletion,
         dry_run: bool,
-        surroundings: &mut Surroundings<'_>,
+        surroundings: &mut RunEnvironment<'_>,
     ) -> Result<()> {
         let mut asked = Transfer { target: Some(ends.target_name.clone()), ..Transfer::default() };
         self.tell(&mut asked.summary);
@@ -252,19 +252,19 @@ impl Extras {
     /// Removes the extra entries, and the content of directories that are in the way.
     ///
     /// # Errors
-    /// The errors of [`Way::run_patiently`].
+    /// The errors of [`RemoteAccess::run_patiently`].
     pub fn remove(
         &self,
-        way: &Way<'_>,
-        ends: &Ends,
-        record: &Record<'_>,
-        surroundings: &mut Surroundings<'_>,
+        way: &RemoteAccess<'_>,
+        ends: &RsyncEndpoints,
+        record: &RsyncRecord<'_>,
+        surroundings: &mut RunEnvironment<'_>,
     ) -> Result<()> {
         let mut removed = HashSet::new();
         // Below a path that is not a directory at the source, rsync does not treat names as missing, so it gets an
         // empty source.
         let nothing = match self.going_first.lists().next() {
-            Some(_) => Some(Nothing::make()?),
+            Some(_) => Some(EmptyDirectory::make()?),
             None => None,
         };
         let first = self.going_first.lists().map(|paths| (paths, nothing.as_ref()));
@@ -274,14 +274,18 @@ impl Extras {
                 None => ends.order_of(way, paths.iter()),
             };
             let mut stay = Vec::new();
-            let mut failures =
-                way.run_patiently(Purpose::Remove, &order, surroundings.prompts, &mut |said| match said {
-                    Said::Deleted(path) if removed.insert(path.clone()) => {
+            let mut failures = way.run_patiently(
+                RsyncPurpose::Remove,
+                &order,
+                surroundings.prompts,
+                &mut |said| match said {
+                    RsyncMessage::Deleted(path) if removed.insert(path.clone()) => {
                         record.count(|counters| counters.entries_deleted += 1);
                     }
-                    Said::NotEmpty(path) => stay.push(path),
+                    RsyncMessage::NotEmpty(path) => stay.push(path),
                     _ => {}
-                })?;
+                },
+            )?;
             let words = "something has come into the directory since it was agreed to remove it";
             let conflict = |path| (path, Error::new(ErrorKind::Conflict, "removing", words));
             failures.extend(stay.into_iter().map(conflict));
@@ -294,11 +298,11 @@ impl Extras {
 }
 
 /// A temporary empty directory, removed when dropped.
-struct Nothing {
+struct EmptyDirectory {
     path: PathBuf,
 }
 
-impl Nothing {
+impl EmptyDirectory {
     fn make() -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("making an empty directory", &error);
         let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -309,14 +313,14 @@ impl Nothing {
     }
 }
 
-impl Drop for Nothing {
+impl Drop for EmptyDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir(&self.path);
     }
 }
 
 /// Lists a local target, which need not exist yet.
-fn here(tree: &[u8], sorting: &mut Sorting<'_>) -> Result<()> {
+fn here(tree: &[u8], sorting: &mut SortedExtras<'_>) -> Result<()> {
     let path = PathBuf::from(OsStr::from_bytes(tree));
     if !path.is_dir() {
         return Ok(());
@@ -329,7 +333,7 @@ fn here(tree: &[u8], sorting: &mut Sorting<'_>) -> Result<()> {
             let path = directory.join(entries.name(index))?;
             let kind = entries.metadata(index).kind;
             sorting.entry(&path, kind)?;
-            if kind == Kind::Directory {
+            if kind == EntryKind::Directory {
                 open.push_back(path);
             }
         }
@@ -339,7 +343,7 @@ fn here(tree: &[u8], sorting: &mut Sorting<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::filter::{FilterRules, Rule};
+    use hakobu_core::filter::{FilterRule, FilterRules};
 
     use super::*;
 
@@ -347,7 +351,7 @@ mod tests {
         EntryPath::new(path).unwrap()
     }
 
-    fn sorted(known: &[(&str, bool)], rules: &[&str], target: &[(&str, Kind)]) -> Extras {
+    fn sorted(known: &[(&str, bool)], rules: &[&str], target: &[(&str, EntryKind)]) -> Extras {
         sorted_without(known, &[], rules, target)
     }
 
@@ -355,14 +359,14 @@ mod tests {
         known: &[(&str, bool)],
         left_out: &[&str],
         rules: &[&str],
-        target: &[(&str, Kind)],
+        target: &[(&str, EntryKind)],
     ) -> Extras {
         let known = known.iter().map(|(name, is_directory)| (path(name), *is_directory)).collect();
-        let rules = rules.iter().map(|rule| Rule::exclude(rule, String::new())).collect();
+        let rules = rules.iter().map(|rule| FilterRule::exclude(rule, String::new())).collect();
         let filter = Filter::new(&FilterRules { rules, ..FilterRules::default() }).unwrap();
         let left_out = left_out.iter().map(|name| path(name)).collect();
         let prefix = EntryPath::root();
-        let mut sorting = Sorting {
+        let mut sorting = SortedExtras {
             known: &known,
             left_out: &left_out,
             filter: filter.as_ref(),
@@ -379,7 +383,7 @@ mod tests {
 
     #[test]
     fn whole_directories_go_and_what_a_rule_protects_stays() {
-        use Kind::{Directory, File};
+        use EntryKind::{Directory, File};
         let target = [
             ("a", File),
             ("old", Directory),
@@ -402,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_directory_in_the_place_of_a_file_is_in_the_way() {
-        use Kind::{Directory, File};
+        use EntryKind::{Directory, File};
         let target = [("a", Directory), ("a/x", File)];
         let found = sorted(&[("a", false)], &[], &target);
         // Its content is removed first.
@@ -417,7 +421,7 @@ mod tests {
 
     #[test]
     fn what_the_source_has_and_leaves_out_protects_its_name_and_all_below() {
-        use Kind::{Directory, File};
+        use EntryKind::{Directory, File};
         let target = [("d", Directory), ("d/big", Directory), ("d/big/x", File), ("d/y", File)];
         let found = sorted_without(&[("d", false)], &["d/big"], &[], &target);
         assert_eq!((found.in_the_way, found.going.others, found.count), (vec![], vec![], 0));
@@ -427,7 +431,7 @@ mod tests {
 
     #[test]
     fn every_name_is_given_and_the_deepest_directory_first() {
-        use Kind::{Directory, File};
+        use EntryKind::{Directory, File};
         let target =
             [("a", Directory), ("a/b", Directory), ("a/b/c", Directory), ("a/b/x", File), ("d", Directory)];
         let found = sorted(&[], &[], &target);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::endpoint::SourceLane;
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::error::Result;
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::{Filter, error_of_missing};
@@ -18,16 +18,16 @@ use hakobu_endpoints::local::{LocalSource, SourceRoot};
 
 use super::listing::{below_of, list, list_far, without};
 use super::options::PARTIAL_DIRECTORY;
-use super::output::Item;
-use super::pool::{Pool, Waiting};
-use super::record::Record;
-use super::standing::{Judgement, Standing};
-use super::way::Way;
+use super::output::ItemizedEntry;
+use super::pool::{FilePool, PooledFile};
+use super::record::RsyncRecord;
+use super::remote_rsync::RemoteAccess;
+use super::target_index::{EntryVerdict, TargetIndex};
 use hakobu_core::prompts::Prompts;
 
 /// The results of a scan that the end of a run needs.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ScanResults {
     /// Directories, symbolic links and nodes, and further names of files.
     pub later: Vec<EntryPath>,
     /// Files that may have further names among those.
@@ -45,40 +45,40 @@ pub(super) struct Found {
 }
 
 /// A scan in progress.
-pub(super) struct Scan<'a> {
-    pub way: &'a Way<'a>,
-    pub record: &'a Record<'a>,
-    pub pool: &'a Pool,
+pub(super) struct RsyncScan<'a> {
+    pub way: &'a RemoteAccess<'a>,
+    pub record: &'a RsyncRecord<'a>,
+    pub pool: &'a FilePool,
     pub filter: Option<&'a Filter>,
     /// The prefix of each path: the name of the tree, or nothing.
     pub prefix: &'a EntryPath,
     /// True if all names are to be kept.
     pub keeps_names: bool,
-    pub found: &'a Mutex<Found>,
-    pub standing: &'a Standing,
+    pub found: &'a Mutex<ScanResults>,
+    pub standing: &'a TargetIndex,
 }
 
-impl Scan<'_> {
+impl RsyncScan<'_> {
     /// Adds one entry that takes part. `twin`: another name of the file has been seen.
-    fn entry(&self, below: &EntryPath, metadata: &Metadata, twin: bool) -> Result<()> {
+    fn entry(&self, below: &EntryPath, metadata: &EntryMetadata, twin: bool) -> Result<()> {
         let path = below_of(self.prefix, below)?;
         self.record.count(|counters| {
             counters.entries_scanned += 1;
-            if metadata.kind == Kind::File {
+            if metadata.kind == EntryKind::File {
                 counters.bytes_scanned += metadata.size_bytes;
             }
         });
-        if metadata.kind == Kind::Socket {
+        if metadata.kind == EntryKind::Socket {
             self.record.count(|counters| counters.entries_skipped += 1);
             return Ok(());
         }
         match self.standing.judge(&path, metadata.kind) {
-            Judgement::Goes => {}
-            Judgement::Held => {
+            EntryVerdict::Goes => {}
+            EntryVerdict::Held => {
                 self.record.count(|counters| counters.entries_skipped += 1);
                 return Ok(());
             }
-            Judgement::Conflict(error) => {
+            EntryVerdict::Conflict(error) => {
                 self.record.failure(path.as_bytes().to_vec(), error);
                 return Ok(());
             }
@@ -86,25 +86,25 @@ impl Scan<'_> {
         let mut found = self.found();
         *found.owners.entry((metadata.uid, metadata.gid)).or_default() += 1;
         if self.keeps_names {
-            found.known.insert(path.clone(), metadata.kind == Kind::Directory);
+            found.known.insert(path.clone(), metadata.kind == EntryKind::Directory);
         }
         match metadata.kind {
-            Kind::File if twin => {
+            EntryKind::File if twin => {
                 found.has_links = true;
                 found.later.push(path.clone());
             }
             // For a remote source it is unknown which files have further names.
-            Kind::File if self.way.keeps_hard_links() && (metadata.links > 1 || !self.way.outward) => {
+            EntryKind::File if self.way.keeps_hard_links() && (metadata.links > 1 || !self.way.outward) => {
                 found.firsts.push(path.clone());
             }
-            Kind::File => {}
+            EntryKind::File => {}
             _ => found.later.push(path.clone()),
         }
         drop(found);
-        if metadata.kind == Kind::File && !twin {
+        if metadata.kind == EntryKind::File && !twin {
             // Holes of a remote file are unknown.
             let may_have_holes = metadata.sparse || !self.way.outward;
-            let file = Waiting { size_bytes: metadata.size_bytes, path, may_have_holes };
+            let file = PooledFile { size_bytes: metadata.size_bytes, path, may_have_holes };
             self.pool.put(file, self.way.cancel);
         }
         Ok(())
@@ -118,7 +118,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    fn found(&self) -> MutexGuard<'_, Found> {
+    fn found(&self) -> MutexGuard<'_, ScanResults> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,12 +165,12 @@ impl Scan<'_> {
                     self.left_out(&below)?;
                     continue;
                 }
-                let inode = metadata.inode.filter(|_| metadata.kind == Kind::File && metadata.links > 1);
+                let inode = metadata.inode.filter(|_| metadata.kind == EntryKind::File && metadata.links > 1);
                 let twin = self.way.keeps_hard_links() && inode.is_some_and(|inode| !files.insert(inode));
                 self.entry(&below, metadata, twin)?;
                 self.lose(&lost, &below, metadata);
                 let stays = self.way.request.one_file_system && metadata.mount_point;
-                if metadata.kind == Kind::Directory && !stays {
+                if metadata.kind == EntryKind::Directory && !stays {
                     open.push_back(path);
                 }
             }
@@ -194,8 +194,8 @@ impl Scan<'_> {
     }
 
     /// Counts the losses of an entry due to refused options.
-    fn lose(&self, lost: &[LossKind], below: &EntryPath, metadata: &Metadata) {
-        let linked = metadata.kind == Kind::File && metadata.links > 1;
+    fn lose(&self, lost: &[LossKind], below: &EntryPath, metadata: &EntryMetadata) {
+        let linked = metadata.kind == EntryKind::File && metadata.links > 1;
         for (kind, loses) in [(LossKind::HardLinks, linked), (LossKind::Holes, metadata.sparse)] {
             if loses && lost.contains(&kind) {
                 self.found().lost.entry(kind).or_insert_with(|| (0, below.clone())).0 += 1;
@@ -232,13 +232,13 @@ impl Scan<'_> {
     /// Lists a remote tree.
     ///
     /// # Errors
-    /// The errors of [`Way::run_patiently`].
+    /// The errors of [`RemoteAccess::run_patiently`].
     pub fn far(&self, tree: &[u8], prompts: &mut dyn Prompts) -> Result<()> {
         let mut left_out: HashSet<EntryPath> = HashSet::new();
         // After a lost connection the list starts from the beginning.
         let mut seen: HashSet<EntryPath> = HashSet::new();
         let mut wrong = None;
-        let mut each = |item: Item| -> Result<()> {
+        let mut each = |item: ItemizedEntry| -> Result<()> {
             if item.path.is_root() || !seen.insert(item.path.clone()) {
                 return Ok(());
             }
@@ -249,7 +249,7 @@ impl Scan<'_> {
                 self.record.partial(&item.path);
             }
             // Of a remote entry only the name can be checked.
-            let is_draft = is_draft_name(name) && matches!(item.kind, Kind::File | Kind::Symlink);
+            let is_draft = is_draft_name(name) && matches!(item.kind, EntryKind::File | EntryKind::Symlink);
             if is_draft {
                 self.record.drafts(&parent, 1);
             }
@@ -259,7 +259,7 @@ impl Scan<'_> {
                 || self.filter.is_some_and(|filter| filter.leaves_out(item.path.as_bytes(), &metadata));
             if is_out {
                 self.left_out(&item.path)?;
-                if item.kind == Kind::Directory {
+                if item.kind == EntryKind::Directory {
                     left_out.insert(item.path);
                 }
                 return Ok(());
@@ -282,18 +282,18 @@ impl Scan<'_> {
     }
 }
 
-fn metadata_of(item: &Item) -> Metadata {
-    Metadata {
+fn metadata_of(item: &ItemizedEntry) -> EntryMetadata {
+    EntryMetadata {
         size_bytes: item.size_bytes,
         mtime: item.mtime,
         ctime: item.mtime,
         uid: item.owner.0,
         gid: item.owner.1,
-        ..Metadata::new(item.kind)
+        ..EntryMetadata::new(item.kind)
     }
 }
 
 /// Returns true for rsync's directory of interrupted files. It is skipped, as by rsync itself.
-fn is_partial(name: &[u8], kind: Kind) -> bool {
-    kind == Kind::Directory && name == PARTIAL_DIRECTORY.as_bytes()
+fn is_partial(name: &[u8], kind: EntryKind) -> bool {
+    kind == EntryKind::Directory && name == PARTIAL_DIRECTORY.as_bytes()
 }

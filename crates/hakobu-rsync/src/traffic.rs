@@ -9,7 +9,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// The counter of one rsync.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub(super) struct RsyncTraffic {
     pid: u32,
     /// True if it sends; otherwise a child of it receives.
     sends: bool,
@@ -17,7 +17,7 @@ pub(super) struct Traffic {
     bytes: u64,
 }
 
-impl Traffic {
+impl RsyncTraffic {
     pub fn of(pid: u32, sends: bool) -> Self {
         Self { pid, sends, looked_at: None, bytes: 0 }
     }
@@ -68,7 +68,7 @@ mod tests {
             .spawn()
             .unwrap();
         child.stderr.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
-        let mut traffic = Traffic::of(child.id(), sends);
+        let mut traffic = RsyncTraffic::of(child.id(), sends);
         let news = traffic.news();
         assert_eq!(traffic.news(), None, "it was just asked");
         drop(child.stdin.take());

@@ -9,10 +9,13 @@ use std::path::Path;
 use hakobu_core::path::EntryPath;
 
 /// The attributes that distinguish versions of a file: size, times of the last changes, inode.
-pub(super) type Version = (u64, i64, i64, i64, i64, u64);
+pub(super) type FileVersion = (u64, i64, i64, i64, i64, u64);
 
 /// Returns the versions of files below a directory. A file that cannot be examined has none.
-pub(super) fn of<'a>(root: &[u8], paths: impl Iterator<Item = &'a EntryPath>) -> HashMap<EntryPath, Version> {
+pub(super) fn of<'a>(
+    root: &[u8],
+    paths: impl Iterator<Item = &'a EntryPath>,
+) -> HashMap<EntryPath, FileVersion> {
     let root = Path::new(OsStr::from_bytes(root));
     let look = |path: &EntryPath| {
         let found = std::fs::symlink_metadata(root.join(OsStr::from_bytes(path.as_bytes()))).ok()?;
@@ -25,8 +28,8 @@ pub(super) fn of<'a>(root: &[u8], paths: impl Iterator<Item = &'a EntryPath>) ->
 
 /// Returns the files that have changed. rsync itself reports those that have vanished.
 pub(super) fn changed<'a>(
-    before: &'a HashMap<EntryPath, Version>,
-    after: &'a HashMap<EntryPath, Version>,
+    before: &'a HashMap<EntryPath, FileVersion>,
+    after: &'a HashMap<EntryPath, FileVersion>,
 ) -> impl Iterator<Item = &'a EntryPath> {
     before
         .iter()

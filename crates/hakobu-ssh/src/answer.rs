@@ -17,7 +17,7 @@ const MAX_QUOTED_CHARS: usize = 500;
 
 /// One item of the remote side's output.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum AgentAnswer {
     /// The preamble; the next byte is the agent's own.
     Agent,
     /// There is no program; one is requested.
@@ -54,33 +54,33 @@ pub(super) struct FarSystem {
 
 /// Reads the remote side's output up to the preamble and not a byte further. It reads one byte at a time, which is
 /// cheap for so few bytes and leaves the agent's messages in the pipe.
-pub(super) struct Answers<R = ChildStdout> {
+pub(super) struct PreambleReader<R = ChildStdout> {
     input: R,
     left_bytes: usize,
     line: Vec<u8>,
     first_line: String,
 }
 
-impl<R: Read + std::os::fd::AsFd> Answers<R> {
+impl<R: Read + std::os::fd::AsFd> PreambleReader<R> {
     pub(super) fn new(input: R) -> Self {
         Self { input, left_bytes: MAX_BANNER_BYTES, line: Vec::new(), first_line: String::new() }
     }
 
     /// Returns the next item within `limit`. Banner text is skipped.
-    pub(super) fn next(&mut self, limit: Duration) -> io::Result<Heard> {
+    pub(super) fn next(&mut self, limit: Duration) -> io::Result<AgentAnswer> {
         let deadline = Instant::now() + limit;
         loop {
             if self.left_bytes == 0 {
-                return Ok(Heard::Babble);
+                return Ok(AgentAnswer::Babble);
             }
             if !readable(&self.input, deadline)? {
-                return Ok(Heard::Late);
+                return Ok(AgentAnswer::Late);
             }
             let mut byte = [0];
             match self.input.read(&mut byte) {
                 Ok(0) => {
                     self.keep_first(self.line.len());
-                    return Ok(Heard::End);
+                    return Ok(AgentAnswer::End);
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -106,7 +106,7 @@ impl<R: Read + std::os::fd::AsFd> Answers<R> {
     }
 
     /// Looks for a mark in the complete line. It may follow text without a newline at its end.
-    fn end_of_line(&mut self) -> Option<Heard> {
+    fn end_of_line(&mut self) -> Option<AgentAnswer> {
         let mark = self.line.windows(MARK.len()).rposition(|part| part == MARK);
         let heard = mark.and_then(|at| parse(&self.line[at + MARK.len()..]));
         let text_bytes = match (&heard, mark) {
@@ -157,16 +157,16 @@ pub(super) fn wait_for(
 }
 
 /// Parses a marked line without its mark. Returns `None` if it is not the script's.
-fn parse(line: &[u8]) -> Option<Heard> {
+fn parse(line: &[u8]) -> Option<AgentAnswer> {
     let text = printable(line);
     let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
     match word {
-        "agent" if rest.is_empty() => Some(Heard::Agent),
-        "password" if rest.is_empty() => Some(Heard::Password),
+        "agent" if rest.is_empty() => Some(AgentAnswer::Agent),
+        "password" if rest.is_empty() => Some(AgentAnswer::Password),
         "need" => {
             let mut parts = rest.split(' ');
             let mut part = || parts.next().unwrap_or_default().to_owned();
-            Some(Heard::Need(FarSystem {
+            Some(AgentAnswer::Need(FarSystem {
                 path_missing: part() == "1",
                 system: part(),
                 machine: part(),
@@ -175,7 +175,7 @@ fn parse(line: &[u8]) -> Option<Heard> {
         }
         "fail" => {
             let (reason, detail) = rest.split_once(' ').unwrap_or((rest, ""));
-            Some(Heard::Fail { reason: reason.to_owned(), detail: detail.to_owned() })
+            Some(AgentAnswer::Fail { reason: reason.to_owned(), detail: detail.to_owned() })
         }
         _ => None,
     }
@@ -200,11 +200,11 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn answers(bytes: &[u8]) -> Answers<UnixStream> {
+    fn answers(bytes: &[u8]) -> PreambleReader<UnixStream> {
         let (mut far, near) = UnixStream::pair().unwrap();
         let bytes = bytes.to_vec();
         std::thread::spawn(move || far.write_all(&bytes));
-        Answers::new(near)
+        PreambleReader::new(near)
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
             bytes.extend_from_slice(PREAMBLE);
             bytes.extend_from_slice(b"mine");
             let mut all = answers(&bytes);
-            assert_eq!(all.next(LONG).unwrap(), Heard::Agent, "{banner:?}");
+            assert_eq!(all.next(LONG).unwrap(), AgentAnswer::Agent, "{banner:?}");
             let mut rest = String::new();
             all.into_input().read_to_string(&mut rest).unwrap();
             assert_eq!(rest, "mine", "{banner:?}");
@@ -232,27 +232,27 @@ mod tests {
             machine: "x86_64".to_owned(),
             release: "6.1.0".to_owned(),
         };
-        assert_eq!(all.next(LONG).unwrap(), Heard::Need(need));
-        assert_eq!(all.next(LONG).unwrap(), Heard::Password);
-        let fail = Heard::Fail { reason: "no-place".to_owned(), detail: "/tmp (x)".to_owned() };
+        assert_eq!(all.next(LONG).unwrap(), AgentAnswer::Need(need));
+        assert_eq!(all.next(LONG).unwrap(), AgentAnswer::Password);
+        let fail = AgentAnswer::Fail { reason: "no-place".to_owned(), detail: "/tmp (x)".to_owned() };
         assert_eq!(all.next(LONG).unwrap(), fail);
-        assert_eq!(all.next(LONG).unwrap(), Heard::End);
+        assert_eq!(all.next(LONG).unwrap(), AgentAnswer::End);
         assert_eq!(all.first_line(), "hi");
     }
 
     #[test]
     fn endless_output_and_silence_both_end() {
         let mut all = answers(&vec![b'y'; MAX_BANNER_BYTES + 10]);
-        assert_eq!(all.next(LONG).unwrap(), Heard::Babble);
+        assert_eq!(all.next(LONG).unwrap(), AgentAnswer::Babble);
         let (_far, near) = UnixStream::pair().unwrap();
-        let silent = Answers::new(near).next(Duration::from_millis(1)).unwrap();
-        assert_eq!(silent, Heard::Late);
+        let silent = PreambleReader::new(near).next(Duration::from_millis(1)).unwrap();
+        assert_eq!(silent, AgentAnswer::Late);
     }
 
     #[test]
     fn a_preamble_within_the_limit_is_found_and_one_beyond_it_is_not() {
         for (banner_bytes, heard) in
-            [(MAX_BANNER_BYTES - PREAMBLE.len(), Heard::Agent), (MAX_BANNER_BYTES, Heard::Babble)]
+            [(MAX_BANNER_BYTES - PREAMBLE.len(), AgentAnswer::Agent), (MAX_BANNER_BYTES, AgentAnswer::Babble)]
         {
             let mut bytes = vec![b'y'; banner_bytes];
             bytes.extend_from_slice(PREAMBLE);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::stopping;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::spoken::Shown;
+use super::peer_output::ShownFlag;
 
 /// The time for ssh to end once its input is closed, and again after SIGTERM before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ pub struct SshChild {
     /// The other end of its standard input and output, if they are a socket.
     socket: Option<UnixStream>,
     /// The state of its output, if that is shown to the user.
-    shown: Option<Shown>,
+    shown: Option<ShownFlag>,
 }
 
 impl SshChild {
@@ -42,7 +42,7 @@ impl SshChild {
     }
 
     /// Adds the state of its shown output.
-    pub(super) fn heard(mut self, shown: Shown) -> Self {
+    pub(super) fn heard(mut self, shown: ShownFlag) -> Self {
         self.shown = Some(shown);
         self
     }

@@ -9,7 +9,7 @@ use super::script;
 use super::settings::SshSettings;
 
 /// The line that ssh is made to print on this host once it has logged in.
-pub const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
+pub(super) const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
 /// Options for OpenSSH besides the user's own settings. They only remove what would interfere with a plain pipe: a
 /// remote command of the user's, forwarded ports that are already in use. They do not affect host keys or
 /// authentication.
@@ -30,7 +30,7 @@ const NOBODY_THERE: [&str; 4] = ["-o", "BatchMode=yes", "-o", "ControlPath=none"
 
 /// A command or service that runs in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Session<'a> {
+pub enum SessionCommand<'a> {
     /// A subsystem of the server: `ssh -s HOST sftp`.
     Subsystem(&'a str),
     /// A connection from the remote host to a port that it can reach: `ssh -W address:port HOST`. Only OpenSSH supports
@@ -100,20 +100,20 @@ pub(super) fn question_of_nobody(settings: &SshSettings) -> Result<Command, SshE
 /// Builds the command of one session, with more arguments for OpenSSH before the user's own.
 pub(super) fn session(
     settings: &SshSettings,
-    session: Session<'_>,
+    session: SessionCommand<'_>,
     ours: &[String],
 ) -> Result<Command, SshError> {
     let mut ours = ours.to_vec();
     match session {
-        Session::Subsystem(_) => ours.push("-s".to_owned()),
-        Session::Forward { address, port } => {
+        SessionCommand::Subsystem(_) => ours.push("-s".to_owned()),
+        SessionCommand::Forward { address, port } => {
             let address = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
             ours.extend(["-W".to_owned(), format!("{address}:{port}")]);
         }
-        Session::Command(_) => {}
+        SessionCommand::Command(_) => {}
     }
     let mut command = log_in(settings, &with_options(settings, &ours)?)?;
-    if let Session::Subsystem(what) | Session::Command(what) = session {
+    if let SessionCommand::Subsystem(what) | SessionCommand::Command(what) = session {
         command.arg(what);
     }
     Ok(command)
@@ -238,7 +238,7 @@ pub(super) fn words_of_its_own(login: &[String]) -> Vec<String> {
 
 /// Prevents ssh from asking anybody: a jump host's ssh does not know of BatchMode. It ends with the thread that starts
 /// it.
-pub fn with_nobody_to_ask(command: &mut Command) {
+pub(super) fn with_nobody_to_ask(command: &mut Command) {
     hakobu_sys::process::without_terminal(command);
     command.env("SSH_ASKPASS_REQUIRE", "never").env_remove("SSH_ASKPASS").env_remove("DISPLAY");
 }
@@ -320,9 +320,9 @@ mod tests {
         };
         let mut settings = SshSettings::new(b"far".to_vec());
         settings.ssh_command = "sshpass -e ssh -4".to_owned();
-        let sftp = words(&settings, Session::Subsystem("sftp"));
+        let sftp = words(&settings, SessionCommand::Subsystem("sftp"));
         assert!(sftp.starts_with("-e ssh -q -s -4 -T") && sftp.ends_with("-- far sftp"), "{sftp}");
-        let forward = words(&settings, Session::Forward { address: "::1", port: 7 });
+        let forward = words(&settings, SessionCommand::Forward { address: "::1", port: 7 });
         assert!(forward.starts_with("-e ssh -q -W [::1]:7 -4") && forward.ends_with("-- far"), "{forward}");
         for (typed, expected) in [
             ("sshpass -e ssh", Program::Here),

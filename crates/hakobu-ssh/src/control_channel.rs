@@ -8,16 +8,16 @@ use std::sync::Arc;
 use crate::sessions::Sessions;
 
 /// The stream of bytes from an agent.
-pub trait Incoming: Read + AsFd + Send {}
+pub trait AgentStream: Read + AsFd + Send {}
 
-impl<T: Read + AsFd + Send> Incoming for T {}
+impl<T: Read + AsFd + Send> AgentStream for T {}
 
 /// Both directions of a channel.
 pub struct ChannelStreams {
     /// The stream to the agent, which ends when this is dropped.
     pub to_agent: Box<dyn Write + Send>,
     /// The stream from the agent, positioned after its preamble.
-    pub from_agent: Box<dyn Incoming>,
+    pub from_agent: Box<dyn AgentStream>,
 }
 
 /// An open channel to an agent. The process that carries it ends when the channel is dropped.

@@ -5,37 +5,35 @@
 //! from before its first byte arrives: it is opened, removed, filled through the descriptor and run from it. So nothing
 //! is left behind, however and whenever it ends.
 //!
-//! The agent begins with [`PREAMBLE`]; anything that a login shell prints before it is skipped. After it, standard
+//! The agent begins with [`PREAMBLE`](hakobu_proto::control::PREAMBLE); anything that a login shell prints before it is skipped. After it, standard
 //! input and output belong to the agent.
 
 mod answer;
-mod asking;
 mod child;
 mod command;
 pub mod control_channel;
 mod error;
-mod left;
 pub mod login;
 mod logins;
 mod master;
+mod peer_output;
+mod prompt_watcher;
 mod refusal;
-mod said;
 mod script;
 pub mod sessions;
 mod settings;
-mod shared;
-mod spoken;
+mod shared_login;
 pub mod ssh_channel;
+mod ssh_output;
+mod stale_sockets;
 mod start;
 mod unattended;
 mod upload;
 
 pub use child::SshChild;
-pub use command::{LOGGED_IN, with_nobody_to_ask};
 pub use error::SshError;
-pub use master::{Asks, Master};
-pub use refusal::Refusal;
+pub use refusal::StartRefusal;
 pub use settings::SshSettings;
-pub use start::{OLDEST_KERNEL, Started, Way, start};
-pub use unattended::{Login, login};
+pub use start::{AgentOrigin, OLDEST_KERNEL, RunningAgent, start};
+pub use unattended::{UnattendedLogin, login};
 pub use upload::{find_uploads, static_name};

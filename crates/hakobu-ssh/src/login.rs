@@ -16,7 +16,7 @@ const CONNECT_AGAIN: Duration = Duration::from_secs(15);
 
 /// The method to log in to a host.
 #[derive(Clone, Copy, Debug)]
-pub struct Login<'a> {
+pub struct SshMethod<'a> {
     /// The host.
     pub host: &'a SshHost,
     /// The ssh program and its arguments. Never empty.
@@ -31,7 +31,7 @@ pub struct Login<'a> {
     pub time_limit: Option<Duration>,
 }
 
-impl<'a> Login<'a> {
+impl<'a> SshMethod<'a> {
     /// Returns the login that a copy's options specify.
     pub fn of(request: &'a CopyRequest, host: &'a SshHost) -> Self {
         let (ssh, agent, sudo) = (&request.ssh, request.agent.as_deref(), request.sudo);

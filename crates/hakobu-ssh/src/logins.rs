@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use super::answer::printable;
 use super::error::SshError;
-use super::master::{Asks, Master};
-use super::said::Said;
+use super::master::Master;
 use super::settings::SshSettings;
+use super::ssh_output::SshOutput;
 
 /// The time limit of a login that asks nobody.
 pub(super) const LOGIN_LIMIT: Duration = Duration::from_secs(30);
@@ -34,14 +34,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Logins {
     settings: SshSettings,
-    state: Mutex<State>,
+    state: Mutex<LoginsState>,
     changed: Condvar,
     ended: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    there: Vec<Login>,
+struct LoginsState {
+    there: Vec<SharedLogin>,
     under_way: usize,
     /// The number of callers that wait for a session.
     waiting: usize,
@@ -52,14 +52,14 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Login {
+struct SharedLogin {
     master: Master,
     sessions: usize,
     /// The output of the sessions in it.
-    said: Vec<Said>,
+    said: Vec<SshOutput>,
 }
 
-impl Login {
+impl SharedLogin {
     fn has_room(&mut self) -> bool {
         // If the server refuses a session, no more are requested in this login.
         self.sessions < SESSIONS_MAX
@@ -68,7 +68,7 @@ impl Login {
     }
 }
 
-impl State {
+impl LoginsState {
     /// Returns true if one more login should be made now.
     fn lacks_one(&self) -> bool {
         let coming = self.under_way * SESSIONS_MAX;
@@ -104,7 +104,7 @@ impl Logins {
         let mut state = self.lock();
         state.waiting += 1;
         let entered = loop {
-            if let Some(number) = state.there.iter_mut().position(Login::has_room) {
+            if let Some(number) = state.there.iter_mut().position(SharedLogin::has_room) {
                 state.there[number].sessions += 1;
                 break Ok((number, state.there[number].master.words()));
             }
@@ -125,7 +125,7 @@ impl Logins {
     }
 
     /// Registers the output of the session that was opened in the login.
-    pub(super) fn listen(&self, number: usize, said: Said) {
+    pub(super) fn listen(&self, number: usize, said: SshOutput) {
         if let Some(login) = self.lock().there.get_mut(number) {
             login.said.push(said);
         }
@@ -139,7 +139,7 @@ impl Logins {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn make(self: &Arc<Self>, state: &mut State) {
+    fn make(self: &Arc<Self>, state: &mut LoginsState) {
         while state.lacks_one() {
             let logins = self.clone();
             let made =
@@ -152,7 +152,7 @@ impl Logins {
     }
 
     fn log_in(self: Arc<Self>) {
-        let made = Master::log_in(self.settings.clone(), Asks::Nobody, &self.ended);
+        let made = Master::log_in(self.settings.clone(), &self.ended);
         let mut state = self.lock();
         state.under_way -= 1;
         match made {
@@ -161,7 +161,7 @@ impl Logins {
                 if state.waiting > 0 {
                     state.foreseen = state.foreseen.max(FORESEEN_BY_WAITING);
                 }
-                state.there.push(Login { master, sessions: 0, said: Vec::new() });
+                state.there.push(SharedLogin { master, sessions: 0, said: Vec::new() });
                 self.make(&mut state);
             }
             Ok(_) => state.refused = Some("it is not to be had".to_owned()),
@@ -172,7 +172,7 @@ impl Logins {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LoginsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,45 +1,29 @@
-//! A login that opens no session of its own and is shared: by hakobu's ssh processes, and by programs that start ssh
-//! themselves, such as rsync.
+//! A login that opens no session of its own and is shared by hakobu's ssh processes. Nobody is asked for it.
 
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use hakobu_core::stopping;
-use hakobu_sys::process::ends_with_this_thread;
 
 use super::answer::printable;
-use super::asking::Asking;
 use super::child::SshChild;
-use super::command::{self, PLAIN_PIPE, with_nobody_to_ask, words_of_its_own};
+use super::command::{self, with_nobody_to_ask};
 use super::error::SshError;
-use super::said::{Said, each_piece};
 use super::settings::SshSettings;
-use super::shared::{self, Found, Shared, Sharing};
-use super::spoken::Spoken;
+use super::shared_login::{self, LoginSocket, Sharing, SshConfigFacts};
+use super::ssh_output::{SshOutput, each_piece};
 
 /// The interval at which the login is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The person who may be asked for a password or other input that ssh needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
-    /// The user, on the terminal or as the environment specifies. ssh's output is shown.
-    User,
-    /// Nobody. ssh's output is kept for the error.
-    Nobody,
-}
-
-/// A login that others share. The user is asked at most once for all of them. Dropping it ends them.
+/// A login that others share. Dropping it ends them.
 #[derive(Debug)]
 pub struct Master {
     settings: SshSettings,
-    /// Arguments for an ssh that logs in.
-    login: Vec<String>,
-    has_asked: bool,
-    shared: Shared,
+    shared: LoginSocket,
     ssh: SshChild,
 }
 
@@ -48,42 +32,29 @@ impl Master {
     /// that shares them already.
     ///
     /// # Errors
-    /// [`SshError::Login`] if ssh could not log in, or [`SshError::Further`] if nobody is asked; [`SshError::TimedOut`]
-    /// after the time limit or if `stop` is set; or the host, user or ssh command cannot be used.
-    pub fn log_in(settings: SshSettings, asks: Asks, stop: &AtomicBool) -> Result<Option<Self>, SshError> {
-        let Found { sharing, login } = shared::find(&settings)?;
+    /// [`SshError::Further`] if ssh could not log in; [`SshError::TimedOut`] after the time limit or if `stop` is set; or
+    /// the host, user or ssh command cannot be used.
+    pub fn log_in(settings: SshSettings, stop: &AtomicBool) -> Result<Option<Self>, SshError> {
+        let SshConfigFacts { sharing, login } = shared_login::find(&settings)?;
         if sharing != Sharing::Ours {
             return Ok(None);
         }
-        let Some(shared) = Shared::create() else { return Ok(None) };
+        let Some(shared) = LoginSocket::create() else { return Ok(None) };
         let mut words = shared.for_the_first();
-        words.extend(login.iter().cloned());
+        words.extend(login);
         words.push("-N".to_owned());
-        if asks == Asks::Nobody {
-            words.extend(command::words(&["BatchMode=yes"]));
-        }
+        words.extend(command::words(&["BatchMode=yes"]));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut command = command::question(&settings, &words)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let (said, is_in) = (Said::default(), Arc::new(AtomicBool::new(asks == Asks::Nobody)));
-        match asks {
-            Asks::User => ends_with_this_thread(&mut command),
-            Asks::Nobody => with_nobody_to_ask(&mut command),
-        }
-        let ssh = spawn(command, said.clone(), is_in.clone())?;
-        let asking = (asks == Asks::User).then(|| Asking::watch(ssh.id()));
-        let mut master = Self { settings, login, has_asked: false, shared, ssh };
-        let waited = master.wait(stop);
-        master.has_asked = asking.is_some_and(|asking| asking.settle());
-        match waited {
-            Err(SshError::Login { host, .. }) if asks == Asks::Nobody => {
-                Err(SshError::Further { host, words: said.last_words() })
-            }
+        with_nobody_to_ask(&mut command);
+        let said = SshOutput::default();
+        let ssh = spawn(command, said.clone())?;
+        let mut master = Self { settings, shared, ssh };
+        match master.wait(stop) {
+            Err(SshError::Login { host, .. }) => Err(SshError::Further { host, words: said.last_words() }),
             Err(error) => Err(error),
-            Ok(()) => {
-                is_in.store(true, Relaxed);
-                Ok(Some(master))
-            }
+            Ok(()) => Ok(Some(master)),
         }
     }
 
@@ -112,39 +83,9 @@ impl Master {
         self.shared.for_further()
     }
 
-    /// Returns true if somebody was seen to be asked for it: another login would be refused, or ask as well.
-    #[must_use]
-    pub fn has_asked(&self) -> bool {
-        self.has_asked
-    }
-
     /// Returns true if the connection still exists.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.ssh.wait(Duration::ZERO), Ok(None))
-    }
-
-    /// Returns the ssh command for programs that use the login. It asks nobody, and does not log in if the session is
-    /// refused.
-    ///
-    /// # Errors
-    /// The ssh command cannot be used.
-    pub fn through(&self) -> Result<Vec<String>, SshError> {
-        let words = self.shared.for_no_login(&self.settings);
-        self.with_plain_pipe(words)
-    }
-
-    /// Returns the ssh command for programs that log in without asking anybody. Its first line on standard error is
-    /// then [`LOGGED_IN`](super::LOGGED_IN).
-    ///
-    /// # Errors
-    /// The errors of [`through`](Self::through).
-    pub fn beside(&self) -> Result<Vec<String>, SshError> {
-        self.with_plain_pipe(words_of_its_own(&self.login))
-    }
-
-    fn with_plain_pipe(&self, mut words: Vec<String>) -> Result<Vec<String>, SshError> {
-        words.extend(PLAIN_PIPE.map(str::to_owned));
-        command::with_options(&self.settings, &words)
     }
 }
 
@@ -156,21 +97,13 @@ impl Drop for Master {
 
 /// Starts the process from a thread that lives as long as it does, so that it does not outlive this process in any
 /// case: it has no input whose end it would notice.
-fn spawn(mut command: Command, said: Said, is_silent: Arc<AtomicBool>) -> Result<SshChild, SshError> {
+fn spawn(mut command: Command, said: SshOutput) -> Result<SshChild, SshError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new().name("ssh words".to_owned()).spawn(move || match command.spawn() {
         Ok(mut child) => {
             let stderr = child.stderr.take();
             let _ = sender.send(Ok(SshChild::new(child)));
-            let mut spoken = Spoken::on_stderr();
-            each_piece(stderr, |words| {
-                said.add(words);
-                // Later it reports on sessions, whose own ssh prints the same.
-                if !is_silent.load(Relaxed) {
-                    spoken.add(words);
-                }
-            });
-            spoken.end();
+            each_piece(stderr, |words| said.add(words));
             said.end();
         }
         Err(error) => {
@@ -186,7 +119,6 @@ mod tests {
     use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
     use super::*;
-    use crate::LOGGED_IN;
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -196,61 +128,42 @@ mod tests {
         settings
     }
 
-    fn run(words: &[String], server: &Sshd) -> std::process::Output {
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).args([server.host(), "echo there"]).stdin(Stdio::null()).output().unwrap()
-    }
-
     #[test]
-    fn others_go_through_it_or_beside_it_until_it_ends() {
+    fn a_login_serves_others_until_it_is_dropped() {
         let server = Sshd::start(&SshdOptions::default()).unwrap();
-        let logins = || server.log().matches("Accepted ").count();
-        let mut master = Master::log_in(settings(&server, ""), Asks::User, &NEVER).unwrap().unwrap();
+        let mut master = Master::log_in(settings(&server, ""), &NEVER).unwrap().unwrap();
         assert!(master.is_alive() && !master.shared.is_on_disk());
-        let through = master.through().unwrap();
-        assert_eq!(run(&through, &server).stdout, b"there\n");
-        assert_eq!(logins(), 1);
-        let ran = run(&master.beside().unwrap(), &server);
-        assert_eq!(ran.stdout, b"there\n");
-        assert_eq!(String::from_utf8_lossy(&ran.stderr).trim(), LOGGED_IN);
-        assert_eq!(logins(), 2);
+        let mut words = master.words();
+        words.extend([server.host().to_owned(), "echo there".to_owned()]);
+        let ssh = server.ssh_command().to_owned();
+        let mut parts = ssh.split(' ');
+        let through = |parts: &mut dyn Iterator<Item = &str>, words: &[String]| {
+            let mut command = Command::new(parts.next().unwrap());
+            command.args(parts).args(words).stdin(Stdio::null()).output().unwrap()
+        };
+        assert_eq!(through(&mut parts, &words).stdout, b"there\n");
+        assert_eq!(server.log().matches("Accepted ").count(), 1);
         drop(master);
-        // It was told to end, and may still accept a session before it does.
         let deadline = Instant::now() + Duration::from_secs(60);
-        while run(&through, &server).status.success() {
+        // It was told to end, and may still accept a session before it does. After that each ssh logs in by itself.
+        while server.log().matches("Accepted ").count() == 1 {
             assert!(Instant::now() < deadline, "the login outlives who had it");
+            through(&mut ssh.split(' '), &words);
         }
-        assert_eq!(logins(), 2);
-    }
-
-    #[test]
-    fn a_session_that_is_refused_is_no_reason_to_log_in() {
-        let config_lines = vec!["MaxSessions 0".to_owned()];
-        let server = Sshd::start(&SshdOptions { config_lines, ..SshdOptions::default() }).unwrap();
-        let master = Master::log_in(settings(&server, ""), Asks::User, &NEVER).unwrap().unwrap();
-        let ran = run(&master.through().unwrap(), &server);
-        assert!(!ran.status.success());
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert!(said.contains("mux_client_request_session: session request failed"), "{said}");
-        assert_eq!(server.log().matches("Accepted ").count(), 1, "{}", server.log());
     }
 
     #[test]
     fn a_login_that_fails_or_is_not_wanted_any_more_ends() {
         let server = Sshd::start(&SshdOptions::default()).unwrap();
-        let refused =
-            Master::log_in(settings(&server, " -o PubkeyAuthentication=no"), Asks::User, &NEVER).unwrap_err();
-        assert!(matches!(refused, SshError::Login { .. }), "{refused}");
-        let alone = settings(&server, " -o PubkeyAuthentication=no");
-        let refused = Master::log_in(alone, Asks::Nobody, &NEVER).unwrap_err();
+        let refused = Master::log_in(settings(&server, " -o PubkeyAuthentication=no"), &NEVER).unwrap_err();
         assert!(refused.to_string().contains("Permission denied"), "{refused}");
         let stopped = AtomicBool::new(true);
         let slow = settings(&server, " -o ProxyCommand='sleep 600'");
         let began = Instant::now();
-        assert!(matches!(Master::log_in(slow, Asks::User, &stopped), Err(SshError::TimedOut { .. })));
+        assert!(matches!(Master::log_in(slow, &stopped), Err(SshError::TimedOut { .. })));
         assert!(began.elapsed() < Duration::from_secs(60));
         let mut other = settings(&server, "");
         other.ssh_command = "dbclient".to_owned();
-        assert!(Master::log_in(other, Asks::User, &NEVER).unwrap().is_none());
+        assert!(Master::log_in(other, &NEVER).unwrap().is_none());
     }
 }

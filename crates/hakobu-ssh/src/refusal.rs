@@ -2,7 +2,7 @@
 
 /// A reason that decides what is tried next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum StartRefusal {
     /// The server does not allow connections for this login, whatever the request.
     Prohibited,
     /// It accepts no key, and nobody is asked for a password.
@@ -11,7 +11,7 @@ pub enum Refusal {
     HostKey,
 }
 
-impl Refusal {
+impl StartRefusal {
     /// Recognizes messages of OpenSSH. Returns `None` for any other message.
     #[must_use]
     pub fn of(words: &str) -> Option<Self> {
@@ -32,13 +32,16 @@ mod tests {
     #[test]
     fn words_of_openssh_are_understood() {
         for (words, refusal) in [
-            ("channel 0: open failed: administratively prohibited: open failed", Some(Refusal::Prohibited)),
-            ("root@host: Permission denied (publickey,password).", Some(Refusal::Login)),
-            ("Host key verification failed.", Some(Refusal::HostKey)),
+            (
+                "channel 0: open failed: administratively prohibited: open failed",
+                Some(StartRefusal::Prohibited),
+            ),
+            ("root@host: Permission denied (publickey,password).", Some(StartRefusal::Login)),
+            ("Host key verification failed.", Some(StartRefusal::HostKey)),
             ("ssh: connect to host h port 22: Connection refused", None),
             ("", None),
         ] {
-            assert_eq!(Refusal::of(words), refusal, "{words}");
+            assert_eq!(StartRefusal::of(words), refusal, "{words}");
         }
     }
 }

@@ -24,21 +24,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::answer::printable;
-use super::asking::Asking;
 use super::child::SshChild;
 use super::command::{self, LOGGED_IN, Program, with_nobody_to_ask, words_of_its_own};
 use super::error::SshError;
 use super::logins::{LOGIN_LIMIT, Logins};
-use super::refusal::Refusal;
-use super::said::{SAID_BYTES_MAX, each_piece};
+use super::peer_output;
+use super::prompt_watcher::PromptWatcher;
+use super::refusal::StartRefusal;
 use super::settings::SshSettings;
-use super::shared::{self, Found, Shared, Sharing};
-use super::spoken;
-use super::start::{Started, start_with};
+use super::shared_login::{self, LoginSocket, Sharing, SshConfigFacts};
+use super::ssh_output::{SAID_BYTES_MAX, each_piece};
+use super::start::{RunningAgent, start_with};
 use hakobu_core::prompts::Prompts;
 
-pub use super::command::Session;
-pub use super::said::Said;
+pub use super::command::SessionCommand;
+pub use super::ssh_output::SshOutput;
 
 /// The interval at which a stop is checked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -58,7 +58,7 @@ pub struct Pipe {
     /// The ssh process. It is ended when dropped.
     pub ssh: SshChild,
     /// The standard error output of ssh.
-    pub said: Said,
+    pub said: SshOutput,
 }
 
 /// The sessions of one login.
@@ -70,26 +70,26 @@ pub struct Sessions {
     login: Vec<String>,
     /// True if the remote host is so far away that logins take long.
     far_away: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SessionState {
     /// The first login, if hakobu can share it.
-    shared: Option<Shared>,
+    shared: Option<LoginSocket>,
     /// True if a separate connection requires no question; `None` before it was tried.
     own: Option<bool>,
     /// The output of the sessions that went through the first login to save time.
-    quick: Vec<Said>,
+    quick: Vec<SshOutput>,
     /// The watch for questions during the first login.
-    asking: Option<Asking>,
+    asking: Option<PromptWatcher>,
     /// Further logins, with a long round trip.
     logins: Option<Arc<Logins>>,
 }
 
-impl State {
+impl SessionState {
     /// Returns the first login for a session that is to save time, unless earlier ones have reported errors.
-    fn quick_way(&self) -> Option<&Shared> {
+    fn quick_way(&self) -> Option<&LoginSocket> {
         let well = self.quick.len() < QUICK_MAX && self.quick.iter().all(|said| said.last_line().is_empty());
         self.shared.as_ref().filter(|_| well && self.own.is_none())
     }
@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for SessionState {
     fn drop(&mut self) {
         if let Some(logins) = &self.logins {
             logins.end();
@@ -113,7 +113,7 @@ impl Sessions {
     /// # Errors
     /// The host, user or ssh command cannot be used.
     pub fn new(settings: SshSettings) -> Result<Self, SshError> {
-        let Found { sharing, login } = shared::find(&settings)?;
+        let SshConfigFacts { sharing, login } = shared_login::find(&settings)?;
         Ok(Self { settings, sharing, login, far_away: AtomicBool::new(false), state: Mutex::default() })
     }
 
@@ -122,14 +122,14 @@ impl Sessions {
     ///
     /// # Errors
     /// ssh cannot be run.
-    pub fn first(&self, session: Session<'_>) -> Result<Pipe, SshError> {
+    pub fn first(&self, session: SessionCommand<'_>) -> Result<Pipe, SshError> {
         let mut command = command::session(&self.settings, session, &self.for_the_first())?;
-        let ear = spoken::prepare(&mut command);
+        let ear = peer_output::prepare(&mut command);
         let spawned = spawn(&mut command);
         // The command would keep its end of a terminal open.
         drop(command);
         let (mut pipe, stderr) = spawned?;
-        pipe.ssh = pipe.ssh.heard(spoken::listen(ear, stderr)?);
+        pipe.ssh = pipe.ssh.heard(peer_output::listen(ear, stderr)?);
         self.watch(pipe.ssh.id());
         Ok(pipe)
     }
@@ -138,7 +138,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The errors of [`start`](super::start).
-    pub fn start(&self, prompts: &mut dyn Prompts) -> Result<Started, SshError> {
+    pub fn start(&self, prompts: &mut dyn Prompts) -> Result<RunningAgent, SshError> {
         let words = self.for_the_first();
         let started = start_with(&self.settings, &words, prompts, |process| self.watch(process))?;
         self.settle();
@@ -149,7 +149,7 @@ impl Sessions {
     /// [`further`](Self::further) does it too.
     pub fn settle(&self) {
         let mut state = self.lock();
-        let asks = state.asking.as_ref().is_some_and(Asking::settle);
+        let asks = state.asking.as_ref().is_some_and(PromptWatcher::settle);
         let Some(shared) = &mut state.shared else { return };
         shared.hold();
         // A server penalizes failed logins, and bars a client with too many of them.
@@ -159,7 +159,7 @@ impl Sessions {
     }
 
     fn watch(&self, process: u32) {
-        self.lock().asking = Some(Asking::watch(process));
+        self.lock().asking = Some(PromptWatcher::watch(process));
     }
 
     /// Records the round trip of a request to the remote host.
@@ -195,9 +195,9 @@ impl Sessions {
     ///
     /// # Errors
     /// [`SshError::Further`] if the login fails; otherwise the errors of [`first`](Self::first).
-    pub fn further(&self, session: Session<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
+    pub fn further(&self, session: SessionCommand<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
         let program = command::program(&self.settings)?;
-        if let (Program::Other, Session::Forward { .. }) = (program, session) {
+        if let (Program::Other, SessionCommand::Forward { .. }) = (program, session) {
             let why = "only OpenSSH's ssh can connect to a port of the far machine";
             let text = self.settings.ssh_command.clone();
             return Err(SshError::Unusable { what: "ssh command", text, why });
@@ -217,7 +217,7 @@ impl Sessions {
             return self.quiet(session, &command::words(&["ControlMaster=no", "BatchMode=yes"]));
         }
         if self.far_away.load(Relaxed)
-            && !matches!(session, Session::Forward { .. })
+            && !matches!(session, SessionCommand::Forward { .. })
             && let Some(shared) = state.quick_way()
         {
             let opened = self.quiet(session, &shared.for_further())?;
@@ -257,14 +257,16 @@ impl Sessions {
         }
         match refused {
             // A key that was not accepted is not accepted a second later.
-            Some(SshError::Further { words, .. }) if Refusal::of(&words) != Some(Refusal::Login) => {
+            Some(SshError::Further { words, .. })
+                if StartRefusal::of(&words) != Some(StartRefusal::Login) =>
+            {
                 wait(Instant::now() + PAUSE, stop);
                 let opened = self.own(session, stop)?;
                 state.own = Some(true);
                 Ok(opened)
             }
             Some(error) => Err(error),
-            None => Err(self.failed(&Said::default())),
+            None => Err(self.failed(&SshOutput::default())),
         }
     }
 
@@ -284,9 +286,9 @@ impl Sessions {
     /// Returns the arguments for the first ssh. Each call begins another login.
     fn for_the_first(&self) -> Vec<String> {
         let mut state = self.lock();
-        *state = State::default();
+        *state = SessionState::default();
         if self.sharing == Sharing::Ours {
-            state.shared = Shared::create();
+            state.shared = LoginSocket::create();
         }
         let Some(shared) = &state.shared else { return Vec::new() };
         let mut words = shared.for_the_first();
@@ -295,7 +297,7 @@ impl Sessions {
     }
 
     /// Opens a separate connection. Returns once it has logged in.
-    fn own(&self, session: Session<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
+    fn own(&self, session: SessionCommand<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
         let (mut opened, logged_in) = self.watched(session, &words_of_its_own(&self.login))?;
         let deadline = Instant::now() + LOGIN_LIMIT.min(self.settings.time_limit);
         loop {
@@ -314,12 +316,16 @@ impl Sessions {
     }
 
     /// Opens a session over the connection that ssh finds with these options.
-    fn quiet(&self, session: Session<'_>, options: &[String]) -> Result<Pipe, SshError> {
+    fn quiet(&self, session: SessionCommand<'_>, options: &[String]) -> Result<Pipe, SshError> {
         self.watched(session, options).map(|(opened, _)| opened)
     }
 
     /// Starts an ssh that asks nobody, and keeps its output.
-    fn watched(&self, session: Session<'_>, options: &[String]) -> Result<(Pipe, Receiver<()>), SshError> {
+    fn watched(
+        &self,
+        session: SessionCommand<'_>,
+        options: &[String],
+    ) -> Result<(Pipe, Receiver<()>), SshError> {
         let mut command = command::session(&self.settings, session, options)?;
         command.stderr(Stdio::piped());
         with_nobody_to_ask(&mut command);
@@ -340,11 +346,11 @@ impl Sessions {
         Ok((opened, receiver))
     }
 
-    fn failed(&self, said: &Said) -> SshError {
+    fn failed(&self, said: &SshOutput) -> SshError {
         SshError::Further { host: printable(&self.settings.host), words: said.last_words() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -369,11 +375,11 @@ fn spawn(command: &mut Command) -> Result<(Pipe, Option<ChildStderr>), SshError>
     })?;
     let stderr = child.stderr.take();
     let ssh = SshChild::at(child, near);
-    Ok((Pipe { socket, ssh, said: Said::default() }, stderr))
+    Ok((Pipe { socket, ssh, said: SshOutput::default() }, stderr))
 }
 
 /// Keeps ssh's output until its end, and reports when it has logged in.
-fn listen(stderr: Option<ChildStderr>, said: &Said, logged_in: &SyncSender<()>) {
+fn listen(stderr: Option<ChildStderr>, said: &SshOutput, logged_in: &SyncSender<()>) {
     let mut line = Vec::new();
     each_piece(stderr, |piece| {
         for &byte in piece {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::control_channel::{ChannelStreams, ControlChannel};
 use crate::sessions::Sessions;
-use crate::{SshChild, SshError, SshSettings, Way};
+use crate::{AgentOrigin, SshChild, SshError, SshSettings};
 use hakobu_core::prompts::Prompts;
 
 /// A control channel over ssh.
 pub struct SshChannel {
     ends: Option<ChannelStreams>,
-    way: Way,
+    way: AgentOrigin,
     uploaded: Option<PathBuf>,
     sessions: Arc<Sessions>,
     _ssh: SshChild,
@@ -38,7 +38,7 @@ impl SshChannel {
     }
 
     /// Returns the origin of the agent.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> AgentOrigin {
         self.way
     }
 }

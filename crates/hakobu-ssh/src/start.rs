@@ -6,12 +6,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout};
 
-use super::answer::{Answers, FarSystem, Heard, printable};
+use super::answer::{AgentAnswer, FarSystem, PreambleReader, printable};
 use super::child::{self, SshChild};
 use super::error::SshError;
 use super::settings::SshSettings;
 use super::upload::{self, Parcel, static_name};
-use super::{command, spoken};
+use super::{command, peer_output};
 use hakobu_core::prompts::Prompts;
 
 /// The oldest kernel for which a program is uploaded: the first with `statx`. Newer features (`openat2`, unnamed files
@@ -22,7 +22,7 @@ const MAX_PASSWORDS: u32 = 3;
 
 /// The origin of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum AgentOrigin {
     /// `hakobu` on the remote PATH.
     OnPath,
     /// The requested path.
@@ -34,7 +34,7 @@ pub enum Way {
 /// A running agent. Its parts may be taken out. They are dropped in this order, so that the agent sees the end of its
 /// input and ssh ends by itself.
 #[derive(Debug)]
-pub struct Started {
+pub struct RunningAgent {
     /// The pipe to the agent.
     pub stdin: ChildStdin,
     /// The pipe from the agent, at the byte after its preamble.
@@ -42,7 +42,7 @@ pub struct Started {
     /// The ssh process. It is ended when dropped.
     pub ssh: SshChild,
     /// The origin of the agent.
-    pub way: Way,
+    pub way: AgentOrigin,
     /// The program that was uploaded, to compare its digest with the one that the agent reports.
     pub uploaded: Option<PathBuf>,
     /// True if a path was requested but does not exist, so the program was uploaded. The user should be told.
@@ -57,7 +57,7 @@ pub struct Started {
 ///
 /// # Errors
 /// [`SshError`]; ssh has then ended.
-pub fn start(settings: &SshSettings, prompts: &mut dyn Prompts) -> Result<Started, SshError> {
+pub fn start(settings: &SshSettings, prompts: &mut dyn Prompts) -> Result<RunningAgent, SshError> {
     start_with(settings, &[], prompts, |_| {})
 }
 
@@ -67,25 +67,25 @@ pub(super) fn start_with(
     ours: &[String],
     prompts: &mut dyn Prompts,
     started: impl FnOnce(u32),
-) -> Result<Started, SshError> {
+) -> Result<RunningAgent, SshError> {
     let mut command = command::build(settings, ours)?;
-    let ear = spoken::prepare(&mut command);
+    let ear = peer_output::prepare(&mut command);
     let spawned = command.spawn();
     let program = command.get_program().to_string_lossy().into_owned();
     // The command would keep its end of a terminal open.
     drop(command);
     let mut child = spawned.map_err(|error| SshError::Spawn { command: program, error })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let ssh = SshChild::new(child).heard(spoken::listen(ear, stderr)?);
+    let ssh = SshChild::new(child).heard(peer_output::listen(ear, stderr)?);
     started(ssh.id());
     let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
         return Err(SshError::Pipe(ErrorKind::BrokenPipe.into()));
     };
-    let starter = Starter {
+    let starter = AgentStart {
         settings,
         host: printable(&settings.host),
         stdin,
-        answers: Answers::new(stdout),
+        answers: PreambleReader::new(stdout),
         ssh,
         uploaded: None,
         path_missing: false,
@@ -95,40 +95,42 @@ pub(super) fn start_with(
 }
 
 /// A start in progress. Fields drop in this order: the input must close before ssh is waited for.
-struct Starter<'a> {
+struct AgentStart<'a> {
     settings: &'a SshSettings,
     host: String,
     stdin: ChildStdin,
-    answers: Answers,
+    answers: PreambleReader,
     ssh: SshChild,
     uploaded: Option<PathBuf>,
     path_missing: bool,
     passwords: u32,
 }
 
-impl Starter<'_> {
-    fn run(mut self, prompts: &mut dyn Prompts) -> Result<Started, SshError> {
+impl AgentStart<'_> {
+    fn run(mut self, prompts: &mut dyn Prompts) -> Result<RunningAgent, SshError> {
         loop {
             match self.answers.next(self.settings.time_limit)? {
-                Heard::Agent => return Ok(self.started()),
-                Heard::Need(far) if self.uploaded.is_none() => self.upload(&far)?,
+                AgentAnswer::Agent => return Ok(self.started()),
+                AgentAnswer::Need(far) if self.uploaded.is_none() => self.upload(&far)?,
                 // The password is only requested if the user asked for sudo, whatever the remote side sends.
-                Heard::Password if self.settings.sudo => self.password(prompts)?,
-                Heard::Fail { reason, detail } => return Err(self.failed(&reason, detail)),
-                Heard::End => return Err(self.ended()),
-                Heard::Late => return Err(self.late()),
-                Heard::Need(_) | Heard::Password | Heard::Babble => return Err(self.no_agent()),
+                AgentAnswer::Password if self.settings.sudo => self.password(prompts)?,
+                AgentAnswer::Fail { reason, detail } => return Err(self.failed(&reason, detail)),
+                AgentAnswer::End => return Err(self.ended()),
+                AgentAnswer::Late => return Err(self.late()),
+                AgentAnswer::Need(_) | AgentAnswer::Password | AgentAnswer::Babble => {
+                    return Err(self.no_agent());
+                }
             }
         }
     }
 
-    fn started(self) -> Started {
+    fn started(self) -> RunningAgent {
         let way = match (&self.uploaded, &self.settings.agent_path) {
-            (Some(_), _) => Way::Uploaded,
-            (None, Some(_)) => Way::AtPath,
-            (None, None) => Way::OnPath,
+            (Some(_), _) => AgentOrigin::Uploaded,
+            (None, Some(_)) => AgentOrigin::AtPath,
+            (None, None) => AgentOrigin::OnPath,
         };
-        Started {
+        RunningAgent {
             stdin: self.stdin,
             stdout: self.answers.into_input(),
             ssh: self.ssh,

@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// The result of a login with nobody to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Login {
+pub enum UnattendedLogin {
     /// It works.
     Works,
     /// It works with the ssh agent of this session, which may be gone later.
@@ -26,16 +26,16 @@ pub enum Login {
 
 /// Logs in as a run with these settings would, but asks nobody and uses no shared connection.
 #[must_use]
-pub fn login(settings: &SshSettings) -> Login {
+pub fn login(settings: &SshSettings) -> UnattendedLogin {
     match try_without(settings, &["IdentityAgent=none"]) {
-        Some(true) => return Login::Works,
+        Some(true) => return UnattendedLogin::Works,
         Some(false) => {}
-        None => return Login::Unknown,
+        None => return UnattendedLogin::Unknown,
     }
     match try_without(settings, &[]) {
-        Some(true) => Login::WithAgent,
-        Some(false) => Login::Asks,
-        None => Login::Unknown,
+        Some(true) => UnattendedLogin::WithAgent,
+        Some(false) => UnattendedLogin::Asks,
+        None => UnattendedLogin::Unknown,
     }
 }
 

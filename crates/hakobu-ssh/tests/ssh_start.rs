@@ -13,8 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hakobu_core::prompts::{Nobody, Prompts, Secret};
-use hakobu_ssh::{Login, SshError, SshSettings, Started, Way, login, start};
+use hakobu_core::prompts::{NoPrompts, Prompts, Secret};
+use hakobu_ssh::{AgentOrigin, RunningAgent, SshError, SshSettings, UnattendedLogin, login, start};
 use hakobu_testkit::sshd::{Shell, Sshd, SshdOptions, Sudo, User, no_root};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
@@ -79,7 +79,7 @@ struct Itself {
 }
 
 /// Reads the agent's report about itself, and has a line echoed.
-fn greet(started: &mut Started) -> Itself {
+fn greet(started: &mut RunningAgent) -> Itself {
     let mut output = BufReader::with_capacity(1, &mut started.stdout);
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
@@ -98,8 +98,8 @@ fn greet(started: &mut Started) -> Itself {
 }
 
 /// Ends the agent in order.
-fn finish(started: Started) {
-    let Started { stdin, mut stdout, mut ssh, .. } = started;
+fn finish(started: RunningAgent) {
+    let RunningAgent { stdin, mut stdout, mut ssh, .. } = started;
     drop(stdin);
     let mut rest = Vec::new();
     stdout.read_to_end(&mut rest).unwrap();
@@ -159,8 +159,8 @@ fn run_dir_env(user: &User) -> (String, String) {
 fn on_path_at_a_path_and_uploaded() {
     let dir = on_path();
     let with = server(&SshdOptions { path_dirs: vec![dir.path().to_owned()], ..SshdOptions::default() });
-    let mut started = start(&settings(&with), &mut Nobody).unwrap();
-    assert_eq!(started.way, Way::OnPath);
+    let mut started = start(&settings(&with), &mut NoPrompts).unwrap();
+    assert_eq!(started.way, AgentOrigin::OnPath);
     let installed = dir.path().join("hakobu");
     assert_eq!(greet(&mut started).exe, installed.to_str().unwrap());
     finish(started);
@@ -170,19 +170,19 @@ fn on_path_at_a_path_and_uploaded() {
     symlink(&installed, &odd).unwrap();
     let mut at_path = settings(&without);
     at_path.agent_path = Some(odd.to_str().unwrap().as_bytes().to_vec());
-    let mut started = start(&at_path, &mut Nobody).unwrap();
-    assert_eq!(started.way, Way::AtPath);
+    let mut started = start(&at_path, &mut NoPrompts).unwrap();
+    assert_eq!(started.way, AgentOrigin::AtPath);
     greet(&mut started);
     finish(started);
 
-    let mut started = start(&settings(&without), &mut Nobody).unwrap();
-    assert_eq!(started.way, Way::Uploaded);
+    let mut started = start(&settings(&without), &mut NoPrompts).unwrap();
+    assert_eq!(started.way, AgentOrigin::Uploaded);
     assert!(greet(&mut started).exe.ends_with("/hakobu (deleted)"));
     finish(started);
 
     let mut nothing = settings(&without);
     nothing.uploads.clear();
-    let error = start(&nothing, &mut Nobody).unwrap_err();
+    let error = start(&nothing, &mut NoPrompts).unwrap_err();
     assert!(matches!(error, SshError::NothingToUpload { .. }), "{error}");
 }
 
@@ -192,7 +192,7 @@ fn a_forced_command_is_an_agent_too() {
         config_lines: vec![format!("ForceCommand {} agent", fake_agent().display())],
         ..SshdOptions::default()
     });
-    let mut started = start(&settings(&server), &mut Nobody).unwrap();
+    let mut started = start(&settings(&server), &mut NoPrompts).unwrap();
     greet(&mut started);
     finish(started);
 }
@@ -208,14 +208,14 @@ fn banners_and_chatty_shells() {
         if let Some(file) = file {
             fs::write(user.home().join(file), "echo Welcome back\nprintf 'and no newline'\n").unwrap();
         }
-        let mut started = start(&settings(&server), &mut Nobody).unwrap();
-        assert_eq!(started.way, Way::Uploaded, "{shell:?}");
+        let mut started = start(&settings(&server), &mut NoPrompts).unwrap();
+        assert_eq!(started.way, AgentOrigin::Uploaded, "{shell:?}");
         assert_ne!(greet(&mut started).user, 0);
         finish(started);
 
         let mut nothing = settings(&server);
         nothing.uploads.clear();
-        let error = start(&nothing, &mut Nobody).unwrap_err();
+        let error = start(&nothing, &mut NoPrompts).unwrap_err();
         assert!(matches!(error, SshError::NothingToUpload { .. }), "{error}");
     }
 }
@@ -227,7 +227,7 @@ fn a_shell_that_only_talks_is_no_agent() {
     }
     let (server, user) = with_user(Shell::Bash, &Sudo::Refused, SshdOptions::default());
     fs::write(user.home().join(".bashrc"), "echo This account is closed.\nexit 0\n").unwrap();
-    let error = start(&settings(&server), &mut Nobody).unwrap_err();
+    let error = start(&settings(&server), &mut NoPrompts).unwrap_err();
     let SshError::NotAnAgent { first_line, .. } = &error else {
         panic!("{error}");
     };
@@ -246,7 +246,7 @@ fn killed_outright_it_leaves_nothing() {
         set_env: vec![run_dir_env(&user)],
         ..SshdOptions::default()
     });
-    let mut started = start(&settings(&server), &mut Nobody).unwrap();
+    let mut started = start(&settings(&server), &mut NoPrompts).unwrap();
     let itself = greet(&mut started);
     assert!(itself.exe.starts_with(run.to_str().unwrap()), "{itself:?}");
     assert_eq!(left_behind(&user, &run), BTreeSet::new());
@@ -259,7 +259,7 @@ fn killed_outright_it_leaves_nothing() {
 #[test]
 fn dropping_ends_the_far_agent() {
     let server = server(&SshdOptions::default());
-    let mut started = start(&settings(&server), &mut Nobody).unwrap();
+    let mut started = start(&settings(&server), &mut NoPrompts).unwrap();
     let pid = greet(&mut started).pid;
     assert!(!server.processes().is_empty());
     drop(started);
@@ -284,7 +284,7 @@ fn directories_that_forbid_execution_are_passed_over() {
         noexec: vec![user.home().to_owned(), run.clone()],
         ..SshdOptions::default()
     });
-    let mut started = start(&settings(&server), &mut Nobody).unwrap();
+    let mut started = start(&settings(&server), &mut NoPrompts).unwrap();
     let itself = greet(&mut started);
     assert!(itself.exe.starts_with("/tmp/hakobu."), "{itself:?}");
     assert_eq!(left_behind(&user, &run), BTreeSet::new());
@@ -307,7 +307,7 @@ fn no_directory_at_all_is_a_clear_error() {
         small: vec![(run.clone(), 16 * 1024)],
         ..SshdOptions::default()
     });
-    let error = start(&settings(&server), &mut Nobody).unwrap_err();
+    let error = start(&settings(&server), &mut NoPrompts).unwrap_err();
     let SshError::NoPlace { tried, .. } = &error else {
         panic!("{error}");
     };
@@ -369,14 +369,14 @@ fn sudo_with_a_password() {
     let installed = with_path(vec![dir.path().to_owned()]);
     let mut answers = Answers::new(&["s3cret 'of' \"mine\""]);
     let mut started = start(&sudo_settings(&installed), &mut answers).unwrap();
-    assert_eq!((started.way, answers.asked), (Way::OnPath, 1));
+    assert_eq!((started.way, answers.asked), (AgentOrigin::OnPath, 1));
     assert_eq!(greet(&mut started).user, 0);
     finish(started);
 
     let bare = with_path(Vec::new());
     let mut answers = Answers::new(&["wrong", "s3cret 'of' \"mine\""]);
     let mut started = start(&sudo_settings(&bare), &mut answers).unwrap();
-    assert_eq!((started.way, answers.asked), (Way::Uploaded, 2));
+    assert_eq!((started.way, answers.asked), (AgentOrigin::Uploaded, 2));
     let itself = greet(&mut started);
     assert_eq!(itself.user, 0);
     assert!(itself.exe.starts_with(run.to_str().unwrap()), "{itself:?}");
@@ -398,7 +398,7 @@ fn sudo_with_wrong_passwords_or_none() {
     assert!(matches!(error, SshError::WrongPassword { .. }), "{error}");
     assert_eq!(answers.asked, 3);
 
-    let error = start(&sudo_settings(&server), &mut Nobody).unwrap_err();
+    let error = start(&sudo_settings(&server), &mut NoPrompts).unwrap_err();
     assert!(matches!(error, SshError::NoPassword { .. }), "{error}");
 }
 
@@ -408,7 +408,7 @@ fn sudo_without_a_password_and_without_leave() {
         return;
     }
     let (server, _user) = with_user(Shell::Sh, &Sudo::Free, SshdOptions::default());
-    let mut started = start(&sudo_settings(&server), &mut Nobody).unwrap();
+    let mut started = start(&sudo_settings(&server), &mut NoPrompts).unwrap();
     assert_eq!(greet(&mut started).user, 0);
     finish(started);
 
@@ -431,7 +431,7 @@ fn a_host_key_that_is_unknown_or_changed_is_sshs_to_refuse() {
         let mut settings = settings(&server);
         settings.ssh_command =
             format!("sh -c 'exec {} \"$@\" 2>{}' ssh", server.ssh_command(), words.display());
-        let error = start(&settings, &mut Nobody).unwrap_err();
+        let error = start(&settings, &mut NoPrompts).unwrap_err();
         assert!(matches!(error, SshError::Login { .. }), "{error}");
         let words = fs::read_to_string(words).unwrap();
         assert!(words.contains("Host key verification failed"), "{words}");
@@ -444,7 +444,7 @@ fn users_and_hosts_that_cannot_be_reached() {
     let server = server(&SshdOptions::default());
     let mut nobody = settings(&server);
     nobody.user = Some(b"no-such-user".to_vec());
-    let error = start(&nobody, &mut Nobody).unwrap_err();
+    let error = start(&nobody, &mut NoPrompts).unwrap_err();
     assert!(matches!(error, SshError::Login { .. }), "{error}");
 
     let mut closed = settings(&server);
@@ -452,7 +452,7 @@ fn users_and_hosts_that_cannot_be_reached() {
     closed.ssh_command = "ssh -F /dev/null -o BatchMode=yes".to_owned();
     closed.host = b"127.0.0.1".to_vec();
     closed.port = Some(1);
-    let error = start(&closed, &mut Nobody).unwrap_err();
+    let error = start(&closed, &mut NoPrompts).unwrap_err();
     assert!(matches!(error, SshError::Login { .. }), "{error}");
 }
 
@@ -466,14 +466,14 @@ fn a_program_for_another_machine_is_refused_before_it_is_sent() {
     fs::write(&path, program).unwrap();
     let mut wrong = settings(&server);
     wrong.uploads = vec![path.clone()];
-    let error = start(&wrong, &mut Nobody).unwrap_err();
+    let error = start(&wrong, &mut NoPrompts).unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, SshError::Architecture { .. }), "{text}");
     assert!(text.contains(std::env::consts::ARCH) && text.contains("riscv64"), "{text}");
 
     // If both are available, the right one is sent.
     wrong.uploads = vec![path, fake_agent()];
-    let mut started = start(&wrong, &mut Nobody).unwrap();
+    let mut started = start(&wrong, &mut NoPrompts).unwrap();
     greet(&mut started);
     finish(started);
 }
@@ -494,7 +494,7 @@ fn it_is_known_beforehand_whether_a_login_would_ask() {
     let sshd = Sshd::start(&SshdOptions::default()).unwrap();
     let mut settings = SshSettings::new(sshd.host().as_bytes().to_vec());
     settings.ssh_command = sshd.ssh_command();
-    assert_eq!(login(&settings), Login::Works);
+    assert_eq!(login(&settings), UnattendedLogin::Works);
 
     let place = shared_dir();
     let (socket, config) = (place.path().join("agent"), place.path().join("config"));
@@ -516,9 +516,9 @@ fn it_is_known_beforehand_whether_a_login_would_ask() {
     fs::write(&config, own_lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     let by_agent = format!("env SSH_AUTH_SOCK={} ssh -F {}", socket.display(), config.display());
     settings.ssh_command.clone_from(&by_agent);
-    assert_eq!(login(&settings), Login::WithAgent);
+    assert_eq!(login(&settings), UnattendedLogin::WithAgent);
     drop(agent);
-    assert_eq!(login(&settings), Login::Asks);
+    assert_eq!(login(&settings), UnattendedLogin::Asks);
     settings.ssh_command = "dbclient".to_owned();
-    assert_eq!(login(&settings), Login::Unknown);
+    assert_eq!(login(&settings), UnattendedLogin::Unknown);
 }

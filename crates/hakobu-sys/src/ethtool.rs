@@ -18,13 +18,13 @@ const GET_RINGS: u32 = 0x10;
 
 /// The part of `struct ifreq` that `SIOCETHTOOL` uses.
 #[repr(C)]
-struct InterfaceRequest {
+struct EthtoolRequest {
     name: [u8; NAME_SIZE],
     data: *mut c_void,
     rest: [u8; 24 - size_of::<*mut c_void>()],
 }
 
-const _: () = assert!(size_of::<InterfaceRequest>() == 40);
+const _: () = assert!(size_of::<EthtoolRequest>() == 40);
 
 /// An operation that a device may take over from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ fn ask<const WORDS: usize>(name: &[u8], words: &mut [u32; WORDS]) -> io::Result<
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a name for an interface"));
     }
     let data = words.as_mut_ptr().cast();
-    let mut request = InterfaceRequest { name: [0; NAME_SIZE], data, rest: [0; _] };
+    let mut request = EthtoolRequest { name: [0; NAME_SIZE], data, rest: [0; _] };
     request.name[..name.len()].copy_from_slice(name);
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     // SAFETY: SIOCETHTOOL reads one `struct ifreq` of 40 bytes, which has the size and layout of `InterfaceRequest`

@@ -21,12 +21,12 @@ const SPARE_BYTES_MAX: usize = 64 << 20;
 /// A pool of buffers of one size, allocated in huge pages. Meant to be a `static`. Taking and returning a buffer
 /// takes a lock for a moment, so frequent users should keep some buffers.
 #[derive(Debug)]
-pub struct Rooms {
+pub struct BufferPool {
     room_bytes: usize,
-    spare: Mutex<Vec<Place>>,
+    spare: Mutex<Vec<BlockSlot>>,
 }
 
-impl Rooms {
+impl BufferPool {
     /// Creates a pool of buffers of `room_bytes`, which must divide [`BLOCK_BYTES`].
     pub const fn new(room_bytes: usize) -> Self {
         assert!(room_bytes > 0 && BLOCK_BYTES.is_multiple_of(room_bytes), "rooms must fill a block");
@@ -36,20 +36,20 @@ impl Rooms {
     /// Returns a buffer with unspecified previous content.
     ///
     /// Aborts the process if the system has no memory, as every allocation does.
-    pub fn take(&'static self) -> Room {
+    pub fn take(&'static self) -> PooledBuffer {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.is_empty() {
-            let block = Arc::new(Block::new());
+            let block = Arc::new(AlignedBlock::new());
             let places = (0..BLOCK_BYTES).step_by(self.room_bytes).rev();
-            spare.extend(places.map(|begin| Place { block: Arc::clone(&block), begin }));
+            spare.extend(places.map(|begin| BlockSlot { block: Arc::clone(&block), begin }));
         }
         match spare.pop() {
-            Some(place) => Room { store: self, place: Some(place) },
+            Some(place) => PooledBuffer { store: self, place: Some(place) },
             None => unreachable!("a block has at least one room"),
         }
     }
 
-    fn take_back(&self, place: Place) {
+    fn take_back(&self, place: BlockSlot) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_BYTES_MAX / self.room_bytes {
             spare.push(place);
@@ -59,20 +59,20 @@ impl Rooms {
 
 /// A part of a block with a single owner.
 #[derive(Debug)]
-struct Place {
-    block: Arc<Block>,
+struct BlockSlot {
+    block: Arc<AlignedBlock>,
     begin: usize,
 }
 
 /// A buffer of a fixed size, aligned to that size or to a page.
 #[derive(Debug)]
-pub struct Room {
-    store: &'static Rooms,
+pub struct PooledBuffer {
+    store: &'static BufferPool,
     /// Always `Some` until the buffer is dropped.
-    place: Option<Place>,
+    place: Option<BlockSlot>,
 }
 
-impl Room {
+impl PooledBuffer {
     fn bytes(&self) -> NonNull<[u8]> {
         let start = match &self.place {
             // SAFETY: a place starts inside its block.
@@ -83,7 +83,7 @@ impl Room {
     }
 }
 
-impl Deref for Room {
+impl Deref for PooledBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -93,14 +93,14 @@ impl Deref for Room {
     }
 }
 
-impl DerefMut for Room {
+impl DerefMut for PooledBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and mutably borrowed.
         unsafe { self.bytes().as_mut() }
     }
 }
 
-impl Drop for Room {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             self.store.take_back(place);
@@ -110,14 +110,14 @@ impl Drop for Room {
 
 /// [`BLOCK_BYTES`] of memory, aligned to that size.
 #[derive(Debug)]
-struct Block(NonNull<u8>);
+struct AlignedBlock(NonNull<u8>);
 
 // SAFETY: a block exclusively owns its memory, and nothing in it is bound to a thread.
-unsafe impl Send for Block {}
+unsafe impl Send for AlignedBlock {}
 // SAFETY: a block itself gives no access to its memory. Places do, and each has a single owner.
-unsafe impl Sync for Block {}
+unsafe impl Sync for AlignedBlock {}
 
-impl Block {
+impl AlignedBlock {
     fn new() -> Self {
         let twice = 2 * BLOCK_BYTES;
         let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
@@ -147,7 +147,7 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for AlignedBlock {
     fn drop(&mut self) {
         // SAFETY: the block was mapped here, and none of its places exist any more.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), BLOCK_BYTES) };
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn rooms_are_apart_and_used_again() {
-        static ROOMS: Rooms = Rooms::new(ROOM_BYTES);
+        static ROOMS: BufferPool = BufferPool::new(ROOM_BYTES);
         let count = 3 * BLOCK_BYTES / ROOM_BYTES;
-        let mut rooms: Vec<Room> = (0..count).map(|_| ROOMS.take()).collect();
+        let mut rooms: Vec<PooledBuffer> = (0..count).map(|_| ROOMS.take()).collect();
         for (number, room) in rooms.iter_mut().enumerate() {
             assert_eq!(room.len(), ROOM_BYTES);
             assert!(room.iter().all(|byte| *byte == 0), "a new room is empty");
@@ -176,7 +176,7 @@ mod tests {
         }
         let mut before: Vec<_> = rooms.iter().map(|room| room.as_ptr()).collect();
         std::thread::spawn(move || drop(rooms)).join().unwrap();
-        let rooms: Vec<Room> = (0..count).map(|_| ROOMS.take()).collect();
+        let rooms: Vec<PooledBuffer> = (0..count).map(|_| ROOMS.take()).collect();
         let mut after: Vec<_> = rooms.iter().map(|room| room.as_ptr()).collect();
         before.sort_unstable();
         after.sort_unstable();
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_store_keeps_no_more_than_it_may() {
-        static ROOMS: Rooms = Rooms::new(BLOCK_BYTES);
+        static ROOMS: BufferPool = BufferPool::new(BLOCK_BYTES);
         let most = SPARE_BYTES_MAX / BLOCK_BYTES;
         drop((0..most + 3).map(|_| ROOMS.take()).collect::<Vec<_>>());
         assert_eq!(ROOMS.spare.lock().unwrap().len(), most);

@@ -21,7 +21,7 @@ const IFF_NO_PI: i16 = 0x1000;
 
 /// The part of `struct ifreq` that `TUNSETIFF` uses.
 #[repr(C)]
-struct InterfaceRequest {
+struct TunRequest {
     name: [u8; NAME_SIZE],
     flags: i16,
     rest: [u8; 22],
@@ -50,8 +50,7 @@ impl Tun {
         }
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
-        let mut request =
-            InterfaceRequest { name: [0; NAME_SIZE], flags: IFF_TUN | IFF_NO_PI, rest: [0; 22] };
+        let mut request = TunRequest { name: [0; NAME_SIZE], flags: IFF_TUN | IFF_NO_PI, rest: [0; 22] };
         request.name[..bytes.len()].copy_from_slice(bytes);
         // SAFETY: TUNSETIFF reads and writes one `struct ifreq` of 40 bytes, which has the size and layout of
         // `InterfaceRequest` (asserted below). The setter owns it during the call.
@@ -84,7 +83,7 @@ impl AsFd for Tun {
     }
 }
 
-const _: () = assert!(size_of::<InterfaceRequest>() == 40);
+const _: () = assert!(size_of::<TunRequest>() == 40);
 
 #[cfg(test)]
 mod tests {

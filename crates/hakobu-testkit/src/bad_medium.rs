@@ -23,7 +23,7 @@ const DISK: INodeNo = INodeNo(2);
 
 /// A bit that is corrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flip {
+pub struct BitFlip {
     /// The offset of the byte whose lowest bit is flipped.
     pub offset: u64,
     /// The number of writes of this byte in which the bit is flipped.
@@ -44,7 +44,7 @@ impl BadMedium {
     ///
     /// # Errors
     /// If mounting or creating the file fails.
-    pub fn mount(at: &Path, size_bytes: u64, flips: &[Flip]) -> io::Result<Self> {
+    pub fn mount(at: &Path, size_bytes: u64, flips: &[BitFlip]) -> io::Result<Self> {
         let content = tempfile::tempfile_in("/dev/shm")?;
         content.set_len(size_bytes)?;
         let silent = Arc::new(AtomicBool::new(false));
@@ -67,7 +67,7 @@ impl BadMedium {
 struct OneFile {
     content: File,
     size_bytes: u64,
-    flips: Mutex<Vec<Flip>>,
+    flips: Mutex<Vec<BitFlip>>,
     silent: Arc<AtomicBool>,
 }
 

@@ -1,7 +1,7 @@
 //! Fault injection: an endpoint around another one that fails, delays and reorders operations as planned, and logs
 //! all operations.
 //!
-//! It complies with the contract of [`Lane`]: a piece that could not be written spoils its draft, a queue is full
+//! It complies with the contract of [`Lane`](hakobu_core::endpoint::Lane): a piece that could not be written spoils its draft, a queue is full
 //! only while completions are due, and completions arrive in any order.
 
 mod lane;
@@ -71,7 +71,7 @@ impl OperationKind {
 
 /// The condition under which a rule applies.
 #[derive(Clone, Debug)]
-pub enum When {
+pub enum FaultCondition {
     /// Every time.
     Always,
     /// The n-th time, counted from 1 over all lanes.
@@ -82,7 +82,7 @@ pub enum When {
     At(Vec<u8>),
 }
 
-impl When {
+impl FaultCondition {
     /// Returns the index of the path that the condition is about, if there is one.
     fn index_of<'a>(&self, mut paths: impl Iterator<Item = &'a EntryPath>) -> Option<usize> {
         match self {
@@ -94,7 +94,7 @@ impl When {
 
 /// The effect of a rule.
 #[derive(Clone)]
-pub enum Fault {
+pub enum FaultEffect {
     /// The operation is not executed and fails.
     Error(ErrorKind),
     /// The operation is executed, but reported as failed.
@@ -111,7 +111,7 @@ pub enum Fault {
     Call(Arc<dyn Fn() + Send + Sync>),
 }
 
-impl fmt::Debug for Fault {
+impl fmt::Debug for FaultEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error(kind) => write!(f, "Error({kind:?})"),
@@ -127,17 +127,17 @@ impl fmt::Debug for Fault {
 
 /// One planned fault.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct FaultRule {
     on: Option<OperationKind>,
-    when: When,
-    fault: Fault,
+    when: FaultCondition,
+    fault: FaultEffect,
 }
 
 /// All planned faults. If several rules apply at once, the first one takes effect.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct FaultPlan {
     seed: u64,
-    rules: Vec<Rule>,
+    rules: Vec<FaultRule>,
     full_per_mille: u32,
     held_max: usize,
     late: bool,
@@ -145,7 +145,7 @@ pub struct Plan {
     refused_lanes: Vec<(usize, ErrorKind)>,
 }
 
-impl Plan {
+impl FaultPlan {
     /// Creates an empty plan; `seed` determines all random decisions.
     pub fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
@@ -153,15 +153,15 @@ impl Plan {
 
     /// Adds a rule for one kind of operation.
     #[must_use]
-    pub fn on(mut self, kind: OperationKind, when: When, fault: Fault) -> Self {
-        self.rules.push(Rule { on: Some(kind), when, fault });
+    pub fn on(mut self, kind: OperationKind, when: FaultCondition, fault: FaultEffect) -> Self {
+        self.rules.push(FaultRule { on: Some(kind), when, fault });
         self
     }
 
     /// Adds a rule for all operations.
     #[must_use]
-    pub fn on_any(mut self, when: When, fault: Fault) -> Self {
-        self.rules.push(Rule { on: None, when, fault });
+    pub fn on_any(mut self, when: FaultCondition, fault: FaultEffect) -> Self {
+        self.rules.push(FaultRule { on: None, when, fault });
         self
     }
 
@@ -203,7 +203,7 @@ impl Plan {
 
 /// An operation as it was submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logged {
+pub struct LoggedOperation {
     /// The index of the lane.
     pub lane: usize,
     /// The kind of operation.
@@ -220,15 +220,15 @@ pub struct Logged {
 pub struct Faulty<E> {
     inner: E,
     capabilities: Capabilities,
-    state: Arc<State>,
+    state: Arc<FaultState>,
 }
 
 /// The state that all lanes share.
-struct State {
-    plan: Plan,
+struct FaultState {
+    plan: FaultPlan,
     /// The number of times each rule was evaluated.
     looks: Vec<AtomicU64>,
-    log: Mutex<Vec<Logged>>,
+    log: Mutex<Vec<LoggedOperation>>,
     drafts: Mutex<HashMap<DraftId, Vec<u8>>>,
     /// The drafts of which a piece was not written, with the error.
     spoiled: Mutex<HashMap<DraftId, Error>>,
@@ -238,11 +238,11 @@ struct State {
 
 impl<E: Endpoint> Faulty<E> {
     /// Wraps an endpoint with a plan.
-    pub fn new(inner: E, plan: Plan) -> Self {
+    pub fn new(inner: E, plan: FaultPlan) -> Self {
         let mut capabilities = inner.capabilities().clone();
         capabilities.clones |= plan.clones;
         let looks = plan.rules.iter().map(|_| AtomicU64::new(0)).collect();
-        let state = State {
+        let state = FaultState {
             plan,
             looks,
             log: Mutex::default(),
@@ -267,7 +267,7 @@ impl<E: Endpoint> Faulty<E> {
     }
 
     /// Returns all operations so far, in the order in which they were submitted.
-    pub fn log(&self) -> Vec<Logged> {
+    pub fn log(&self) -> Vec<LoggedOperation> {
         lock(&self.state.log).clone()
     }
 
@@ -277,7 +277,7 @@ impl<E: Endpoint> Faulty<E> {
     }
 
     /// Returns the operations that may change the target.
-    pub fn writes(&self) -> Vec<Logged> {
+    pub fn writes(&self) -> Vec<LoggedOperation> {
         let mut log = self.log();
         log.retain(|logged| logged.kind.writes());
         log
@@ -316,9 +316,9 @@ impl<E: TargetEndpoint> TargetEndpoint for Faulty<E> {
     }
 }
 
-impl State {
+impl FaultState {
     /// Returns the fault that applies to an operation, if any.
-    fn strike(&self, logged: &Logged, random: &mut Random) -> Option<(Fault, When)> {
+    fn strike(&self, logged: &LoggedOperation, random: &mut Random) -> Option<(FaultEffect, FaultCondition)> {
         let mut struck = None;
         for (rule, looks) in self.plan.rules.iter().zip(&self.looks) {
             if rule.on.is_some_and(|kind| kind != logged.kind) {
@@ -326,10 +326,10 @@ impl State {
             }
             let number = looks.fetch_add(1, Relaxed) + 1;
             let strikes = match &rule.when {
-                When::Always => true,
-                When::Nth(nth) => number == *nth,
-                When::PerMille(share) => random.per_mille(*share),
-                When::At(path) => logged.paths.contains(path),
+                FaultCondition::Always => true,
+                FaultCondition::Nth(nth) => number == *nth,
+                FaultCondition::PerMille(share) => random.per_mille(*share),
+                FaultCondition::At(path) => logged.paths.contains(path),
             };
             if strikes && struck.is_none() {
                 struck = Some((rule.fault.clone(), rule.when.clone()));

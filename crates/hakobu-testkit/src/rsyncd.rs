@@ -35,14 +35,14 @@ pub struct Module<'a> {
 
 /// The address and namespace of the daemon.
 #[derive(Debug, Clone, Copy)]
-pub struct Listens<'a> {
+pub struct DaemonAddress<'a> {
     /// The address to listen on.
     pub address: Ipv4Addr,
     /// The network namespace to run in, by its `ip netns` name.
     pub netns: Option<&'a str>,
 }
 
-impl Listens<'_> {
+impl DaemonAddress<'_> {
     const LOOPBACK: Self = Self { address: Ipv4Addr::LOCALHOST, netns: None };
 
     /// Returns true if a process listens on this port there.
@@ -71,14 +71,14 @@ impl Rsyncd {
     /// # Errors
     /// If rsync is not installed, or does not listen in time.
     pub fn start(modules: &[Module<'_>]) -> io::Result<Self> {
-        Self::start_at(Listens::LOOPBACK, modules)
+        Self::start_at(DaemonAddress::LOOPBACK, modules)
     }
 
     /// Starts a daemon at another address.
     ///
     /// # Errors
     /// The errors of [`start`](Self::start).
-    pub fn start_at(at: Listens<'_>, modules: &[Module<'_>]) -> io::Result<Self> {
+    pub fn start_at(at: DaemonAddress<'_>, modules: &[Module<'_>]) -> io::Result<Self> {
         let mut last = io::Error::other("not tried");
         for _ in 0..START_TRIES {
             match Self::try_start(at, modules) {
@@ -89,7 +89,7 @@ impl Rsyncd {
         Err(last)
     }
 
-    fn try_start(place: Listens<'_>, modules: &[Module<'_>]) -> io::Result<Self> {
+    fn try_start(place: DaemonAddress<'_>, modules: &[Module<'_>]) -> io::Result<Self> {
         let directory = TempDir::with_prefix("rsyncd.")?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let at = directory.path();

@@ -30,12 +30,12 @@ const THREADS: usize = 64;
 pub struct SlowFs {
     // Dropping it unmounts the file system.
     _session: BackgroundSession,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitCount>,
 }
 
 /// The number of operations that are waiting, and its maximum so far.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitCount {
     now: AtomicU64,
     most: AtomicU64,
 }
@@ -57,13 +57,13 @@ impl SlowFs {
         at: &Path,
         backing: &Path,
         delay: Duration,
-        fails: Option<Fails>,
+        fails: Option<FailingCall>,
     ) -> io::Result<Self> {
         let root = HashMap::from([(INodeNo::ROOT.0, backing.to_owned())]);
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(WaitCount::default());
         let paths = Mutex::new(root);
         let (files, next) = (Mutex::default(), AtomicU64::new(1));
-        let slow = Slow { delay, fails, waiting: waiting.clone(), paths, files, next };
+        let slow = SlowFileSystem { delay, fails, waiting: waiting.clone(), paths, files, next };
         let mut config = fuser::Config::default();
         (config.n_threads, config.clone_fd, config.acl) = (Some(THREADS), true, SessionACL::All);
         Ok(Self { _session: fuser::spawn_mount(slow, at, &config)?, waiting })
@@ -78,7 +78,7 @@ impl SlowFs {
 
 /// A call that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fails {
+pub enum FailingCall {
     /// Closing a file, with an I/O error, as the upload to an object store may.
     Close,
     /// Syncing a file, with an I/O error.
@@ -90,10 +90,10 @@ pub enum Fails {
     WholeReads,
 }
 
-struct Slow {
+struct SlowFileSystem {
     delay: Duration,
-    fails: Option<Fails>,
-    waiting: Arc<Waiting>,
+    fails: Option<FailingCall>,
+    waiting: Arc<WaitCount>,
     /// The latest known path of each inode.
     paths: Mutex<HashMap<u64, PathBuf>>,
     files: Mutex<HashMap<u64, Arc<File>>>,
@@ -127,10 +127,10 @@ fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
     UNIX_EPOCH + Duration::new(seconds, nanoseconds as u32)
 }
 
-impl Slow {
+impl SlowFileSystem {
     fn opened_with(&self) -> FopenFlags {
         match self.fails {
-            Some(Fails::WholeReads) => FopenFlags::FOPEN_DIRECT_IO,
+            Some(FailingCall::WholeReads) => FopenFlags::FOPEN_DIRECT_IO,
             _ => FopenFlags::empty(),
         }
     }
@@ -214,7 +214,7 @@ fn stamp(wanted: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-impl Filesystem for Slow {
+impl Filesystem for SlowFileSystem {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.wait();
         self.entry(reply, self.below(parent, name));
@@ -256,7 +256,7 @@ impl Filesystem for Slow {
                 lchown(&path, uid, gid)?;
             }
             if let Some(mode) = mode {
-                if self.fails == Some(Fails::SpecialBits) && mode & 0o7000 != 0 {
+                if self.fails == Some(FailingCall::SpecialBits) && mode & 0o7000 != 0 {
                     return Err(rustix::io::Errno::PERM.into());
                 }
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode & 0o7777))?;
@@ -380,7 +380,7 @@ impl Filesystem for Slow {
     ) {
         self.wait();
         let length = match self.fails {
-            Some(Fails::WholeReads) => size - size / 3,
+            Some(FailingCall::WholeReads) => size - size / 3,
             _ => size,
         };
         let mut bytes = vec![0; length as usize];
@@ -412,7 +412,7 @@ impl Filesystem for Slow {
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         self.wait();
         match self.fails {
-            Some(Fails::Close) => reply.error(Errno::EIO),
+            Some(FailingCall::Close) => reply.error(Errno::EIO),
             _ => reply.ok(),
         }
     }
@@ -434,7 +434,7 @@ impl Filesystem for Slow {
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
         self.wait();
         match self.fails {
-            Some(Fails::Sync) => reply.error(Errno::EIO),
+            Some(FailingCall::Sync) => reply.error(Errno::EIO),
             _ => Self::empty(reply, self.file(handle).and_then(|file| file.sync_all())),
         }
     }

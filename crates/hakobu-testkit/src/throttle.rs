@@ -17,7 +17,7 @@ const VERSION_2: &str = "/sys/fs/cgroup";
 
 /// The limited kind of access to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum ThrottledAccess {
     /// Reads.
     Read,
     /// Writes.
@@ -59,18 +59,18 @@ impl Throttle {
     ///
     /// # Errors
     /// File system errors: it requires root, control groups for disks, and a disk.
-    pub fn disk(device: &Path, access: Access, bytes_per_second: u64) -> io::Result<Self> {
+    pub fn disk(device: &Path, access: ThrottledAccess, bytes_per_second: u64) -> io::Result<Self> {
         let number = stat(device)?.st_rdev;
         let disk = format!("{}:{}", major(number), minor(number));
         let is_version_1 = Path::new(DISKS_VERSION_1).join("blkio.throttle.read_bps_device").exists();
         if !is_version_1 {
             let throttle = Self::within(VERSION_2, "+io")?;
-            let what = if access == Access::Read { "rbps" } else { "wbps" };
+            let what = if access == ThrottledAccess::Read { "rbps" } else { "wbps" };
             throttle.rule("io.max", &format!("{disk} {what}={bytes_per_second}"))?;
             return Ok(throttle);
         }
         let mut throttle = Self::within(DISKS_VERSION_1, "")?;
-        let what = if access == Access::Read { "read" } else { "write" };
+        let what = if access == ThrottledAccess::Read { "read" } else { "write" };
         let (file, rule) =
             (format!("blkio.throttle.{what}_bps_device"), format!("{disk} {bytes_per_second}"));
         throttle.rule(&file, &rule)?;
@@ -172,7 +172,7 @@ mod tests {
         };
         let number = stat(disk.path()).unwrap().st_rdev;
         let rule = format!("{}:{} 1000000\n", major(number), minor(number));
-        let throttle = Throttle::disk(disk.path(), Access::Write, 1_000_000).unwrap();
+        let throttle = Throttle::disk(disk.path(), ThrottledAccess::Write, 1_000_000).unwrap();
         assert!(rules("write").contains(&rule) && !rules("read").contains(&rule));
         drop(throttle);
         assert!(!rules("write").contains(&rule));

@@ -6,31 +6,31 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::compression::Compression;
 use hakobu_core::endpoint::TargetEndpoint;
-use hakobu_core::engine::Summary;
+use hakobu_core::engine::RunSummary;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::Job;
 use hakobu_core::losses::LossKind;
-use hakobu_core::report::Route;
+use hakobu_core::report::UsedTransport;
 use hakobu_core::units::format_bytes;
-use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
+use hakobu_proto::control::{Cipher, MachinePath, RunHereRequest, RunRequest, RunUsage};
 
 use crate::carryover::Carryover;
+use crate::connect::{ConnectParameters, HostConnections};
+use crate::error_paths::{self, AtTarget};
+use crate::event_log::EventLog;
 use crate::fit;
 use crate::host::{AgentHost, Host};
 use crate::job::JobMaker;
-use crate::meet::{Meeting, Met};
-use crate::opening::{Hosts, Opener};
-use crate::places::{self, AtTarget};
-use crate::plan::{self, Plan, Planner};
-use crate::told::Told;
-use hakobu_agent::side::Side;
+use crate::opening::{HostOpener, TransferHosts};
+use crate::plan::{self, Planner, TransferPlan};
+use hakobu_agent::local_host::LocalHost;
 use hakobu_agent::stream;
-use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::outcome::{RunEnvironment, Transfer};
 use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
 use hakobu_net::cipher;
-use hakobu_net::stop::Stop;
+use hakobu_net::stop::StopHandle;
 
 /// The notice if compression is asked for and no data is transferred between hosts.
 const COMPRESSION_WITHOUT_EFFECT: &str = "--compress has no effect: source and target are on the same host";
@@ -41,7 +41,7 @@ const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its e
 /// One attempt at a copy.
 pub struct Attempt<'a, 'b> {
     pub request: &'a CopyRequest,
-    pub surroundings: &'a mut Surroundings<'b>,
+    pub surroundings: &'a mut RunEnvironment<'b>,
     /// The time at which the first attempt began.
     pub began: Instant,
     /// The maximum time of a login, unless it is the first.
@@ -70,7 +70,7 @@ impl Observer for DelayedEvents {
 struct RunInput {
     job: Job,
     identity: [u8; 16],
-    roots: Vec<PathBytes>,
+    roots: Vec<MachinePath>,
     root: Vec<u8>,
     grant: Grant,
 }
@@ -110,7 +110,7 @@ impl Attempt<'_, '_> {
         self.locate(&plan, transfer);
         decisions.tell(self.surroundings.observer);
         transfer.verified = job.digest && !job.dry_run && ends.hash();
-        let Plan { identity, roots, root, grant, over_network, written_sectors, .. } = plan;
+        let TransferPlan { identity, roots, root, grant, over_network, written_sectors, .. } = plan;
         let is_root = [&*hosts.source, hosts.target()].iter().any(|host| host.machine().uid == 0);
         let allows_rights = grant.may_set_id;
         let named_root = match self.request.target.is_stream() {
@@ -120,9 +120,9 @@ impl Attempt<'_, '_> {
         let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
         let input = RunInput { job, identity, roots, root, grant };
         let mut ran = self.run_where_it_belongs(&mut hosts, transfer, &observer, input)?;
-        ran.summary.failures.iter_mut().for_each(|failure| places::name_failure(failure, &named_root));
+        ran.summary.failures.iter_mut().for_each(|failure| error_paths::name_failure(failure, &named_root));
         if let Some(fatal) = &mut ran.summary.fatal {
-            places::name_fatal(fatal, &*hosts.source, &named_root);
+            error_paths::name_fatal(fatal, &*hosts.source, &named_root);
         }
         transfer.rights_withheld = !self.request.mode.only_reads()
             && !allows_rights
@@ -145,13 +145,14 @@ impl Attempt<'_, '_> {
         Ok(())
     }
 
-    fn open(&mut self) -> Result<Hosts> {
-        let Surroundings { prompts, observer, cancel, limits, .. } = &mut *self.surroundings;
+    fn open(&mut self) -> Result<TransferHosts> {
+        let RunEnvironment { prompts, observer, cancel, limits, .. } = &mut *self.surroundings;
         let (request, login_limit) = (self.request, self.login_limit);
-        Opener { request, prompts: &mut **prompts, observer: *observer, cancel, limits, login_limit }.open()
+        HostOpener { request, prompts: &mut **prompts, observer: *observer, cancel, limits, login_limit }
+            .open()
     }
 
-    fn plan(&mut self, hosts: &mut Hosts) -> Result<Plan> {
+    fn plan(&mut self, hosts: &mut TransferHosts) -> Result<TransferPlan> {
         let mut planner = Planner {
             request: self.request,
             agreed: &mut self.carryover.agreed,
@@ -161,13 +162,13 @@ impl Attempt<'_, '_> {
         planner.plan(hosts)
     }
 
-    fn job(&self, hosts: &Hosts, plan: &Plan, observer: &dyn Observer) -> Job {
+    fn job(&self, hosts: &TransferHosts, plan: &TransferPlan, observer: &dyn Observer) -> Job {
         let request = self.request;
         JobMaker { request, limits: &self.surroundings.limits, observer, hosts, plan }.job(self.carryover)
     }
 
     /// Records and reports the resolved locations of sources and target.
-    fn locate(&self, plan: &Plan, transfer: &mut Transfer) {
+    fn locate(&self, plan: &TransferPlan, transfer: &mut Transfer) {
         transfer.sources.clone_from(&plan.sources);
         transfer.target = Some(plan.landed.clone());
         transfer.disks.clone_from(&plan.disks);
@@ -183,15 +184,15 @@ impl Attempt<'_, '_> {
     /// Runs the job: in this process if a host has no agent, on the host of both ends, or else on the source's host.
     fn run_where_it_belongs(
         &mut self,
-        hosts: &mut Hosts,
+        hosts: &mut TransferHosts,
         transfer: &mut Transfer,
         observer: &dyn Observer,
         input: RunInput,
-    ) -> Result<Ran> {
+    ) -> Result<RunUsage> {
         if !hosts.have_agents() {
             return self.run_from_here(hosts, transfer, observer, input);
         }
-        let Hosts { source, target } = hosts;
+        let TransferHosts { source, target } = hosts;
         match (source.as_agent(), target.as_mut().map(|target| target.as_agent())) {
             (Some(engine), Some(Some(target))) => self.run_apart(engine, target, transfer, observer, input),
             (Some(engine), None) => self.run_on_one(engine, transfer, observer, input),
@@ -206,15 +207,15 @@ impl Attempt<'_, '_> {
     /// Runs a job with both ends opened by this process.
     fn run_from_here(
         &mut self,
-        hosts: &Hosts,
+        hosts: &TransferHosts,
         transfer: &mut Transfer,
         observer: &dyn Observer,
         input: RunInput,
-    ) -> Result<Ran> {
+    ) -> Result<RunUsage> {
         transfer.transport = hosts.route();
         self.is_connected(transfer);
         let RunInput { job, identity, roots, root, grant } = input;
-        let here = Side::new(Stop::with_flag(Arc::clone(&self.surroundings.cancel)));
+        let here = LocalHost::new(StopHandle::with_flag(Arc::clone(&self.surroundings.cancel)));
         let here = here.with_limits(Arc::clone(&self.surroundings.limits));
         let _lock = here.lock(&job, &identity)?;
         let source = hosts.source.open_source(&roots, &job)?;
@@ -238,11 +239,11 @@ impl Attempt<'_, '_> {
         transfer: &mut Transfer,
         observer: &dyn Observer,
         input: RunInput,
-    ) -> Result<Ran> {
-        transfer.transport = Route::Local;
+    ) -> Result<RunUsage> {
+        transfer.transport = UsedTransport::Local;
         self.is_connected(transfer);
         let RunInput { job, identity, roots, root, grant } = input;
-        let told = Told::new(observer, job.lanes);
+        let told = EventLog::new(observer, job.lanes);
         let request = RunHereRequest { job, identity, roots, root, grant };
         let (cancel, limits) = (&self.surroundings.cancel, &*self.surroundings.limits);
         self.carryover.entries_made = None;
@@ -263,10 +264,10 @@ impl Attempt<'_, '_> {
         transfer: &mut Transfer,
         observer: &dyn Observer,
         input: RunInput,
-    ) -> Result<Ran> {
+    ) -> Result<RunUsage> {
         let RunInput { job, identity, roots, root, grant } = input;
         let cipher = self.cipher(engine, target)?;
-        let meeting = Meeting {
+        let meeting = ConnectParameters {
             job: identity,
             root: &root,
             grant: &grant,
@@ -283,9 +284,9 @@ impl Attempt<'_, '_> {
             observer: self.surroundings.observer,
         };
         let met = meeting.meet(engine, target);
-        let Met { capabilities, lanes, lanes_max, cipher, by_ssh, relay, carriers } =
-            met.map_err(|error| places::on(target, &root, error))?;
-        transfer.transport = Route::of_connections(by_ssh, relay.is_some());
+        let HostConnections { capabilities, lanes, lanes_max, cipher, by_ssh, relay, carriers } =
+            met.map_err(|error| error_paths::on(target, &root, error))?;
+        transfer.transport = UsedTransport::of_connections(by_ssh, relay.is_some());
         transfer.cipher = Some(cipher::name(cipher));
         // A port that could not be reached just now is not tried again after a lost connection.
         self.carryover.by_ssh = by_ssh && relay.is_none();
@@ -293,7 +294,7 @@ impl Attempt<'_, '_> {
         let mut carried = Some((relay, carriers));
         self.is_connected(transfer);
         engine.depend_on(target)?;
-        let told = Told::new(observer, job.lanes);
+        let told = EventLog::new(observer, job.lanes);
         let request = RunRequest { job, roots, capabilities };
         let ran = engine.run(request, &told, &self.surroundings.cancel, &*self.surroundings.limits);
         let lost = ran.is_err();
@@ -338,7 +339,7 @@ impl Attempt<'_, '_> {
 
     /// Fails the run if metadata named by `--require` was lost. The target finds some losses, such as an owner that
     /// it may not set, only at the end.
-    fn check_required(&self, summary: &mut Summary) {
+    fn check_required(&self, summary: &mut RunSummary) {
         let lost = summary.losses.iter().find(|loss| self.request.require.contains(&loss.what));
         if let (Some(loss), None) = (lost, &summary.fatal) {
             let words = format!("--require {} is not met: the target could not keep it", loss.what.name());
@@ -348,7 +349,7 @@ impl Attempt<'_, '_> {
     }
 
     /// Reports why root may have been refused.
-    fn explain_refusals(&self, summary: &Summary) {
+    fn explain_refusals(&self, summary: &RunSummary) {
         let errors = summary.failures.iter().map(|failure| &failure.error).chain(&summary.fatal);
         if errors.into_iter().any(|error| error.kind == ErrorKind::PermissionDenied) {
             self.surroundings.observer.event(Event::Notice { words: ROOT_IS_SQUASHED.to_owned() });
@@ -394,7 +395,7 @@ impl Attempt<'_, '_> {
 }
 
 /// Replaces a lost connection as the cause by the error of the target server, which may know better why it ended.
-fn explain(summary: &mut Summary, served: Option<Error>) {
+fn explain(summary: &mut RunSummary, served: Option<Error>) {
     let Some(served) = served else { return };
     match &mut summary.fatal {
         Some(fatal)

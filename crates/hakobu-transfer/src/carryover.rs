@@ -1,16 +1,16 @@
 //! State that is kept from one run of a request to the next.
 
-use crate::devices::Agreed;
-use crate::opening::Hosts;
+use crate::devices::AgreedDisks;
+use crate::opening::TransferHosts;
 use hakobu_core::outages::Outages;
 
 /// The state that is kept from one run of a request to the next.
 #[derive(Default)]
 pub struct Carryover {
     /// The disks that the user has agreed to overwrite.
-    pub agreed: Agreed,
+    pub agreed: AgreedDisks,
     /// The open hosts if another run follows, so that no new login is needed.
-    pub hosts: Option<Hosts>,
+    pub hosts: Option<TransferHosts>,
     /// True if another run follows.
     pub keeps_hosts: bool,
     /// True if no later run copies what an earlier one has missed.

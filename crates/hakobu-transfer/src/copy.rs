@@ -6,11 +6,11 @@ use crate::carryover::Carryover;
 use crate::deletion;
 use crate::passes;
 use crate::transfer::run_once;
-use hakobu_core::outcome::{Surroundings, Transfer};
+use hakobu_core::outcome::{RunEnvironment, Transfer};
 use hakobu_core::request::CopyRequest;
 
 /// Carries out a copy. All errors are in the result.
-pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
+pub fn copy(request: &CopyRequest, surroundings: &mut RunEnvironment<'_>) -> Transfer {
     if hakobu_rsync::concerns(request) {
         return hakobu_rsync::run(request, surroundings);
     }

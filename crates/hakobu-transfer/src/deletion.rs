@@ -8,11 +8,11 @@ use hakobu_core::job::{Mode, Removal};
 
 use crate::carryover::Carryover;
 use crate::transfer::run_once;
-use hakobu_core::outcome::{Surroundings, Transfer, add_earlier};
+use hakobu_core::outcome::{RunEnvironment, Transfer, add_earlier};
 use hakobu_core::request::{CopyRequest, Deletion};
 
 /// Runs a `sync` to its end.
-pub fn run(request: &CopyRequest, deletion: &Deletion, surroundings: &mut Surroundings<'_>) -> Transfer {
+pub fn run(request: &CopyRequest, deletion: &Deletion, surroundings: &mut RunEnvironment<'_>) -> Transfer {
     let mut carryover = Carryover::for_more();
     let counting = CopyRequest { removal: Removal::Count, ..request.clone() };
     if deletion.first && !request.dry_run {
@@ -51,7 +51,7 @@ fn copying(request: &CopyRequest) -> CopyRequest {
 fn delete_first(
     counting: &CopyRequest,
     deletion: &Deletion,
-    surroundings: &mut Surroundings<'_>,
+    surroundings: &mut RunEnvironment<'_>,
     carryover: &mut Carryover,
 ) -> Transfer {
     let planning = CopyRequest { dry_run: true, ..counting.clone() };
@@ -59,7 +59,7 @@ fn delete_first(
     let mut planned = {
         let (cancel, limits) = (surroundings.cancel.clone(), surroundings.limits.clone());
         let prompts = &mut *surroundings.prompts;
-        let mut surroundings = Surroundings { prompts, observer: &quiet, cancel, limits };
+        let mut surroundings = RunEnvironment { prompts, observer: &quiet, cancel, limits };
         run_once(&planning, &mut surroundings, carryover)
     };
     let has_extras = planned.summary.counters.entries_only_in_target > 0;
@@ -94,7 +94,7 @@ fn delete_first(
 /// Makes one more run, and adds the figures of the runs before.
 fn next(
     request: &CopyRequest,
-    surroundings: &mut Surroundings<'_>,
+    surroundings: &mut RunEnvironment<'_>,
     carryover: &mut Carryover,
     before: &Transfer,
 ) -> Transfer {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use hakobu_core::disk::{
-    DeviceFacts, DeviceIdentity, DeviceNumber, Relation, Signature, SignatureKind, TableKind, relation,
+    DeviceFacts, DeviceIdentity, DeviceNumber, DeviceRelation, Signature, SignatureKind, TableKind, relation,
 };
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
@@ -28,13 +28,13 @@ const WRITING: &str = "writing to the device";
 /// The disks that the user agreed to overwrite. The agreement stays valid while a lost connection is retried,
 /// although the content of the disk has changed by then.
 #[derive(Debug, Default)]
-pub struct Agreed {
-    disks: Vec<Agreement>,
+pub struct AgreedDisks {
+    disks: Vec<WritableDisk>,
     /// True if the user was asked and did not agree.
     declined: bool,
 }
 
-impl Agreed {
+impl AgreedDisks {
     /// Records that a run has written the disks successfully, so that their content is now that of the run.
     pub fn is_written(&mut self) {
         self.disks.iter_mut().for_each(|disk| disk.only_goes_on = false);
@@ -45,14 +45,14 @@ impl Agreed {
         self.declined
     }
 
-    fn find(&self, identity: &DeviceIdentity) -> Option<&Agreement> {
+    fn find(&self, identity: &DeviceIdentity) -> Option<&WritableDisk> {
         self.disks.iter().find(|disk| disk.place_id == identity.place_id)
     }
 }
 
 /// The sources and targets of the other pairs of a run.
 #[derive(Debug, Default)]
-pub struct Others<'a> {
+pub struct OtherPairs<'a> {
     /// The sources before and after this one.
     pub sources: [&'a [SourceLook]; 2],
     /// The disks that pairs before this one write.
@@ -63,7 +63,7 @@ pub struct Others<'a> {
     pub asks_no_more: bool,
 }
 
-impl Others<'_> {
+impl OtherPairs<'_> {
     /// Refuses a target that shares a disk with another pair, under any name and through any host.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Others<'_> {
     pub fn refuse_shared(&mut self, typed: &Location, target: &TargetLook) -> Result<()> {
         let Some(facts) = &target.device else { return Ok(()) };
         let identity = &facts.identity;
-        let shares = |other: &DeviceIdentity| relation(identity, other) != Relation::Unrelated;
+        let shares = |other: &DeviceIdentity| relation(identity, other) != DeviceRelation::Unrelated;
         let is_read = |source: &SourceLook| {
             source.device.as_ref().is_some_and(|device| shares(&device.identity))
                 || is_behind(source, identity)
@@ -90,7 +90,7 @@ impl Others<'_> {
 
 /// A disk that may be written.
 #[derive(Clone, Debug)]
-pub struct Agreement {
+pub struct WritableDisk {
     /// The disk's ID without its partition table, see [`DeviceIdentity::place_id`].
     pub place_id: String,
     /// True if nobody was asked because an interrupted copy is to be resumed: see `GrantedPlace::only_goes_on`.
@@ -104,10 +104,10 @@ pub struct Agreement {
 pub fn check(
     request: &CopyRequest,
     (sources, target): (&[SourceLook], &TargetLook),
-    (agreed, several): (&mut Agreed, bool),
+    (agreed, several): (&mut AgreedDisks, bool),
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
-) -> Result<Option<Agreement>> {
+) -> Result<Option<WritableDisk>> {
     for (source, typed) in sources.iter().zip(&request.sources) {
         if let Some(facts) = &source.device {
             let verdict = source_verdict(facts, request.live);
@@ -150,7 +150,7 @@ pub fn check(
         return Err(Error::new(ErrorKind::Locked, WRITING, words).at(request.target.as_typed()));
     }
     agree((&request.target, facts), verdict, (request.dry_run, agreed), prompts, observer)?;
-    let agreement = Agreement { place_id: facts.identity.place_id.clone(), only_goes_on };
+    let agreement = WritableDisk { place_id: facts.identity.place_id.clone(), only_goes_on };
     if !known {
         agreed.disks.push(agreement.clone());
     }
@@ -169,7 +169,7 @@ pub fn obstacle(
     }
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return None };
     let sources = source.map_or(&[][..], |(_, look)| std::slice::from_ref(look));
-    let mut verdict = target_verdict(facts, &wanted(&[], sources, target, &Agreed::default()));
+    let mut verdict = target_verdict(facts, &wanted(&[], sources, target, &AgreedDisks::default()));
     verdict.consent = None;
     verdict.error(WRITING).map(|error| error.at(typed.as_typed()))
 }
@@ -190,10 +190,10 @@ pub fn open_to_overwrite(
         return Err(Error::new(ErrorKind::Refused, WRITING, "it is no block device").at(typed.as_typed()));
     };
     let source_bytes = size_bytes.unwrap_or(facts.size_bytes);
-    let confirmed = confirmed_of(confirmed, target, &Agreed::default());
+    let confirmed = confirmed_of(confirmed, target, &AgreedDisks::default());
     let wanted = Wanted { source_bytes, confirmed, ..Wanted::default() };
     let verdict = target_verdict(facts, &wanted);
-    agree((typed, facts), verdict, (false, &mut Agreed::default()), prompts, observer)?;
+    agree((typed, facts), verdict, (false, &mut AgreedDisks::default()), prompts, observer)?;
     let opened = File::open(machine::path(&target.parent))
         .map_err(|error| Error::io("opening the directory", &error))
         .and_then(|directory| {
@@ -222,7 +222,7 @@ pub fn check_written_back(
             let behind = is_behind(source, &facts.identity).then_some(&facts.identity);
             source.device.as_ref().map(|device| &device.identity).or(behind).cloned()
         }),
-        confirmed: confirmed_of(confirmed, target, &Agreed::default()),
+        confirmed: confirmed_of(confirmed, target, &AgreedDisks::default()),
         ..Wanted::default()
     };
     let verdict = target_verdict(facts, &wanted);
@@ -249,7 +249,7 @@ pub fn refuse_stray(typed: &Location, target: &TargetLook) -> Result<()> {
 fn agree(
     (typed, facts): (&Location, &DeviceFacts),
     mut verdict: Verdict,
-    (dry_run, agreed): (bool, &mut Agreed),
+    (dry_run, agreed): (bool, &mut AgreedDisks),
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
 ) -> Result<()> {
@@ -267,7 +267,7 @@ fn agree(
     }
 }
 
-fn wanted(confirmed: &[String], sources: &[SourceLook], target: &TargetLook, agreed: &Agreed) -> Wanted {
+fn wanted(confirmed: &[String], sources: &[SourceLook], target: &TargetLook, agreed: &AgreedDisks) -> Wanted {
     let source = sources.first().and_then(|source| source.device.as_deref());
     let content = sources.first().and_then(content_of);
     let identity = target.device.as_ref().map(|facts| &facts.identity);
@@ -285,7 +285,7 @@ fn wanted(confirmed: &[String], sources: &[SourceLook], target: &TargetLook, agr
 }
 
 /// Returns the device's ID if the user confirmed it by any of its names, else the first ID that was confirmed.
-fn confirmed_of(confirmed: &[String], target: &TargetLook, agreed: &Agreed) -> Option<String> {
+fn confirmed_of(confirmed: &[String], target: &TargetLook, agreed: &AgreedDisks) -> Option<String> {
     let identity = target.device.as_ref().map(|facts| &facts.identity);
     let is_agreed = |id: &String| {
         identity.is_some_and(|identity| *id == identity.id) || target.unfinished.as_ref() == Some(id)
@@ -353,7 +353,7 @@ fn tell(verdict: &Verdict, observer: &dyn Observer) {
 fn ask(
     words: &str,
     consent: &ConsentNeeded,
-    (dry_run, agreed): (bool, &mut Agreed),
+    (dry_run, agreed): (bool, &mut AgreedDisks),
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
 ) -> Result<()> {

@@ -2,13 +2,13 @@
 //! host that has the data, so that only digests are transferred.
 
 use hakobu_core::digest::Algorithm;
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::job::Mode;
 use hakobu_core::landing::SourceFound;
 use hakobu_core::location::Location;
 
-use hakobu_core::request::{CopyRequest, Durable};
+use hakobu_core::request::{CopyRequest, Durability};
 
 /// Returns the request for a location and an algorithm, with defaults for everything else.
 pub fn request(location: Location, algorithm: Algorithm) -> CopyRequest {
@@ -16,7 +16,7 @@ pub fn request(location: Location, algorithm: Algorithm) -> CopyRequest {
         target: location.beside(b"/dev/null"),
         sources: vec![location],
         mode: Mode::Digest(algorithm),
-        durable: Durable::None,
+        durable: Durability::None,
         ..CopyRequest::default()
     }
 }
@@ -25,9 +25,9 @@ pub fn request(location: Location, algorithm: Algorithm) -> CopyRequest {
 pub fn check(sources: &[SourceFound<'_>], algorithm: Algorithm) -> Result<()> {
     for source in sources {
         let words = match source.kind {
-            Kind::File | Kind::BlockDevice => continue,
-            Kind::Directory if algorithm == Algorithm::Blake3 => continue,
-            Kind::Directory => "the digests of a tree are BLAKE3; leave --algorithm out".to_owned(),
+            EntryKind::File | EntryKind::BlockDevice => continue,
+            EntryKind::Directory if algorithm == Algorithm::Blake3 => continue,
+            EntryKind::Directory => "the digests of a tree are BLAKE3; leave --algorithm out".to_owned(),
             kind => format!("{} has no content of a known size", kind.words()),
         };
         let error = Error::new(ErrorKind::Usage, "taking the digest of", words);

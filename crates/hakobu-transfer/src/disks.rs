@@ -10,10 +10,10 @@ use hakobu_core::location::SshHost;
 
 use crate::host::AgentHost;
 use crate::login;
-use hakobu_agent::side::Side;
+use hakobu_agent::local_host::LocalHost;
 use hakobu_core::prompts::Prompts;
-use hakobu_net::stop::Stop;
-use hakobu_ssh::login::Login;
+use hakobu_net::stop::StopHandle;
+use hakobu_ssh::login::SshMethod;
 
 /// The host whose disks are listed, and how to log in there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,11 +38,17 @@ pub fn disks(
     observer: &dyn Observer,
 ) -> Result<Vec<DeviceFacts>> {
     let mut host: Box<dyn AgentHost> = match &request.host {
-        None => Box::new(Side::new(Stop::default())),
+        None => Box::new(LocalHost::new(StopHandle::default())),
         Some(host) => {
             let agent = request.agent.as_deref();
-            let login =
-                Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
+            let login = SshMethod {
+                host,
+                ssh: &request.ssh,
+                agent,
+                sudo: request.sudo,
+                nice: false,
+                time_limit: None,
+            };
             Box::new(login::start(&login, prompts, observer)?)
         }
     };

@@ -10,7 +10,7 @@
 //! report, which comes five times a second. Such a run is refused if it would delete more than half of what had been
 //! compared when the connection was lost, and continues otherwise.
 
-use hakobu_core::counters::Snapshot;
+use hakobu_core::counters::CounterTotals;
 
 /// The number of entries that a target had when a run began. It may be too low, but is never too high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl EntriesBefore {
     /// Counts the entries that an attempt saw at the target, and replaces them in its figures by those that were
     /// there when the run began. `made`: the number of entries that the attempt may have created, if known. Returns
     /// false if there may have been more than can be counted.
-    pub fn count(&mut self, figures: &mut Snapshot, made: Option<u64>) -> bool {
+    pub fn count(&mut self, figures: &mut CounterTotals, made: Option<u64>) -> bool {
         let before = self.made;
         if let Some(made) = before {
             self.least = self.least.max(figures.entries_in_target.saturating_sub(made));
@@ -53,7 +53,8 @@ mod tests {
         let mut last = (0, false);
         for (entries_in_target, made) in attempts {
             let (entries_in_target, entries_only_in_target) = (*entries_in_target, extras);
-            let mut figures = Snapshot { entries_in_target, entries_only_in_target, ..Snapshot::default() };
+            let mut figures =
+                CounterTotals { entries_in_target, entries_only_in_target, ..CounterTotals::default() };
             let is_known = before.count(&mut figures, *made);
             last = (figures.entries_in_target, is_known);
         }

@@ -3,11 +3,11 @@
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::error::{Error, Result};
 use hakobu_core::event::{Event, Observer};
-use hakobu_core::fit::{Misfit, fits_passes, not_kept, not_shown};
 use hakobu_core::job::Job;
+use hakobu_core::requirements::{MissingCapability, fits_passes, not_kept, not_shown};
 
 use crate::host::Host;
-use crate::opening::Hosts;
+use crate::opening::TransferHosts;
 
 /// The first notice of every run that writes to a target where symbolic links may lead out of it.
 const LINKS: &str = "files are protected against links only as far as SFTP allows (each directory is looked at before it is used and \
@@ -24,7 +24,7 @@ pub struct HostPair<'a> {
 
 impl<'a> HostPair<'a> {
     /// Asks the hosts for their capabilities.
-    pub fn of(hosts: &'a Hosts) -> Self {
+    pub fn of(hosts: &'a TransferHosts) -> Self {
         let (source, target) = (&*hosts.source, hosts.target());
         Self { source, target, source_able: source.capabilities(), target_able: target.capabilities() }
     }
@@ -46,7 +46,7 @@ impl<'a> HostPair<'a> {
         }
     }
 
-    fn refusal(&self, misfit: Misfit) -> Error {
+    fn refusal(&self, misfit: MissingCapability) -> Error {
         let end = if misfit.is_target { self.target } else { self.source };
         misfit.error(end.opener()).hint(end.way_out(misfit.need))
     }

@@ -1,7 +1,7 @@
 //! A host that takes part in a transfer: this one, one with an agent, or one that only offers endpoints.
 
-mod here;
-mod there;
+mod agent_host;
+mod this_host;
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -14,20 +14,20 @@ use hakobu_core::disk::DiskList;
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::error::Result;
 use hakobu_core::event::Observer;
-use hakobu_core::fit::Need;
 use hakobu_core::grant::Grant;
 use hakobu_core::host::HostFacts;
 use hakobu_core::job::Job;
 use hakobu_core::landing::Ancestry;
 use hakobu_core::pacer::LimitChanges;
 use hakobu_core::path::EntryPath;
-use hakobu_core::report::Route;
+use hakobu_core::report::UsedTransport;
+use hakobu_core::requirements::NeededCapability;
 use hakobu_proto::control::{
-    CipherSpeed, ConnectRequest, Listening, Machine, PathBytes, ProbeAnswer, ProbeAsk, Ran, RunHereRequest,
-    RunRequest, ServeRequest, Served, SourceAsk, SourceLook, TargetLook,
+    AgentMachine, CipherSpeed, ConnectRequest, ListeningPort, MachinePath, ProbeAnswer, ProbeAsk,
+    RunHereRequest, RunRequest, RunUsage, ServeRequest, ServedUsage, SourceAsk, SourceLook, TargetLook,
 };
 
-use hakobu_agent::side::Side;
+use hakobu_agent::local_host::LocalHost;
 use hakobu_core::request::Transport;
 use hakobu_ssh::sessions::Sessions;
 
@@ -45,7 +45,7 @@ pub trait Host {
     }
 
     /// Returns facts about it, as far as they are known.
-    fn machine(&self) -> Machine;
+    fn machine(&self) -> AgentMachine;
 
     /// Returns the round-trip time of a request to it.
     fn round_trip(&self) -> Duration;
@@ -64,7 +64,7 @@ pub trait Host {
     }
 
     /// Returns the remedy if something is needed that no endpoint there can do.
-    fn way_out(&self, _need: Need) -> &'static str {
+    fn way_out(&self, _need: NeededCapability) -> &'static str {
         "leave it out"
     }
 
@@ -74,8 +74,8 @@ pub trait Host {
     }
 
     /// Returns the route of content from or to it if the engine is on this host and opens both ends.
-    fn route(&self) -> Route {
-        Route::Local
+    fn route(&self) -> UsedTransport {
+        UsedTransport::Local
     }
 
     /// Announces many connections to it, so that logins can begin.
@@ -103,7 +103,7 @@ pub trait Host {
     ///
     /// # Errors
     /// If one cannot be opened; `Usage` if only an agent can open them.
-    fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn SourceEndpoint>>;
+    fn open_source(&self, roots: &[MachinePath], job: &Job) -> Result<Box<dyn SourceEndpoint>>;
 
     /// Opens a directory on it as a target that is written from this host.
     ///
@@ -131,8 +131,8 @@ pub trait Host {
 /// A host where hakobu's own code runs: this one, or one with an agent. It runs engines, serves targets, and makes
 /// data connections.
 pub trait AgentHost: Host {
-    /// Returns its [`Side`] if it is this host.
-    fn side(&mut self) -> Option<&mut Side> {
+    /// Returns its [`LocalHost`] if it is this host.
+    fn side(&mut self) -> Option<&mut LocalHost> {
         None
     }
 
@@ -195,7 +195,7 @@ pub trait AgentHost: Host {
     ///
     /// # Errors
     /// If the port cannot be opened, or the host is lost.
-    fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<Listening>;
+    fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<ListeningPort>;
 
     /// Makes it serve the target.
     ///
@@ -208,7 +208,7 @@ pub trait AgentHost: Host {
     ///
     /// # Errors
     /// If the host is lost.
-    fn end_serving(&mut self, cut: bool) -> Result<Served>;
+    fn end_serving(&mut self, cut: bool) -> Result<ServedUsage>;
 
     /// Makes it abort a run on this host if the control connection to `other` closes: the agent there ends then, and
     /// its data connections may not show it. An engine on another host has a control connection of its own.
@@ -225,7 +225,7 @@ pub trait AgentHost: Host {
     /// If no connection can be made, or the peer is not the expected one.
     fn connect(&mut self, request: ConnectRequest) -> Result<()>;
 
-    /// Runs a job over its connections. `changes`: changed limits for an agent; this host's [`Side`] has its own.
+    /// Runs a job over its connections. `changes`: changed limits for an agent; this host's [`LocalHost`] has its own.
     ///
     /// # Errors
     /// If the host is lost.
@@ -235,7 +235,7 @@ pub trait AgentHost: Host {
         observer: &dyn Observer,
         cancel: &AtomicBool,
         changes: &dyn LimitChanges,
-    ) -> Result<Ran>;
+    ) -> Result<RunUsage>;
 
     /// Runs a job with both ends on it.
     ///
@@ -247,5 +247,5 @@ pub trait AgentHost: Host {
         observer: &dyn Observer,
         cancel: &AtomicBool,
         changes: &dyn LimitChanges,
-    ) -> Result<Ran>;
+    ) -> Result<RunUsage>;
 }

@@ -7,20 +7,20 @@ use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use crate::carryover::Carryover;
 use crate::fit;
 use crate::host::Host;
-use crate::opening::Hosts;
-use crate::plan::Plan;
+use crate::opening::TransferHosts;
+use crate::plan::TransferPlan;
 use hakobu_agent::machine;
-use hakobu_core::lane_count::Ends;
+use hakobu_core::lane_count::EndpointFacts;
 use hakobu_core::live_limits::LiveLimits;
-use hakobu_core::request::{CopyRequest, Durable, Lanes, Verify};
+use hakobu_core::request::{CopyRequest, Durability, LaneSetting, Verify};
 
 /// Makes the job of one attempt.
 pub struct JobMaker<'a> {
     pub request: &'a CopyRequest,
     pub limits: &'a LiveLimits,
     pub observer: &'a dyn Observer,
-    pub hosts: &'a Hosts,
-    pub plan: &'a Plan,
+    pub hosts: &'a TransferHosts,
+    pub plan: &'a TransferPlan,
 }
 
 impl JobMaker<'_> {
@@ -38,7 +38,7 @@ impl JobMaker<'_> {
             compression: self.request.compression,
             digest: self.request.verify != Verify::None,
             clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),
-            durable: self.request.durable == Durable::Yes,
+            durable: self.request.durable == Durability::Yes,
             dry_run: self.request.dry_run,
             require: self.request.require.iter().copied().collect(),
             mode: self.request.mode,
@@ -98,7 +98,7 @@ impl JobMaker<'_> {
             self.decided("lanes: 1".to_owned(), "standard output takes its bytes in order".to_owned());
             return 1;
         }
-        if let Lanes::Count(count) = self.request.lanes {
+        if let LaneSetting::Count(count) = self.request.lanes {
             return count.clamp(1, LANES_MAX);
         }
         let (lanes, why) = self.ends().lanes();
@@ -108,14 +108,14 @@ impl JobMaker<'_> {
 
     /// Returns the maximum number of lanes.
     fn lanes_max(&self, lanes: u16) -> u16 {
-        let is_tuned = self.request.lanes == Lanes::Auto && !self.request.target.is_stream();
+        let is_tuned = self.request.lanes == LaneSetting::Auto && !self.request.target.is_stream();
         if is_tuned { self.ends().lanes_max(lanes) } else { lanes }
     }
 
-    fn ends(&self) -> Ends {
+    fn ends(&self) -> EndpointFacts {
         let (source, target) = (&*self.hosts.source, self.hosts.target());
         let concurrency = |host: &dyn Host| host.capabilities().concurrency;
-        Ends {
+        EndpointFacts {
             round_trip: source.round_trip().max(target.round_trip()),
             processors: (source.machine().processors, target.machine().processors),
             here: machine::facts().processors,

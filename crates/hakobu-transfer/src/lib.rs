@@ -3,8 +3,10 @@
 //! [`copy::copy`] is the entry. The crate prints nothing: it reports through the observer, and asks through the prompts,
 //! that it is given.
 
+pub mod agent_client;
 mod attempt;
 mod carryover;
+mod connect;
 pub mod copy;
 mod deletion;
 pub mod devices;
@@ -12,22 +14,20 @@ pub mod digest;
 pub mod disks;
 pub mod doctor;
 mod entries_before;
-pub mod far;
+mod error_paths;
+mod event_log;
 mod fit;
 pub mod host;
 mod job;
 pub mod jobs;
 mod login;
-mod meet;
 mod opening;
 pub mod passes;
-mod places;
 mod plan;
 pub mod probe;
 mod relay;
 mod retry;
 mod sftp;
+mod ssh_tunnels;
 mod store;
-mod through_ssh;
-mod told;
 pub mod transfer;

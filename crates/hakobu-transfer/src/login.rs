@@ -1,20 +1,20 @@
 //! Logs in to another host and starts an agent there, according to the user's options.
 
-use hakobu_core::error::{Error, ErrorKind, Result, Step};
+use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::event::{Event, Observer};
 
 use hakobu_core::prompts::Prompts;
 
-use crate::far::{FarSide, STARTING};
-use hakobu_ssh::login::Login;
+use crate::agent_client::{FarSide, STARTING};
+use hakobu_ssh::login::SshMethod;
 use hakobu_ssh::ssh_channel::SshChannel;
-use hakobu_ssh::{SshError, SshSettings, Way};
+use hakobu_ssh::{AgentOrigin, SshError, SshSettings};
 
 /// Logs in and starts an agent; says how it was found.
 ///
 /// # Errors
 /// As [`FarSide::start`].
-pub fn start(login: &Login<'_>, prompts: &mut dyn Prompts, observer: &dyn Observer) -> Result<FarSide> {
+pub fn start(login: &SshMethod<'_>, prompts: &mut dyn Prompts, observer: &dyn Observer) -> Result<FarSide> {
     let mut settings = login.settings();
     let name = login.host.destination();
     let mut opened = open(&settings, &name, prompts);
@@ -27,12 +27,12 @@ pub fn start(login: &Login<'_>, prompts: &mut dyn Prompts, observer: &dyn Observ
     }
     let (far, way) = opened?;
     let found = match way {
-        Way::OnPath => "found on its PATH",
-        Way::AtPath => "at the path given",
-        Way::Uploaded if settings.always_upload => "uploaded, as the one there is of another version",
-        Way::Uploaded => "uploaded, as none was found there",
+        AgentOrigin::OnPath => "found on its PATH",
+        AgentOrigin::AtPath => "at the path given",
+        AgentOrigin::Uploaded if settings.always_upload => "uploaded, as the one there is of another version",
+        AgentOrigin::Uploaded => "uploaded, as none was found there",
     };
-    if let (Some(path), Way::Uploaded, false) = (login.agent, way, settings.always_upload) {
+    if let (Some(path), AgentOrigin::Uploaded, false) = (login.agent, way, settings.always_upload) {
         let words = format!("{} is not on {name}; the program was uploaded instead", path.display());
         observer.event(Event::Notice { words });
     }
@@ -43,7 +43,7 @@ pub fn start(login: &Login<'_>, prompts: &mut dyn Prompts, observer: &dyn Observ
 }
 
 /// Opens a channel and greets the agent there.
-fn open(settings: &SshSettings, host: &str, prompts: &mut dyn Prompts) -> Result<(FarSide, Way)> {
+fn open(settings: &SshSettings, host: &str, prompts: &mut dyn Prompts) -> Result<(FarSide, AgentOrigin)> {
     let channel = SshChannel::open(settings, prompts).map_err(|error| of_ssh(&error, host))?;
     let way = channel.way();
     FarSide::start(Box::new(channel), host).map(|far| (far, way))
@@ -53,5 +53,5 @@ fn open(settings: &SshSettings, host: &str, prompts: &mut dyn Prompts) -> Result
 /// `NotFound`: the login worked, but no agent can run there.
 fn of_ssh(error: &SshError, host: &str) -> Error {
     let kind = if error.is_agentless() { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, STARTING, error.to_string()).in_step(Step::Login).at(host)
+    Error::new(kind, STARTING, error.to_string()).in_step(ErrorStep::Login).at(host)
 }

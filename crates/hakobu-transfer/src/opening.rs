@@ -8,27 +8,27 @@ use std::time::Duration;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::location::{Location, SshHost, StoreName};
-use hakobu_core::report::Route;
+use hakobu_core::report::UsedTransport;
 
 use crate::host::Host;
 use crate::login;
 use crate::sftp::{SftpSide, WAY_OUT};
 use crate::store::StoreHost;
-use hakobu_agent::side::Side;
+use hakobu_agent::local_host::LocalHost;
 use hakobu_agent::stream::Streams;
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::prompts::Prompts;
 use hakobu_core::request::{CipherChoice, CopyRequest, Transport};
-use hakobu_net::stop::Stop;
-use hakobu_ssh::login::Login;
+use hakobu_net::stop::StopHandle;
+use hakobu_ssh::login::SshMethod;
 
 /// The hosts of a copy. There is no `target` if both ends are on one host.
-pub struct Hosts {
+pub struct TransferHosts {
     pub source: Box<dyn Host>,
     pub target: Option<Box<dyn Host>>,
 }
 
-impl Hosts {
+impl TransferHosts {
     /// Returns the target's host.
     pub fn target(&self) -> &dyn Host {
         self.target.as_ref().map_or(&*self.source, |target| &**target)
@@ -40,16 +40,16 @@ impl Hosts {
     }
 
     /// Returns the route of content if this host opens both ends.
-    pub fn route(&self) -> Route {
+    pub fn route(&self) -> UsedTransport {
         match self.source.route() {
-            Route::Local => self.target().route(),
+            UsedTransport::Local => self.target().route(),
             route => route,
         }
     }
 }
 
 /// Opens the hosts of a request.
-pub struct Opener<'a> {
+pub struct HostOpener<'a> {
     pub request: &'a CopyRequest,
     pub prompts: &'a mut dyn Prompts,
     pub observer: &'a dyn Observer,
@@ -59,19 +59,19 @@ pub struct Opener<'a> {
     pub login_limit: Option<Duration>,
 }
 
-impl Opener<'_> {
+impl HostOpener<'_> {
     /// Opens both hosts.
     ///
     /// # Errors
     /// `Usage` for options that do not go together, and failures of a login.
-    pub fn open(&mut self) -> Result<Hosts> {
+    pub fn open(&mut self) -> Result<TransferHosts> {
         let (source, target) = host_names(self.request)?;
         if source == target {
             let source = match source {
-                HostName::Here => self.here(Side::new(self.stop())),
+                HostName::Here => self.here(LocalHost::new(self.stop())),
                 _ => self.host(source)?,
             };
-            return Ok(Hosts { source, target: None });
+            return Ok(TransferHosts { source, target: None });
         }
         let mut source_host = self.host(source)?;
         let mut target_host = self.host(target)?;
@@ -89,22 +89,22 @@ impl Opener<'_> {
                 }
             }
         }
-        Ok(Hosts { source: source_host, target: Some(target_host) })
+        Ok(TransferHosts { source: source_host, target: Some(target_host) })
     }
 
-    fn stop(&self) -> Stop {
-        Stop::with_flag(self.cancel.clone())
+    fn stop(&self) -> StopHandle {
+        StopHandle::with_flag(self.cancel.clone())
     }
 
     /// Returns this host.
-    fn here(&self, side: Side) -> Box<dyn Host> {
+    fn here(&self, side: LocalHost) -> Box<dyn Host> {
         Box::new(side.with_streams(Streams::of(self.request)).with_limits(self.limits.clone()))
     }
 
     /// Opens a host with the best method that works there.
     fn host(&mut self, name: HostName<'_>) -> Result<Box<dyn Host>> {
         let host = match name {
-            HostName::Here => return Ok(self.here(Side::with_identity(self.stop())?)),
+            HostName::Here => return Ok(self.here(LocalHost::with_identity(self.stop())?)),
             HostName::Store(store) => return Ok(Box::new(StoreHost::open(store)?)),
             HostName::Ssh(host) => host,
         };
@@ -112,7 +112,7 @@ impl Opener<'_> {
         if request.transport == Transport::Sftp || asks_for_sftp(request, host) {
             return self.without_agent(host, None);
         }
-        let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
+        let login = SshMethod { time_limit: self.login_limit, ..SshMethod::of(request, host) };
         match login::start(&login, self.prompts, self.observer) {
             Ok(far) => Ok(Box::new(far)),
             // A user who asks for an agent, or for something that only an agent can do, is told why there is none.
@@ -144,7 +144,7 @@ impl Opener<'_> {
             let error = Error::new(ErrorKind::Usage, "logging in", words).at(host.destination());
             return Err(error.hint(WAY_OUT));
         }
-        let login = Login { time_limit: self.login_limit, ..Login::of(self.request, host) };
+        let login = SshMethod { time_limit: self.login_limit, ..SshMethod::of(self.request, host) };
         Ok(Box::new(SftpSide::start(&login, why, self.cancel.clone())?))
     }
 }

@@ -12,7 +12,7 @@ use hakobu_core::units::{format_bytes, format_duration};
 
 use crate::carryover::Carryover;
 use crate::transfer::run_once;
-use hakobu_core::outcome::{Pass, Surroundings, Transfer};
+use hakobu_core::outcome::{Pass, RunEnvironment, Transfer};
 use hakobu_core::request::{CopyRequest, Passes};
 
 /// The maximum number of passes of one run. A source that needs more changes faster than it can be read.
@@ -29,7 +29,7 @@ pub fn holds_still() -> bool {
 }
 
 /// Runs the passes. Returns the result of the last one that was run.
-pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundings<'_>) -> Transfer {
+pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut RunEnvironment<'_>) -> Transfer {
     let mut carryover = Carryover::for_more();
     if request.dry_run {
         // A dry run does not hold the source still.
@@ -108,7 +108,7 @@ fn expected(done: &[Pass]) -> Duration {
 
 fn one(
     request: &CopyRequest,
-    surroundings: &mut Surroundings<'_>,
+    surroundings: &mut RunEnvironment<'_>,
     carryover: &mut Carryover,
 ) -> (Transfer, Pass) {
     let began = Instant::now();
@@ -121,7 +121,7 @@ fn one(
 fn last(
     request: &CopyRequest,
     passes: &Passes,
-    surroundings: &mut Surroundings<'_>,
+    surroundings: &mut RunEnvironment<'_>,
     (done, mut carryover): (Vec<Pass>, Carryover),
 ) -> Transfer {
     if done.is_empty() && passes.before_last.is_some() {
@@ -143,7 +143,7 @@ fn last(
 fn last_held(
     request: &CopyRequest,
     passes: &Passes,
-    surroundings: &mut Surroundings<'_>,
+    surroundings: &mut RunEnvironment<'_>,
     (mut done, mut carryover): (Vec<Pass>, Carryover),
 ) -> Transfer {
     carryover.is_last = true;
@@ -156,8 +156,8 @@ fn last_held(
             done.push(pass);
             transfer
         }
-        Err((error, Done::Maybe)) => failed(error),
-        Err((error, Done::Not)) => {
+        Err((error, CommandEffect::Maybe)) => failed(error),
+        Err((error, CommandEffect::Not)) => {
             let error = error.hint(
                 "the last pass was not made, and --after-last-pass was not run: see what of it was done",
             );
@@ -183,7 +183,7 @@ fn stopped() -> Error {
 
 /// Marks a run as stopped. A user who stops it while a pass ends by itself must not be told that everything is done,
 /// because the last pass was not made.
-fn stop_if_asked(transfer: &mut Transfer, surroundings: &Surroundings<'_>) {
+fn stop_if_asked(transfer: &mut Transfer, surroundings: &RunEnvironment<'_>) {
     if surroundings.cancel.load(Relaxed) && transfer.summary.fatal.is_none() {
         transfer.summary.fatal = Some(stopped());
     }
@@ -197,7 +197,7 @@ fn failed(error: Error) -> Transfer {
 
 /// The effect of a command that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Done {
+enum CommandEffect {
     /// The command reports that it did not do its work.
     Not,
     /// The command was killed and may have done its work, so the source has to be released.
@@ -205,16 +205,16 @@ enum Done {
 }
 
 /// Runs a command in a process group of its own, because Ctrl-C in the terminal would otherwise end it half way.
-fn shell(command: Option<&str>, option: &'static str) -> std::result::Result<(), (Error, Done)> {
+fn shell(command: Option<&str>, option: &'static str) -> std::result::Result<(), (Error, CommandEffect)> {
     let Some(command) = command else { return Ok(()) };
     let failed = |words: String| Error::new(ErrorKind::Io, "running the command of", words).at(option);
     match Command::new("/bin/sh").arg("-c").arg(command).process_group(0).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
-            let done = if status.code().is_some() { Done::Not } else { Done::Maybe };
+            let done = if status.code().is_some() { CommandEffect::Not } else { CommandEffect::Maybe };
             Err((failed(format!("`{command}` ended with {status}")), done))
         }
-        Err(error) => Err((failed(format!("the shell cannot be run: {error}")), Done::Not)),
+        Err(error) => Err((failed(format!("the shell cannot be run: {error}")), CommandEffect::Not)),
     }
 }
 
@@ -279,12 +279,12 @@ mod tests {
             ..CopyRequest::default()
         };
         let passes = Passes { count: Some(1), before_last: Some("true".to_owned()), ..Passes::default() };
-        let mut surroundings = Surroundings {
+        let mut surroundings = RunEnvironment {
             prompts: &mut Nobody,
             observer: &Nobody,
             cancel: std::sync::Arc::new(true.into()),
             limits: std::sync::Arc::new(hakobu_core::live_limits::LiveLimits::new(
-                hakobu_core::pace::Limits::default(),
+                hakobu_core::pace::RunLimits::default(),
                 Instant::now,
             )),
         };
@@ -302,9 +302,9 @@ mod tests {
         assert!(shell(None, "--before-last-pass").is_ok());
         assert!(shell(Some("true"), "--before-last-pass").is_ok());
         let (_, done) = shell(Some("kill -9 $$"), "--before-last-pass").unwrap_err();
-        assert_eq!(done, Done::Maybe);
+        assert_eq!(done, CommandEffect::Maybe);
         let (error, done) = shell(Some("exit 3"), "--before-last-pass").unwrap_err();
-        assert_eq!(done, Done::Not);
+        assert_eq!(done, CommandEffect::Not);
         assert!(error.to_string().contains("exit 3") && error.to_string().contains("--before-last-pass"));
     }
 }

@@ -4,30 +4,30 @@ use std::collections::{BTreeMap, HashSet};
 use std::slice;
 
 use hakobu_core::endpoint::DraftKind;
-use hakobu_core::entry::{Inode, Kind};
+use hakobu_core::entry::{EntryKind, Inode};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::filter::FilterRules;
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::job::{Item, Mode, Removal};
+use hakobu_core::job::{JobItem, Mode, Removal};
 use hakobu_core::landing::{
-    Ancestry, Landing, LandingRoot, Relation, SourceFound, TargetFound, land, met_by_source, met_by_target,
-    mounted_within, nowhere, relation,
+    Ancestry, Landing, LandingRelation, LandingRoot, SourceFound, TargetFound, land, met_by_source,
+    met_by_target, mounted_within, nowhere, relation,
 };
 use hakobu_core::location::Location;
 use hakobu_core::path::EntryPath;
 use hakobu_core::report::ReportDisk;
-use hakobu_proto::control::{PathBytes, SourceAsk, SourceLook, TargetLook};
+use hakobu_proto::control::{MachinePath, SourceAsk, SourceLook, TargetLook};
 use rustix::fs::{major, minor};
 
-use crate::devices::{self, Agreed, Others};
+use crate::devices::{self, AgreedDisks, OtherPairs};
 use crate::digest;
+use crate::error_paths;
 use crate::host::Host;
-use crate::opening::Hosts;
-use crate::places;
+use crate::opening::TransferHosts;
 use hakobu_agent::stream::{self, Streams};
-use hakobu_core::prompts::{Nobody, Prompts};
-use hakobu_core::request::{CopyRequest, Lanes, Verify};
+use hakobu_core::prompts::{NoPrompts, Prompts};
+use hakobu_core::request::{CopyRequest, LaneSetting, Verify};
 
 /// The number of bytes from which a run on a long network path lasts longer than a login: a login takes some 18 round
 /// trips, and one connection has at most some 4 MiB in flight in each.
@@ -37,7 +37,7 @@ const LANES_FORESEEN: u16 = 4;
 
 /// The plan of an attempt: what is to be done, and with which rights.
 #[derive(Debug)]
-pub struct Plan {
+pub struct TransferPlan {
     /// The sources with their host.
     pub sources: Vec<Vec<u8>>,
     /// The target with its host; the first one of several.
@@ -49,11 +49,11 @@ pub struct Plan {
     /// The identity of the job, which is the same for the same sources, targets and remote user.
     pub identity: [u8; 16],
     /// The root directories of the sources.
-    pub roots: Vec<PathBytes>,
+    pub roots: Vec<MachinePath>,
     /// The directory that the targets of the items are below.
     pub root: Vec<u8>,
     /// The items to copy.
-    pub items: Vec<Item>,
+    pub items: Vec<JobItem>,
     /// A directory to create first.
     pub make_directory: Option<EntryPath>,
     /// The rights at the target.
@@ -75,7 +75,7 @@ pub struct Plan {
 /// Makes the plan of one attempt.
 pub struct Planner<'a> {
     pub request: &'a CopyRequest,
-    pub agreed: &'a mut Agreed,
+    pub agreed: &'a mut AgreedDisks,
     pub prompts: &'a mut dyn Prompts,
     pub observer: &'a dyn Observer,
 }
@@ -86,8 +86,8 @@ impl Planner<'_> {
     /// # Errors
     /// Errors in examining locations; `Refused` if data would be destroyed; `Usage` for options that do not go
     /// together.
-    pub fn plan(&mut self, hosts: &mut Hosts) -> Result<Plan> {
-        let Hosts { source, target } = hosts;
+    pub fn plan(&mut self, hosts: &mut TransferHosts) -> Result<TransferPlan> {
+        let TransferHosts { source, target } = hosts;
         let (source, target) = (&mut **source, target.as_deref_mut());
         // In a push and on one host the engine's side belongs to the user. Otherwise it is not trusted.
         let trusted = target.is_none() || source.is_here();
@@ -96,7 +96,7 @@ impl Planner<'_> {
             self.foresee(&looks, [Some(&*source), target.as_deref()]);
             let names = names(source, &looks);
             let host = target.unwrap_or(source);
-            let mut plan = self.one(self.request, host, &looks, &mut Others::default(), trusted)?;
+            let mut plan = self.one(self.request, host, &looks, &mut OtherPairs::default(), trusted)?;
             plan.finish(self.request, names);
             plan.written_sectors = written_sectors(&looks);
             return Ok(plan);
@@ -106,8 +106,8 @@ impl Planner<'_> {
         self.foresee(&looks, [Some(&*source), target.as_deref()]);
         let names = names(source, &looks);
         let host = target.unwrap_or(source);
-        let mut whole: Option<Plan> = None;
-        let mut others = Others::default();
+        let mut whole: Option<TransferPlan> = None;
+        let mut others = OtherPairs::default();
         others.several = self.request.pairs.len() > 1;
         let mut refused = Vec::new();
         for (index, (from, to)) in self.request.pairs.iter().enumerate() {
@@ -116,7 +116,7 @@ impl Planner<'_> {
             others.sources = [before, behind];
             let request =
                 CopyRequest { sources: vec![from.clone()], target: to.clone(), ..self.request.clone() };
-            if look.kind == Kind::Directory {
+            if look.kind == EntryKind::Directory {
                 let words = "pairs are for files and disks; copy trees one by one";
                 return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(from.as_typed()));
             }
@@ -141,7 +141,7 @@ impl Planner<'_> {
         let mut plan = whole.ok_or_else(none)?;
         let is_source = |(_, target): &&(Vec<u8>, Vec<u8>)| names.iter().any(|(source, _)| source == target);
         let is_source_by_another_name = plan.places.iter().position(|place| {
-            looks.iter().any(|look| relation(&look.ancestry, false, place) == Relation::Same)
+            looks.iter().any(|look| relation(&look.ancestry, false, place) == LandingRelation::Same)
         });
         if !self.request.mode.only_reads()
             && let Some((_, both)) = plan
@@ -162,11 +162,11 @@ impl Planner<'_> {
     fn foresee(&self, looks: &[SourceLook], parties: [Option<&dyn Host>; 2]) {
         let request = self.request;
         // The amount of content in a tree is not known yet.
-        let files = looks.iter().filter(|look| matches!(look.kind, Kind::File | Kind::BlockDevice));
+        let files = looks.iter().filter(|look| matches!(look.kind, EntryKind::File | EntryKind::BlockDevice));
         let bytes = files.fold(0_u64, |sum, look| sum.saturating_add(look.size_bytes));
         let apart = parties.iter().all(Option::is_some);
         let writes = !request.dry_run && !request.mode.only_reads();
-        let few = matches!(request.lanes, Lanes::Count(count) if count < LANES_FORESEEN);
+        let few = matches!(request.lanes, LaneSetting::Count(count) if count < LANES_FORESEEN);
         if !apart || !writes || few || bytes < LONG_RUN_BYTES {
             return;
         }
@@ -181,13 +181,13 @@ impl Planner<'_> {
         request: &CopyRequest,
         host: &mut dyn Host,
         sources: &[SourceLook],
-        others: &mut Others<'_>,
+        others: &mut OtherPairs<'_>,
         trusted: bool,
-    ) -> Result<Plan> {
+    ) -> Result<TransferPlan> {
         let path = request.target.path();
         let target = match request.target.is_stream() {
             true => stream::look_at_output(),
-            false => host.look_at_target(path).map_err(|error| places::on(host, path, error))?,
+            false => host.look_at_target(path).map_err(|error| error_paths::on(host, path, error))?,
         };
         if !request.mode.only_reads() {
             devices::refuse_stray(&request.target, &target)?;
@@ -196,12 +196,12 @@ impl Planner<'_> {
         let landing = landing(request, sources, &target)?;
         let looks = (sources, &target);
         let agreed = (&mut *self.agreed, others.several);
-        let prompts = if others.asks_no_more { &mut Nobody } else { &mut *self.prompts };
+        let prompts = if others.asks_no_more { &mut NoPrompts } else { &mut *self.prompts };
         let disk = devices::check(request, looks, agreed, prompts, self.observer)?;
         let (root, places) = root_and_places(&landing, &target)?;
         // Nothing is written if only digests are computed.
         let apart = match request.mode.is_digest() {
-            true => Apart::default(),
+            true => ForbiddenDirectories::default(),
             false => refuse_nesting(request, host, sources, (&root, &places))?,
         };
         let mut grant = grant(sources, &places, &landing, trusted);
@@ -226,19 +226,19 @@ impl Planner<'_> {
             sources.iter().zip(&places).any(|(source, place)| place == path && source.entry.is_root())
         };
         let in_place = host.capabilities().writes_in_place;
-        let item = |(root, (source, place)): (usize, (&SourceLook, &EntryPath))| Item {
+        let item = |(root, (source, place)): (usize, (&SourceLook, &EntryPath))| JobItem {
             root: root as u16,
             source: source.entry.clone(),
             target: place.clone(),
             place: draft_kind((request.mode, in_place), &landing, source, target.found),
         };
-        Ok(Plan {
+        Ok(TransferPlan {
             sources: Vec::new(),
             pairs: vec![(Vec::new(), landed.clone())],
             target: disk.map_or_else(|| resolved.clone(), |disk| host.name_of(disk.place_id.as_bytes())),
             landed,
             identity: [0; 16],
-            roots: sources.iter().map(|source| PathBytes(source.root.clone())).collect(),
+            roots: sources.iter().map(|source| MachinePath(source.root.clone())).collect(),
             items: sources.iter().zip(&places).enumerate().map(item).collect(),
             make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
             root,
@@ -266,7 +266,7 @@ fn together(mut refused: Vec<Error>, count: usize) -> Option<Error> {
     Some(Error::new(ErrorKind::Refused, "looking at the pairs", words))
 }
 
-impl Plan {
+impl TransferPlan {
     /// Returns the file systems of the source's directories, if these are on the target's host.
     pub fn source_file_systems(&self) -> Vec<u64> {
         let mut systems: Vec<_> =
@@ -295,14 +295,14 @@ impl Plan {
     }
 
     /// Adds one more pair.
-    fn add(&mut self, more: Plan, typed: &Location) -> Result<()> {
-        let taken = |item: &Item| self.items.iter().any(|known| known.target == item.target);
+    fn add(&mut self, more: TransferPlan, typed: &Location) -> Result<()> {
+        let taken = |item: &JobItem| self.items.iter().any(|known| known.target == item.target);
         if more.items.iter().any(taken) {
             let words = "another pair has the same target";
             return Err(Error::new(ErrorKind::Usage, "looking at the pairs", words).at(typed.as_typed()));
         }
         let first = self.roots.len() as u16;
-        self.items.extend(more.items.into_iter().map(|item| Item { root: item.root + first, ..item }));
+        self.items.extend(more.items.into_iter().map(|item| JobItem { root: item.root + first, ..item }));
         self.roots.extend(more.roots);
         self.pairs.extend(more.pairs);
         self.places.extend(more.places);
@@ -362,7 +362,7 @@ fn written_sectors(looks: &[SourceLook]) -> u64 {
     looks.iter().filter_map(|look| look.written_sectors).fold(0, u64::saturating_add)
 }
 
-/// Returns the number of sectors written so far to the disks among the sources, see [`Plan::written_sectors`].
+/// Returns the number of sectors written so far to the disks among the sources, see [`TransferPlan::written_sectors`].
 ///
 /// # Errors
 /// If one of them can no longer be examined.
@@ -387,7 +387,7 @@ fn look_at_sources(host: &mut dyn Host, sources: &[Location], mode: Mode) -> Res
         return Err(Error::new(ErrorKind::Protocol, "looking at the sources", "an answer is missing"));
     }
     let looks = looks.into_iter().zip(sources);
-    looks.map(|(look, source)| look.map_err(|error| places::on(host, source.path(), error))).collect()
+    looks.map(|(look, source)| look.map_err(|error| error_paths::on(host, source.path(), error))).collect()
 }
 
 fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -> Result<Landing> {
@@ -400,10 +400,10 @@ fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -
     if let Mode::Digest(algorithm) = request.mode {
         digest::check(&found, algorithm)?;
     }
-    if request.mode.is_digest() && sources.iter().all(|source| source.kind == Kind::Directory) {
+    if request.mode.is_digest() && sources.iter().all(|source| source.kind == EntryKind::Directory) {
         return Ok(nowhere());
     }
-    if let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory) {
+    if let Some(tree) = found.iter().find(|source| source.kind == EntryKind::Directory) {
         let words = match request.verify {
             _ if request.passes.is_some() => "passes are for files and disks; run sync again for a tree",
             Verify::Medium => "--verify medium is for single files and disks in this version",
@@ -430,7 +430,7 @@ fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -
 /// The directories by which each end may come upon the other while it scans its tree. Empty if the ends are on
 /// different hosts.
 #[derive(Debug, Default)]
-struct Apart {
+struct ForbiddenDirectories {
     source_directories: Vec<Inode>,
     target_directories: Vec<Inode>,
     places: Vec<Ancestry>,
@@ -442,25 +442,26 @@ fn refuse_nesting(
     target: &mut dyn Host,
     sources: &[SourceLook],
     (root, places): (&[u8], &[EntryPath]),
-) -> Result<Apart> {
-    let there = target.look_at_places(root, places).map_err(|error| places::on(target, root, error))?;
+) -> Result<ForbiddenDirectories> {
+    let there = target.look_at_places(root, places).map_err(|error| error_paths::on(target, root, error))?;
     if there.len() != places.len() {
         return Err(Error::new(ErrorKind::Protocol, "looking at the target", "an answer is missing"));
     }
     let ends = || sources.iter().zip(&request.sources);
     // Each source is first compared with its own place, because that is the error that users expect.
     for ((source, typed), place) in ends().zip(&there) {
-        relation(&source.ancestry, source.kind == Kind::Directory, place).check(typed, &request.target)?;
+        relation(&source.ancestry, source.kind == EntryKind::Directory, place)
+            .check(typed, &request.target)?;
     }
     // There may be many files, each with its own place, so their identities are looked up in a set.
     let taken: HashSet<_> =
         there.iter().filter(|place| place.exists).filter_map(|place| place.upwards.first()).collect();
-    let mut apart = Apart::default();
+    let mut apart = ForbiddenDirectories::default();
     for (source, typed) in ends() {
         if source.ancestry.upwards.first().is_some_and(|itself| taken.contains(itself)) {
-            Relation::Same.check(typed, &request.target)?;
+            LandingRelation::Same.check(typed, &request.target)?;
         }
-        if source.kind != Kind::Directory {
+        if source.kind != EntryKind::Directory {
             continue;
         }
         for place in &there {
@@ -516,7 +517,7 @@ fn draft_kind(
     source: &SourceLook,
     found: TargetFound,
 ) -> DraftKind {
-    let content = matches!(source.kind, Kind::File | Kind::BlockDevice);
+    let content = matches!(source.kind, EntryKind::File | EntryKind::BlockDevice);
     match (landing.root, mode) {
         (LandingRoot::Discard, _) => DraftKind::Sink,
         (LandingRoot::Stream, _) => DraftKind::Stream,
@@ -560,12 +561,13 @@ fn landed(root: &[u8], places: &[EntryPath], landing: &Landing) -> Vec<u8> {
 fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, trusted: bool) -> Grant {
     let mut granted: BTreeMap<EntryPath, bool> = BTreeMap::new();
     for (source, place) in sources.iter().zip(places) {
-        *granted.entry(place.clone()).or_default() |= source.kind == Kind::Directory;
+        *granted.entry(place.clone()).or_default() |= source.kind == EntryKind::Directory;
     }
     if let Some(directory) = &landing.create_target_directory {
         granted.entry(directory.clone()).or_default();
     }
-    let files_only = sources.iter().all(|source| matches!(source.kind, Kind::File | Kind::BlockDevice));
+    let files_only =
+        sources.iter().all(|source| matches!(source.kind, EntryKind::File | EntryKind::BlockDevice));
     Grant {
         places: granted.into_iter().map(|(path, tree)| GrantedPlace::new(path, tree)).collect(),
         may_chown: true,

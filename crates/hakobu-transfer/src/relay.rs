@@ -11,7 +11,7 @@ use hakobu_core::error::{Error, Result};
 use rustix::net::{AddressFamily, sockopt};
 use socket2::Socket;
 
-use crate::through_ssh::{Carriers, Destination, Held};
+use crate::ssh_tunnels::{Destination, SshTunnels, TunnelProcesses};
 use hakobu_core::lane_count;
 use hakobu_net::data_path;
 use hakobu_ssh::sessions::Sessions;
@@ -21,24 +21,24 @@ const BUFFER_BYTES: usize = 256 * 1024;
 
 /// The connections that are relayed. Each ends when one of its ends does.
 pub struct Relay {
-    joined: Arc<Joined>,
+    joined: Arc<JoinedSockets>,
     /// The maximum number of lanes.
     pub lanes: u16,
     /// True for each end that is reached through ssh.
     pub by_ssh: [bool; 2],
     /// The ssh processes for both ends.
-    pub carriers: Carriers,
+    pub carriers: SshTunnels,
 }
 
 /// The sockets of all connections.
 #[derive(Default)]
-struct Joined {
+struct JoinedSockets {
     streams: Mutex<Vec<Socket>>,
     ended: AtomicBool,
 }
 
 /// One of the two ends.
-pub struct End {
+pub struct RelayEnd {
     /// The addresses at which its port may be dialled; empty if it must not be.
     pub addresses: Vec<String>,
     /// The port.
@@ -53,15 +53,15 @@ impl Relay {
     ///
     /// # Errors
     /// If one of the ends cannot be reached.
-    pub fn start(ends: [End; 2], lanes: u16) -> Result<Self> {
-        let (mut carriers, reached) = Carriers::first(move |held| {
+    pub fn start(ends: [RelayEnd; 2], lanes: u16) -> Result<Self> {
+        let (mut carriers, reached) = SshTunnels::first(move |held| {
             let [left, right] = ends;
             Ok((left.reach(held)?, right.reach(held)?))
         })?;
         let ((left, to_left), (right, to_right)) = reached;
-        let joined = Arc::<Joined>::default();
+        let joined = Arc::<JoinedSockets>::default();
         joined.join(left, right)?;
-        let by_ssh = [&to_left, &to_right].map(|reached| matches!(reached, Reached::BySsh(..)));
+        let by_ssh = [&to_left, &to_right].map(|reached| matches!(reached, EndRoute::BySsh(..)));
         let lanes = if by_ssh.contains(&true) { lanes.min(lane_count::THROUGH_SSH) } else { lanes };
         let to_join = joined.clone();
         carriers.more(
@@ -83,7 +83,7 @@ impl Drop for Relay {
     }
 }
 
-impl Joined {
+impl JoinedSockets {
     fn join(&self, left: Socket, right: Socket) -> Result<()> {
         let fail = |error: std::io::Error| Error::io("joining data connections", &error);
         for stream in [&left, &right] {
@@ -115,23 +115,23 @@ impl Joined {
 }
 
 /// The method by which an end was reached the first time.
-enum Reached {
+enum EndRoute {
     ByAddress(SocketAddr),
     BySsh(Arc<Sessions>, Destination),
 }
 
-impl End {
-    fn reach(self, held: &Held) -> Result<(Socket, Reached)> {
+impl RelayEnd {
+    fn reach(self, held: &TunnelProcesses) -> Result<(Socket, EndRoute)> {
         match (data_path::dial(&self.addresses, self.port), self.ssh) {
-            (Ok((address, stream)), _) => Ok((stream.into(), Reached::ByAddress(address))),
-            (Err(_), Some((sessions, to))) => Ok((held.open(&sessions, to)?, Reached::BySsh(sessions, to))),
+            (Ok((address, stream)), _) => Ok((stream.into(), EndRoute::ByAddress(address))),
+            (Err(_), Some((sessions, to))) => Ok((held.open(&sessions, to)?, EndRoute::BySsh(sessions, to))),
             (Err(error), None) => Err(error),
         }
     }
 }
 
-impl Reached {
-    fn again(&self, held: &Held) -> Result<Socket> {
+impl EndRoute {
+    fn again(&self, held: &TunnelProcesses) -> Result<Socket> {
         match self {
             Self::ByAddress(address) => Ok(data_path::dial_again(*address)?.into()),
             Self::BySsh(sessions, to) => held.open(sessions, *to),
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn bytes_pass_both_ways_until_an_end_closes() {
         let listeners = [(); 2].map(|()| data_path::listen(Some("127.0.0.1"), None).unwrap());
-        let ends = listeners.each_ref().map(|listener| End {
+        let ends = listeners.each_ref().map(|listener| RelayEnd {
             addresses: vec!["127.0.0.1".to_owned()],
             port: listener.local_addr().unwrap().port(),
             ssh: None,

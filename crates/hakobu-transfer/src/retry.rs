@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hakobu_core::error::{Error, ErrorKind, Step};
+use hakobu_core::error::{Error, ErrorKind, ErrorStep};
 
 /// The minimum and maximum time for logging in again.
 const LOGIN_AGAIN_MIN: Duration = Duration::from_secs(15);
@@ -29,7 +29,7 @@ pub struct Retries {
 
 /// The consequence of an attempt that ended with an error.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum RetryDecision {
     /// No further attempt: the error is final.
     End,
     /// No further attempt: the connection was lost for too long. The error includes the cause of the loss.
@@ -51,10 +51,10 @@ impl Retries {
     }
 
     /// Decides what follows an attempt. `has_advanced`: the attempt has written something.
-    pub fn after(&mut self, error: &Error, has_advanced: bool, now: Instant) -> Next {
+    pub fn after(&mut self, error: &Error, has_advanced: bool, now: Instant) -> RetryDecision {
         let may_fail_to_log_in = std::mem::replace(&mut self.may_fail_to_log_in, true);
         if !(error.may_retry() || may_fail_to_log_in && is_of_the_line(error)) {
-            return Next::End;
+            return RetryDecision::End;
         }
         // The time counts from the loss of the connection, and starts again whenever data was written.
         let since = self.lost_at.filter(|_| !has_advanced).unwrap_or(now);
@@ -63,18 +63,18 @@ impl Retries {
             self.lost_by = Some(error.clone());
         }
         if now.saturating_duration_since(since) + self.pause > self.limit {
-            return Next::GiveUp(self.last_words(error));
+            return RetryDecision::GiveUp(self.last_words(error));
         }
         let what = match error.kind {
             ErrorKind::Locked => "the far side has not noticed yet that the connection was lost".to_owned(),
-            _ if error.step == Step::Login && (self.lost_by.is_none() || !error.may_retry()) => {
+            _ if error.step == ErrorStep::Login && (self.lost_by.is_none() || !error.may_retry()) => {
                 format!("no login yet ({error})")
             }
             _ => format!("connection lost ({error})"),
         };
         let pause = self.pause;
         self.pause = (pause * 2).min(if self.lost_by.is_none() { PAUSE_AT_LOGIN_MAX } else { PAUSE_MAX });
-        Next::Again(pause, format!("{what}; trying again in {:.1} s", pause.as_secs_f64()))
+        RetryDecision::Again(pause, format!("{what}; trying again in {:.1} s", pause.as_secs_f64()))
     }
 
     fn last_words(&self, error: &Error) -> Error {
@@ -88,7 +88,7 @@ impl Retries {
 /// Returns true if an error that is usually final may come from a recently lost connection: the host cannot be
 /// reached for a login yet, or the agent of the previous attempt still waits for its controller.
 fn is_of_the_line(error: &Error) -> bool {
-    error.kind == ErrorKind::Locked || error.step == Step::Login
+    error.kind == ErrorKind::Locked || error.step == ErrorStep::Login
 }
 
 #[cfg(test)]
@@ -100,12 +100,12 @@ mod tests {
     }
 
     fn no_login() -> Error {
-        error(ErrorKind::Io, "starting").in_step(Step::Login)
+        error(ErrorKind::Io, "starting").in_step(ErrorStep::Login)
     }
 
-    fn pause(next: &Next) -> Option<f64> {
+    fn pause(next: &RetryDecision) -> Option<f64> {
         match next {
-            Next::Again(pause, _) => Some(pause.as_secs_f64()),
+            RetryDecision::Again(pause, _) => Some(pause.as_secs_f64()),
             _ => None,
         }
     }
@@ -160,7 +160,7 @@ mod tests {
         let lost = error(ErrorKind::ConnectionLost, "reading");
         let mut now = began;
         let mut pauses = Vec::new();
-        while let Next::Again(pause, words) = retries.after(&lost, false, now) {
+        while let RetryDecision::Again(pause, words) = retries.after(&lost, false, now) {
             assert!(words.starts_with("connection lost (reading: why); trying again in "), "{words}");
             pauses.push(pause.as_secs_f64());
             now += pause;
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(Retries::new(Duration::ZERO, false).login_limit(now), None);
         assert_eq!(
             Retries::new(Duration::ZERO, false).after(&lost, true, now),
-            Next::GiveUp(lost.clone()),
+            RetryDecision::GiveUp(lost.clone()),
             "--retry-for 0s"
         );
     }
@@ -186,7 +186,7 @@ mod tests {
         for _ in 0..10 {
             let next = retries.after(&no_login, false, now);
             assert!(
-                matches!(&next, Next::Again(_, words) if words.starts_with("no login yet (")),
+                matches!(&next, RetryDecision::Again(_, words) if words.starts_with("no login yet (")),
                 "{next:?}"
             );
             last = pause(&next).unwrap();
@@ -200,10 +200,12 @@ mod tests {
         let (mut retries, now) = (Retries::new(Duration::from_secs(30), false), Instant::now());
         assert!(pause(&retries.after(&error(ErrorKind::ConnectionLost, "reading"), false, now)).is_some());
         let late = now + Duration::from_secs(40);
-        let Next::GiveUp(given) = retries.after(&no_login(), false, late) else { panic!("it goes on") };
+        let RetryDecision::GiveUp(given) = retries.after(&no_login(), false, late) else {
+            panic!("it goes on")
+        };
         assert_eq!(given.kind, ErrorKind::ConnectionLost);
         assert_eq!(given.to_string(), "reading: why; then starting: why");
         let locked = retries.after(&error(ErrorKind::Locked, "locking"), true, late);
-        assert!(matches!(locked, Next::Again(_, words) if words.contains("has not noticed yet")));
+        assert!(matches!(locked, RetryDecision::Again(_, words) if words.contains("has not noticed yet")));
     }
 }

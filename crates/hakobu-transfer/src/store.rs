@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::Job;
-use hakobu_core::landing::{Ancestry, Identity, TargetFound};
+use hakobu_core::landing::{Ancestry, FileIdentity, TargetFound};
 use hakobu_core::location::StoreName;
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::open::open;
 use hakobu_endpoints::store::StoreAccess;
-use hakobu_proto::control::{Machine, PathBytes, SourceAsk, SourceLook, TargetLook};
+use hakobu_proto::control::{AgentMachine, MachinePath, SourceAsk, SourceLook, TargetLook};
 
 use crate::host::Host;
 
@@ -47,7 +47,7 @@ impl StoreHost {
         })
     }
 
-    fn inspect(&self, path: &EntryPath) -> Result<Option<Metadata>> {
+    fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
         self.access.inspect(path).map_err(|error| error.at(self.name_of(path.as_bytes())))
     }
 
@@ -59,7 +59,7 @@ impl StoreHost {
         };
         let found = self.inspect(&path)?.ok_or_else(missing)?;
         let (root, entry) = match path.split_last() {
-            Some((parent, name)) if !(ask.contents && found.kind == Kind::Directory) => {
+            Some((parent, name)) if !(ask.contents && found.kind == EntryKind::Directory) => {
                 (parent, EntryPath::root().join(name)?)
             }
             _ => (path.clone(), EntryPath::root()),
@@ -84,7 +84,7 @@ impl StoreHost {
             let mut inode = [0; 8];
             inode.copy_from_slice(&blake3::hash(path.as_bytes()).as_bytes()[..8]);
             let boot_id = String::from_utf8_lossy(&self.name.location_of(b"")).into_owned();
-            Identity { boot_id, device: 0, inode: u64::from_le_bytes(inode) }
+            FileIdentity { boot_id, device: 0, inode: u64::from_le_bytes(inode) }
         };
         let above = |path: &EntryPath| path.split_last().map(|(parent, _)| parent);
         let first = if exists { Some(path.clone()) } else { above(path) };
@@ -107,11 +107,11 @@ fn look(found: TargetFound, (resolved, parent, name): (&[u8], &[u8], &[u8])) -> 
 }
 
 /// Returns the kind of what exists at a target.
-fn found(there: &Metadata) -> TargetFound {
+fn found(there: &EntryMetadata) -> TargetFound {
     match there.kind {
-        Kind::Directory => TargetFound::Directory,
-        Kind::Symlink => TargetFound::Symlink,
-        Kind::File => TargetFound::File,
+        EntryKind::Directory => TargetFound::Directory,
+        EntryKind::Symlink => TargetFound::Symlink,
+        EntryKind::File => TargetFound::File,
         _ => TargetFound::Special,
     }
 }
@@ -126,8 +126,14 @@ impl Host for StoreHost {
     }
 
     /// Returns placeholders, because nothing is known of it.
-    fn machine(&self) -> Machine {
-        Machine { processors: 1, system: String::new(), uid: u32::MAX, reached_at: None, reached_from: None }
+    fn machine(&self) -> AgentMachine {
+        AgentMachine {
+            processors: 1,
+            system: String::new(),
+            uid: u32::MAX,
+            reached_at: None,
+            reached_from: None,
+        }
     }
 
     fn round_trip(&self) -> Duration {
@@ -175,7 +181,7 @@ impl Host for StoreHost {
         places.iter().map(place).collect()
     }
 
-    fn open_source(&self, roots: &[PathBytes], _job: &Job) -> Result<Box<dyn SourceEndpoint>> {
+    fn open_source(&self, roots: &[MachinePath], _job: &Job) -> Result<Box<dyn SourceEndpoint>> {
         let roots = roots.iter().map(|root| self.path(&root.0)).collect::<Result<Vec<_>>>()?;
         self.access.source(&roots)
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hakobu_core::engine::Summary;
+use hakobu_core::engine::RunSummary;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::Event;
 use hakobu_core::job::Removal;
@@ -11,8 +11,8 @@ use hakobu_core::job::Removal;
 use crate::attempt::Attempt;
 use crate::carryover::Carryover;
 use crate::entries_before::EntriesBefore;
-use crate::retry::{Next, Retries};
-use hakobu_core::outcome::{Surroundings, Transfer, add_earlier};
+use crate::retry::{Retries, RetryDecision};
+use hakobu_core::outcome::{RunEnvironment, Transfer, add_earlier};
 use hakobu_core::request::CopyRequest;
 
 /// The time within which a stop that ended a connection is noticed.
@@ -21,7 +21,7 @@ const STOP_SEEN_WITHIN: Duration = Duration::from_millis(200);
 /// Carries out one copy.
 pub fn run_once(
     request: &CopyRequest,
-    surroundings: &mut Surroundings<'_>,
+    surroundings: &mut RunEnvironment<'_>,
     carryover: &mut Carryover,
 ) -> Transfer {
     let mut transfer = attempts(request, surroundings, carryover);
@@ -33,13 +33,13 @@ pub fn run_once(
 /// Makes attempts until the copy is done, or until a lost connection does not come back in time.
 fn attempts(
     request: &CopyRequest,
-    surroundings: &mut Surroundings<'_>,
+    surroundings: &mut RunEnvironment<'_>,
     carryover: &mut Carryover,
 ) -> Transfer {
     let began = Instant::now();
     carryover.begun = false;
     let mut connect = None;
-    let mut earlier: Option<Summary> = None;
+    let mut earlier: Option<RunSummary> = None;
     let mut earlier_wire_bytes = None;
     let mut entries_before = EntriesBefore::default();
     let mut retries = Retries::new(request.retry_for, request.unattended);
@@ -72,7 +72,7 @@ fn attempts(
         transfer.wire_bytes = sum(transfer.wire_bytes, earlier_wire_bytes);
         let Some(error) = transfer.summary.fatal.clone() else { return transfer };
         let next = retries.after(&error, advanced, Instant::now());
-        if next == Next::End {
+        if next == RetryDecision::End {
             return transfer;
         }
         // Ctrl-C in a terminal reaches ssh as well, whose end may be noticed first.
@@ -85,15 +85,15 @@ fn attempts(
             carryover.outages.begin(lost_at);
         }
         match next {
-            Next::Again(pause, words) => {
+            RetryDecision::Again(pause, words) => {
                 surroundings.observer.event(Event::Notice { words });
                 if !sleep(pause, &surroundings.cancel) {
                     transfer.summary.fatal = Some(stopped());
                     return transfer;
                 }
             }
-            Next::End => return transfer,
-            Next::GiveUp(error) => {
+            RetryDecision::End => return transfer,
+            RetryDecision::GiveUp(error) => {
                 transfer.summary.fatal = Some(error);
                 return transfer;
             }
@@ -105,7 +105,7 @@ fn attempts(
 
 /// Returns the request for an attempt after earlier ones, which share one limit of removals. Entries removed in the
 /// last moment before an engine was lost are not known, and that many may be removed once more.
-fn what_is_left(request: &CopyRequest, earlier: Option<&Summary>) -> CopyRequest {
+fn what_is_left(request: &CopyRequest, earlier: Option<&RunSummary>) -> CopyRequest {
     let deleted = earlier.map_or(0, |earlier| earlier.counters.entries_deleted);
     CopyRequest { removals_max: request.removals_max.saturating_sub(deleted), ..request.clone() }
 }
@@ -144,7 +144,7 @@ mod tests {
     fn what_may_go_is_less_by_what_has_gone() {
         let request = CopyRequest { removals_max: 10, ..CopyRequest::default() };
         assert_eq!(what_is_left(&request, None).removals_max, 10);
-        let mut earlier = Summary::default();
+        let mut earlier = RunSummary::default();
         for (deleted, left) in [(3, 7), (10, 0), (12, 0)] {
             earlier.counters.entries_deleted = deleted;
             assert_eq!(what_is_left(&request, Some(&earlier)).removals_max, left);

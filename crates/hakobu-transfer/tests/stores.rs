@@ -15,8 +15,8 @@ use hakobu_core::job::{Mode, Removal};
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
-use hakobu_core::outcome::{Surroundings, Transfer};
-use hakobu_core::pace::Limits;
+use hakobu_core::outcome::{RunEnvironment, Transfer};
+use hakobu_core::pace::RunLimits;
 use hakobu_core::prompts::{Prompts, Secret};
 use hakobu_core::request::{CopyRequest, Deletion, DeletionMax};
 use hakobu_endpoints::memory::object_store;
@@ -45,9 +45,9 @@ impl Observer for Notices {
 
 fn run(request: &CopyRequest) -> (Transfer, Vec<String>) {
     let observer = Notices::default();
-    let limits = Arc::new(LiveLimits::new(Limits::default(), Instant::now));
+    let limits = Arc::new(LiveLimits::new(RunLimits::default(), Instant::now));
     let mut surroundings =
-        Surroundings { prompts: &mut Nobody, observer: &observer, cancel: Arc::default(), limits };
+        RunEnvironment { prompts: &mut Nobody, observer: &observer, cancel: Arc::default(), limits };
     let transfer = copy(request, &mut surroundings);
     (transfer, observer.0.into_inner().unwrap())
 }

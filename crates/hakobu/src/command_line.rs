@@ -10,7 +10,7 @@ use crate::order;
 use crate::settings_file::settle;
 
 /// Why a command line cannot be carried out.
-pub(crate) enum Wrong {
+pub(crate) enum CommandLineError {
     /// It cannot be understood, or help was asked for.
     Typed(clap::Error),
     /// A settings file cannot be used.
@@ -18,7 +18,7 @@ pub(crate) enum Wrong {
 }
 
 /// Reads a command line, the program's name first, with what settings files add to it.
-pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Wrong> {
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, CommandLineError> {
     let command = cli::command_for(arguments);
     let read = |words: &[OsString]| command.clone().try_get_matches_from(words);
     let (words, matches) = match read(arguments) {
@@ -26,16 +26,17 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Wrong> {
         Err(error) => match order::places_last(arguments, &command) {
             Some(ordered) => match read(&ordered) {
                 Ok(matches) => (ordered, matches),
-                Err(_) => return Err(Wrong::Typed(error)),
+                Err(_) => return Err(CommandLineError::Typed(error)),
             },
-            None => return Err(Wrong::Typed(error)),
+            None => return Err(CommandLineError::Typed(error)),
         },
     };
-    let Some(settled) = settle(&command, &words, &matches).map_err(Wrong::Settings)? else {
-        return Cli::from_arg_matches(&matches).map_err(Wrong::Typed);
+    let Some(settled) = settle(&command, &words, &matches).map_err(CommandLineError::Settings)? else {
+        return Cli::from_arg_matches(&matches).map_err(CommandLineError::Typed);
     };
-    let mut cli =
-        read(&settled.words).and_then(|matches| Cli::from_arg_matches(&matches)).map_err(Wrong::Typed)?;
+    let mut cli = read(&settled.words)
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(CommandLineError::Typed)?;
     if let Some(login) = cli.verb.login() {
         (login.from_files, login.logins) = (settled.from_files, settled.logins);
     }

@@ -10,7 +10,7 @@ use crate::shell;
 mod dd;
 mod table;
 
-use table::{Fix, Foreign, find_long, find_short, find_short_of_rsync};
+use table::{FlagFix, ForeignFlag, find_long, find_short, find_short_of_rsync};
 
 /// An option of ours that others have without a value.
 const COMPRESS: &str = "--compress";
@@ -64,7 +64,7 @@ fn answers_to_deletion(arguments: &[OsString]) -> Option<Vec<String>> {
 }
 
 fn answers(verb: &str, arguments: &[OsString]) -> Option<Answer> {
-    let mut scan = Scan::new(verb);
+    let mut scan = FlagScan::new(verb);
     scan.is_rsync = verb == "sync" || arguments.iter().any(is_of_rsync);
     let operands = dd::Operands::of(arguments);
     let mut rest = arguments.iter().peekable();
@@ -82,12 +82,12 @@ fn answers(verb: &str, arguments: &[OsString]) -> Option<Answer> {
                 if operands.is_none() || !dd::is_operand(argument) {
                     scan.kept.push(argument.clone());
                 }
-                Taken::Nothing
+                FlagValue::Nothing
             }
         };
         match (took_next, rest.peek()) {
-            (Taken::Own, Some(value)) => scan.kept.push((*value).clone()),
-            (Taken::Foreign, Some(_)) => {}
+            (FlagValue::Own, Some(value)) => scan.kept.push((*value).clone()),
+            (FlagValue::Foreign, Some(_)) => {}
             _ => continue,
         }
         rest.next();
@@ -99,7 +99,7 @@ fn answers(verb: &str, arguments: &[OsString]) -> Option<Answer> {
 }
 
 /// Whether the argument that follows belongs to the flag.
-enum Taken {
+enum FlagValue {
     Nothing,
     /// It is the value of an option of our own.
     Own,
@@ -107,7 +107,7 @@ enum Taken {
     Foreign,
 }
 
-struct Scan<'a> {
+struct FlagScan<'a> {
     verb: &'a str,
     /// Our own options: name with dashes, and whether a value follows.
     own: Vec<(String, bool)>,
@@ -133,7 +133,7 @@ fn is_place(argument: &&OsString) -> bool {
     *argument == "-" || !argument.as_encoded_bytes().starts_with(b"-")
 }
 
-impl<'a> Scan<'a> {
+impl<'a> FlagScan<'a> {
     fn new(verb: &'a str) -> Self {
         let mut own =
             vec![("--help".to_owned(), false), ("-h".to_owned(), false), ("--color".to_owned(), true)];
@@ -150,7 +150,7 @@ impl<'a> Scan<'a> {
         Self { verb, own, lines, accepted, kept, ssh_options, can_be_fixed: true, is_rsync: false }
     }
 
-    fn find_short(&self, letter: char, value: Option<&str>) -> Option<Foreign> {
+    fn find_short(&self, letter: char, value: Option<&str>) -> Option<ForeignFlag> {
         if self.is_rsync { find_short_of_rsync(letter, value) } else { find_short(letter, value) }
     }
 
@@ -158,7 +158,7 @@ impl<'a> Scan<'a> {
         self.own.iter().find(|(own, _)| own == name).map(|(_, takes_value)| *takes_value)
     }
 
-    fn long(&mut self, text: &str, next: Option<&OsStr>) -> Taken {
+    fn long(&mut self, text: &str, next: Option<&OsStr>) -> FlagValue {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
@@ -168,29 +168,29 @@ impl<'a> Scan<'a> {
             // It must not swallow a source.
             let foreign = table::COMPRESS;
             self.answer(name, None, foreign.words, foreign.fix);
-            return Taken::Nothing;
+            return FlagValue::Nothing;
         }
         if self.own(name).is_none()
             && let Some(foreign) = find_long(self.verb, name)
         {
             let wants_next = foreign.takes_value && value.is_none();
             self.answer(name, value.or(next.filter(|_| wants_next)), foreign.words, foreign.fix);
-            return if wants_next { Taken::Foreign } else { Taken::Nothing };
+            return if wants_next { FlagValue::Foreign } else { FlagValue::Nothing };
         }
         self.kept.push(OsString::from(text));
         match (self.own(name), value) {
-            (Some(true), None) => Taken::Own,
-            _ => Taken::Nothing,
+            (Some(true), None) => FlagValue::Own,
+            _ => FlagValue::Nothing,
         }
     }
 
     /// `-a`, `-avz`, `-P 22`, `-P22`, and our own among them.
-    fn short(&mut self, text: &str, next: Option<&OsStr>) -> Taken {
+    fn short(&mut self, text: &str, next: Option<&OsStr>) -> FlagValue {
         let cluster = &text[1..];
         let first = &text[..1 + cluster.chars().next().map_or(0, char::len_utf8)];
         if self.own(first) == Some(true) {
             self.kept.push(OsString::from(text));
-            return if first.len() == text.len() { Taken::Own } else { Taken::Nothing };
+            return if first.len() == text.len() { FlagValue::Own } else { FlagValue::Nothing };
         }
         let known = |letter: char| {
             self.own(&format!("-{letter}")).is_some() || self.find_short(letter, None).is_some()
@@ -202,13 +202,13 @@ impl<'a> Scan<'a> {
             && foreign.takes_value
         {
             self.answer(first, attached.or(next), foreign.words, foreign.fix);
-            return if attached.is_some() { Taken::Nothing } else { Taken::Foreign };
+            return if attached.is_some() { FlagValue::Nothing } else { FlagValue::Foreign };
         }
         if !cluster.chars().all(known) {
             self.kept.push(OsString::from(text));
-            return Taken::Nothing;
+            return FlagValue::Nothing;
         }
-        let (mut own_letters, mut taken) = (String::new(), Taken::Nothing);
+        let (mut own_letters, mut taken) = (String::new(), FlagValue::Nothing);
         for (at, letter) in cluster.char_indices() {
             let rest = &cluster[at + letter.len_utf8()..];
             // A value is the rest of this argument, or the next one.
@@ -217,7 +217,7 @@ impl<'a> Scan<'a> {
             match self.find_short(letter, value) {
                 Some(foreign) if foreign.takes_value => {
                     self.answer(&name, value, foreign.words, foreign.fix);
-                    taken = if rest.is_empty() { Taken::Foreign } else { Taken::Nothing };
+                    taken = if rest.is_empty() { FlagValue::Foreign } else { FlagValue::Nothing };
                     break;
                 }
                 Some(foreign) => self.answer(&name, None, foreign.words, foreign.fix),
@@ -232,8 +232,8 @@ impl<'a> Scan<'a> {
         taken
     }
 
-    fn answer(&mut self, flag: &str, value: Option<&str>, words: &'static str, fix: Fix) {
-        if fix == Fix::Accept {
+    fn answer(&mut self, flag: &str, value: Option<&str>, words: &'static str, fix: FlagFix) {
+        if fix == FlagFix::Accept {
             self.accepted.push((flag.to_owned(), words));
             return;
         }
@@ -241,16 +241,16 @@ impl<'a> Scan<'a> {
         let words = words.replace("{}", if value.is_empty() { "…" } else { value });
         self.lines.push(format!("error: {flag}: {words}"));
         match fix {
-            Fix::Accept | Fix::Drop => {}
-            Fix::Ssh(option) if !value.is_empty() || !option.contains("{}") => {
+            FlagFix::Accept | FlagFix::Drop => {}
+            FlagFix::Ssh(option) if !value.is_empty() || !option.contains("{}") => {
                 let quoted = shell::quote(OsStr::new(value));
                 self.ssh_options.push(option.replace("{}", &quoted));
             }
-            Fix::Option(name) if !value.is_empty() => {
+            FlagFix::Option(name) if !value.is_empty() => {
                 self.kept.insert(0, OsString::from(format!("{name}={value}")));
             }
-            Fix::Write(option) => self.kept.insert(0, OsString::from(option)),
-            Fix::Cipher => self.kept.insert(0, OsString::from(format!("--cipher={}", cipher(value)))),
+            FlagFix::Write(option) => self.kept.insert(0, OsString::from(option)),
+            FlagFix::Cipher => self.kept.insert(0, OsString::from(format!("--cipher={}", cipher(value)))),
             _ => self.can_be_fixed = false,
         }
     }

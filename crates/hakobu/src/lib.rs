@@ -36,7 +36,7 @@ use std::process::ExitCode;
 use hakobu_core::job::Mode;
 
 use crate::cli::{Cli, Verb};
-use crate::command_line::{Wrong, parse};
+use crate::command_line::{CommandLineError, parse};
 use crate::commands::make_data::MakeData;
 use crate::foreign::Answer;
 
@@ -74,8 +74,8 @@ fn dispatch(arguments: &[OsString]) -> u8 {
 /// Runs a command line without flags of other tools; returns the exit code.
 fn dispatch_ours(arguments: &[OsString]) -> u8 {
     match parse(arguments) {
-        Err(Wrong::Settings(errors)) => exit::errors(&errors),
-        Err(Wrong::Typed(error)) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
+        Err(CommandLineError::Settings(errors)) => exit::errors(&errors),
+        Err(CommandLineError::Typed(error)) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
             let command = cli::command_for(arguments);
             let typed = arguments.get(1).and_then(|verb| command.find_subcommand(verb));
             exit::wrong_usage(&match typed {
@@ -83,7 +83,7 @@ fn dispatch_ours(arguments: &[OsString]) -> u8 {
                 None => first_word::no_such_verb(arguments),
             })
         }
-        Err(Wrong::Typed(error)) => exit::clap_error(error),
+        Err(CommandLineError::Typed(error)) => exit::clap_error(error),
         Ok(Cli { verb, .. }) => run_verb(verb, arguments),
     }
 }

@@ -11,12 +11,12 @@ use crate::{color, messages};
 /// Standard output as a place to write to, which fails where it was closed when the program began: the runtime has put
 /// something else in its place, where everything would be lost.
 pub fn results() -> Box<dyn Write + Send> {
-    if was_closed(1) { Box::new(Closed) } else { Box::new(io::stdout()) }
+    if was_closed(1) { Box::new(ClosedOutput) } else { Box::new(io::stdout()) }
 }
 
-struct Closed;
+struct ClosedOutput;
 
-impl Write for Closed {
+impl Write for ClosedOutput {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
         Err(io::Error::other("it is closed"))
     }

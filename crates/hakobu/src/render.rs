@@ -30,7 +30,7 @@ pub(crate) mod progress_bar;
 pub mod summary;
 
 use json::JsonEvent;
-use progress::Progress;
+use progress::RecentProgress;
 use progress_bar::progress_bar;
 use summary::FAILURES_SHOWN_MAX;
 
@@ -74,17 +74,17 @@ pub struct Renderer {
     go_on: Option<String>,
     /// How many notes there were.
     notes: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<RenderState>,
 }
 
-struct State {
+struct RenderState {
     results: Box<dyn Write + Send>,
     remarks: Box<dyn Write + Send>,
     located: bool,
     failures_seen: u64,
     /// Choices that were said, with their reasons: the first ones.
     decisions: Vec<(String, String)>,
-    progress: Progress,
+    progress: RecentProgress,
     json_progress_at: f64,
     /// Why a result could not be printed.
     unwritten: Option<io::Error>,
@@ -102,8 +102,8 @@ impl Renderer {
         results: Box<dyn Write + Send>,
         remarks: Box<dyn Write + Send>,
     ) -> Self {
-        let progress = Progress::default();
-        let state = State {
+        let progress = RecentProgress::default();
+        let state = RenderState {
             results,
             remarks,
             located: false,
@@ -297,7 +297,7 @@ impl Renderer {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RenderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -321,7 +321,7 @@ impl Renderer {
         }
     }
 
-    fn progress(&self, snapshot: &hakobu_core::counters::Snapshot) {
+    fn progress(&self, snapshot: &hakobu_core::counters::CounterTotals) {
         let elapsed = self.began.elapsed();
         let (line, figures, json_is_due) = {
             let mut state = self.state();

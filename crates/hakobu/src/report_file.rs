@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::report::Report;
-use hakobu_endpoints::block::inspect::{Places, is_stray};
+use hakobu_endpoints::block::inspect::{KernelDirectories, is_stray};
 use hakobu_sys::standard::was_closed;
 
 use crate::render::json;
@@ -82,7 +82,7 @@ impl ReportFile {
         if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device()) {
             return refused("it is a disk, and a report would overwrite it; name a file");
         }
-        if is_stray(&Places::default(), path).unwrap_or(false) {
+        if is_stray(&KernelDirectories::default(), path).unwrap_or(false) {
             return refused("it is among the devices, but no device; name a file in another directory");
         }
         Ok(())

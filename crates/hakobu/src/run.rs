@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::digest::{Digest, hex};
-use hakobu_core::engine::Summary;
+use hakobu_core::engine::RunSummary;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::losses::{Loss, LossKind};
-use hakobu_core::outcome::{Pass, Surroundings, Transfer};
+use hakobu_core::outcome::{Pass, RunEnvironment, Transfer};
 use hakobu_core::report::{
     Report, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss, ReportPair, ReportPass,
     Timeline, TimelineRecorder, Verified,
@@ -22,15 +22,15 @@ use crate::prompts::Terminal;
 
 /// Copies as requested. The report is filled but for what only the program knows: version,
 /// command, user, the times, and what was typed.
-pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Report {
+pub fn copy(request: &CopyRequest, surroundings: &mut RunEnvironment<'_>) -> Report {
     if request.limits.is_some() {
         let words = request.limits.words();
         surroundings.observer.event(Event::Notice { words });
     }
     let observed = OverTime::new(surroundings.observer);
-    let Surroundings { prompts, cancel, limits, .. } = surroundings;
+    let RunEnvironment { prompts, cancel, limits, .. } = surroundings;
     let (prompts, cancel, limits) = (&mut **prompts, cancel.clone(), limits.clone());
-    let mut surroundings = Surroundings { prompts, observer: &observed, cancel, limits };
+    let mut surroundings = RunEnvironment { prompts, observer: &observed, cancel, limits };
     let transfer = hakobu_transfer::copy::copy(request, &mut surroundings);
     let limits = held_to(request, &surroundings.limits);
     let timeline = observed.finish(&transfer);
@@ -52,7 +52,7 @@ pub fn digest(
 ) -> (Report, Option<Digest>) {
     let mut prompts = Terminal { cancel: cancel.clone() };
     let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
-    let mut surroundings = Surroundings { prompts: &mut prompts, observer, cancel, limits };
+    let mut surroundings = RunEnvironment { prompts: &mut prompts, observer, cancel, limits };
     let mut transfer = hakobu_transfer::copy::copy(request, &mut surroundings);
     let digest = transfer.summary.digest.take();
     (report(transfer, request), digest)
@@ -149,7 +149,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
 }
 
 /// What became of pairs; their roots are numbered in their order.
-fn pairs(pairs: &[(Vec<u8>, Vec<u8>)], summary: &Summary) -> Vec<ReportPair> {
+fn pairs(pairs: &[(Vec<u8>, Vec<u8>)], summary: &RunSummary) -> Vec<ReportPair> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let pair = |(index, (source, target)): (usize, &(Vec<u8>, Vec<u8>))| {
         let of_several = summary.digests.iter().find(|(root, _)| usize::from(*root) == index);

@@ -1,6 +1,6 @@
 //! Errors in words, with the next step. The one place where kinds become advice.
 
-use hakobu_core::error::{Error, Step};
+use hakobu_core::error::{Error, ErrorStep};
 use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{ReportError, ReportFailure};
@@ -61,7 +61,7 @@ pub fn report_error(error: &ReportError, machines: &Machines) -> String {
 pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> {
     match error.kind.as_str() {
         // No user and no sudo gets round a restricted key.
-        "permission_denied" if error.step == Step::Restriction => Some(RESTRICTED),
+        "permission_denied" if error.step == ErrorStep::Restriction => Some(RESTRICTED),
         "permission_denied" => machines.permission(&error.at),
         // A daemon's own words say what makes it writable.
         "read_only" if is_of_a_daemon(&error.at) => None,
@@ -69,7 +69,7 @@ pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> 
             Some("check the network, then run the same command again")
         }
         // Not where it was foreseen: nothing was begun there.
-        "no_space" if error.step == Step::Write => Some(
+        "no_space" if error.step == ErrorStep::Write => Some(
             "free space at the target or raise the quota, then run the same command again; until then what was begun \
              of a large file stays beside its place, as .hakobu.*, and may be removed",
         ),
@@ -213,7 +213,7 @@ mod tests {
     fn a_restricted_key_is_no_matter_of_sudo() {
         let refused = "this login may only use what is beneath /backup";
         let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", refused);
-        let error = error.in_step(Step::Restriction).at("h:/etc");
+        let error = error.in_step(ErrorStep::Restriction).at("h:/etc");
         let machines = Machines { far: vec!["h".into()], ..Machines::default() };
         let words = report_error(&ReportError::from(&error), &machines);
         assert!(words.contains("hint: the key that logs in there is restricted"), "{words}");

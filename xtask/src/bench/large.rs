@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use hakobu_measure::generate::{self, SizeDistribution, TreeSpec};
-use hakobu_measure::process::{Running, peak_rss_bytes};
+use hakobu_measure::process::{MeasuredCommand, peak_rss_bytes};
 use hakobu_measure::statistics::median;
 use hakobu_measure::table::MarkdownTable;
 use hakobu_testkit::devices::{self, LoopDevice};
@@ -176,7 +176,7 @@ fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) 
     command.args([verb, "-q"]).args([slashed(source), slashed(target)]).stdin(Stdio::null());
     let copies = verb == "copy";
     let (started, mut first_seconds, mut memory_bytes) = (Instant::now(), None, 0);
-    let running = Running::start(&mut command)?;
+    let running = MeasuredCommand::start(&mut command)?;
     loop {
         let looks = copies && first_seconds.is_none();
         let pause = Duration::from_millis(if looks { 2 } else { 20 });

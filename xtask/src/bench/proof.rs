@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use hakobu_measure::compare;
-use hakobu_measure::compare::What;
+use hakobu_measure::compare::EntryDifference;
 use hakobu_measure::holes;
 use serde_json::Value;
 
@@ -82,7 +82,9 @@ fn entries_arrived(way: &Way, source: &Path, target: &Path) -> Result<()> {
     let mut differences = compare(source, target)?;
     differences.retain(|difference| match &difference.what {
         what if !way.is_ours() => is_content(what),
-        What::ModificationTime(source, target) => !(way.is_over_sftp() && whole(*source) == *target),
+        EntryDifference::ModificationTime(source, target) => {
+            !(way.is_over_sftp() && whole(*source) == *target)
+        }
         _ => true,
     });
     if differences.is_empty() {
@@ -98,9 +100,14 @@ fn whole((seconds, _nanoseconds): (i64, i64)) -> (i64, i64) {
     (seconds, 0)
 }
 
-fn is_content(what: &What) -> bool {
-    let attribute =
-        matches!(what, What::Mode(..) | What::Uid(..) | What::Gid(..) | What::ModificationTime(..));
+fn is_content(what: &EntryDifference) -> bool {
+    let attribute = matches!(
+        what,
+        EntryDifference::Mode(..)
+            | EntryDifference::Uid(..)
+            | EntryDifference::Gid(..)
+            | EntryDifference::ModificationTime(..)
+    );
     !attribute
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use hakobu_endpoints::block::inspect::inspect_device;
-use hakobu_measure::process::Running;
+use hakobu_measure::process::MeasuredCommand;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 
@@ -139,7 +139,7 @@ pub fn complete(mut command: Command, paths: Paths<'_>, port: u16) -> Command {
 /// A shell and everything that it has started. All of it is killed when this is dropped before its end.
 #[derive(Debug)]
 pub struct Process {
-    running: Option<Running>,
+    running: Option<MeasuredCommand>,
     group: Option<Pid>,
     log: PathBuf,
 }
@@ -151,14 +151,14 @@ impl Process {
         let file = File::create(&log)?;
         // A process group of its own, so that all of a pipeline can be killed.
         command.stdout(Stdio::from(file.try_clone()?)).stderr(file).process_group(0);
-        let running = Running::start(&mut command)?;
+        let running = MeasuredCommand::start(&mut command)?;
         let group = i32::try_from(running.pid()).ok().and_then(Pid::from_raw);
         Ok(Self { running: Some(running), group, log })
     }
 
     /// Returns the shell's process ID, or `None` once it has been waited for.
     pub fn pid(&self) -> Option<u32> {
-        self.running.as_ref().map(Running::pid)
+        self.running.as_ref().map(MeasuredCommand::pid)
     }
 
     /// Waits for the end, with any exit status.

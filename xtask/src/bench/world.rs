@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use hakobu_measure::process::interface_counters_of;
 use hakobu_testkit::link::{Link, LinkSettings};
-use hakobu_testkit::rsyncd::{Listens, Module, Rsyncd};
+use hakobu_testkit::rsyncd::{DaemonAddress, Module, Rsyncd};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
 use super::rows::Place;
@@ -71,7 +71,7 @@ impl World {
         };
         let rsyncd = (place == Place::CappedLink)
             .then(|| {
-                let listens = Listens { address, netns: far_netns.as_deref() };
+                let listens = DaemonAddress { address, netns: far_netns.as_deref() };
                 let module = Module { name: MODULE, path: shop.memory(), lines: "" };
                 Rsyncd::start_at(listens, &[module]).context("starting an rsync daemon")
             })

@@ -277,7 +277,7 @@ impl Scene<'_> {
         // The documents leave open what happens if the target itself is of the wrong kind.
         let odd = before
             .get(&Name::default())
-            .is_some_and(|entry| entry.is_directory() != !matches!(step.shape, Shape::OneFile(_)));
+            .is_some_and(|entry| entry.is_directory() == matches!(step.shape, Shape::OneFile(_)));
         Ok((!odd).then_some(Matter { step, source, place, before, left: Snapshot::new() }))
     }
 

@@ -332,7 +332,12 @@ impl Making<'_> {
             s: if self.able.cuts_times { i64::from(time.s as u32) } else { time.s },
             ..time
         };
-        let within_step = |there: &Entry| seen.time(shown(there.mtime)) == seen.time(entry.mtime);
+        // A time out of the target's range is sent as the nearest one, and not compared any closer.
+        let nearest = self.able.time(entry.mtime);
+        let within_step = |there: &Entry| {
+            let there = seen.time(shown(there.mtime));
+            there == seen.time(entry.mtime) || there == seen.time(nearest)
+        };
         if step_ns > 1 && there.is_some_and(within_step) {
             expected.free.mtime = true;
         }

@@ -142,6 +142,26 @@ fn the_oracle_sees_a_byte_a_hole_and_a_time() {
 }
 
 #[test]
+fn a_time_out_of_range_is_equal_to_the_nearest_one() {
+    let folder = Folder::new("range");
+    let dated = |bytes, s, ns| Node { mtime: Time { s, ns }, ..file(b"a", bytes) };
+    let mut other = dated(5, 0, 7);
+    let fill = Fill::Count(2);
+    other.what = What::File(Content { size: 5, extents: vec![Extent { at: 0, length: 5, fill }] });
+    let source = snapshot(&folder, "source", vec![dated(5, -3, 0)]);
+    let target = snapshot(&folder, "target", vec![other]);
+    let step = Step::plain(Verb::Copy, Shape::Contents);
+    let is_left_alone = |able: &Abilities| {
+        let promise = promise::of(&step, &source, &target, able, Some(0));
+        !promise.entries[&Name(b"a".to_vec())].or.is_empty()
+    };
+    let able =
+        Abilities { seen_step_ns: 1_000_000_000, seen_early_step_ns: 1_000_000_000, ..Abilities::default() };
+    assert!(!is_left_alone(&able));
+    assert!(is_left_alone(&Way::PushSftp.limit(able)));
+}
+
+#[test]
 fn holes_and_written_zeros_are_one_content_and_sizes_are_not() {
     let folder = Folder::new("holes");
     let zeros = |size, extents| node(b"f", What::File(Content { size, extents }));

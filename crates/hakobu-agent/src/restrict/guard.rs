@@ -9,49 +9,49 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use hakobu_core::endpoint::DraftKind;
-use hakobu_core::engine::Summary;
-use hakobu_core::entry::Kind;
-use hakobu_core::error::{Error, ErrorKind, Result, Step};
+use hakobu_core::engine::RunSummary;
+use hakobu_core::entry::EntryKind;
+use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::job::Job;
 use hakobu_core::landing::{Ancestry, TargetFound};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
-    Answer, ConnectRequest, PathBytes, ProbeAsk, Ran, Request, RunHereRequest, RunRequest, ServeRequest,
-    SourceAsk, SourceLook, TargetLook, Way,
+    AgentMessage, ConnectMode, ConnectRequest, MachinePath, ProbeAsk, Request, RunHereRequest, RunRequest,
+    RunUsage, ServeRequest, SourceAsk, SourceLook, TargetLook,
 };
 
-use super::look;
+use super::inspect;
 use super::restriction::{Restriction, shown};
 
 /// The target for digests, which discards content: a directory, and the name in it.
 const NOWHERE: (&[u8], &[u8]) = (b"/dev", b"null");
 
 /// A request that may be carried out, or the answer that refuses it.
-pub(crate) type Checked = std::result::Result<Request, Box<Answer>>;
+pub(crate) type CheckedRequest = std::result::Result<Request, Box<AgentMessage>>;
 
 impl Restriction {
     /// Checks a request. The paths of examinations are checked one by one, by [`Restriction::source`] and
     /// [`Restriction::target`].
-    pub(crate) fn check(&self, request: Request) -> Checked {
-        let refused = |answer: Answer| Err(Box::new(answer));
+    pub(crate) fn check(&self, request: Request) -> CheckedRequest {
+        let refused = |answer: AgentMessage| Err(Box::new(answer));
         match request {
             Request::LookAtPlaces { root, places } => match self.places(&root, &places) {
                 // Use the checked path, not the typed one.
                 Ok(root) => Ok(Request::LookAtPlaces { root, places }),
-                Err(error) => refused(Answer::Places(Err(error))),
+                Err(error) => refused(AgentMessage::Places(Err(error))),
             },
             Request::Listen { address, port } => match self.address(address.as_deref()) {
                 Ok(()) => Ok(Request::Listen { address, port }),
-                Err(error) => refused(Answer::Listening(Err(error))),
+                Err(error) => refused(AgentMessage::Listening(Err(error))),
             },
             Request::Serve(request) => match self.serve(request) {
                 Ok(request) => Ok(Request::Serve(request)),
-                Err(error) => refused(Answer::Serving(Err(error))),
+                Err(error) => refused(AgentMessage::Serving(Err(error))),
             },
             Request::Connect(request) => match self.connect(&request) {
                 Ok(()) => Ok(Request::Connect(request)),
-                Err(error) => refused(Answer::Connected(Err(error))),
+                Err(error) => refused(AgentMessage::Connected(Err(error))),
             },
             Request::Run(request) => match self.run(request) {
                 Ok(request) => Ok(Request::Run(request)),
@@ -61,12 +61,12 @@ impl Restriction {
                 Ok(request) => Ok(Request::RunHere(request)),
                 Err(error) => refused(failed(error)),
             },
-            Request::Disks => refused(Answer::Disks(Err(self.no_disks("listing the disks")))),
+            Request::Disks => refused(AgentMessage::Disks(Err(self.no_disks("listing the disks")))),
             Request::Probe(ask) => match self.probe(ask) {
                 Ok(ask) => Ok(Request::Probe(ask)),
-                Err(error) => refused(Answer::Probe(Err(error))),
+                Err(error) => refused(AgentMessage::Probe(Err(error))),
             },
-            Request::Settings => refused(Answer::Settings(Err(self.no_settings()))),
+            Request::Settings => refused(AgentMessage::Settings(Err(self.no_settings()))),
             Request::Hello { .. }
             | Request::LookAtSources { .. }
             | Request::LookAtTarget { .. }
@@ -89,9 +89,9 @@ impl Restriction {
         // A symbolic link to a device stands for the device.
         let led_to = self.beneath.resolve(&ask.path, true).unwrap_or_else(|_| place.clone());
         self.refuse_device(&led_to, DURING).map_err(|error| error.at(&ask.path))?;
-        let look = look::source(&self.beneath, &place, ask)?;
+        let look = inspect::source(&self.beneath, &place, ask)?;
         // A device may have replaced it meanwhile.
-        match look.kind != Kind::BlockDevice {
+        match look.kind != EntryKind::BlockDevice {
             true => Ok(look),
             false => Err(self.outside(DURING).at(&ask.path)),
         }
@@ -105,13 +105,13 @@ impl Restriction {
         const DURING: &str = "looking at the target";
         if typed == [NOWHERE.0, b"/", NOWHERE.1].concat() {
             // Every use of it is checked where it is used.
-            return crate::look::target(typed);
+            return crate::inspect::target(typed);
         }
         // A slash behind a dangling symbolic link does not make its target a directory.
         let place = self.resolve(without_slashes(typed), false, DURING)?;
         let led_to = self.resolve(typed, true, DURING)?;
         self.refuse_device(&led_to, DURING).map_err(|error| error.at(typed))?;
-        let look = look::target(&self.beneath, &place, &led_to, typed)?;
+        let look = inspect::target(&self.beneath, &place, &led_to, typed)?;
         match look.found != TargetFound::BlockDevice {
             true => Ok(look),
             false => Err(self.no_disks(DURING).at(typed)),
@@ -123,7 +123,7 @@ impl Restriction {
     /// # Errors
     /// The errors of the examination.
     pub(crate) fn place(&self, root: &[u8], place: &EntryPath) -> Result<Ancestry> {
-        look::place(&self.beneath, path(root), place)
+        inspect::place(&self.beneath, path(root), place)
     }
 
     /// Opens the path to be measured, and changes the request so that it names the open file.
@@ -162,7 +162,7 @@ impl Restriction {
                 let words = "this login may not look up names over there; give the address itself";
                 {
                     let error = Error::new(ErrorKind::PermissionDenied, "opening a port for data", words);
-                    Err(error.in_step(Step::Restriction).at(address))
+                    Err(error.in_step(ErrorStep::Restriction).at(address))
                 }
             }
             _ => Ok(()),
@@ -181,12 +181,12 @@ impl Restriction {
 
     /// Checks the direction of a data connection. The refusal looks like that of an unreachable port, so that the peer
     /// tries the next direction.
-    fn way(&self, way: &Way) -> Result<()> {
+    fn way(&self, way: &ConnectMode) -> Result<()> {
         match way {
-            Way::Dial { .. } if !self.may_connect => {
+            ConnectMode::Dial { .. } if !self.may_connect => {
                 let words =
                     "this login may make no connections over there (--may-connect on its key would let it)";
-                Err(Error::new(ErrorKind::PermissionDenied, "dialling", words).in_step(Step::Connect))
+                Err(Error::new(ErrorKind::PermissionDenied, "dialling", words).in_step(ErrorStep::Connect))
             }
             _ => Ok(()),
         }
@@ -238,7 +238,7 @@ impl Restriction {
 
     /// Checks the roots that the engine reads. The parent of this login's directory is allowed too, for items that name
     /// the directory itself.
-    fn read(&self, roots: &mut [PathBytes], job: &Job) -> Result<()> {
+    fn read(&self, roots: &mut [MachinePath], job: &Job) -> Result<()> {
         const DURING: &str = "reading the source";
         let own = self.beneath.path();
         for (index, root) in roots.iter_mut().enumerate() {
@@ -263,7 +263,7 @@ impl Restriction {
         if self.read_only && !grant.only_reads {
             let words = format!("this login may only read beneath {}", shown(self.beneath.path()));
             return Err(Error::new(ErrorKind::PermissionDenied, DURING, words)
-                .in_step(Step::Restriction)
+                .in_step(ErrorStep::Restriction)
                 .at(&*root));
         }
         if grant.places.iter().any(|place| place.device.is_some()) {
@@ -292,7 +292,7 @@ impl Restriction {
 
     fn outside(&self, during: &'static str) -> Error {
         let words = format!("this login may only use what is beneath {}", shown(self.beneath.path()));
-        Error::new(ErrorKind::PermissionDenied, during, words).in_step(Step::Restriction)
+        Error::new(ErrorKind::PermissionDenied, during, words).in_step(ErrorStep::Restriction)
     }
 
     fn no_settings(&self) -> Error {
@@ -300,13 +300,13 @@ impl Restriction {
             "this login may only use files beneath {}, and not see what the machine is set to",
             shown(self.beneath.path())
         );
-        Error::new(ErrorKind::PermissionDenied, "reading the settings", words).in_step(Step::Restriction)
+        Error::new(ErrorKind::PermissionDenied, "reading the settings", words).in_step(ErrorStep::Restriction)
     }
 
     fn no_disks(&self, during: &'static str) -> Error {
         let words =
             format!("this login may only use files beneath {}, and no disks", shown(self.beneath.path()));
-        Error::new(ErrorKind::PermissionDenied, during, words).in_step(Step::Restriction)
+        Error::new(ErrorKind::PermissionDenied, during, words).in_step(ErrorStep::Restriction)
     }
 }
 
@@ -341,9 +341,9 @@ fn without_slashes(mut path: &[u8]) -> &[u8] {
     path
 }
 
-fn failed(error: Error) -> Answer {
-    let summary = Summary { fatal: Some(error), ..Summary::default() };
-    Answer::Ran(Box::new(Ran { summary, ..Ran::default() }))
+fn failed(error: Error) -> AgentMessage {
+    let summary = RunSummary { fatal: Some(error), ..RunSummary::default() };
+    AgentMessage::Ran(Box::new(RunUsage { summary, ..RunUsage::default() }))
 }
 
 fn bytes(path: PathBuf) -> Vec<u8> {

@@ -19,7 +19,7 @@ const LINKS_MAX: u32 = 40;
 
 /// A directory, and access to everything beneath it.
 #[derive(Debug)]
-pub(super) struct Beneath {
+pub(super) struct ConfinedDirectory {
     root: Confinement,
     /// The absolute path as typed.
     typed: PathBuf,
@@ -27,9 +27,9 @@ pub(super) struct Beneath {
 
 /// The error for a path that leads out of the directory, or cannot be resolved within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stray;
+pub(super) struct OutsideError;
 
-impl Beneath {
+impl ConfinedDirectory {
     /// Opens the directory.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Beneath {
     /// Returns the metadata of a resolved path without following symbolic links.
     ///
     /// # Errors
-    /// The errors of [`Beneath::open`].
+    /// The errors of [`ConfinedDirectory::open`].
     pub(super) fn lstat(&self, path: &Path) -> io::Result<Metadata> {
         File::from(self.open(path, OFlags::PATH)?).metadata()
     }
@@ -69,7 +69,7 @@ impl Beneath {
     /// not change what it leads to.
     ///
     /// # Errors
-    /// The errors of [`Beneath::open`].
+    /// The errors of [`ConfinedDirectory::open`].
     pub(super) fn hold(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let way = |fd: &OwnedFd| PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
         if self.lstat(path)?.is_dir() {
@@ -85,10 +85,10 @@ impl Beneath {
         Ok((fd, path))
     }
 
-    /// Opens like [`Beneath::hold`] the directory with this path, or the nearest existing one above.
+    /// Opens like [`ConfinedDirectory::hold`] the directory with this path, or the nearest existing one above.
     ///
     /// # Errors
-    /// The errors of [`Beneath::open`].
+    /// The errors of [`ConfinedDirectory::open`].
     pub(super) fn hold_directory(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let mut held = path.ancestors().take_while(|above| self.holds(above));
         let there = held.find(|above| self.lstat(above).is_ok_and(|found| found.is_dir()));
@@ -110,15 +110,15 @@ impl Beneath {
     /// component is followed if `follow` is set or a slash comes after it.
     ///
     /// Nothing outside is accessed, so the result reveals nothing about it.
-    pub(super) fn resolve(&self, path: &[u8], follow: bool) -> Result<PathBuf, Stray> {
+    pub(super) fn resolve(&self, path: &[u8], follow: bool) -> Result<PathBuf, OutsideError> {
         let mut ahead = VecDeque::new();
-        prepend(&mut ahead, self.relative(path).ok_or(Stray)?);
+        prepend(&mut ahead, self.relative(path).ok_or(OutsideError)?);
         let follow = follow || path.ends_with(b"/") || path.ends_with(b"/.");
         let mut at: Vec<Vec<u8>> = Vec::new();
         let mut links = 0;
         while let Some(name) = ahead.pop_front() {
             if name == b".." {
-                at.pop().ok_or(Stray)?;
+                at.pop().ok_or(OutsideError)?;
                 continue;
             }
             at.push(name);
@@ -128,14 +128,14 @@ impl Beneath {
             let Ok(led_to) = self.read_link(&self.below(&at)) else { continue };
             links += 1;
             if links > LINKS_MAX {
-                return Err(Stray);
+                return Err(OutsideError);
             }
             at.pop();
             let led_to = led_to.as_os_str().as_bytes();
             if led_to.starts_with(b"/") {
                 at.clear();
             }
-            prepend(&mut ahead, self.relative(led_to).ok_or(Stray)?);
+            prepend(&mut ahead, self.relative(led_to).ok_or(OutsideError)?);
         }
         Ok(self.below(&at))
     }
@@ -178,7 +178,7 @@ mod tests {
     struct Place {
         directory: tempfile::TempDir,
         root: PathBuf,
-        beneath: Beneath,
+        beneath: ConfinedDirectory,
     }
 
     /// Creates a directory with symbolic links in it, opened through a symbolic link.
@@ -203,7 +203,7 @@ mod tests {
         }
         symlink(root.join("a"), root.join("absolute")).unwrap();
         symlink(above.join("typed/a"), root.join("by-the-typed-name")).unwrap();
-        let beneath = Beneath::new(&above.join("typed")).unwrap();
+        let beneath = ConfinedDirectory::new(&above.join("typed")).unwrap();
         Place { directory, root, beneath }
     }
 
@@ -265,17 +265,17 @@ mod tests {
             &beside,
             &above,
         ] {
-            assert_eq!(beneath.resolve(path, false), Err(Stray), "{}", String::from_utf8_lossy(path));
+            assert_eq!(beneath.resolve(path, false), Err(OutsideError), "{}", String::from_utf8_lossy(path));
         }
         for path in [&b"up"[..], b"out", b"nowhere", b"loop"] {
-            assert_eq!(beneath.resolve(path, true), Err(Stray), "{}", String::from_utf8_lossy(path));
+            assert_eq!(beneath.resolve(path, true), Err(OutsideError), "{}", String::from_utf8_lossy(path));
         }
     }
 
     #[test]
     fn the_root_of_all_holds_everything() {
-        let beneath = Beneath::new(Path::new("/")).unwrap();
+        let beneath = ConfinedDirectory::new(Path::new("/")).unwrap();
         assert_eq!(beneath.resolve(b"/usr/../nothing here", false), Ok(PathBuf::from("/nothing here")));
-        assert_eq!(beneath.resolve(b"/..", false), Err(Stray));
+        assert_eq!(beneath.resolve(b"/..", false), Err(OutsideError));
     }
 }

@@ -8,13 +8,13 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::error::{ErrorKind, Result};
 use hakobu_core::grant::Grant;
-use hakobu_core::job::{Item, Job};
-use hakobu_core::pace::Limits;
+use hakobu_core::job::{Job, JobItem};
+use hakobu_core::pace::RunLimits;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::PREAMBLE;
 use hakobu_proto::control::{
-    Answer, Cipher, ConnectRequest, MESSAGE_BYTES_MAX, PathBytes, Request, RunRequest, ServeRequest,
-    VERSION_NEWEST, VERSION_OLDEST, Way,
+    AgentMessage, Cipher, ConnectMode, ConnectRequest, MESSAGE_BYTES_MAX, MachinePath, Request, RunRequest,
+    ServeRequest, VERSION_NEWEST, VERSION_OLDEST,
 };
 
 use crate::bench::job;
@@ -40,7 +40,7 @@ impl Controller {
     fn greeted() -> Self {
         let mut controller = Self::new();
         let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
-        assert!(matches!(controller.ask(&hello), Some(Answer::Hello(_))));
+        assert!(matches!(controller.ask(&hello), Some(AgentMessage::Hello(_))));
         controller
     }
 
@@ -55,13 +55,13 @@ impl Controller {
         self.raw(&message);
     }
 
-    fn ask(&mut self, request: &Request) -> Option<Answer> {
+    fn ask(&mut self, request: &Request) -> Option<AgentMessage> {
         self.tell(request);
         self.hear()
     }
 
     /// Returns the next answer; `None` if the agent has ended.
-    fn hear(&mut self) -> Option<Answer> {
+    fn hear(&mut self) -> Option<AgentMessage> {
         let mut length = [0; 4];
         self.from.read_exact(&mut length).ok()?;
         let mut message = vec![0; u32::from_le_bytes(length) as usize];
@@ -70,9 +70,9 @@ impl Controller {
     }
 
     /// Checks that the agent refuses, and ends with an error.
-    fn refused(mut self, first: Option<Answer>) {
+    fn refused(mut self, first: Option<AgentMessage>) {
         let answer = first.or_else(|| self.hear());
-        let Some(Answer::Refused(error)) = answer else { panic!("not refused: {answer:?}") };
+        let Some(AgentMessage::Refused(error)) = answer else { panic!("not refused: {answer:?}") };
         assert_eq!(error.kind, ErrorKind::Protocol);
         assert!(self.hear().is_none());
         assert!(self.agent.join().unwrap().is_err());
@@ -81,7 +81,7 @@ impl Controller {
     /// Checks that the agent continues, and ends without error when its input does.
     fn goes_on(mut self) {
         let look = Request::LookAtTarget { path: b"/".to_vec() };
-        assert!(matches!(self.ask(&look), Some(Answer::Target(Ok(_)))));
+        assert!(matches!(self.ask(&look), Some(AgentMessage::Target(Ok(_)))));
         drop(self.to.take());
         assert!(self.hear().is_none());
         self.agent.join().unwrap().unwrap();
@@ -128,7 +128,7 @@ fn a_message_cut_short_is_the_end() {
     controller.agent.join().unwrap().unwrap();
 }
 
-fn connect(way: Way) -> Request {
+fn connect(way: ConnectMode) -> Request {
     Request::Connect(ConnectRequest {
         peer: [7; 32],
         cipher: Cipher::Aes128Gcm,
@@ -139,7 +139,7 @@ fn connect(way: Way) -> Request {
 }
 
 fn run() -> Request {
-    let item = Item {
+    let item = JobItem {
         root: 9,
         source: EntryPath::new("x").unwrap(),
         target: EntryPath::new("x").unwrap(),
@@ -156,11 +156,11 @@ fn run() -> Request {
         require: Vec::new(),
         ..Job::default()
     };
-    let roots = vec![PathBytes(b"/nowhere".to_vec())];
+    let roots = vec![MachinePath(b"/nowhere".to_vec())];
     Request::Run(RunRequest { job, roots, capabilities: Capabilities::posix(true) })
 }
 
-fn serve(job: [u8; 16], root: &[u8], way: Way) -> Request {
+fn serve(job: [u8; 16], root: &[u8], way: ConnectMode) -> Request {
     let grant = Grant::everything();
     let (peer, cipher) = ([7; 32], Cipher::Aes128Gcm);
     Request::Serve(ServeRequest {
@@ -178,9 +178,12 @@ fn serve(job: [u8; 16], root: &[u8], way: Way) -> Request {
 #[test]
 fn anything_before_hello_and_hello_twice() {
     let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
-    for request in
-        [run(), connect(Way::Accept), Request::EndServing, Request::Listen { address: None, port: None }]
-    {
+    for request in [
+        run(),
+        connect(ConnectMode::Accept),
+        Request::EndServing,
+        Request::Listen { address: None, port: None },
+    ] {
         let mut controller = Controller::new();
         let answer = controller.ask(&request);
         controller.refused(answer);
@@ -195,11 +198,11 @@ fn versions_that_do_not_meet_can_be_tried_again() {
     let mut controller = Controller::new();
     for (oldest, newest) in [(900, 901), (0, 0), (9, 1)] {
         let answer = controller.ask(&Request::Hello { oldest, newest, digest: false });
-        let Some(Answer::Refused(error)) = answer else { panic!("{answer:?}") };
+        let Some(AgentMessage::Refused(error)) = answer else { panic!("{answer:?}") };
         assert_eq!(error.kind, ErrorKind::Unsupported);
     }
     let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
-    assert!(matches!(controller.ask(&hello), Some(Answer::Hello(_))));
+    assert!(matches!(controller.ask(&hello), Some(AgentMessage::Hello(_))));
     controller.goes_on();
 }
 
@@ -207,17 +210,17 @@ fn versions_that_do_not_meet_can_be_tried_again() {
 fn limits_have_no_answer_whenever_they_come() {
     let mut controller = Controller::new();
     let limits = |operations| {
-        let limits = Limits { operations_per_second: Some(operations), ..Limits::default() };
-        Request::Limits(Limits { source_p99_us: Some(u64::MAX), ..limits })
+        let limits = RunLimits { operations_per_second: Some(operations), ..RunLimits::default() };
+        Request::Limits(RunLimits { source_p99_us: Some(u64::MAX), ..limits })
     };
     controller.tell(&limits(0));
     let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
-    assert!(matches!(controller.ask(&hello), Some(Answer::Hello(_))));
+    assert!(matches!(controller.ask(&hello), Some(AgentMessage::Hello(_))));
     // More of them than requests may wait.
     for operations in 0..100 {
         controller.tell(&limits(operations));
     }
-    assert!(matches!(controller.ask(&Request::Ciphers), Some(Answer::Ciphers(_))));
+    assert!(matches!(controller.ask(&Request::Ciphers), Some(AgentMessage::Ciphers(_))));
 }
 
 #[test]
@@ -225,23 +228,26 @@ fn requests_out_of_order_are_answered_with_errors() {
     let mut controller = Controller::greeted();
     let usage = |kind: ErrorKind| assert_eq!(kind, ErrorKind::Usage);
     match controller.ask(&run()) {
-        Some(Answer::Ran(ran)) => usage(ran.summary.fatal.unwrap().kind),
+        Some(AgentMessage::Ran(ran)) => usage(ran.summary.fatal.unwrap().kind),
         other => panic!("{other:?}"),
     }
-    match controller.ask(&connect(Way::Accept)) {
-        Some(Answer::Connected(Err(error))) => usage(error.kind),
+    match controller.ask(&connect(ConnectMode::Accept)) {
+        Some(AgentMessage::Connected(Err(error))) => usage(error.kind),
         other => panic!("{other:?}"),
     }
-    match controller.ask(&serve(job(), b"/", Way::Accept)) {
-        Some(Answer::Serving(Err(error))) => usage(error.kind),
+    match controller.ask(&serve(job(), b"/", ConnectMode::Accept)) {
+        Some(AgentMessage::Serving(Err(error))) => usage(error.kind),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(controller.ask(&Request::EndServing), Some(Answer::Served(_))));
-    let nobody = Way::Dial { addresses: vec!["127.0.0.1".into(); 100], port: 1 };
-    assert!(matches!(controller.ask(&connect(nobody.clone())), Some(Answer::Connected(Err(_)))));
-    assert!(matches!(controller.ask(&serve(job(), b"/", nobody)), Some(Answer::Serving(Err(_)))));
-    let nowhere = Way::Dial { addresses: Vec::new(), port: 0 };
-    assert!(matches!(controller.ask(&serve(job(), b"/no/where", nowhere)), Some(Answer::Serving(Err(_)))));
+    assert!(matches!(controller.ask(&Request::EndServing), Some(AgentMessage::Served(_))));
+    let nobody = ConnectMode::Dial { addresses: vec!["127.0.0.1".into(); 100], port: 1 };
+    assert!(matches!(controller.ask(&connect(nobody.clone())), Some(AgentMessage::Connected(Err(_)))));
+    assert!(matches!(controller.ask(&serve(job(), b"/", nobody)), Some(AgentMessage::Serving(Err(_)))));
+    let nowhere = ConnectMode::Dial { addresses: Vec::new(), port: 0 };
+    assert!(matches!(
+        controller.ask(&serve(job(), b"/no/where", nowhere)),
+        Some(AgentMessage::Serving(Err(_)))
+    ));
     controller.goes_on();
 }
 
@@ -253,9 +259,9 @@ fn serving_twice_lets_go_of_the_first() {
     let (first, second) = (job(), job());
     for job in [first, second, first, first] {
         let listening = controller.ask(&Request::Listen { address: Some("127.0.0.1".into()), port: None });
-        assert!(matches!(listening, Some(Answer::Listening(Ok(_)))), "{listening:?}");
-        let serving = controller.ask(&serve(job, root, Way::Accept));
-        assert!(matches!(serving, Some(Answer::Serving(Ok(_)))), "{serving:?}");
+        assert!(matches!(listening, Some(AgentMessage::Listening(Ok(_)))), "{listening:?}");
+        let serving = controller.ask(&serve(job, root, ConnectMode::Accept));
+        assert!(matches!(serving, Some(AgentMessage::Serving(Ok(_)))), "{serving:?}");
     }
     controller.goes_on();
 }
@@ -265,13 +271,13 @@ fn requests_without_end_are_not_piled_up() {
     let mut controller = Controller::greeted();
     // A connection that nobody makes keeps the agent busy.
     let listening = controller.ask(&Request::Listen { address: Some("127.0.0.1".into()), port: None });
-    assert!(matches!(listening, Some(Answer::Listening(Ok(_)))));
-    let message = postcard::to_stdvec(&connect(Way::Accept)).unwrap();
+    assert!(matches!(listening, Some(AgentMessage::Listening(Ok(_)))));
+    let message = postcard::to_stdvec(&connect(ConnectMode::Accept)).unwrap();
     let message = [&(message.len() as u32).to_le_bytes()[..], &message].concat();
     (0..200).for_each(|_| controller.raw(&message));
     let mut refused = false;
     while let Some(answer) = controller.hear() {
-        refused |= matches!(answer, Answer::Refused(_));
+        refused |= matches!(answer, AgentMessage::Refused(_));
     }
     assert!(refused);
     assert!(controller.agent.join().unwrap().is_err());

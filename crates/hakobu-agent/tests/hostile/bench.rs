@@ -9,20 +9,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use hakobu_agent::side::Side;
+use hakobu_agent::local_host::LocalHost;
 use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;
-use hakobu_core::endpoint::Begin;
-use hakobu_core::entry::{Attributes, Time};
+use hakobu_core::endpoint::DraftParameters;
+use hakobu_core::entry::{Attributes, FileTime};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::pack::{Head, PackBuilder};
+use hakobu_core::pack::{PackBuilder, RecordHead};
 use hakobu_core::path::{EntryPath, is_draft_name};
-use hakobu_net::connection::{self, Connection, ConnectionError, Fingerprint, Identity, Interrupter, Wait};
-use hakobu_net::stop::Stop;
-use hakobu_proto::control::{Cipher, ServeRequest, Way};
-use hakobu_proto::data::{self, Stored, kind};
+use hakobu_net::connection::{
+    self, Connection, ConnectionError, Fingerprint, FrameWait, Interrupter, TlsIdentity,
+};
+use hakobu_net::stop::StopHandle;
+use hakobu_proto::control::{Cipher, ConnectMode, ServeRequest};
+use hakobu_proto::data::{self, StoredReply, kind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
@@ -48,8 +50,8 @@ pub fn job() -> [u8; 16] {
 /// ```
 pub struct Session {
     base: TempDir,
-    side: Side,
-    identity: Identity,
+    side: LocalHost,
+    identity: TlsIdentity,
     port: u16,
     cipher: Cipher,
     before: Tree,
@@ -80,8 +82,8 @@ impl Session {
         fs::write(outside.join("inner/file"), "neither").unwrap();
         plant(&root, &outside);
         let before = look(base.path());
-        let identity = Identity::generate().unwrap();
-        let mut side = Side::with_identity(Stop::default()).unwrap();
+        let identity = TlsIdentity::generate().unwrap();
+        let mut side = LocalHost::with_identity(StopHandle::default()).unwrap();
         let port = side.listen(Some("127.0.0.1"), None).unwrap();
         let request = ServeRequest {
             job: job(),
@@ -89,7 +91,7 @@ impl Session {
             grant,
             peer: identity.fingerprint().0,
             cipher,
-            way: Way::Accept,
+            way: ConnectMode::Accept,
             lanes: 1,
             lanes_max: 1,
         };
@@ -110,7 +112,7 @@ impl Session {
     /// Returns a connection that has sent nothing yet.
     pub fn silent_peer(&self) -> Peer {
         let expected = Fingerprint(self.side.fingerprint().unwrap());
-        let cipher = connection::Cipher::from(self.cipher);
+        let cipher = connection::ConnectionCipher::from(self.cipher);
         let connection = Connection::client(self.stranger(), &self.identity, expected, cipher, PATIENCE);
         let connection = connection.unwrap();
         self.peers.borrow_mut().push(connection.interrupter().unwrap());
@@ -223,14 +225,14 @@ pub fn grant() -> Grant {
 /// Returns attributes of the running user, with a fixed time.
 pub fn attributes(mode: u32) -> Attributes {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Attributes { mode, uid, gid, mtime: Time { seconds: 1_000_000_000, nanoseconds: 5 } }
+    Attributes { mode, uid, gid, mtime: FileTime { seconds: 1_000_000_000, nanoseconds: 5 } }
 }
 
 /// Returns a pack of one file.
 pub fn pack(directory: &str, name: &str, attributes: &Attributes, content: &[u8]) -> Vec<u8> {
     let mut pack = PackBuilder::default();
     pack.directory(&EntryPath::new(directory).unwrap());
-    pack.whole_file(&Head::new(name.as_bytes(), *attributes), content, content_sum(content));
+    pack.whole_file(&RecordHead::new(name.as_bytes(), *attributes), content, content_sum(content));
     pack.finish()
 }
 
@@ -246,7 +248,7 @@ pub struct Got {
 impl Got {
     pub fn error(&self) -> Error {
         assert_eq!(self.kind, kind::FAILED, "{self:?}");
-        data::decode::<data::Failed>(&self.meta).unwrap().0
+        data::decode::<data::FailedReply>(&self.meta).unwrap().0
     }
 
     pub fn payload<T: DeserializeOwned>(&self) -> T {
@@ -295,7 +297,8 @@ impl Peer {
     /// Returns the next frame that is an answer, or the end of the connection.
     pub fn receive(&mut self) -> Result<Got, ConnectionError> {
         let frame = loop {
-            let frame = self.connection.receive(Wait::For(PATIENCE))?.expect("nothing came, and it goes on");
+            let frame =
+                self.connection.receive(FrameWait::For(PATIENCE))?.expect("nothing came, and it goes on");
             if frame.kind != kind::TIMES {
                 break frame;
             }
@@ -340,14 +343,19 @@ impl Peer {
 
     pub fn begin(&mut self, draft: u64, at: &str, size_bytes: u64) -> Result<(), Error> {
         let path = EntryPath::new(at).unwrap();
-        self.send(kind::BEGIN, 0, &data::Begin { draft, begin: Begin::file(path, size_bytes) }, &[]);
+        self.send(
+            kind::BEGIN,
+            0,
+            &data::BeginDraft { draft, begin: DraftParameters::file(path, size_bytes) },
+            &[],
+        );
         self.plain()
     }
 
     /// Writes a piece and waits for its acknowledgement.
     pub fn write(&mut self, draft: u64, offset: u64, bytes: &[u8], size_bytes: u64) -> Result<(), Error> {
         let mut meta = Vec::new();
-        data::encode(&data::Write { draft, offset }, &mut meta).unwrap();
+        data::encode(&data::WritePiece { draft, offset }, &mut meta).unwrap();
         let value = piece_value(size_bytes, offset, bytes);
         self.send_checked(kind::WRITE, data::FLAG_ACKNOWLEDGE, &meta, bytes, crc64(bytes), value);
         self.plain()
@@ -358,7 +366,7 @@ impl Peer {
         self.send(kind::FINISH, 0, &data::Finish { draft, attributes: *attributes, digest: None }, &[]);
         let got = self.answer();
         match got.kind {
-            kind::DONE | kind::STORED => Ok(()),
+            kind::DONE | kind::PACK_WRITTEN => Ok(()),
             _ => Err(got.error()),
         }
     }
@@ -370,14 +378,14 @@ impl Peer {
 
     /// Stores a pack. Returns the failures.
     pub fn store(&mut self, pack: &[u8]) -> Result<Vec<(u32, Error)>, Error> {
-        self.send(kind::STORE, 0, &(), pack);
+        self.send(kind::WRITE_PACK, 0, &(), pack);
         self.stored()
     }
 
     /// Applies changes. Returns the failures.
     pub fn apply(&mut self, changes: &[hakobu_core::endpoint::Change]) -> Result<Vec<(u32, Error)>, Error> {
         let mut payload = Vec::new();
-        data::encode(&data::Changes(changes.to_vec()), &mut payload).unwrap();
+        data::encode(&data::ApplyChanges(changes.to_vec()), &mut payload).unwrap();
         self.send(kind::APPLY, 0, &(), &payload);
         self.stored()
     }
@@ -385,7 +393,7 @@ impl Peer {
     fn stored(&mut self) -> Result<Vec<(u32, Error)>, Error> {
         let got = self.answer();
         match got.kind {
-            kind::STORED => Ok(got.payload::<Stored>().failures),
+            kind::PACK_WRITTEN => Ok(got.payload::<StoredReply>().failures),
             _ => Err(got.error()),
         }
     }

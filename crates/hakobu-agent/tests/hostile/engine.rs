@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::counters::FarTime;
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::listing::Listing;
 use hakobu_core::losses::{Loss, LossKind};
-use hakobu_proto::data::{self, FLAG_MORE, Stored, kind};
+use hakobu_proto::data::{self, FLAG_MORE, StoredReply, kind};
 
 use crate::bench::eventually;
 use crate::engine_bench::{Does, Target, directory, fails, run};
@@ -23,7 +23,7 @@ fn able() -> Capabilities {
 fn instead(
     of: u8,
     answer: impl Fn(&mut Target, u32, &[u8]) -> Does + Clone + Send + 'static,
-) -> impl Fn(&mut Target, &hakobu_net::connection::Incoming, &[u8]) -> Does + Clone + Send + 'static {
+) -> impl Fn(&mut Target, &hakobu_net::connection::IncomingFrame, &[u8]) -> Does + Clone + Send + 'static {
     move |target, frame, payload| {
         if frame.kind == of { answer(target, frame.request, payload) } else { Does::Right }
     }
@@ -44,13 +44,13 @@ fn a_target_that_does_as_it_says_gets_everything() {
 
 #[test]
 fn answers_to_nothing_asked() {
-    for answer in [kind::DONE, kind::FAILED, kind::STORED, kind::LISTED, kind::INSPECTED] {
+    for answer in [kind::DONE, kind::FAILED, kind::PACK_WRITTEN, kind::LISTED, kind::STAT_REPLY] {
         fails(ErrorKind::Protocol, move |target, frame, _| {
-            if frame.kind != kind::INSPECT {
+            if frame.kind != kind::STAT {
                 return Does::Right;
             }
             let error = some_error("of something else");
-            target.answer(answer, 0, frame.request ^ 0x8000_0000, &data::Failed(error), &[])
+            target.answer(answer, 0, frame.request ^ 0x8000_0000, &data::FailedReply(error), &[])
         });
     }
 }
@@ -59,9 +59,9 @@ fn answers_to_nothing_asked() {
 fn two_answers_to_one_question() {
     fails(
         ErrorKind::Protocol,
-        instead(kind::STORE, |target, request, _| {
-            target.stored(request, &Stored::default());
-            target.stored(request, &Stored::default())
+        instead(kind::WRITE_PACK, |target, request, _| {
+            target.stored(request, &StoredReply::default());
+            target.stored(request, &StoredReply::default())
         }),
     );
 }
@@ -69,9 +69,9 @@ fn two_answers_to_one_question() {
 #[test]
 fn answers_of_another_kind() {
     let operations = [
-        kind::INSPECT,
+        kind::STAT,
         kind::LIST,
-        kind::STORE,
+        kind::WRITE_PACK,
         kind::BEGIN,
         kind::WRITE,
         kind::FINISH,
@@ -79,12 +79,12 @@ fn answers_of_another_kind() {
         kind::BARRIER,
     ];
     for operation in operations {
-        for answer in [kind::DONE, kind::INSPECTED, kind::STORED, kind::LISTED] {
+        for answer in [kind::DONE, kind::STAT_REPLY, kind::PACK_WRITTEN, kind::LISTED] {
             let right = match operation {
-                kind::INSPECT => answer == kind::INSPECTED,
+                kind::STAT => answer == kind::STAT_REPLY,
                 kind::LIST => answer == kind::LISTED,
-                kind::STORE | kind::APPLY => answer == kind::STORED,
-                kind::FINISH => answer == kind::DONE || answer == kind::STORED,
+                kind::WRITE_PACK | kind::APPLY => answer == kind::PACK_WRITTEN,
+                kind::FINISH => answer == kind::DONE || answer == kind::PACK_WRITTEN,
                 _ => answer == kind::DONE,
             };
             if right {
@@ -95,10 +95,10 @@ fn answers_of_another_kind() {
                 match (frame.kind == operation, answer) {
                     (false, _) => Does::Right,
                     _ if silent => Does::Wrong,
-                    (true, kind::INSPECTED) => {
-                        target.answer(answer, 0, frame.request, &data::Inspected(Some(directory())), &[])
+                    (true, kind::STAT_REPLY) => {
+                        target.answer(answer, 0, frame.request, &data::StatReply(Some(directory())), &[])
                     }
-                    (true, kind::STORED) => target.stored(frame.request, &Stored::default()),
+                    (true, kind::PACK_WRITTEN) => target.stored(frame.request, &StoredReply::default()),
                     (true, _) => target.answer_bytes(answer, 0, frame.request, &[], &[]),
                 }
             });
@@ -120,9 +120,9 @@ fn unknown_kinds_and_operations_as_answers() {
 #[test]
 fn answers_that_are_garbage() {
     for (operation, answer) in [
-        (kind::INSPECT, kind::INSPECTED),
+        (kind::STAT, kind::STAT_REPLY),
         (kind::LIST, kind::LISTED),
-        (kind::STORE, kind::STORED),
+        (kind::WRITE_PACK, kind::PACK_WRITTEN),
         (kind::BEGIN, kind::FAILED),
     ] {
         let claim: &'static [u8] = &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
@@ -154,7 +154,7 @@ fn entries(names: &[&[u8]]) -> Vec<u8> {
     let mut encoded = (names.len() as u32).to_le_bytes().to_vec();
     for name in names {
         let mut one = Listing::default();
-        one.push(b"n", Metadata { kind: Kind::File, ..directory() }).unwrap();
+        one.push(b"n", EntryMetadata { kind: EntryKind::File, ..directory() }).unwrap();
         let mut bytes = Vec::new();
         one.encode(&mut bytes);
         let mut record = bytes[4..].to_vec();
@@ -211,7 +211,7 @@ fn more_frames_without_end() {
     let empty_part = Target::part(b"there", 0, &entries(&[]));
     let whole = Target::part(b"there", 1, &entries(&[]));
     let mut error = Vec::new();
-    data::encode(&data::Failed(some_error(&"e".repeat(1 << 20))), &mut error).unwrap();
+    data::encode(&data::FailedReply(some_error(&"e".repeat(1 << 20))), &mut error).unwrap();
     let large_error =
         [&Target::part(b"there", 2, &[])[..], &(error.len() as u32).to_le_bytes(), &error].concat();
     for payload in [Vec::new(), empty_part, whole, large_error] {
@@ -233,11 +233,11 @@ fn more_frames_without_end() {
 #[test]
 fn answers_without_end() {
     fails(ErrorKind::Protocol, |target, frame, _| {
-        if frame.kind != kind::STORE {
+        if frame.kind != kind::WRITE_PACK {
             return Does::Right;
         }
         loop {
-            let error = data::Failed(some_error("again"));
+            let error = data::FailedReply(some_error("again"));
             if let Does::HangsUp = target.answer(kind::FAILED, 0, 1 << 31, &error, &[]) {
                 return Does::HangsUp;
             }
@@ -249,23 +249,23 @@ fn answers_without_end() {
 fn times_without_end_or_out_of_all_measure() {
     let times = |ns| FarTime { all_ns: ns, input_ns: ns, work_ns: ns, processor_ns: ns, queued_ns: ns };
     fails(ErrorKind::Protocol, move |target, frame, _| {
-        if frame.kind != kind::STORE {
+        if frame.kind != kind::WRITE_PACK {
             return Does::Right;
         }
         loop {
-            if let Does::HangsUp = target.answer(kind::TIMES, 0, 0, &data::Times(times(1)), &[]) {
+            if let Does::HangsUp = target.answer(kind::TIMES, 0, 0, &data::TimesReply(times(1)), &[]) {
                 return Does::HangsUp;
             }
         }
     });
     fails(ErrorKind::Protocol, move |target, frame, _| match frame.kind {
-        kind::STORE => target.answer(kind::TIMES, 0, 0, &data::Times(times(1)), b"a payload"),
+        kind::WRITE_PACK => target.answer(kind::TIMES, 0, 0, &data::TimesReply(times(1)), b"a payload"),
         _ => Does::Right,
     });
     // One message is read for each operation, whatever it contains.
     let summary = run(2, able(), move |target, _, frame, _| {
-        if frame.kind == kind::STORE {
-            target.answer(kind::TIMES, 0, 0, &data::Times(times(u64::MAX)), &[]);
+        if frame.kind == kind::WRITE_PACK {
+            target.answer(kind::TIMES, 0, 0, &data::TimesReply(times(u64::MAX)), &[]);
         }
         Does::Right
     });
@@ -278,9 +278,9 @@ fn times_without_end_or_out_of_all_measure() {
 #[test]
 fn one_failure_is_counted_once() {
     let summary = run(1, able(), |target, _, frame, _| match frame.kind {
-        kind::STORE => {
+        kind::WRITE_PACK => {
             let failures = vec![(0, some_error("this one"))];
-            target.stored(frame.request, &Stored { failures, losses: Vec::new() })
+            target.stored(frame.request, &StoredReply { failures, losses: Vec::new() })
         }
         _ => Does::Right,
     });
@@ -292,7 +292,7 @@ fn one_failure_is_counted_once() {
 
 #[test]
 fn failures_of_nothing_or_of_the_same_twice() {
-    for operation in [kind::STORE, kind::APPLY, kind::FINISH] {
+    for operation in [kind::WRITE_PACK, kind::APPLY, kind::FINISH] {
         for indices in [&[u32::MAX][..], &[1 << 20], &[0, 0], &[1, 0], &[0; 5000]] {
             if operation == kind::APPLY && indices.len() > 1 && indices[0] == indices[1] && indices.len() == 2
             {
@@ -302,7 +302,7 @@ fn failures_of_nothing_or_of_the_same_twice() {
             fails(
                 ErrorKind::Protocol,
                 instead(operation, move |target, request, _| {
-                    target.stored(request, &Stored { failures: failures.clone(), losses: Vec::new() })
+                    target.stored(request, &StoredReply { failures: failures.clone(), losses: Vec::new() })
                 }),
             );
         }
@@ -315,12 +315,12 @@ fn errors_of_any_length_are_cut() {
     let long = some_error(&text).at(vec![b'p'; 10_000]);
     let whole = long.clone();
     let summary = run(1, able(), move |target, _, frame, _| match frame.kind {
-        kind::BEGIN => target.answer(kind::FAILED, 0, frame.request, &data::Failed(long.clone()), &[]),
-        kind::STORE => {
+        kind::BEGIN => target.answer(kind::FAILED, 0, frame.request, &data::FailedReply(long.clone()), &[]),
+        kind::WRITE_PACK => {
             let mut huge = whole.clone();
             huge.detail = text.repeat(8);
             huge.during = text.clone().into();
-            target.stored(frame.request, &Stored { failures: vec![(0, huge)], losses: Vec::new() })
+            target.stored(frame.request, &StoredReply { failures: vec![(0, huge)], losses: Vec::new() })
         }
         _ => Does::Right,
     });
@@ -337,9 +337,9 @@ fn losses_that_cannot_be_summed() {
     let loss =
         Loss { what: LossKind::Owner, count: u64::MAX, at_target: false, example: vec![b'x'; 100_000] };
     let summary = run(1, able(), move |target, _, frame, _| match frame.kind {
-        kind::STORE | kind::APPLY => {
+        kind::WRITE_PACK | kind::APPLY => {
             let losses = vec![loss.clone(), loss.clone(), loss.clone()];
-            target.stored(frame.request, &Stored { failures: Vec::new(), losses })
+            target.stored(frame.request, &StoredReply { failures: Vec::new(), losses })
         }
         _ => Does::Right,
     });
@@ -368,23 +368,28 @@ fn capabilities_that_lie() {
 
 #[test]
 fn metadata_that_cannot_be() {
-    let odd = Metadata {
+    let odd = EntryMetadata {
         mode: u32::MAX,
         size_bytes: u64::MAX,
-        mtime: hakobu_core::entry::Time { seconds: i64::MIN, nanoseconds: u32::MAX },
+        mtime: hakobu_core::entry::FileTime { seconds: i64::MIN, nanoseconds: u32::MAX },
         links: u32::MAX,
         ..directory()
     };
-    for kind in [Kind::File, Kind::Directory, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::CharDevice] {
-        let odd = Metadata { kind, ..odd };
+    for kind in [
+        EntryKind::File,
+        EntryKind::Directory,
+        EntryKind::Symlink,
+        EntryKind::Fifo,
+        EntryKind::Socket,
+        EntryKind::CharDevice,
+    ] {
+        let odd = EntryMetadata { kind, ..odd };
         let summary = run(1, able(), move |target, _, frame, _| match frame.kind {
-            kind::INSPECT => {
-                target.answer(kind::INSPECTED, 0, frame.request, &data::Inspected(Some(odd)), &[])
-            }
+            kind::STAT => target.answer(kind::STAT_REPLY, 0, frame.request, &data::StatReply(Some(odd)), &[]),
             _ => Does::Right,
         });
         // A directory may replace a directory or a symbolic link, and nothing else.
-        let goes = matches!(kind, Kind::Directory | Kind::Symlink);
+        let goes = matches!(kind, EntryKind::Directory | EntryKind::Symlink);
         let failed = summary.fatal.is_some() || summary.counters.entries_failed > 0;
         assert_eq!(failed, !goes, "{summary:?}");
     }
@@ -426,8 +431,8 @@ fn a_target_that_stops_the_job_is_heard() {
         let error = Error::new(told, "writing", "so it says");
         fails(
             told,
-            instead(kind::STORE, move |target, request, _| {
-                target.answer(kind::FAILED, 0, request, &data::Failed(error.clone()), &[])
+            instead(kind::WRITE_PACK, move |target, request, _| {
+                target.answer(kind::FAILED, 0, request, &data::FailedReply(error.clone()), &[])
             }),
         );
     }

@@ -7,21 +7,21 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use hakobu_agent::side::SystemClock;
+use hakobu_agent::local_host::SystemClock;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
 use hakobu_core::endpoint::DraftKind;
-use hakobu_core::engine::{self, Setup, Summary};
-use hakobu_core::entry::{Kind, Metadata, Time};
+use hakobu_core::engine::{self, RunSummary, Setup};
+use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::NoObserver;
-use hakobu_core::job::{Item, Job};
+use hakobu_core::job::{Job, JobItem};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
-use hakobu_net::connection::{Cipher, Connection, Identity, Incoming, Wait};
-use hakobu_net::near::RemoteTarget;
-use hakobu_proto::data::{self, Stored, kind};
+use hakobu_net::connection::{Connection, ConnectionCipher, FrameWait, IncomingFrame, TlsIdentity};
+use hakobu_net::remote_target::RemoteTarget;
+use hakobu_proto::data::{self, StoredReply, kind};
 use hakobu_proto::listings;
 use serde::Serialize;
 
@@ -76,16 +76,16 @@ impl Target {
         [&(path.len() as u16).to_le_bytes()[..], path, &[tag], entries].concat()
     }
 
-    fn right(&mut self, frame: &Incoming, meta: &[u8], payload: &[u8]) -> Does {
+    fn right(&mut self, frame: &IncomingFrame, meta: &[u8], payload: &[u8]) -> Does {
         let request = frame.request;
         match frame.kind {
-            kind::INSPECT => {
-                let data::Inspect { path, .. } = data::decode(meta).unwrap();
+            kind::STAT => {
+                let data::StatRequest { path, .. } = data::decode(meta).unwrap();
                 let found = (path.as_bytes() == b"there").then(directory);
-                self.answer(kind::INSPECTED, 0, request, &data::Inspected(found), &[])
+                self.answer(kind::STAT_REPLY, 0, request, &data::StatReply(found), &[])
             }
             kind::LIST => {
-                let data::Directories(directories) = data::decode(payload).unwrap();
+                let data::ListRequest(directories) = data::decode(payload).unwrap();
                 let missing = |path| hakobu_core::listing::DirectoryListing {
                     path,
                     result: Err(Error::new(ErrorKind::NotFound, "listing", "there is none")),
@@ -99,24 +99,30 @@ impl Target {
                 .unwrap();
                 self.answer_bytes(kind::LISTED, 0, request, &[], &whole)
             }
-            kind::STORE | kind::APPLY => self.stored(request, &Stored::default()),
+            kind::WRITE_PACK | kind::APPLY => self.stored(request, &StoredReply::default()),
             kind::HELLO => Does::Wrong,
             kind::WRITE if frame.flags & data::FLAG_ACKNOWLEDGE == 0 => Does::Wrong,
             _ => self.answer_bytes(kind::DONE, 0, request, &[], &[]),
         }
     }
 
-    pub fn stored(&mut self, request: u32, stored: &Stored) -> Does {
+    pub fn stored(&mut self, request: u32, stored: &StoredReply) -> Does {
         let mut payload = Vec::new();
         data::encode(stored, &mut payload).unwrap();
-        self.answer_bytes(kind::STORED, 0, request, &[], &payload)
+        self.answer_bytes(kind::PACK_WRITTEN, 0, request, &[], &payload)
     }
 }
 
 /// Returns a directory as the target describes it, older than any source.
-pub fn directory() -> Metadata {
-    let time = Time { seconds: 1, nanoseconds: 0 };
-    Metadata { mode: 0o755, mtime: time, ctime: time, links: 2, ..Metadata::new(Kind::Directory) }
+pub fn directory() -> EntryMetadata {
+    let time = FileTime { seconds: 1, nanoseconds: 0 };
+    EntryMetadata {
+        mode: 0o755,
+        mtime: time,
+        ctime: time,
+        links: 2,
+        ..EntryMetadata::new(EntryKind::Directory)
+    }
 }
 
 /// Copies a directory (three small files, one of several chunks, a directory with one more file, and a symbolic link
@@ -125,14 +131,14 @@ pub fn directory() -> Metadata {
 pub fn run(
     lanes: u16,
     capabilities: Capabilities,
-    does: impl Fn(&mut Target, (u16, usize), &Incoming, &[u8]) -> Does + Clone + Send + 'static,
-) -> Summary {
+    does: impl Fn(&mut Target, (u16, usize), &IncomingFrame, &[u8]) -> Does + Clone + Send + 'static,
+) -> RunSummary {
     let base = tempfile::tempdir().unwrap();
     make_source(base.path());
     let connections = (0..lanes).map(|lane| connect(lane, does.clone())).collect();
     let target = RemoteTarget::new(capabilities, connections).unwrap();
     let source = LocalSource::open(&[SourceRoot { path: base.path().join("source") }]).unwrap();
-    let item = Item {
+    let item = JobItem {
         root: 0,
         source: EntryPath::root(),
         target: EntryPath::new("there").unwrap(),
@@ -171,7 +177,7 @@ pub fn run(
 /// Runs one lane, which must end with this error.
 pub fn fails(
     kind: ErrorKind,
-    does: impl Fn(&mut Target, &Incoming, &[u8]) -> Does + Clone + Send + 'static,
+    does: impl Fn(&mut Target, &IncomingFrame, &[u8]) -> Does + Clone + Send + 'static,
 ) -> Error {
     let summary =
         run(1, Capabilities::posix(true), move |target, _, frame, payload| does(target, frame, payload));
@@ -194,27 +200,27 @@ fn make_source(base: &Path) {
 
 fn connect(
     lane: u16,
-    does: impl Fn(&mut Target, (u16, usize), &Incoming, &[u8]) -> Does + Send + 'static,
+    does: impl Fn(&mut Target, (u16, usize), &IncomingFrame, &[u8]) -> Does + Send + 'static,
 ) -> Connection {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near_socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let far_socket = listener.accept().unwrap().0;
-    let (near, far) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let (near, far) = (TlsIdentity::generate().unwrap(), TlsIdentity::generate().unwrap());
     let (near_print, far_print) = (near.fingerprint(), far.fingerprint());
     std::thread::spawn(move || {
         let connection =
-            Connection::server(far_socket, &far, near_print, Cipher::Aes128Gcm, PATIENCE).unwrap();
+            Connection::server(far_socket, &far, near_print, ConnectionCipher::Aes128Gcm, PATIENCE).unwrap();
         serve(Target { connection }, |target, count, frame, payload| {
             does(target, (lane, count), frame, payload)
         });
     });
-    Connection::client(near_socket, &near, far_print, Cipher::Aes128Gcm, PATIENCE).unwrap()
+    Connection::client(near_socket, &near, far_print, ConnectionCipher::Aes128Gcm, PATIENCE).unwrap()
 }
 
-fn serve(mut target: Target, does: impl Fn(&mut Target, usize, &Incoming, &[u8]) -> Does) {
+fn serve(mut target: Target, does: impl Fn(&mut Target, usize, &IncomingFrame, &[u8]) -> Does) {
     let mut payload = Vec::new();
     for count in 0.. {
-        let Ok(Some(frame)) = target.connection.receive(Wait::Forever) else { return };
+        let Ok(Some(frame)) = target.connection.receive(FrameWait::Forever) else { return };
         payload.clear();
         if target.connection.read_payload_into(&mut payload).is_err() {
             return;

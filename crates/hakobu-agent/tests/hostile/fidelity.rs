@@ -8,10 +8,10 @@ use hakobu_core::endpoint::Change;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::{Classes, EXTENDED_BYTES_MAX, Extended};
 use hakobu_core::grant::Grant;
-use hakobu_core::pack::{Head, PackBuilder};
+use hakobu_core::pack::{PackBuilder, RecordHead};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::Cipher;
-use hakobu_proto::data::{self, Stored, kind};
+use hakobu_proto::data::{self, StoredReply, kind};
 use rustix::fs::lgetxattr;
 
 use crate::bench::{Session, attributes, grant, pack};
@@ -86,14 +86,15 @@ fn attributes_that_give_rights() {
         let block = extended(name, value);
         let mut packed = PackBuilder::default();
         packed.directory(&path("tree"));
-        let head = Head { extended: Some(block.as_ref()), ..Head::new(b"packed", attributes(0o700)) };
+        let head =
+            RecordHead { extended: Some(block.as_ref()), ..RecordHead::new(b"packed", attributes(0o700)) };
         packed.whole_file(&head.replacing(index > 0), b"", content_sum(b""));
         assert_eq!(peer.store(&packed.finish()).unwrap(), [], "{name}");
         peer.begin(1, "tree/large", 4).unwrap();
         peer.write(1, 0, b"mine", 4).unwrap();
         let finish = data::Finish { draft: 1, attributes: attributes(0o700), digest: None };
         peer.send(kind::FINISH, 0, &finish, block.as_bytes());
-        let lost: Stored = peer.answer().payload();
+        let lost: StoredReply = peer.answer().payload();
         assert_eq!(lost.losses.len(), 1, "{name}");
         let attributes = attributes(0o600);
         let change = Change::Attributes { path: path("tree/old"), attributes, extended: Some(block.clone()) };
@@ -154,7 +155,7 @@ fn digests_of_what_is_not_granted() {
         peer.send(kind::DIGEST, 0, &(), &payload);
         let got = peer.answer();
         match got.kind {
-            kind::DIGESTED => got.payload::<data::Digested>().0.remove(0),
+            kind::DIGESTED => got.payload::<data::DigestReply>().0.remove(0),
             _ => Err(got.error()),
         }
     };

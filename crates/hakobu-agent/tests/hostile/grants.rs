@@ -3,12 +3,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use hakobu_core::endpoint::{Begin, Change, DraftKind};
-use hakobu_core::entry::{Attributes, Kind};
+use hakobu_core::endpoint::{Change, DraftKind, DraftParameters};
+use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::Classes;
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::pack::{Head, PackBuilder};
+use hakobu_core::pack::{PackBuilder, RecordHead};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::Cipher;
 use hakobu_proto::data::{self, kind};
@@ -81,8 +81,8 @@ fn other_places_are_not_told_either() {
     let session = Session::new();
     let mut peer = session.peer();
     for beyond in ["private", "name/x", "tree2"] {
-        let inspect = data::Inspect { path: path(beyond), extended: Classes::USUAL };
-        peer.send(kind::INSPECT, 0, &inspect, &[]);
+        let inspect = data::StatRequest { path: path(beyond), extended: Classes::USUAL };
+        peer.send(kind::STAT, 0, &inspect, &[]);
         assert_eq!(peer.answer().error().kind, ErrorKind::BeyondGrant, "{beyond}");
         let mut directories = Vec::new();
         data::encode(&vec![beyond], &mut directories).unwrap();
@@ -236,11 +236,11 @@ fn owners() {
 fn standard_output_is_not_to_be_had() {
     let session = Session::new();
     let mut peer = session.peer();
-    let begin = Begin { kind: DraftKind::Stream, ..Begin::file(path("name"), 4) };
-    peer.send(kind::BEGIN, 0, &data::Begin { draft: 1, begin }, &[]);
+    let begin = DraftParameters { kind: DraftKind::Stream, ..DraftParameters::file(path("name"), 4) };
+    peer.send(kind::BEGIN, 0, &data::BeginDraft { draft: 1, begin }, &[]);
     let answer = peer.answer();
     assert_eq!(answer.kind, kind::FAILED);
-    let data::Failed(error) = data::decode(&answer.meta).unwrap();
+    let data::FailedReply(error) = data::decode(&answer.meta).unwrap();
     assert_eq!(error.kind, ErrorKind::Refused);
     session.end(&[]);
 }
@@ -272,7 +272,10 @@ fn a_device_is_not_replaced() {
     peer.send(
         kind::BEGIN,
         0,
-        &data::Begin { draft: 1, begin: Begin { kind: DraftKind::Sink, ..Begin::file(path("null"), 4) } },
+        &data::BeginDraft {
+            draft: 1,
+            begin: DraftParameters { kind: DraftKind::Sink, ..DraftParameters::file(path("null"), 4) },
+        },
         &[],
     );
     assert_eq!(peer.answer().kind, kind::DONE);
@@ -330,10 +333,10 @@ fn devices_are_neither_made_nor_changed_without_leave() {
         mknodat(CWD, root.join("tree/disk"), FileType::BlockDevice, mode, makedev(7, 999)).unwrap();
     });
     let mut peer = session.peer();
-    for kind in [Kind::BlockDevice, Kind::CharDevice] {
+    for kind in [EntryKind::BlockDevice, EntryKind::CharDevice] {
         let mut pack = PackBuilder::default();
         pack.directory(&path("tree"));
-        pack.special(&Head::new(b"new", attributes(0o666)), kind, 0x0070_0000);
+        pack.special(&RecordHead::new(b"new", attributes(0o666)), kind, 0x0070_0000);
         assert_eq!(peer.store(&pack.finish()).unwrap().len(), 1, "{kind:?}");
     }
     let change =

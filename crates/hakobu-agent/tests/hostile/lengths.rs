@@ -1,6 +1,6 @@
 //! Lengths beyond their limits: a declared length is never trusted.
 
-use hakobu_core::endpoint::Begin;
+use hakobu_core::endpoint::DraftParameters;
 use hakobu_core::pack::PACK_RECORDS_MAX;
 use hakobu_proto::control::Cipher;
 use hakobu_proto::data::{self, CHANGES_MAX, LIST_DIRECTORIES_MAX, kind};
@@ -11,7 +11,7 @@ use crate::bench::{Peer, Session, attributes, grant, pack};
 /// Sends a header that no sender of ours would make, on a connection without records, so that it arrives unchanged. Its
 /// lengths are checked before its seal.
 fn send_header(peer: &Peer, meta_bytes: u32, payload_bytes: u32, reserved: u16) {
-    let mut header = vec![kind::INSPECT, 0];
+    let mut header = vec![kind::STAT, 0];
     header.extend_from_slice(&reserved.to_le_bytes());
     header.extend_from_slice(&meta_bytes.to_le_bytes());
     header.extend_from_slice(&payload_bytes.to_le_bytes());
@@ -50,7 +50,7 @@ fn a_pack_of_too_many_records() {
     many.extend_from_slice(b"tree");
     let one = &pack("tree", "file", &attributes(0o644), b"x")[7..];
     (0..=PACK_RECORDS_MAX).for_each(|_| many.extend_from_slice(one));
-    session.peer().breaks("too many records", kind::STORE, &[], &many);
+    session.peer().breaks("too many records", kind::WRITE_PACK, &[], &many);
     session.end(&[]);
 }
 
@@ -60,13 +60,13 @@ fn records_that_end_early() {
     let whole = pack("tree", "file", &attributes(0o644), b"content");
     for end in 1..whole.len() {
         if end != 7 {
-            session.peer().breaks("a record that ends early", kind::STORE, &[], &whole[..end]);
+            session.peer().breaks("a record that ends early", kind::WRITE_PACK, &[], &whole[..end]);
         }
     }
     let mut huge = whole.clone();
     let length_at = 7 + 28;
     huge[length_at..length_at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-    session.peer().breaks("content longer than the pack", kind::STORE, &[], &huge);
+    session.peer().breaks("content longer than the pack", kind::WRITE_PACK, &[], &huge);
     session.end(&[]);
 }
 
@@ -107,7 +107,7 @@ fn lists_that_claim_more_than_they_hold() {
     let claim = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     session.peer().breaks("a list without elements", kind::LIST, &[0, 0, 0], &claim);
     session.peer().breaks("changes that are not there", kind::APPLY, &[], &claim);
-    session.peer().breaks("a path that is not there", kind::INSPECT, &claim, &[]);
+    session.peer().breaks("a path that is not there", kind::STAT, &claim, &[]);
     session.end(&[]);
 }
 
@@ -116,7 +116,8 @@ fn metas_that_end_early_or_go_on() {
     let session = Session::new();
     let mut begin = Vec::new();
     let path = hakobu_core::path::EntryPath::new("tree/file").unwrap();
-    data::encode(&data::Begin { draft: 300, begin: Begin::file(path, 5) }, &mut begin).unwrap();
+    data::encode(&data::BeginDraft { draft: 300, begin: DraftParameters::file(path, 5) }, &mut begin)
+        .unwrap();
     for end in 0..begin.len() {
         session.peer().breaks("a meta that ends early", kind::BEGIN, &begin[..end], &[]);
     }

@@ -5,11 +5,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::Classes;
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::pack::{Head, PackBuilder};
+use hakobu_core::pack::{PackBuilder, RecordHead};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::Cipher;
 use hakobu_proto::data::{self, kind};
@@ -71,14 +71,14 @@ fn a_link_that_the_peer_made_is_no_way_out_either() {
     let mut both = PackBuilder::default();
     both.directory(&path("tree"));
     let outside = session.path("outside").into_os_string().into_encoded_bytes();
-    both.symlink(&Head::new(b"door", attributes(0o777)), &outside);
+    both.symlink(&RecordHead::new(b"door", attributes(0o777)), &outside);
     let mut both = both.finish();
     both.extend(pack("tree/door", "secret", &attributes(0o600), b"mine"));
     assert_eq!(peer.store(&both).unwrap(), []);
     // Repeat it from another connection, which knows the directory as it was.
     let mut link = PackBuilder::default();
     link.directory(&path("tree"));
-    link.symlink(&Head::new(b"other", attributes(0o777)), &outside);
+    link.symlink(&RecordHead::new(b"other", attributes(0o777)), &outside);
     assert_eq!(peer.store(&link.finish()).unwrap(), []);
     let mut second = session.peer();
     assert_eq!(second.store(&pack("tree/other/inner", "file", &attributes(0o600), b"mine")).unwrap(), []);
@@ -123,16 +123,16 @@ fn nothing_behind_a_link_is_told() {
         assert_eq!(listed[0].result.as_ref().unwrap_err().kind, ErrorKind::Conflict, "{beyond}");
     }
     peer.send(
-        kind::INSPECT,
+        kind::STAT,
         0,
-        &data::Inspect { path: path("tree/door/secret"), extended: Classes::USUAL },
+        &data::StatRequest { path: path("tree/door/secret"), extended: Classes::USUAL },
         &[],
     );
     let got = peer.answer();
     assert!(got.kind == kind::FAILED || got.meta == [0], "{got:?}");
-    peer.send(kind::INSPECT, 0, &data::Inspect { path: path("tree/leak"), extended: Classes::USUAL }, &[]);
-    let data::Inspected(found) = data::decode(&peer.answer().meta).unwrap();
-    assert_eq!(found.unwrap().kind, Kind::Symlink);
+    peer.send(kind::STAT, 0, &data::StatRequest { path: path("tree/leak"), extended: Classes::USUAL }, &[]);
+    let data::StatReply(found) = data::decode(&peer.answer().meta).unwrap();
+    assert_eq!(found.unwrap().kind, EntryKind::Symlink);
     session.end(&[]);
 }
 

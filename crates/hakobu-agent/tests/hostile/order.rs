@@ -4,7 +4,7 @@ use std::fs;
 
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
-use hakobu_core::endpoint::Begin;
+use hakobu_core::endpoint::DraftParameters;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::Classes;
 use hakobu_core::extent::PIECE_BYTES;
@@ -26,14 +26,14 @@ fn encoded(message: &impl Serialize) -> Vec<u8> {
 /// Returns a complete and valid frame of each operation: kind, meta, payload.
 fn operations() -> Vec<(u8, Vec<u8>, Vec<u8>)> {
     let path = EntryPath::new("tree/file").unwrap();
-    let begin = data::Begin { draft: 1, begin: Begin::file(path.clone(), 4) };
+    let begin = data::BeginDraft { draft: 1, begin: DraftParameters::file(path.clone(), 4) };
     let finish = data::Finish { draft: 1, attributes: attributes(0o600), digest: None };
     vec![
-        (kind::INSPECT, encoded(&data::Inspect { path: path.clone(), extended: Classes::NONE }), Vec::new()),
-        (kind::LIST, encoded(&(0u32, false, 0u8)), encoded(&data::Directories(vec![path]))),
-        (kind::STORE, Vec::new(), pack("tree", "file", &attributes(0o600), b"mine")),
+        (kind::STAT, encoded(&data::StatRequest { path: path.clone(), extended: Classes::NONE }), Vec::new()),
+        (kind::LIST, encoded(&(0u32, false, 0u8)), encoded(&data::ListRequest(vec![path]))),
+        (kind::WRITE_PACK, Vec::new(), pack("tree", "file", &attributes(0o600), b"mine")),
         (kind::BEGIN, encoded(&begin), Vec::new()),
-        (kind::WRITE, encoded(&data::Write { draft: 1, offset: 0 }), b"mine".to_vec()),
+        (kind::WRITE, encoded(&data::WritePiece { draft: 1, offset: 0 }), b"mine".to_vec()),
         (kind::FINISH, encoded(&finish), Vec::new()),
         (kind::ABANDON, encoded(&data::Abandon { draft: 1, keep: false }), Vec::new()),
         (kind::APPLY, Vec::new(), encoded(&vec![(0u8, "tree/made", 0o755u32)])),
@@ -76,7 +76,7 @@ fn payloads_where_none_belong_and_none_where_they_do() {
     for (kind, meta, payload) in operations() {
         if payload.is_empty() {
             session.peer().breaks(&format!("a payload for kind {kind}"), kind, &meta, b"x");
-        } else if kind != kind::STORE {
+        } else if kind != kind::WRITE_PACK {
             session.peer().breaks(&format!("no payload for kind {kind}"), kind, &meta, &[]);
         }
     }
@@ -147,7 +147,7 @@ fn spoils(cipher: Cipher, why: &str, send: impl FnOnce(&mut Peer)) {
 }
 
 fn piece(peer: &mut Peer, offset: u64, bytes: &[u8], crc: u64, value: [u8; 32]) {
-    let meta = encoded(&data::Write { draft: 7, offset });
+    let meta = encoded(&data::WritePiece { draft: 7, offset });
     peer.send_checked(kind::WRITE, data::FLAG_ACKNOWLEDGE, &meta, bytes, crc, value);
 }
 
@@ -212,7 +212,7 @@ fn a_wrong_piece_is_not_made_good_by_a_right_one() {
     spoils(Cipher::Aes128Gcm, "wrong, then right", |peer| {
         let bytes = vec![7; PIECE];
         // No acknowledgement is requested, so the answer to the next piece must report the error.
-        let meta = encoded(&data::Write { draft: 7, offset: 0 });
+        let meta = encoded(&data::WritePiece { draft: 7, offset: 0 });
         peer.send_checked(kind::WRITE, 0, &meta, &bytes, crc64(&bytes) ^ 1, [0; 32]);
         sound_piece(peer, PIECE_BYTES, &bytes);
     });
@@ -240,7 +240,7 @@ fn times_that_cannot_be() {
     let session = Session::new();
     let mut wrong = attributes(0o600);
     wrong.mtime.nanoseconds = 1_000_000_000;
-    session.peer().breaks("a pack", kind::STORE, &[], &pack("tree", "file", &wrong, b"mine"));
+    session.peer().breaks("a pack", kind::WRITE_PACK, &[], &pack("tree", "file", &wrong, b"mine"));
     let mut peer = session.peer();
     peer.begin(1, "tree/file", 0).unwrap();
     let finish = encoded(&data::Finish { draft: 1, attributes: wrong, digest: None });

@@ -1,11 +1,11 @@
 //! Invalid compressed content, and content that differs from its declaration.
 
+use hakobu_core::block_table::Copied;
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
-use hakobu_core::endpoint::{Begin, DraftKind};
+use hakobu_core::endpoint::{DraftKind, DraftParameters};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
-use hakobu_core::moved::Copied;
 use hakobu_core::pack::PACK_BYTES_MAX;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::Cipher;
@@ -50,7 +50,14 @@ fn send_sound(peer: &mut Peer, kind: u8, meta: &impl Serialize, content: &[u8]) 
 fn write(peer: &mut Peer, draft: u64, told_bytes: usize, packed: &[u8], content: &[u8]) {
     let value = piece_value(content.len() as u64, 0, content);
     let payload = payload(peer, told_bytes, value, packed);
-    send(peer, kind::WRITE, FLAG_ACKNOWLEDGE, &data::Write { draft, offset: 0 }, &payload, crc64(content));
+    send(
+        peer,
+        kind::WRITE,
+        FLAG_ACKNOWLEDGE,
+        &data::WritePiece { draft, offset: 0 },
+        &payload,
+        crc64(content),
+    );
 }
 
 #[test]
@@ -65,18 +72,18 @@ fn content_of_every_kind_arrives_as_it_was() {
         peer.finish(1, &attributes(0o644)).unwrap();
         assert_eq!(std::fs::read(session.path("root/tree/written")).unwrap(), content);
 
-        send_sound(&mut peer, kind::STORE, &(), &pack("tree", "stored", &attributes(0o644), &content));
-        assert_eq!(peer.answer().kind, kind::STORED);
+        send_sound(&mut peer, kind::WRITE_PACK, &(), &pack("tree", "stored", &attributes(0o644), &content));
+        assert_eq!(peer.answer().kind, kind::PACK_WRITTEN);
         assert_eq!(std::fs::read(session.path("root/tree/stored")).unwrap(), content);
 
         let content = vec![b'p'; 10_000];
         let extent = Extent { offset: 0, length: 10_000 };
         let value = piece_value(10_000, 0, &content);
         let path = EntryPath::new("tree/old").unwrap();
-        let begin = Begin { kind: DraftKind::Update, ..Begin::file(path, 10_000) };
+        let begin = DraftParameters { kind: DraftKind::Update, ..DraftParameters::file(path, 10_000) };
         let complete = |draft| data::Complete { draft, extent, value: None, kept: true };
         for draft in [2, 3] {
-            peer.send(kind::BEGIN, 0, &data::Begin { draft, begin: begin.clone() }, &[]);
+            peer.send(kind::BEGIN, 0, &data::BeginDraft { draft, begin: begin.clone() }, &[]);
             assert_eq!(peer.answer().kind, kind::BEGUN);
             if draft == 2 {
                 let patch = Patch { draft, extent, changed: 0b111, value };
@@ -129,14 +136,14 @@ fn payloads_that_are_none_end_the_connection() {
         }
         let mut peer = session.peer();
         peer.begin(100, "tree/cut", all as u64).unwrap();
-        let meta = data::Write { draft: 100, offset: 0 };
+        let meta = data::WritePiece { draft: 100, offset: 0 };
         send(&mut peer, kind::WRITE, FLAG_ACKNOWLEDGE, &meta, &[1, 2, 3], 0);
         peer.is_cut_off("no head");
         // Repeat the checks for packs, which may be longer.
         for (why, told_bytes) in [("a long pack", PACK_BYTES_MAX + 1), ("less comes out", PACK_BYTES_MAX)] {
             let mut peer = session.peer();
             let payload = payload(&peer, told_bytes, [0; 32], &packed);
-            send(&mut peer, kind::STORE, 0, &(), &payload, 0);
+            send(&mut peer, kind::WRITE_PACK, 0, &(), &payload, 0);
             peer.is_cut_off(why);
         }
         for kind in [kind::PATCH, kind::ASSEMBLE] {
@@ -197,7 +204,7 @@ fn a_sealed_payload_is_checked_before_it_is_unpacked() {
     for (draft, packed) in [(1, zstd(&content)), (2, vec![0x55; 100])] {
         peer.begin(draft, &format!("tree/new{draft}"), 5000).unwrap();
         let mut meta = Vec::new();
-        data::encode(&data::Write { draft, offset: 0 }, &mut meta).unwrap();
+        data::encode(&data::WritePiece { draft, offset: 0 }, &mut meta).unwrap();
         let payload = payload(&peer, 5000, piece_value(5000, 0, &content), &packed);
         let flags = FLAG_ACKNOWLEDGE | FLAG_COMPRESSED;
         peer.send_checked(kind::WRITE, flags, &meta, &payload, 0, [7; 32]);

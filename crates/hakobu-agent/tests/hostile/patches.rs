@@ -1,15 +1,15 @@
 //! Invalid patches and assembled pieces: the draft fails, or the connection ends, and the old file stays unchanged.
 
+use hakobu_core::block_table::Copied;
 use hakobu_core::digest::piece_value;
-use hakobu_core::endpoint::{Begin, DraftKind};
+use hakobu_core::endpoint::{DraftKind, DraftParameters};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{BLOCK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::grant::Grant;
-use hakobu_core::moved::Copied;
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_proto::control::Cipher;
-use hakobu_proto::data::{self, Assemble, Patch, Sign, Sum, kind};
+use hakobu_proto::data::{self, Assemble, HashRange, Patch, WeakSums, kind};
 
 use crate::bench::{Peer, Session, attributes, grant};
 
@@ -17,8 +17,8 @@ const SIZE_BYTES: u64 = 2 * BLOCK_BYTES + 10;
 
 fn begin(peer: &mut Peer, draft: u64, kind: DraftKind) -> u8 {
     let path = EntryPath::new("tree/old").unwrap();
-    let begin = Begin { kind, ..Begin::file(path, SIZE_BYTES) };
-    peer.send(kind::BEGIN, 0, &data::Begin { draft, begin }, &[]);
+    let begin = DraftParameters { kind, ..DraftParameters::file(path, SIZE_BYTES) };
+    peer.send(kind::BEGIN, 0, &data::BeginDraft { draft, begin }, &[]);
     peer.answer().kind
 }
 
@@ -88,12 +88,16 @@ fn a_patch_has_to_have_the_tag_that_it_claims() {
     for (draft, (what, value, is_right)) in (1..).zip(cases) {
         let mut peer = session.peer();
         let path = EntryPath::new("tree/old").unwrap();
-        let begin = Begin { kind: DraftKind::Update, tag_key: Some(key), ..Begin::file(path, SIZE_BYTES) };
-        peer.send(kind::BEGIN, 0, &data::Begin { draft, begin }, &[]);
+        let begin = DraftParameters {
+            kind: DraftKind::Update,
+            tag_key: Some(key),
+            ..DraftParameters::file(path, SIZE_BYTES)
+        };
+        peer.send(kind::BEGIN, 0, &data::BeginDraft { draft, begin }, &[]);
         assert_eq!(peer.answer().kind, kind::BEGUN, "{what}");
-        peer.send(kind::SIGN, 0, &Sign { draft, extent: whole(), blocks: false }, &[]);
+        peer.send(kind::HASH_RANGE, 0, &HashRange { draft, extent: whole(), blocks: false }, &[]);
         assert_eq!(peer.answer().payload, tagger.piece(&before).unwrap(), "{what}");
-        peer.send(kind::SIGN, 0, &Sign { draft, extent: whole(), blocks: true }, &[]);
+        peer.send(kind::HASH_RANGE, 0, &HashRange { draft, extent: whole(), blocks: true }, &[]);
         assert_eq!(peer.answer().payload, blocks.as_flattened(), "{what}");
         let patch = Patch { draft, extent: whole(), changed: 0b010, value };
         peer.send(kind::PATCH, 0, &patch, &new_block);
@@ -134,8 +138,11 @@ fn files_of_a_tree_are_changed_where_they_lie_only_with_leave() {
     assert_eq!(begin(&mut peer, 1, DraftKind::InPlace), kind::BEGUN);
     peer.abandon(1);
     // A file outside of the granted tree is not included.
-    let named = Begin { kind: DraftKind::InPlace, ..Begin::file(EntryPath::new("private").unwrap(), 4) };
-    peer.send(kind::BEGIN, 0, &data::Begin { draft: 2, begin: named }, &[]);
+    let named = DraftParameters {
+        kind: DraftKind::InPlace,
+        ..DraftParameters::file(EntryPath::new("private").unwrap(), 4)
+    };
+    peer.send(kind::BEGIN, 0, &data::BeginDraft { draft: 2, begin: named }, &[]);
     assert_eq!(peer.answer().error().kind, ErrorKind::BeyondGrant);
     session.end(&[]);
 }
@@ -203,8 +210,8 @@ fn pieces_that_cannot_be_put_together_fail_the_draft() {
     // A draft that is not based on an old file.
     let mut peer = session.peer();
     let path = EntryPath::new("tree/new").unwrap();
-    let fresh = Begin { kind: DraftKind::File, ..Begin::file(path, SIZE_BYTES) };
-    peer.send(kind::BEGIN, 0, &data::Begin { draft: 90, begin: fresh }, &[]);
+    let fresh = DraftParameters { kind: DraftKind::File, ..DraftParameters::file(path, SIZE_BYTES) };
+    peer.send(kind::BEGIN, 0, &data::BeginDraft { draft: 90, begin: fresh }, &[]);
     assert_eq!(peer.answer().kind, kind::DONE);
     peer.send(kind::ASSEMBLE, 0, &assemble(90, vec![one], &[]), &vec![1; SIZE_BYTES as usize - 20]);
     assert!(session.peer().finish(90, &attributes(0o600)).is_err());
@@ -215,28 +222,33 @@ fn pieces_that_cannot_be_put_together_fail_the_draft() {
 fn sums_that_cannot_be_are_refused() {
     let session = Session::new();
     let range = Extent { offset: 0, length: 4 << 20 };
-    let sound = Sum { draft: 1, extent: range, block_bytes: 4096 };
+    let sound = WeakSums { draft: 1, extent: range, block_bytes: 4096 };
     for (what, sum) in [
-        ("blocks of no length", Sum { block_bytes: 0, ..sound }),
-        ("blocks that are too short", Sum { block_bytes: 2048, ..sound }),
-        ("an odd length", Sum { block_bytes: 5000, ..sound }),
-        ("blocks that are too long", Sum { block_bytes: 8 << 20, ..sound }),
-        ("too long a range", Sum { extent: Extent { length: (4 << 20) + 1, ..range }, ..sound }),
-        ("a range in the middle", Sum { extent: Extent { offset: PIECE_BYTES, ..range }, ..sound }),
-        ("no draft", Sum { draft: 77, ..sound }),
+        ("blocks of no length", WeakSums { block_bytes: 0, ..sound }),
+        ("blocks that are too short", WeakSums { block_bytes: 2048, ..sound }),
+        ("an odd length", WeakSums { block_bytes: 5000, ..sound }),
+        ("blocks that are too long", WeakSums { block_bytes: 8 << 20, ..sound }),
+        ("too long a range", WeakSums { extent: Extent { length: (4 << 20) + 1, ..range }, ..sound }),
+        ("a range in the middle", WeakSums { extent: Extent { offset: PIECE_BYTES, ..range }, ..sound }),
+        ("no draft", WeakSums { draft: 77, ..sound }),
     ] {
         let mut peer = session.peer();
         assert_eq!(begin(&mut peer, 1, DraftKind::Update), kind::BEGUN);
-        peer.send(kind::SUM, 0, &sum, &[]);
+        peer.send(kind::WEAK_SUMS, 0, &sum, &[]);
         assert_eq!(peer.answer().kind, kind::FAILED, "{what}");
         session.peer().abandon(1);
     }
     // There are none beyond the end of the old file.
     let mut peer = session.peer();
     assert_eq!(begin(&mut peer, 2, DraftKind::Update), kind::BEGUN);
-    peer.send(kind::SUM, 0, &Sum { draft: 2, extent: Extent { offset: 1 << 40, ..range }, ..sound }, &[]);
+    peer.send(
+        kind::WEAK_SUMS,
+        0,
+        &WeakSums { draft: 2, extent: Extent { offset: 1 << 40, ..range }, ..sound },
+        &[],
+    );
     let answer = peer.answer();
-    assert_eq!((answer.kind, answer.payload.len()), (kind::SUMMED, 0));
+    assert_eq!((answer.kind, answer.payload.len()), (kind::SUMS, 0));
     peer.abandon(2);
     session.end(&[]);
 }

@@ -63,7 +63,7 @@ fn why(path: &[u8]) -> String {
 fn inspect() {
     let session = Session::new();
     for path in bad_paths() {
-        session.peer().breaks(&why(&path), kind::INSPECT, &encoded(&(&path[..], 0u8)), &[]);
+        session.peer().breaks(&why(&path), kind::STAT, &encoded(&(&path[..], 0u8)), &[]);
     }
     session.end(&[]);
 }
@@ -132,7 +132,7 @@ fn store_into_a_directory() {
     for path in bad_paths() {
         let good = [directory_record(b"tree"), record(2, b"good", b"x")].concat();
         let pack = [good, directory_record(&path), record(2, b"file", b"owned")].concat();
-        session.peer().breaks(&why(&path), kind::STORE, &[], &pack);
+        session.peer().breaks(&why(&path), kind::WRITE_PACK, &[], &pack);
     }
     // A pack is validated before anything of it is written.
     session.end(&[]);
@@ -145,7 +145,7 @@ fn store_under_a_name() {
         for tag in [2, 3] {
             let good = [directory_record(b"tree"), record(2, b"good", b"x")].concat();
             let pack = [good, record(tag, &name, b"owned")].concat();
-            session.peer().breaks(&why(&name), kind::STORE, &[], &pack);
+            session.peer().breaks(&why(&name), kind::WRITE_PACK, &[], &pack);
         }
     }
     session.end(&[]);
@@ -156,7 +156,7 @@ fn links_whose_text_cannot_be_one() {
     let session = Session::new();
     for text in [&b""[..], b"a\0b", &[b'n'; 4096]] {
         let pack = [directory_record(b"tree"), record(3, b"link", text)].concat();
-        session.peer().breaks(&why(text), kind::STORE, &[], &pack);
+        session.peer().breaks(&why(text), kind::WRITE_PACK, &[], &pack);
     }
     session.end(&[]);
 }
@@ -164,6 +164,6 @@ fn links_whose_text_cannot_be_one() {
 #[test]
 fn a_record_before_any_directory() {
     let session = Session::new();
-    session.peer().breaks("no directory", kind::STORE, &[], &record(2, b"name", b"owned"));
+    session.peer().breaks("no directory", kind::WRITE_PACK, &[], &record(2, b"name", b"owned"));
     session.end(&[]);
 }

@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use hakobu_agent::side::Side;
+use hakobu_agent::local_host::LocalHost;
 use hakobu_core::extended::Classes;
 use hakobu_core::path::EntryPath;
-use hakobu_net::connection::{Connection, Fingerprint, Identity};
-use hakobu_net::stop::Stop;
-use hakobu_proto::control::{CONNECTIONS_MAX, Cipher, ConnectRequest, Way};
+use hakobu_net::connection::{Connection, Fingerprint, TlsIdentity};
+use hakobu_net::stop::StopHandle;
+use hakobu_proto::control::{CONNECTIONS_MAX, Cipher, ConnectMode, ConnectRequest};
 use hakobu_proto::data::{self, kind};
 
 use crate::bench::{PATIENCE, Peer, Session, eventually, grant};
@@ -74,9 +74,9 @@ fn a_peer_that_does_not_listen_blocks_no_other() {
 }
 
 fn is_served(peer: &mut Peer) -> bool {
-    let inspect = data::Inspect { path: EntryPath::new("tree/old").unwrap(), extended: Classes::NONE };
-    peer.send(kind::INSPECT, 0, &inspect, &[]);
-    peer.receive().is_ok_and(|got| got.kind == kind::INSPECTED)
+    let inspect = data::StatRequest { path: EntryPath::new("tree/old").unwrap(), extended: Classes::NONE };
+    peer.send(kind::STAT, 0, &inspect, &[]);
+    peer.receive().is_ok_and(|got| got.kind == kind::STAT_REPLY)
 }
 
 #[test]
@@ -94,25 +94,25 @@ fn too_many_connections() {
 /// The engine's side can listen too: strangers that connect first do not take the peer's place.
 #[test]
 fn strangers_at_the_engines_port() {
-    let mut engine = Side::with_identity(Stop::default()).unwrap();
+    let mut engine = LocalHost::with_identity(StopHandle::default()).unwrap();
     let port = engine.listen(Some("127.0.0.1"), None).unwrap();
     let dial = || TcpStream::connect(("127.0.0.1", port)).unwrap();
     let _silent: Vec<_> = (0..5).map(|_| dial()).collect();
     dial().write_all(b"who is there?").unwrap();
-    let (target, thief) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let (target, thief) = (TlsIdentity::generate().unwrap(), TlsIdentity::generate().unwrap());
     let expected = Fingerprint(engine.fingerprint().unwrap());
     let fingerprint = target.fingerprint().0;
     std::thread::scope(|scope| {
         for identity in [&thief, &thief, &target, &target] {
             scope.spawn(move || {
-                let cipher = hakobu_net::connection::Cipher::Aes128Gcm;
+                let cipher = hakobu_net::connection::ConnectionCipher::Aes128Gcm;
                 let _ = Connection::server(dial(), identity, expected, cipher, PATIENCE);
             });
         }
         let request = ConnectRequest {
             peer: fingerprint,
             cipher: Cipher::Aes128Gcm,
-            way: Way::Accept,
+            way: ConnectMode::Accept,
             lanes: 2,
             lanes_max: 2,
         };
@@ -122,11 +122,16 @@ fn strangers_at_the_engines_port() {
 
 #[test]
 fn nobody_but_strangers_at_the_engines_port() {
-    let mut engine = Side::with_identity(Stop::default()).unwrap();
+    let mut engine = LocalHost::with_identity(StopHandle::default()).unwrap();
     let port = engine.listen(Some("127.0.0.1"), None).unwrap();
     TcpStream::connect(("127.0.0.1", port)).unwrap().write_all(b"who is there?").unwrap();
-    let request =
-        ConnectRequest { peer: [7; 32], cipher: Cipher::Aes128Gcm, way: Way::Accept, lanes: 1, lanes_max: 1 };
+    let request = ConnectRequest {
+        peer: [7; 32],
+        cipher: Cipher::Aes128Gcm,
+        way: ConnectMode::Accept,
+        lanes: 1,
+        lanes_max: 1,
+    };
     let error = engine.connect(&request).unwrap_err();
     assert_eq!(error.kind, hakobu_core::error::ErrorKind::TimedOut);
 }

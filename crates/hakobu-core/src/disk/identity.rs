@@ -99,7 +99,7 @@ impl DeviceIdentity {
 
 /// The relation between two devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub enum DeviceRelation {
     /// They are the same device.
     Same,
     /// The first is a partition of the second, or a volume on it.
@@ -115,20 +115,20 @@ pub enum Relation {
 /// On one machine, device numbers decide. World-wide names, serial numbers and backing files detect several paths to
 /// one device. Between machines only world-wide names count: a disk that two machines share has the same one on both,
 /// while serial numbers of virtual disks repeat on every machine.
-pub fn relation(first: &DeviceIdentity, second: &DeviceIdentity) -> Relation {
+pub fn relation(first: &DeviceIdentity, second: &DeviceIdentity) -> DeviceRelation {
     let here = !first.boot_id.is_empty() && first.boot_id == second.boot_id;
     let by_id = first.kind == second.kind && (here || first.kind == IdKind::WorldWideName);
     let same_id = |one: &str, other: &str| by_id && !one.is_empty() && one == other;
     let same_size = first.size_bytes == second.size_bytes;
     if (here && first.number == second.number) || (same_size && same_id(&first.id, &second.id)) {
-        Relation::Same
+        DeviceRelation::Same
     } else if (here && first.lies_on(second)) || same_id(&first.whole_id, &second.id) {
-        Relation::PartOf
+        DeviceRelation::PartOf
     } else if (here && second.lies_on(first)) || same_id(&second.whole_id, &first.id) {
-        Relation::WholeOf
+        DeviceRelation::WholeOf
     } else if here && first.shares_file_with(second) {
-        Relation::Same
+        DeviceRelation::Same
     } else {
-        Relation::Unrelated
+        DeviceRelation::Unrelated
     }
 }

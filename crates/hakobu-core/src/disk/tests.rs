@@ -14,22 +14,22 @@ fn identity(id: &str, kind: IdKind, minor: u32, boot_id: &str) -> DeviceIdentity
 #[test]
 fn numbers_decide_on_one_machine_only() {
     let first = identity("made.1", IdKind::Made, 0, "a");
-    assert_eq!(relation(&first, &identity("made.2", IdKind::Made, 0, "a")), Relation::Same);
-    assert_eq!(relation(&first, &identity("made.2", IdKind::Made, 0, "b")), Relation::Unrelated);
+    assert_eq!(relation(&first, &identity("made.2", IdKind::Made, 0, "a")), DeviceRelation::Same);
+    assert_eq!(relation(&first, &identity("made.2", IdKind::Made, 0, "b")), DeviceRelation::Unrelated);
     // Two machines with unknown boot IDs are not the same machine.
     let unknown = identity("made.1", IdKind::Made, 0, "");
-    assert_eq!(relation(&unknown, &unknown.clone()), Relation::Unrelated);
+    assert_eq!(relation(&unknown, &unknown.clone()), DeviceRelation::Unrelated);
 }
 
 #[test]
 fn world_wide_names_hold_across_machines_and_serial_numbers_do_not() {
     let wwn = |minor, boot| identity("naa.5000", IdKind::WorldWideName, minor, boot);
-    assert_eq!(relation(&wwn(0, "a"), &wwn(16, "b")), Relation::Same);
+    assert_eq!(relation(&wwn(0, "a"), &wwn(16, "b")), DeviceRelation::Same);
     let serial = |minor, boot| identity("serial.QM00001", IdKind::Serial, minor, boot);
-    assert_eq!(relation(&serial(0, "a"), &serial(16, "b")), Relation::Unrelated);
-    assert_eq!(relation(&serial(0, "a"), &serial(16, "a")), Relation::Same);
+    assert_eq!(relation(&serial(0, "a"), &serial(16, "b")), DeviceRelation::Unrelated);
+    assert_eq!(relation(&serial(0, "a"), &serial(16, "a")), DeviceRelation::Same);
     let larger = DeviceIdentity { size_bytes: 2000, ..wwn(16, "b") };
-    assert_eq!(relation(&wwn(0, "a"), &larger), Relation::Unrelated);
+    assert_eq!(relation(&wwn(0, "a"), &larger), DeviceRelation::Unrelated);
 }
 
 #[test]
@@ -41,12 +41,12 @@ fn a_partition_and_its_disk_are_related_and_two_partitions_are_not() {
         size_bytes: 10,
         ..identity(&format!("naa.5000-part{minor}"), IdKind::WorldWideName, minor, "a")
     };
-    assert_eq!(relation(&partition(1), &disk), Relation::PartOf);
-    assert_eq!(relation(&disk, &partition(1)), Relation::WholeOf);
-    assert_eq!(relation(&partition(1), &partition(2)), Relation::Unrelated);
+    assert_eq!(relation(&partition(1), &disk), DeviceRelation::PartOf);
+    assert_eq!(relation(&disk, &partition(1)), DeviceRelation::WholeOf);
+    assert_eq!(relation(&partition(1), &partition(2)), DeviceRelation::Unrelated);
     // The same disk as seen by another machine.
     let far = DeviceIdentity { boot_id: "b".into(), number: DeviceNumber::default(), ..disk.clone() };
-    assert_eq!(relation(&partition(1), &far), Relation::PartOf);
+    assert_eq!(relation(&partition(1), &far), DeviceRelation::PartOf);
 }
 
 #[test]
@@ -56,20 +56,20 @@ fn two_loop_devices_over_one_file_are_one() {
         backing: Some(file),
         ..identity(&format!("made.{minor}"), IdKind::Made, minor, "a")
     };
-    assert_eq!(relation(&device(1, file), &device(2, file)), Relation::Same);
+    assert_eq!(relation(&device(1, file), &device(2, file)), DeviceRelation::Same);
     let within = FileNumber { offset_bytes: 999, ..file };
-    assert_eq!(relation(&device(1, file), &device(2, within)), Relation::Same);
+    assert_eq!(relation(&device(1, file), &device(2, within)), DeviceRelation::Same);
     let behind = FileNumber { offset_bytes: 1000, ..file };
-    assert_eq!(relation(&device(1, file), &device(2, behind)), Relation::Unrelated);
-    assert_eq!(relation(&device(1, behind), &device(2, file)), Relation::Unrelated);
+    assert_eq!(relation(&device(1, file), &device(2, behind)), DeviceRelation::Unrelated);
+    assert_eq!(relation(&device(1, behind), &device(2, file)), DeviceRelation::Unrelated);
 }
 
 #[test]
 fn a_volume_lies_on_its_disks() {
     let disk = identity("naa.5000", IdKind::WorldWideName, 0, "a");
     let volume = DeviceIdentity { below: vec![disk.number], ..identity("dm.LVM-x", IdKind::Volume, 77, "a") };
-    assert_eq!(relation(&volume, &disk), Relation::PartOf);
-    assert_eq!(relation(&disk, &volume), Relation::WholeOf);
+    assert_eq!(relation(&volume, &disk), DeviceRelation::PartOf);
+    assert_eq!(relation(&disk, &volume), DeviceRelation::WholeOf);
 }
 
 #[test]

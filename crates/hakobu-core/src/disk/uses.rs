@@ -2,7 +2,7 @@
 
 /// A use of a device, of a partition of it, or of a volume on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Use {
+pub struct DeviceUse {
     /// The kernel's name of the used object: the device itself, its partition, or a volume on it.
     pub device: Vec<u8>,
     /// The kind of use.

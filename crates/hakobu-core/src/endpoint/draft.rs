@@ -55,7 +55,7 @@ pub enum Earlier {
 
 /// The parameters for the beginning of a draft.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Begin {
+pub struct DraftParameters {
     /// The path at which it will be visible when it is finished, or at which it exists.
     pub path: EntryPath,
     /// The final size in bytes; [`UNKNOWN_BYTES`](crate::extent::UNKNOWN_BYTES) for a stream.
@@ -75,7 +75,7 @@ pub struct Begin {
     pub tag_key: Option<TagKey>,
 }
 
-impl Begin {
+impl DraftParameters {
     /// Returns the parameters for a new file without a journal.
     pub fn file(path: EntryPath, size_bytes: u64) -> Self {
         Self { path, size_bytes, ..Self::default() }
@@ -84,7 +84,7 @@ impl Begin {
 
 /// The work that an earlier run has done on a draft with a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Begun {
+pub struct EarlierWork {
     /// The completed ranges: whole chunks, in order, not adjacent to each other.
     pub done: Vec<Extent>,
     /// The BLAKE3 subtrees of these ranges, as in [`crate::digest::Forest`]; empty if no digest was computed.

@@ -10,7 +10,7 @@ pub type Ticket = u64;
 
 /// The time to wait for a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum CompletionWait {
     /// Do not wait.
     Now,
     /// Wait at most this long.
@@ -36,7 +36,7 @@ pub trait Lane<O: Operation>: Send {
     /// Returns the next completion. `None` means that there is none within `wait`, that nothing is in flight, or that
     /// an operation was last rejected and would be accepted now. A lane that has failed as a whole returns an error for
     /// `Ticket::MAX`; after that it is unusable.
-    fn reap(&mut self, wait: Wait) -> Option<Completion<O::Outcome>>;
+    fn reap(&mut self, wait: CompletionWait) -> Option<Completion<O::Outcome>>;
 
     /// Sends operations that have been submitted but are held back to be sent together with more.
     fn flush(&mut self) {}

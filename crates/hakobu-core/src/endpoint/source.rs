@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::lane::{Lane, Operation};
 use crate::digest::Digest;
-use crate::entry::{Account, Metadata};
+use crate::entry::{AccountId, EntryMetadata};
 use crate::error::{Error, Result};
 use crate::extended::{Extended, ExtendedAsk};
 use crate::extent::Extent;
@@ -32,7 +32,7 @@ pub struct SourceFile {
     /// The path below that root.
     pub path: EntryPath,
     /// The metadata from the scan.
-    pub metadata: Metadata,
+    pub metadata: EntryMetadata,
     /// True if unreadable ranges are read as zeros and reported, instead of failing.
     pub tolerant: bool,
 }
@@ -60,7 +60,7 @@ pub struct Pick {
 #[derive(Debug)]
 pub enum SourceOp {
     /// Describes one entry, without following a symbolic link.
-    Inspect {
+    Stat {
         /// The index of the root.
         root: u16,
         /// The entry.
@@ -80,8 +80,8 @@ pub enum SourceOp {
         /// The details to report of each entry.
         detail: Detail,
     },
-    /// Lists a directory in pages, without holding all of it in memory. The outcome is [`SourceOutcome::Portion`].
-    Portion {
+    /// Lists a directory in pages, without holding all of it in memory. The outcome is [`SourceOutcome::ListingPage`].
+    Page {
         /// The index of the root.
         root: u16,
         /// The directory.
@@ -95,7 +95,7 @@ pub enum SourceOp {
     },
     /// Reads small files and symbolic links of one directory into a pack. A file that has changed since it was listed
     /// is included in its new state if it still has the same names and fits.
-    Fetch {
+    ReadPack {
         /// The index of the root.
         root: u16,
         /// The directory at the source.
@@ -127,9 +127,9 @@ pub enum SourceOp {
         /// The range.
         extent: Extent,
     },
-    /// Reads the next chunk of a stream, but only for a short time. The outcome is [`SourceOutcome::Next`]. The pieces
+    /// Reads the next chunk of a stream, but only for a short time. The outcome is [`SourceOutcome::StreamRead`]. The pieces
     /// of the chunk can then be read once by this lane.
-    Next {
+    ReadStream {
         /// The stream.
         file: Arc<SourceFile>,
     },
@@ -143,14 +143,14 @@ pub enum SourceOp {
         /// The attributes to read.
         ask: ExtendedAsk,
     },
-    /// Opens a file for [`TargetOp::Clone`](super::TargetOp::Clone).
+    /// Opens a file for [`TargetOp::Reflink`](super::TargetOp::Clone).
     Open {
         /// The file.
         file: Arc<SourceFile>,
     },
     /// Checks that a file is still the version that was listed, and reads its extended attributes. The outcome is
     /// [`SourceOutcome::Extended`].
-    Confirm {
+    Revalidate {
         /// The file.
         file: Arc<SourceFile>,
         /// The attributes to read.
@@ -171,7 +171,7 @@ pub enum SourceOp {
     /// Looks up the names of users and groups. The outcome is [`SourceOutcome::Names`].
     Names {
         /// The accounts.
-        accounts: Vec<Account>,
+        accounts: Vec<AccountId>,
     },
 }
 
@@ -179,13 +179,13 @@ pub enum SourceOp {
 #[derive(Debug)]
 pub enum SourceOutcome {
     /// The entry, or `None` if it does not exist.
-    Inspected(Option<Metadata>),
+    Stat(Option<EntryMetadata>),
     /// The listings: first the requested ones in order, then descendants.
     Listed(Vec<DirectoryListing>),
     /// A page of a directory.
-    Portion(Portion),
+    Page(ListingPage),
     /// A pack, and what is missing from it.
-    Fetched(Fetched),
+    Pack(FetchedPack),
     /// The piece. It is shorter than the extent only if the file has been truncated, which is an error.
     Read(PieceBuffer),
     /// The piece is in a hole of the file. Nothing was read.
@@ -207,7 +207,7 @@ pub enum SourceOutcome {
     },
     /// The next chunk of a stream: a short or empty one at the end of the stream. `None` if it is not available yet;
     /// ask again.
-    Next(Option<Extent>),
+    StreamRead(Option<Extent>),
     /// The file is open.
     Opened(SharedFile),
     /// The requested extended attributes, unless none were requested, and those that are lost.
@@ -225,7 +225,7 @@ pub enum SourceOutcome {
 
 /// A page of a directory.
 #[derive(Debug, Default)]
-pub struct Portion {
+pub struct ListingPage {
     /// The entries.
     pub listing: Listing,
     /// The cursor after this page, if there may be more.
@@ -237,7 +237,7 @@ pub struct Portion {
 
 /// A pack that was read from the source.
 #[derive(Debug, Default)]
-pub struct Fetched {
+pub struct FetchedPack {
     /// The pack; empty if no entry could be read.
     pub pack: Vec<u8>,
     /// The total number of picks processed so far. The rest did not fit; ask again.

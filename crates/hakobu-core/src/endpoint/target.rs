@@ -1,19 +1,19 @@
 //! The operations of a target's lane and their outcomes.
 
 use super::change::Change;
-use super::draft::{Begin, Begun, Check, DraftId};
+use super::draft::{Check, DraftId, DraftParameters, EarlierWork};
 use super::lane::{Lane, Operation};
-use super::source::Portion;
-use crate::counters::Beyond;
+use super::source::ListingPage;
+use crate::block_table::Copied;
+use crate::counters::RemoteStats;
 use crate::digest::{BlockValue, Digest};
-use crate::entry::{Account, Attributes, Metadata};
+use crate::entry::{AccountId, Attributes, EntryMetadata};
 use crate::error::{Error, Result};
 use crate::extended::Extended;
 use crate::extent::Extent;
 use crate::handle::{Cursor, SharedFile};
 use crate::listing::{Detail, DirectoryListing};
 use crate::losses::Loss;
-use crate::moved::Copied;
 use crate::path::EntryPath;
 use crate::piece_buffer::PieceBuffer;
 use crate::tag::TagKey;
@@ -23,7 +23,7 @@ pub trait TargetLane: Lane<TargetOp> {
     /// Returns an empty buffer of one piece. [`TargetOp::Write`] returns it to the lane.
     fn piece_buffer(&mut self) -> PieceBuffer;
 
-    /// Returns a buffer for a pack, which may contain data of earlier packs. [`TargetOp::Store`] returns it to the
+    /// Returns a buffer for a pack, which may contain data of earlier packs. [`TargetOp::WritePack`] returns it to the
     /// lane.
     fn pack_buffer(&mut self) -> Vec<u8>;
 
@@ -31,8 +31,8 @@ pub trait TargetLane: Lane<TargetOp> {
     fn recycle(&mut self, buffer: PieceBuffer);
 
     /// Returns the statistics of the lane's connection and its remote end; all zero if there is none.
-    fn beyond(&mut self) -> Beyond {
-        Beyond::default()
+    fn beyond(&mut self) -> RemoteStats {
+        RemoteStats::default()
     }
 }
 
@@ -44,7 +44,7 @@ impl Operation for TargetOp {
 #[derive(Debug)]
 pub enum TargetOp {
     /// Describes one entry, without following a symbolic link.
-    Inspect {
+    Stat {
         /// The entry.
         path: EntryPath,
         /// The details to report.
@@ -61,9 +61,9 @@ pub enum TargetOp {
         detail: Detail,
     },
     /// Lists a directory in pages, in the order of [`Listing`](crate::listing::Listing). The outcome is
-    /// [`TargetOutcome::Portion`]. Only used if
+    /// [`TargetOutcome::Page`]. Only used if
     /// [`Capabilities::lists_in_order`](crate::capabilities::Capabilities::lists_in_order) is set.
-    Portion {
+    Page {
         /// The directory.
         directory: EntryPath,
         /// The cursor after the previous page; `None` for the beginning.
@@ -74,7 +74,7 @@ pub enum TargetOp {
         detail: Detail,
     },
     /// Writes the files and symbolic links of a pack.
-    Store {
+    WritePack {
         /// The pack, as built by [`crate::pack::PackBuilder`].
         pack: Vec<u8>,
     },
@@ -91,19 +91,19 @@ pub enum TargetOp {
     /// Looks up the numbers of users and groups on this machine. The outcome is [`TargetOutcome::Numbers`].
     Numbers {
         /// The names, each with its account at the source.
-        names: Vec<(Account, Vec<u8>)>,
+        names: Vec<(AccountId, Vec<u8>)>,
     },
     /// Begins a draft. The outcome is [`TargetOutcome::Begun`] if it has a journal.
     Begin {
         /// The number of the draft from now on.
         draft: DraftId,
         /// The parameters.
-        begin: Begin,
+        begin: DraftParameters,
     },
-    /// Computes the values of the existing content in this range of a draft. The outcome is [`TargetOutcome::Signed`]
-    /// or, for blocks, [`TargetOutcome::BlocksSigned`]. A draft that is based on another file has that file's content
+    /// Computes the values of the existing content in this range of a draft. The outcome is [`TargetOutcome::Hashes`]
+    /// or, for blocks, [`TargetOutcome::BlockHashes`]. A draft that is based on another file has that file's content
     /// in the range afterwards.
-    Sign {
+    HashRange {
         /// The draft, which must have existing content.
         draft: DraftId,
         /// The range: at most a chunk, or one piece for blocks.
@@ -132,9 +132,9 @@ pub enum TargetOp {
         /// The BLAKE3 value of the resulting piece.
         value: Digest,
     },
-    /// Computes the sums of the whole blocks in this range of the file that a draft is based on ([`crate::moved`]). The
+    /// Computes the sums of the whole blocks in this range of the file that a draft is based on ([`crate::block_table`]). The
     /// outcome is [`TargetOutcome::Sums`].
-    Sum {
+    WeakSums {
         /// The draft, which must be a [`DraftKind::Update`](super::DraftKind::Update).
         draft: DraftId,
         /// The range of the old file, at most a chunk.
@@ -150,7 +150,7 @@ pub enum TargetOp {
         draft: DraftId,
         /// The pieces, at most a chunk.
         extent: Extent,
-        /// The ranges of the old file, in order: at most [`COPIES_MAX`](crate::moved::COPIES_MAX).
+        /// The ranges of the old file, in order: at most [`COPIES_MAX`](crate::block_table::COPIES_MAX).
         copies: Vec<Copied>,
         /// The bytes between those ranges, one after another.
         buffer: PieceBuffer,
@@ -180,7 +180,7 @@ pub enum TargetOp {
     },
     /// Sets the size of a draft that was begun with [`UNKNOWN_BYTES`](crate::extent::UNKNOWN_BYTES). All of it has been
     /// written, or will be written by this lane.
-    Length {
+    SetLength {
         /// The draft.
         draft: DraftId,
         /// The size in bytes.
@@ -202,7 +202,7 @@ pub enum TargetOp {
     },
     /// Makes a draft share the blocks of a whole file instead of writing them; no byte is read. Fails with
     /// `Unsupported` if the file systems cannot do that; the draft is then still empty.
-    Clone {
+    Reflink {
         /// The draft.
         draft: DraftId,
         /// The file, which has the draft's size.
@@ -244,30 +244,30 @@ pub enum TargetOp {
 #[derive(Debug)]
 pub enum TargetOutcome {
     /// The entry, or `None` if it does not exist.
-    Inspected(Option<Metadata>),
+    Stat(Option<EntryMetadata>),
     /// The listings: first the requested ones in order, then descendants.
     Listed(Vec<DirectoryListing>),
     /// A page of a directory.
-    Portion(Portion),
+    Page(ListingPage),
     /// The end of the hole, within the requested range; the beginning of the range if there is data, or if holes cannot
     /// be detected.
     HoleUntil(u64),
     /// Written, cloned, begun, finished, abandoned, or brought to stable storage.
     Done,
     /// A draft with a journal has been begun.
-    Begun(Box<Begun>),
+    Begun(Box<EarlierWork>),
     /// The number of each name, if it has one.
     Numbers(Vec<Option<u32>>),
     /// The BLAKE3 or tag of each entry, or an error.
     Digests(Vec<Result<Digest>>),
     /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]).
-    Signed(Vec<Digest>),
+    Hashes(Vec<Digest>),
     /// The values of the blocks in a piece, in order ([`crate::digest::block_value`]).
-    BlocksSigned(Vec<BlockValue>),
+    BlockHashes(Vec<BlockValue>),
     /// The sums of blocks in a range, in order.
     Sums(Vec<u64>),
     /// Stored, applied or finished, except for these entries.
-    Stored {
+    PackWritten {
         /// The entries that failed: their indices among the pack's entries or the changes.
         failures: Vec<(u32, Error)>,
         /// The properties that could not be kept.

@@ -11,18 +11,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Makes lanes wait for their turn to open.
 #[derive(Debug, Default)]
-pub(super) struct Entrance {
-    door: Mutex<Door>,
+pub(super) struct LaneEntrance {
+    door: Mutex<EntranceState>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Door {
+struct EntranceState {
     /// The number of lanes that may open now; 0 until the first lane has opened.
     free: usize,
 }
 
-impl Entrance {
+impl LaneEntrance {
     /// Waits for the turn of lane `index` and for `may_open`, then calls `open`. Returns `None` if the run `is_over`.
     pub fn enter<T>(
         &self,
@@ -56,7 +56,7 @@ impl Entrance {
         false
     }
 
-    fn lock(&self) -> MutexGuard<'_, Door> {
+    fn lock(&self) -> MutexGuard<'_, EntranceState> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn lanes_go_in_behind_the_first() {
-        let (entrance, order) = (Entrance::default(), Mutex::new(Vec::new()));
+        let (entrance, order) = (LaneEntrance::default(), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for index in [2, 1, 0] {
                 let (entrance, order) = (&entrance, &order);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn each_lane_lets_in_two() {
-        let entrance = Entrance::default();
+        let entrance = LaneEntrance::default();
         let enter = |index, open: Result<()>| entrance.enter(index, || false, || true, || open);
         let refused = || Err(crate::Error::new(crate::ErrorKind::Io, "opening", "no"));
         let free = || entrance.lock().free;
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_lane_waits_until_it_may_open() {
-        let (entrance, asked) = (Entrance::default(), AtomicUsize::new(0));
+        let (entrance, asked) = (LaneEntrance::default(), AtomicUsize::new(0));
         entrance.enter(0, || false, || false, || Ok(())).unwrap();
         let may_open = || asked.fetch_add(1, Relaxed) == 3;
         assert!(entrance.enter(1, || false, may_open, || Ok(())).unwrap().is_some());

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 /// A gate at which all lanes from a given index on rest.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct LaneGate {
     open: AtomicUsize,
     lock: Mutex<()>,
     wake: Condvar,
 }
 
-impl Gate {
+impl LaneGate {
     /// Returns a gate that lets the first `open` lanes work.
     pub fn new(open: usize) -> Self {
         Self { open: AtomicUsize::new(open), lock: Mutex::default(), wake: Condvar::new() }
@@ -31,7 +31,7 @@ impl Gate {
         self.wake.notify_all();
     }
 
-    /// Blocks until lane `index` may work, [`Gate::wake`] is called or `limit` has passed.
+    /// Blocks until lane `index` may work, [`LaneGate::wake`] is called or `limit` has passed.
     pub fn rest(&self, index: usize, limit: Duration) {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.lets(index) {
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn lanes_rest_until_they_may_work() {
-        let gate = Gate::new(1);
+        let gate = LaneGate::new(1);
         assert!(gate.lets(0) && !gate.lets(1));
         std::thread::scope(|scope| {
             let resting = scope.spawn(|| {

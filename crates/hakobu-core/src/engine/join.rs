@@ -10,53 +10,57 @@ mod verify;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::large::{How, IfDifferent, LargeFile};
-use super::links::Follower;
-use super::node::{Counted, DirectoryTask, Node, Origin, Part, Prefetched, TargetState, Touched};
+use super::large::{IfDifferent, LargeFile, LargeFileMode};
+use super::links::LinkedName;
+use super::node::{
+    CountedDirectory, DirectoryNode, DirectoryTask, Origin, OriginListing, Prefetched, TargetState,
+    TouchedAttributes,
+};
 use super::queue::PackTask;
-use super::shared::{Shared, fail};
+use super::shared::{EngineState, fail};
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, DraftKind, Pick, Picks, SourceFile, failure};
-use crate::entry::{Kind, Metadata, SET_ID};
+use crate::entry::{EntryKind, EntryMetadata, SET_ID};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::listing::Listing;
 use crate::losses::LossKind;
 use crate::losses::Losses;
-use crate::names::Folded;
+use crate::names::FoldedNames;
 use crate::pack::{PACK_BYTES_TARGET, PACKED_FILE_BYTES_MAX};
 use crate::path::EntryPath;
 use crate::planner::{Action, decide, same_attributes};
 
 /// The results of comparing a directory.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct JoinResults {
     pub directories: Vec<DirectoryTask>,
     pub packs: Vec<PackTask>,
     pub files: Vec<Arc<LargeFile>>,
     /// Attribute changes of entries in this directory, with their paths at the source. Each is pending in its node.
     pub changes: Vec<(EntryPath, Change)>,
     /// New hard links to existing paths of the target. Each is counted as pending in its node.
-    pub links: Vec<(Follower, EntryPath)>,
+    pub links: Vec<(LinkedName, EntryPath)>,
     /// Entries to be removed, without directories. Each is counted as pending in its node.
     pub removals: Vec<EntryPath>,
 }
 
 /// Reads the extended attributes of an entry from the source, and records those that are lost.
-pub(super) type Examine<'a> = dyn FnMut(u16, &EntryPath, ExtendedAsk) -> Result<Option<Extended>> + 'a;
+pub(super) type AttributeExaminer<'a> =
+    dyn FnMut(u16, &EntryPath, ExtendedAsk) -> Result<Option<Extended>> + 'a;
 
 /// The comparison of one directory.
 pub(super) struct Join<'a> {
-    pub shared: &'a Shared<'a>,
+    pub shared: &'a EngineState<'a>,
     pub counters: &'a LaneCounters,
-    pub node: &'a Arc<Node>,
+    pub node: &'a Arc<DirectoryNode>,
     /// Listings of directories further down that the target sent along.
     pub prefetched: &'a Prefetched,
     /// Returns the ID of the next draft.
     pub next_draft: &'a mut dyn FnMut() -> DraftId,
     /// Reads the extended attributes of an entry. Fails if it has some that must not be lost.
-    pub examine: &'a mut Examine<'a>,
-    pub found: Found,
+    pub examine: &'a mut AttributeExaminer<'a>,
+    pub found: JoinResults,
     losses: Losses,
     /// The index of the origin whose entries are being decided; below it its root and its path.
     origin: usize,
@@ -76,17 +80,17 @@ pub(super) struct Join<'a> {
     /// The node's path for filter rules, as a prefix for a name.
     below_top: Vec<u8>,
     /// The names in the directory, if the target ignores case.
-    folded: Option<Folded>,
+    folded: Option<FoldedNames>,
 }
 
 impl<'a> Join<'a> {
     pub fn new(
-        shared: &'a Shared<'a>,
+        shared: &'a EngineState<'a>,
         counters: &'a LaneCounters,
-        node: &'a Arc<Node>,
+        node: &'a Arc<DirectoryNode>,
         prefetched: &'a Prefetched,
         next_draft: &'a mut dyn FnMut() -> DraftId,
-        examine: &'a mut Examine<'a>,
+        examine: &'a mut AttributeExaminer<'a>,
     ) -> Self {
         Self {
             shared,
@@ -95,7 +99,7 @@ impl<'a> Join<'a> {
             prefetched,
             next_draft,
             examine,
-            found: Found::default(),
+            found: JoinResults::default(),
             losses: Losses::default(),
             origin: 0,
             root: 0,
@@ -113,7 +117,7 @@ impl<'a> Join<'a> {
     }
 
     /// Compares all entries of all parts. Without a target listing everything is new.
-    pub fn run(mut self, parts: &[Part], target: Option<&Listing>) -> Found {
+    pub fn run(mut self, parts: &[OriginListing], target: Option<&Listing>) -> JoinResults {
         let empty = Listing::default();
         let target = target.unwrap_or(&empty);
         let mut matched = 0;
@@ -133,11 +137,12 @@ impl<'a> Join<'a> {
     }
 
     /// Compares the entries of one part. Returns how many of the target's entries were matched.
-    fn part(&mut self, parts: &[Part], number: usize, target: &Listing) -> u64 {
+    fn part(&mut self, parts: &[OriginListing], number: usize, target: &Listing) -> u64 {
         let source = &parts[number].listing;
         let (mut at, mut matched) = (0, 0);
         for index in 0..source.len() {
-            let (mut name, directory) = (source.name(index), source.metadata(index).kind == Kind::Directory);
+            let (mut name, directory) =
+                (source.name(index), source.metadata(index).kind == EntryKind::Directory);
             let beside = if let Some(target_name) = self.target_name {
                 name = target_name;
                 target.find(name, directory)
@@ -167,15 +172,21 @@ impl<'a> Join<'a> {
         matched
     }
 
-    fn scanned(&self, metadata: &Metadata) {
+    fn scanned(&self, metadata: &EntryMetadata) {
         self.counters.entries_scanned.add(1);
-        if metadata.kind == Kind::File || self.is_large(metadata) {
+        if metadata.kind == EntryKind::File || self.is_large(metadata) {
             self.counters.bytes_scanned.add(metadata.size_bytes);
         }
     }
 
     /// Decides the action for one entry of a part.
-    fn entry(&mut self, parts: &[Part], number: usize, index: usize, beside: Option<(&Listing, usize)>) {
+    fn entry(
+        &mut self,
+        parts: &[OriginListing],
+        number: usize,
+        index: usize,
+        beside: Option<(&Listing, usize)>,
+    ) {
         let target = beside.map(|(listing, index)| listing.metadata(index));
         let source = &parts[number].listing;
         let metadata = source.metadata(index);
@@ -210,7 +221,7 @@ impl<'a> Join<'a> {
         }
         let able = &self.shared.able;
         let action = match metadata.kind {
-            Kind::BlockDevice if self.is_large(metadata) => as_content(target),
+            EntryKind::BlockDevice if self.is_large(metadata) => as_content(target),
             _ => decide(metadata, target, able, self.makes_way(metadata)),
         };
         let action = match self.removes() {
@@ -224,7 +235,7 @@ impl<'a> Join<'a> {
                 _ => self.fail(name, error),
             };
         }
-        if metadata.kind == Kind::Directory && !matches!(action, Action::Conflict | Action::Skip) {
+        if metadata.kind == EntryKind::Directory && !matches!(action, Action::Conflict | Action::Skip) {
             return self.directory(&parts[number..], index, target, action);
         }
         if self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace) {
@@ -243,7 +254,7 @@ impl<'a> Join<'a> {
             Action::SetAttributes => self.attributes(source, index, target),
             Action::Leave => {
                 self.counters.entries_unchanged.add(1);
-                if metadata.kind == Kind::File {
+                if metadata.kind == EntryKind::File {
                     self.counters.bytes_unchanged.add(metadata.size_bytes);
                 }
             }
@@ -265,7 +276,13 @@ impl<'a> Join<'a> {
     }
 
     /// Adds a task for a directory, an entry of the first of these parts.
-    fn directory(&mut self, parts: &[Part], index: usize, target: Option<&Metadata>, action: Action) {
+    fn directory(
+        &mut self,
+        parts: &[OriginListing],
+        index: usize,
+        target: Option<&EntryMetadata>,
+        action: Action,
+    ) {
         let source = &parts[0].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
         let target_name = self.target_name.unwrap_or(name);
@@ -277,17 +294,17 @@ impl<'a> Join<'a> {
         let is_new = matches!(action, Action::Create | Action::Replace);
         let able = &self.shared.able;
         let counted = match (action, target) {
-            _ if self.hashes() => Counted::Not,
+            _ if self.hashes() => CountedDirectory::Not,
             _ if self.verifies() => match action {
-                Action::Leave => Counted::Unchanged,
-                _ => Counted::Different,
+                Action::Leave => CountedDirectory::Unchanged,
+                _ => CountedDirectory::Different,
             },
-            (Action::Create, _) => Counted::Created,
-            (Action::Replace, _) => Counted::Updated,
+            (Action::Create, _) => CountedDirectory::Created,
+            (Action::Replace, _) => CountedDirectory::Updated,
             (Action::SetAttributes, Some(target)) if !same_attributes(metadata, target, able) => {
-                Counted::AttributesOnly
+                CountedDirectory::AttributesOnly
             }
-            _ => Counted::Unchanged,
+            _ => CountedDirectory::Unchanged,
         };
         let writes = !self.verifies() && !self.hashes();
         if is_new && writes {
@@ -296,11 +313,11 @@ impl<'a> Join<'a> {
             self.shared.record.plan_inode();
             self.node.touch();
         }
-        if counted == Counted::AttributesOnly {
+        if counted == CountedDirectory::AttributesOnly {
             self.planned("attributes", &target_path, 0);
         }
         let differs = target.is_none_or(|target| !target.same_extended(metadata));
-        let touched = Touched::new(action != Action::Leave && writes, is_new || differs);
+        let touched = TouchedAttributes::new(action != Action::Leave && writes, is_new || differs);
         // A directory without origins is created but not scanned.
         let beyond = self.shared.setup.job.one_file_system && metadata.mount_point;
         let origins = if beyond && self.target_name.is_none() { Vec::new() } else { origins };
@@ -316,12 +333,17 @@ impl<'a> Join<'a> {
             _ => None,
         };
         let place = (origins, target_path);
-        let node = Node::new(place, (Some(metadata.attributes()), counted), Some(self.node.clone()), touched);
+        let node = DirectoryNode::new(
+            place,
+            (Some(metadata.attributes()), counted),
+            Some(self.node.clone()),
+            touched,
+        );
         self.found.directories.push(DirectoryTask { node, target: state, known });
     }
 
     /// Adds a task to copy a file or symbolic link. `old`: the target's entry that is replaced.
-    fn content(&mut self, source: &Arc<Listing>, index: usize, old: Option<&Metadata>) {
+    fn content(&mut self, source: &Arc<Listing>, index: usize, old: Option<&EntryMetadata>) {
         let replaces = old.is_some();
         let (name, metadata) = (source.name(index), source.metadata(index));
         let counter = if replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
@@ -362,23 +384,24 @@ impl<'a> Join<'a> {
 
     /// Returns true if a file is transferred on its own, which keeps its holes: it is too large for a pack, or the user
     /// named it. The content of a named device is transferred like that of a file.
-    fn is_large(&self, metadata: &Metadata) -> bool {
+    fn is_large(&self, metadata: &EntryMetadata) -> bool {
         let named = self.target_name.is_some();
         match metadata.kind {
-            Kind::File => named || metadata.size_bytes > PACKED_FILE_BYTES_MAX,
-            Kind::BlockDevice => named,
+            EntryKind::File => named || metadata.size_bytes > PACKED_FILE_BYTES_MAX,
+            EntryKind::BlockDevice => named,
             _ => false,
         }
     }
 
     /// Returns true if the existing file is changed in place, whatever its size.
-    fn is_patched(&self, metadata: &Metadata, old: Option<&Metadata>) -> bool {
+    fn is_patched(&self, metadata: &EntryMetadata, old: Option<&EntryMetadata>) -> bool {
         self.written_as(metadata, old) == DraftKind::InPlace
     }
 
     /// Returns the kind of draft that a file is written to.
-    fn written_as(&self, metadata: &Metadata, old: Option<&Metadata>) -> DraftKind {
-        let both_files = metadata.kind == Kind::File && old.is_some_and(|old| old.kind == Kind::File);
+    fn written_as(&self, metadata: &EntryMetadata, old: Option<&EntryMetadata>) -> DraftKind {
+        let both_files =
+            metadata.kind == EntryKind::File && old.is_some_and(|old| old.kind == EntryKind::File);
         let kind = match self.shared.setup.job.update.draft_kind() {
             kind if both_files && (metadata.size_bytes > 0 || kind == DraftKind::InPlace) => kind,
             _ => DraftKind::File,
@@ -394,7 +417,7 @@ impl<'a> Join<'a> {
     fn large(
         &mut self,
         name: &[u8],
-        metadata: &Metadata,
+        metadata: &EntryMetadata,
         replaces: bool,
         kind: DraftKind,
     ) -> Option<&LargeFile> {
@@ -413,7 +436,7 @@ impl<'a> Join<'a> {
         let named = self.target_name.is_some();
         let written = !matches!(kind, DraftKind::Sink | DraftKind::Compare);
         let digest = if written { job.digest } else { kind == DraftKind::Sink };
-        let how = How { kind, replaces, named: named && written, digest };
+        let how = LargeFileMode { kind, replaces, named: named && written, digest };
         self.node.hold(1);
         if written {
             self.node.touch();
@@ -423,13 +446,13 @@ impl<'a> Join<'a> {
     }
 
     /// Adds the space that a file will take, minus that of the file it replaces.
-    fn plan_room(&self, source: &Metadata, target: Option<&Metadata>) {
+    fn plan_room(&self, source: &EntryMetadata, target: Option<&EntryMetadata>) {
         // The amount of data between the holes of a sparse file is only known after reading it.
-        if source.kind != Kind::File || (source.sparse && self.is_large(source)) {
+        if source.kind != EntryKind::File || (source.sparse && self.is_large(source)) {
             return;
         }
-        let bytes = |metadata: &Metadata| i64::try_from(metadata.size_bytes).unwrap_or(i64::MAX);
-        let freed = target.filter(|target| target.kind == Kind::File).map_or(0, bytes);
+        let bytes = |metadata: &EntryMetadata| i64::try_from(metadata.size_bytes).unwrap_or(i64::MAX);
+        let freed = target.filter(|target| target.kind == EntryKind::File).map_or(0, bytes);
         let setup = self.shared.setup;
         let shared = setup.job.clone
             && setup.source.capabilities().clones
@@ -438,7 +461,7 @@ impl<'a> Join<'a> {
         self.shared.record.plan(bytes(source).saturating_sub(freed), shared);
     }
 
-    fn attributes(&mut self, source: &Arc<Listing>, index: usize, target: Option<&Metadata>) {
+    fn attributes(&mut self, source: &Arc<Listing>, index: usize, target: Option<&EntryMetadata>) {
         let (name, metadata) = (source.name(index), source.metadata(index));
         let differs = target.is_some_and(|target| !target.same_extended(metadata));
         let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
@@ -493,21 +516,21 @@ impl<'a> Join<'a> {
 }
 
 /// Returns the action in a run that only removes: directories that both sides have are scanned, and nothing is copied.
-fn only_removing(source: &Metadata, target: Option<&Metadata>, action: Action) -> Action {
+fn only_removing(source: &EntryMetadata, target: Option<&EntryMetadata>, action: Action) -> Action {
     let both = |kind| source.kind == kind && target.is_some_and(|target| target.kind == kind);
     match action {
         Action::MakeWay => Action::MakeWay,
-        _ if both(Kind::Directory) => Action::Leave,
-        _ if source.kind == Kind::Directory => Action::Skip,
+        _ if both(EntryKind::Directory) => Action::Leave,
+        _ if source.kind == EntryKind::Directory => Action::Skip,
         _ => Action::Leave,
     }
 }
 
 /// Returns the action for the content of a device, which is copied regardless of times.
-fn as_content(target: Option<&Metadata>) -> Action {
+fn as_content(target: Option<&EntryMetadata>) -> Action {
     match target.map(|target| target.kind) {
         None => Action::Create,
-        Some(Kind::Directory) => Action::Conflict,
+        Some(EntryKind::Directory) => Action::Conflict,
         Some(_) => Action::Replace,
     }
 }
@@ -531,7 +554,8 @@ mod tests {
 
     #[test]
     fn a_run_that_only_removes_looks_into_directories_of_both_sides_and_leaves_the_rest() {
-        let (file, directory) = (Metadata::new(Kind::File), Metadata::new(Kind::Directory));
+        let (file, directory) =
+            (EntryMetadata::new(EntryKind::File), EntryMetadata::new(EntryKind::Directory));
         for (source, target, decided, action) in [
             (&file, Some(&directory), Action::MakeWay, Action::MakeWay),
             (&directory, Some(&directory), Action::SetAttributes, Action::Leave),
@@ -547,8 +571,8 @@ mod tests {
     #[test]
     fn the_content_of_a_device_takes_the_place_of_all_but_a_directory() {
         assert_eq!(as_content(None), Action::Create);
-        assert_eq!(as_content(Some(&Metadata::new(Kind::File))), Action::Replace);
-        assert_eq!(as_content(Some(&Metadata::new(Kind::Directory))), Action::Conflict);
+        assert_eq!(as_content(Some(&EntryMetadata::new(EntryKind::File))), Action::Replace);
+        assert_eq!(as_content(Some(&EntryMetadata::new(EntryKind::Directory))), Action::Conflict);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::moves::Moves;
-use super::node::Node;
-use super::whole::Whole;
+use super::move_search::MoveSearch;
+use super::node::DirectoryNode;
+use super::whole_file::WholeFileChoice;
 use crate::digest::{Digest, Forest};
-use crate::endpoint::{Begun, DraftId, DraftKind, SourceFile};
-use crate::entry::Kind;
+use crate::endpoint::{DraftId, DraftKind, EarlierWork, SourceFile};
+use crate::entry::EntryKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::extent::{
     BLOCKS_PER_PIECE, CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES, chunk, chunk_count,
@@ -28,7 +28,7 @@ const NO_CHUNK: u64 = u64::MAX / 2;
 #[derive(Debug)]
 pub(super) struct LargeFile {
     /// The directory that holds it.
-    pub node: Arc<Node>,
+    pub node: Arc<DirectoryNode>,
     /// The file at the source.
     pub source: Arc<SourceFile>,
     /// The path at the target.
@@ -62,9 +62,9 @@ pub(super) struct LargeFile {
     /// The number of pieces compared, and of equal pieces.
     pieces: [AtomicU64; 2],
     /// The decision whether to send the whole file.
-    pub whole: Whole,
+    pub whole: WholeFileChoice,
     /// The search for content of the old file at other offsets.
-    pub moves: Moves,
+    pub moves: MoveSearch,
     /// The total size of the chunks that lie in holes, as far as they were found.
     hole_bytes: AtomicU64,
     forest: Mutex<Option<Forest>>,
@@ -83,7 +83,7 @@ pub(super) enum IfDifferent {
 
 /// The properties of a large file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct How {
+pub(super) struct LargeFileMode {
     /// The kind of draft to write.
     pub kind: DraftKind,
     /// True if the target has an entry of this name.
@@ -96,7 +96,7 @@ pub(super) struct How {
 
 /// The result of counting chunks as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum ChunkProgress {
     /// More chunks are pending.
     More,
     /// All chunks are done: finish the file.
@@ -107,11 +107,11 @@ pub(super) enum Progress {
 
 impl LargeFile {
     pub fn new(
-        node: Arc<Node>,
+        node: Arc<DirectoryNode>,
         source: SourceFile,
         target: EntryPath,
         draft: DraftId,
-        How { kind, replaces, named, digest }: How,
+        LargeFileMode { kind, replaces, named, digest }: LargeFileMode,
     ) -> Self {
         let size_bytes = source.metadata.size_bytes;
         let digest = digest && !is_compared_by_tags(kind, named);
@@ -137,8 +137,8 @@ impl LargeFile {
             changed: AtomicBool::new(false),
             blocks: Default::default(),
             pieces: Default::default(),
-            whole: Whole::default(),
-            moves: Moves::default(),
+            whole: WholeFileChoice::default(),
+            moves: MoveSearch::default(),
             hole_bytes: AtomicU64::new(0),
             forest: Mutex::new(forest),
             if_different: OnceLock::new(),
@@ -215,10 +215,10 @@ impl LargeFile {
     }
 
     /// Records the end of a stream.
-    pub fn ends_at(&self, size_bytes: u64) -> Progress {
+    pub fn ends_at(&self, size_bytes: u64) -> ChunkProgress {
         let (order, unknown) = (Ordering::SeqCst, UNKNOWN_BYTES);
         if self.size_bytes.compare_exchange(unknown, size_bytes, order, order).is_err() {
-            return Progress::More;
+            return ChunkProgress::More;
         }
         if let Some(forest) = self.forest.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             forest.end(size_bytes);
@@ -248,9 +248,9 @@ impl LargeFile {
     ///
     /// # Errors
     /// `Protocol` if the ranges are impossible.
-    pub fn begun(&self, begun: Begun) -> Result<Progress> {
+    pub fn begun(&self, begun: EarlierWork) -> Result<ChunkProgress> {
         self.completes.store(true, Ordering::Release);
-        let Begun { done, subtrees, .. } = begun;
+        let EarlierWork { done, subtrees, .. } = begun;
         let whole_chunks = |extent: &Extent| {
             let end = extent.offset.checked_add(extent.length);
             extent.length > 0
@@ -266,7 +266,7 @@ impl LargeFile {
         }
         let chunks = done.iter().map(|extent| extent.length / CHUNK_BYTES).sum::<u64>();
         if chunks == 0 {
-            return Ok(Progress::More);
+            return Ok(ChunkProgress::More);
         }
         if let Some(forest) = self.forest.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             // If the subtrees do not fit there is no digest; the content is checked in any case.
@@ -280,7 +280,7 @@ impl LargeFile {
 
     /// Returns true if the source is a disk, which has no time that shows changes.
     pub fn is_of_disk(&self) -> bool {
-        self.source.metadata.kind == Kind::BlockDevice
+        self.source.metadata.kind == EntryKind::BlockDevice
     }
 
     /// Returns true if the draft was begun by an earlier run.
@@ -363,16 +363,16 @@ impl LargeFile {
     }
 
     /// Counts chunks that have been acknowledged or given up.
-    pub fn count_done(&self, count: u64) -> Progress {
+    pub fn count_done(&self, count: u64) -> ChunkProgress {
         self.progress(self.done.fetch_add(count, Ordering::SeqCst) + count)
     }
 
     /// Returns the progress with `done` chunks. A stream's end and its last chunk may be reported concurrently.
-    fn progress(&self, done: u64) -> Progress {
+    fn progress(&self, done: u64) -> ChunkProgress {
         if done < self.chunks() || self.ended.swap(true, Ordering::AcqRel) {
-            return Progress::More;
+            return ChunkProgress::More;
         }
-        if self.has_failed() { Progress::Abandon } else { Progress::Finish }
+        if self.has_failed() { ChunkProgress::Abandon } else { ChunkProgress::Finish }
     }
 
     /// Returns true if no later run can use the data written so far.
@@ -422,24 +422,33 @@ fn is_compared_by_tags(kind: DraftKind, named: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::{Counted, Touched};
+    use super::super::node::{CountedDirectory, TouchedAttributes};
     use super::*;
-    use crate::entry::{Metadata, Time};
+    use crate::entry::{EntryMetadata, FileTime};
 
     fn file(chunks: u64) -> LargeFile {
         file_as(chunks * CHUNK_BYTES, DraftKind::File, true)
     }
 
     fn file_as(size_bytes: u64, kind: DraftKind, named: bool) -> LargeFile {
-        let mtime = Time::default();
-        file_of(Metadata { size_bytes, mtime, ctime: mtime, ..Metadata::new(Kind::File) }, kind, named)
+        let mtime = FileTime::default();
+        file_of(
+            EntryMetadata { size_bytes, mtime, ctime: mtime, ..EntryMetadata::new(EntryKind::File) },
+            kind,
+            named,
+        )
     }
 
-    fn file_of(metadata: Metadata, kind: DraftKind, named: bool) -> LargeFile {
+    fn file_of(metadata: EntryMetadata, kind: DraftKind, named: bool) -> LargeFile {
         let path = EntryPath::new("f").unwrap();
-        let node = Node::new((Vec::new(), EntryPath::root()), (None, Counted::Not), None, Touched::Not);
+        let node = DirectoryNode::new(
+            (Vec::new(), EntryPath::root()),
+            (None, CountedDirectory::Not),
+            None,
+            TouchedAttributes::Not,
+        );
         let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
-        let how = How { kind, replaces: false, named, digest: true };
+        let how = LargeFileMode { kind, replaces: false, named, digest: true };
         LargeFile::new(node, source, path, 1, how)
     }
 
@@ -448,8 +457,8 @@ mod tests {
         let file = file(3);
         let taken: Vec<_> = std::iter::from_fn(|| file.take_chunk()).map(|extent| extent.offset).collect();
         assert_eq!(taken, [0, CHUNK_BYTES, 2 * CHUNK_BYTES]);
-        assert_eq!(file.count_done(2), Progress::More);
-        assert_eq!(file.count_done(1), Progress::Finish);
+        assert_eq!(file.count_done(2), ChunkProgress::More);
+        assert_eq!(file.count_done(1), ChunkProgress::Finish);
     }
 
     #[test]
@@ -459,9 +468,9 @@ mod tests {
         file.take_chunk();
         let (first, given_up) = file.fail(false);
         assert!(first && given_up == 7);
-        assert_eq!(file.count_done(given_up), Progress::More);
+        assert_eq!(file.count_done(given_up), ChunkProgress::More);
         assert_eq!(file.fail(false), (false, 0));
-        assert_eq!(file.count_done(2), Progress::Abandon);
+        assert_eq!(file.count_done(2), ChunkProgress::Abandon);
         assert!(file.take_chunk().is_none());
     }
 
@@ -469,11 +478,11 @@ mod tests {
     fn what_an_earlier_run_has_done_is_not_taken_again() {
         let file = file(5);
         let done = |offset, length| Extent { offset: offset * CHUNK_BYTES, length: length * CHUNK_BYTES };
-        let begun = Begun { done: vec![done(0, 1), done(3, 1)], ..Begun::default() };
-        assert_eq!(file.begun(begun).unwrap(), Progress::More);
+        let begun = EarlierWork { done: vec![done(0, 1), done(3, 1)], ..EarlierWork::default() };
+        assert_eq!(file.begun(begun).unwrap(), ChunkProgress::More);
         let taken: Vec<_> = std::iter::from_fn(|| file.take_chunk()).map(|extent| extent.offset).collect();
         assert_eq!(taken, [CHUNK_BYTES, 2 * CHUNK_BYTES, 4 * CHUNK_BYTES]);
-        assert_eq!(file.count_done(3), Progress::Finish);
+        assert_eq!(file.count_done(3), ChunkProgress::Finish);
     }
 
     #[test]
@@ -491,7 +500,7 @@ mod tests {
             vec![(u64::MAX - chunk + 1, chunk)],
         ] {
             let done = done.into_iter().map(|(offset, length)| Extent { offset, length }).collect();
-            assert!(file(5).begun(Begun { done, ..Begun::default() }).is_err());
+            assert!(file(5).begun(EarlierWork { done, ..EarlierWork::default() }).is_err());
         }
     }
 
@@ -537,18 +546,18 @@ mod tests {
         for end_comes_last in [false, true] {
             let file = file_as(UNKNOWN_BYTES, DraftKind::Stream, true);
             assert!(file.is_open_ended() && file.take_read() && file.take_read());
-            assert_eq!(file.count_done(1), Progress::More);
+            assert_eq!(file.count_done(1), ChunkProgress::More);
             let end = || file.ends_at(CHUNK_BYTES + 3);
             let ended = if end_comes_last {
-                assert_eq!(file.count_done(1), Progress::More);
+                assert_eq!(file.count_done(1), ChunkProgress::More);
                 end()
             } else {
-                assert_eq!(end(), Progress::More);
+                assert_eq!(end(), ChunkProgress::More);
                 file.count_done(1)
             };
-            assert_eq!((ended, file.size_bytes()), (Progress::Finish, CHUNK_BYTES + 3));
+            assert_eq!((ended, file.size_bytes()), (ChunkProgress::Finish, CHUNK_BYTES + 3));
             // A stream ends only once.
-            assert_eq!((file.ends_at(9), file.size_bytes()), (Progress::More, CHUNK_BYTES + 3));
+            assert_eq!((file.ends_at(9), file.size_bytes()), (ChunkProgress::More, CHUNK_BYTES + 3));
         }
         assert!(!file(1).is_open_ended());
     }
@@ -559,7 +568,7 @@ mod tests {
         assert!(file.take_read() && file.take_read());
         assert_eq!(file.fail(false), (true, 0));
         assert!(!file.take_read() && file.size_bytes() == 2 * CHUNK_BYTES);
-        assert_eq!((file.count_done(1), file.count_done(1)), (Progress::More, Progress::Abandon));
+        assert_eq!((file.count_done(1), file.count_done(1)), (ChunkProgress::More, ChunkProgress::Abandon));
     }
 
     #[test]
@@ -620,7 +629,7 @@ mod tests {
     #[test]
     fn only_of_a_large_new_file_without_holes_all_may_be_sent() {
         let large = 1 << 30;
-        let sparse = Metadata { size_bytes: large, sparse: true, ..Metadata::new(Kind::File) };
+        let sparse = EntryMetadata { size_bytes: large, sparse: true, ..EntryMetadata::new(EntryKind::File) };
         assert!(file_as(large, DraftKind::Update, false).may_go_whole());
         assert!(!file_as(CHUNK_BYTES, DraftKind::Update, false).may_go_whole());
         assert!(!file_as(large, DraftKind::InPlace, false).may_go_whole());
@@ -649,7 +658,7 @@ mod tests {
             file.add_values(0, &[[7; 32]]);
             assert_eq!(file.digest().is_none(), tags, "{kind:?} {named}");
         }
-        assert!(file_of(Metadata::new(Kind::BlockDevice), DraftKind::Device, true).is_of_disk());
+        assert!(file_of(EntryMetadata::new(EntryKind::BlockDevice), DraftKind::Device, true).is_of_disk());
         assert!(!file(1).is_of_disk());
     }
 
@@ -682,11 +691,14 @@ mod tests {
         let file = file(3);
         assert!(!file.completes() && !file.is_resumed());
         let done = vec![Extent { offset: 0, length: 3 * CHUNK_BYTES }];
-        assert_eq!(file.begun(Begun { done, ..Begun::default() }).unwrap(), Progress::Finish);
+        assert_eq!(
+            file.begun(EarlierWork { done, ..EarlierWork::default() }).unwrap(),
+            ChunkProgress::Finish
+        );
         assert!(file.completes() && file.is_resumed());
         assert_eq!((file.take_chunks_until(3 * CHUNK_BYTES), file.take_chunk()), (None, None));
         let new = self::file(3);
-        assert_eq!(new.begun(Begun::default()).unwrap(), Progress::More);
+        assert_eq!(new.begun(EarlierWork::default()).unwrap(), ChunkProgress::More);
         assert!(new.completes() && !new.is_resumed());
     }
 }

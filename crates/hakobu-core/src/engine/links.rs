@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::inodes::Inodes;
-use super::node::Node;
+use super::node::DirectoryNode;
 use crate::endpoint::DraftKind;
-use crate::entry::{Inode, Metadata};
+use crate::entry::{EntryMetadata, Inode};
 use crate::path::EntryPath;
 use crate::plant::planted;
 
@@ -19,15 +19,15 @@ pub(super) const GROUPS_MAX: usize = 1_000_000;
 
 /// A name of an inode whose content is transferred under another name.
 #[derive(Clone, Debug)]
-pub(super) struct Follower {
+pub(super) struct LinkedName {
     /// The directory that holds the name.
-    pub node: Arc<Node>,
+    pub node: Arc<DirectoryNode>,
     /// The index of the directory's origin that has it.
     pub origin: usize,
     /// The name at the source.
     pub name: Vec<u8>,
     /// The metadata from the source's listing.
-    pub metadata: Metadata,
+    pub metadata: EntryMetadata,
     /// The path at the target.
     pub target: EntryPath,
     /// True if the target already has an entry at that path.
@@ -44,7 +44,7 @@ pub(super) struct Follower {
 
 /// The action for a name that was found.
 #[derive(Debug)]
-pub(super) enum Entered {
+pub(super) enum LinkAction {
     /// The first name: it transfers the content, or the target already has it.
     First,
     /// The content is being transferred, and this name waits for it.
@@ -56,24 +56,24 @@ pub(super) enum Entered {
 }
 
 #[derive(Debug)]
-enum State {
+enum LinkState {
     /// The content is being transferred, or compared with that of this inode of the target.
-    Moving(Vec<Follower>, Option<Inode>),
-    /// Corresponds to [`Entered::There`].
+    Moving(Vec<LinkedName>, Option<Inode>),
+    /// Corresponds to [`LinkAction::There`].
     There(EntryPath, Option<Inode>, bool),
 }
 
 #[derive(Debug)]
-struct Group {
+struct LinkGroup {
     /// The number of names that have not been found yet.
     left: u32,
-    state: State,
+    state: LinkState,
 }
 
 /// The inodes with several names found so far.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    groups: Mutex<HashMap<Inode, Group>>,
+    groups: Mutex<HashMap<Inode, LinkGroup>>,
     /// Their metadata, to tell apart different inodes with one number.
     pub inodes: Inodes,
 }
@@ -84,7 +84,7 @@ impl Links {
         if planted("links-mixed-up") { Inode { number: inode.number & !7, ..inode } } else { inode }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Inode, Group>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Inode, LinkGroup>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -94,10 +94,10 @@ impl Links {
         &self,
         inode: Inode,
         there: Option<Inode>,
-        follower: impl FnOnce() -> Follower,
+        follower: impl FnOnce() -> LinkedName,
         names: u32,
-    ) -> Entered {
-        self.meet(inode, names, || State::Moving(Vec::new(), there), follower)
+    ) -> LinkAction {
+        self.meet(inode, names, || LinkState::Moving(Vec::new(), there), follower)
     }
 
     /// Records a name of `inode` that the target has at `path` as `there`. `is_new`: it counts as created by this run.
@@ -105,37 +105,37 @@ impl Links {
         &self,
         inode: Inode,
         (path, there, is_new): (&EntryPath, Option<Inode>, bool),
-        follower: impl FnOnce() -> Follower,
+        follower: impl FnOnce() -> LinkedName,
         names: u32,
-    ) -> Entered {
-        self.meet(inode, names, || State::There(path.clone(), there, is_new), follower)
+    ) -> LinkAction {
+        self.meet(inode, names, || LinkState::There(path.clone(), there, is_new), follower)
     }
 
     fn meet(
         &self,
         inode: Inode,
         names: u32,
-        first: impl FnOnce() -> State,
-        follower: impl FnOnce() -> Follower,
-    ) -> Entered {
+        first: impl FnOnce() -> LinkState,
+        follower: impl FnOnce() -> LinkedName,
+    ) -> LinkAction {
         let inode = Self::key(inode);
         let mut groups = self.lock();
         let Some(group) = groups.get_mut(&inode) else {
             if groups.len() >= GROUPS_MAX {
-                return Entered::TooMany;
+                return LinkAction::TooMany;
             }
-            groups.insert(inode, Group { left: names.saturating_sub(1), state: first() });
-            return Entered::First;
+            groups.insert(inode, LinkGroup { left: names.saturating_sub(1), state: first() });
+            return LinkAction::First;
         };
         group.left = group.left.saturating_sub(1);
         let is_last = group.left == 0;
         match &mut group.state {
-            State::Moving(followers, _) => {
+            LinkState::Moving(followers, _) => {
                 followers.push(follower());
-                Entered::Waits
+                LinkAction::Waits
             }
-            State::There(path, there, is_new) => {
-                let entered = Entered::There(path.clone(), *there, *is_new);
+            LinkState::There(path, there, is_new) => {
+                let entered = LinkAction::There(path.clone(), *there, *is_new);
                 if is_last {
                     groups.remove(&inode);
                     self.inodes.forget(inode);
@@ -147,27 +147,27 @@ impl Links {
 
     /// Records that the first name of `inode` is at the target, and returns the names that waited. With `kept` the
     /// target's inode was equal and is unchanged; it is returned too.
-    pub fn done(&self, inode: Inode, path: &EntryPath, kept: bool) -> (Vec<Follower>, Option<Inode>) {
+    pub fn done(&self, inode: Inode, path: &EntryPath, kept: bool) -> (Vec<LinkedName>, Option<Inode>) {
         let inode = Self::key(inode);
         let mut groups = self.lock();
         let Some(group) = groups.get_mut(&inode) else { return (Vec::new(), None) };
-        let State::Moving(followers, there) = &mut group.state else { return (Vec::new(), None) };
+        let LinkState::Moving(followers, there) = &mut group.state else { return (Vec::new(), None) };
         let (followers, there) = (std::mem::take(followers), there.filter(|_| kept));
         if group.left == 0 {
             groups.remove(&inode);
             self.inodes.forget(inode);
         } else {
-            group.state = State::There(path.clone(), there, !kept);
+            group.state = LinkState::There(path.clone(), there, !kept);
         }
         (followers, there)
     }
 
     /// Records that copying the first name of `inode` failed. Returns the next waiting name, which then transfers the
     /// content. If none waits, the inode is forgotten.
-    pub fn failed(&self, inode: Inode) -> Option<Follower> {
+    pub fn failed(&self, inode: Inode) -> Option<LinkedName> {
         let inode = Self::key(inode);
         let mut groups = self.lock();
-        let State::Moving(followers, there) = &mut groups.get_mut(&inode)?.state else { return None };
+        let LinkState::Moving(followers, there) = &mut groups.get_mut(&inode)?.state else { return None };
         if followers.is_empty() {
             groups.remove(&inode);
             self.inodes.forget(inode);
@@ -181,9 +181,9 @@ impl Links {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::{Counted, Touched};
+    use super::super::node::{CountedDirectory, TouchedAttributes};
     use super::*;
-    use crate::entry::Kind;
+    use crate::entry::EntryKind;
 
     const INODE: Inode = Inode { file_system: 1, number: 2 };
 
@@ -191,11 +191,16 @@ mod tests {
         EntryPath::new(text).unwrap()
     }
 
-    fn follower(name: &str) -> Follower {
-        let node = Node::new((Vec::new(), EntryPath::root()), (None, Counted::Not), None, Touched::Not);
-        let metadata = Metadata { links: 3, inode: Some(INODE), ..Metadata::new(Kind::File) };
+    fn follower(name: &str) -> LinkedName {
+        let node = DirectoryNode::new(
+            (Vec::new(), EntryPath::root()),
+            (None, CountedDirectory::Not),
+            None,
+            TouchedAttributes::Not,
+        );
+        let metadata = EntryMetadata { links: 3, inode: Some(INODE), ..EntryMetadata::new(EntryKind::File) };
         let name = name.as_bytes().to_vec();
-        Follower {
+        LinkedName {
             node,
             origin: 0,
             target: EntryPath::new(name.clone()).unwrap(),
@@ -209,18 +214,18 @@ mod tests {
         }
     }
 
-    fn names(followers: &[Follower]) -> Vec<&[u8]> {
+    fn names(followers: &[LinkedName]) -> Vec<&[u8]> {
         followers.iter().map(|follower| &follower.name[..]).collect()
     }
 
     #[test]
     fn names_wait_for_the_first_and_an_inode_is_forgotten_after_the_last() {
         let links = Links::default();
-        assert!(matches!(links.enter(INODE, None, || follower("a"), 3), Entered::First));
-        assert!(matches!(links.enter(INODE, None, || follower("b"), 3), Entered::Waits));
+        assert!(matches!(links.enter(INODE, None, || follower("a"), 3), LinkAction::First));
+        assert!(matches!(links.enter(INODE, None, || follower("b"), 3), LinkAction::Waits));
         assert_eq!(names(&links.done(INODE, &path("a"), false).0), [b"b"]);
         assert!(
-            matches!(links.enter(INODE, None, || follower("c"), 3), Entered::There(at, None, true) if at == path("a"))
+            matches!(links.enter(INODE, None, || follower("c"), 3), LinkAction::There(at, None, true) if at == path("a"))
         );
         assert!(links.lock().is_empty());
     }
@@ -228,8 +233,8 @@ mod tests {
     #[test]
     fn all_names_may_come_before_the_content_is_there() {
         let links = Links::default();
-        assert!(matches!(links.enter(INODE, None, || follower("a"), 2), Entered::First));
-        assert!(matches!(links.enter(INODE, None, || follower("b"), 2), Entered::Waits));
+        assert!(matches!(links.enter(INODE, None, || follower("a"), 2), LinkAction::First));
+        assert!(matches!(links.enter(INODE, None, || follower("b"), 2), LinkAction::Waits));
         assert_eq!(names(&links.done(INODE, &path("a"), false).0), [b"b"]);
         assert!(links.lock().is_empty());
     }
@@ -237,27 +242,27 @@ mod tests {
     #[test]
     fn after_a_failure_the_next_name_brings_the_content() {
         let links = Links::default();
-        assert!(matches!(links.enter(INODE, None, || follower("a"), 4), Entered::First));
+        assert!(matches!(links.enter(INODE, None, || follower("a"), 4), LinkAction::First));
         for name in ["b", "c"] {
-            assert!(matches!(links.enter(INODE, None, || follower(name), 4), Entered::Waits));
+            assert!(matches!(links.enter(INODE, None, || follower(name), 4), LinkAction::Waits));
         }
         assert_eq!(links.failed(INODE).unwrap().name, b"b");
         assert_eq!(names(&links.done(INODE, &path("b"), false).0), [b"c"]);
         assert!(
-            matches!(links.enter(INODE, None, || follower("d"), 4), Entered::There(at, None, true) if at == path("b"))
+            matches!(links.enter(INODE, None, || follower("d"), 4), LinkAction::There(at, None, true) if at == path("b"))
         );
         let alone = Inode { number: 9, ..INODE };
-        assert!(matches!(links.enter(alone, None, || follower("x"), 2), Entered::First));
+        assert!(matches!(links.enter(alone, None, || follower("x"), 2), LinkAction::First));
         assert!(links.failed(alone).is_none());
-        assert!(matches!(links.enter(alone, None, || follower("y"), 2), Entered::First));
+        assert!(matches!(links.enter(alone, None, || follower("y"), 2), LinkAction::First));
     }
 
     #[test]
     fn what_was_found_equal_is_the_inode_that_it_was() {
         let (links, there) = (Links::default(), Inode { file_system: 7, number: 8 });
         for kept in [true, false] {
-            assert!(matches!(links.enter(INODE, Some(there), || follower("a"), 2), Entered::First));
-            assert!(matches!(links.enter(INODE, Some(there), || follower("b"), 2), Entered::Waits));
+            assert!(matches!(links.enter(INODE, Some(there), || follower("a"), 2), LinkAction::First));
+            assert!(matches!(links.enter(INODE, Some(there), || follower("b"), 2), LinkAction::Waits));
             assert_eq!(links.done(INODE, &path("a"), kept).1, kept.then_some(there));
         }
     }
@@ -267,9 +272,9 @@ mod tests {
         let links = Links::default();
         let there = Inode { file_system: 7, number: 8 };
         let first = links.enter_there(INODE, (&path("a"), Some(there), false), || follower("a"), 2);
-        assert!(matches!(first, Entered::First));
+        assert!(matches!(first, LinkAction::First));
         assert!(
-            matches!(links.enter(INODE, None, || follower("b"), 2), Entered::There(_, Some(found), false) if found == there)
+            matches!(links.enter(INODE, None, || follower("b"), 2), LinkAction::There(_, Some(found), false) if found == there)
         );
     }
 }

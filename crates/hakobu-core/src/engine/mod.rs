@@ -1,6 +1,6 @@
 //! The engine: copies or compares the entries of a source and a target with several lanes at a time.
 //!
-//! [`run`] starts one thread per lane. Each lane takes tasks from one [`queue::Queue`]: directories to scan and
+//! [`run`] starts one thread per lane. Each lane takes tasks from one [`queue::TaskQueue`]: directories to scan and
 //! compare, packs of small files, and large files whose chunks several lanes share. The scan feeds the queue while the
 //! copy runs. An operation that was not acknowledged counts as not done. No lane waits for one particular answer while
 //! there is other work.
@@ -13,34 +13,34 @@ mod join;
 mod lane;
 mod large;
 mod links;
-mod moves;
+mod move_search;
 mod node;
-mod portions;
+mod pending_entries;
 mod queue;
 mod record;
 mod shared;
-mod sides;
 mod tuner;
 mod tuning;
-mod whole;
+mod whole_file;
+mod work_sizes;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, Summary};
+pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, RunSummary};
 pub use self::shared::{Clock, Setup};
 
 use self::accounts::Accounts;
-use self::entrance::Entrance;
-use self::gate::Gate;
+use self::entrance::LaneEntrance;
+use self::gate::LaneGate;
 use self::lane::Worker;
 use self::links::Links;
-use self::portions::Portions;
-use self::queue::Queue;
-use self::record::Record;
-use self::shared::Shared;
+use self::queue::TaskQueue;
+use self::record::RunRecord;
+use self::shared::EngineState;
 use self::tuning::Tuning;
+use self::work_sizes::WorkSizes;
 use crate::capabilities::Capabilities;
 use crate::endpoint::DraftKind;
 use crate::error::{Error, ErrorKind, Result};
@@ -48,7 +48,7 @@ use crate::event::Event;
 use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::Filter;
 use crate::job::{LANES_MAX, Mode, Removal};
-use crate::pacer::{Keeper, Pacer};
+use crate::pacer::{LimitAdjuster, Pacer};
 
 /// The interval at which the observer receives the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -58,10 +58,10 @@ const STOP_INTERVALS: u32 = 10;
 /// Runs a job to its end.
 ///
 /// The returned summary lists the failures of single entries. An error that ended the run early is its `fatal` error.
-pub fn run(setup: &Setup<'_>) -> Summary {
+pub fn run(setup: &Setup<'_>) -> RunSummary {
     let lanes = usize::from(setup.job.lanes.clamp(1, LANES_MAX));
     let lanes_max = usize::from(setup.job.lanes_max.min(LANES_MAX)).max(lanes);
-    let record = Record::new(lanes_max, setup.source.capabilities(), setup.target.capabilities());
+    let record = RunRecord::new(lanes_max, setup.source.capabilities(), setup.target.capabilities());
     let filter = match Filter::new(&setup.job.filter) {
         Ok(filter) => filter,
         Err(error) => {
@@ -69,11 +69,11 @@ pub fn run(setup: &Setup<'_>) -> Summary {
             return record.into_summary(setup.clock.now_ns());
         }
     };
-    let portions = Portions::new(setup.source.capabilities(), setup.target.capabilities());
+    let portions = WorkSizes::new(setup.source.capabilities(), setup.target.capabilities());
     if let Some((choice, reason)) = portions.told() {
         setup.observer.event(Event::Decision { choice, reason });
     }
-    let queue = Queue::new(setup.target.spreads_writers(), portions.directories);
+    let queue = TaskQueue::new(setup.target.spreads_writers(), portions.directories);
     let (removals, cannot_clone) = (AtomicU64::new(0), AtomicBool::new(false));
     let (ask, links, accounts) = (what_to_keep(setup), Links::default(), Accounts::default());
     let masked = missed(setup) & Classes::ACL;
@@ -95,8 +95,8 @@ pub fn run(setup: &Setup<'_>) -> Summary {
     }
     let now_ns = setup.clock.now_ns();
     let pacer = Pacer::new(now_ns);
-    let keeper = Keeper::new(setup.job.limits.clone(), &pacer, now_ns);
-    let shared = Shared {
+    let keeper = LimitAdjuster::new(setup.job.limits.clone(), &pacer, now_ns);
+    let shared = EngineState {
         setup,
         portions,
         queue,
@@ -108,8 +108,8 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         masked,
         links,
         accounts,
-        entrance: Entrance::default(),
-        gate: Gate::new(lanes),
+        entrance: LaneEntrance::default(),
+        gate: LaneGate::new(lanes),
         cannot_clone,
         pacer,
     };
@@ -176,7 +176,7 @@ fn missed(setup: &Setup<'_>) -> Classes {
 }
 
 /// Stops the other lanes when a lane panics. Otherwise they would wait forever for the tasks that it had taken.
-struct PanicGuard<'a>(&'a Shared<'a>);
+struct PanicGuard<'a>(&'a EngineState<'a>);
 
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
@@ -199,9 +199,9 @@ impl Drop for EndGuard {
 /// Starts lanes, sends the figures to the observer, and applies limits, lane counts and stops until all lanes have
 /// ended. `start` starts lanes up to the given number and returns how many have been started so far.
 fn watch(
-    shared: &Shared<'_>,
+    shared: &EngineState<'_>,
     (lanes, mut start): (usize, impl FnMut(usize) -> usize),
-    mut keeper: Keeper,
+    mut keeper: LimitAdjuster,
     end: &mpsc::Receiver<()>,
 ) {
     let (mut started, mut ended, mut stopped_for) = (start(lanes), 0, 0);
@@ -242,7 +242,7 @@ fn watch(
 }
 
 /// Runs one lane from opening its endpoints to its end.
-fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
+fn work(shared: &EngineState<'_>, index: usize) -> Result<()> {
     let open = || {
         let source = shared.setup.source.open_source_lane(index)?;
         Ok((source, shared.setup.target.open_target_lane(index)?))

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::sides::Sides;
+use super::pending_entries::PendingEntries;
 use crate::counters::LaneCounters;
 use crate::endpoint::Change;
-use crate::entry::{Attributes, Kind};
+use crate::entry::{Attributes, EntryKind};
 use crate::error::{Error, ErrorKind};
 use crate::handle::Cursor;
 use crate::listing::{DirectoryListing, Listing};
@@ -21,12 +21,12 @@ pub(super) struct Origin {
     /// The path of the directory.
     pub path: EntryPath,
     /// The single entry to copy from it, if the user named that entry.
-    pub only: Option<Only>,
+    pub only: Option<SingleEntry>,
 }
 
 /// One entry of a directory, and its name at the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Only {
+pub(super) struct SingleEntry {
     /// The entry's name at the source.
     pub name: Vec<u8>,
     /// The entry's name at the target.
@@ -48,7 +48,7 @@ impl Origin {
 
 /// The counter that a directory adds to once it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
+pub(super) enum CountedDirectory {
     /// The target did not have it.
     Created,
     /// It replaced something else.
@@ -67,7 +67,7 @@ pub(super) enum Counted {
 
 /// The attributes of a directory that have to be set in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Touched {
+pub(super) enum TouchedAttributes {
     /// None, unless something is written into it.
     Not,
     /// Its attributes.
@@ -76,7 +76,7 @@ pub(super) enum Touched {
     WithExtended,
 }
 
-impl Touched {
+impl TouchedAttributes {
     /// Returns the value for a directory. `touched`: it is new or differs. `extended`: so may its extended attributes.
     pub fn new(touched: bool, extended: bool) -> Self {
         match (touched, extended) {
@@ -89,18 +89,18 @@ impl Touched {
 
 /// The handling of a directory that the source does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Doomed {
+pub(super) struct ExtraDirectory {
     /// True if it is removed, false if it is only counted.
     pub removed: bool,
     /// The number of leading names in its path that belong to the directory that stays.
     pub kept_names: u16,
     /// The kind of the source's entry at its path, which is not a directory.
-    pub in_the_way_of: Option<Kind>,
+    pub in_the_way_of: Option<EntryKind>,
 }
 
 /// A directory on both sides, kept until everything below it is done.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct DirectoryNode {
     /// The directory at the source. There are several if sources are merged into one directory; of two entries with one
     /// name, that of the first origin counts. There are none for a directory that is not scanned, or that only the
     /// target has.
@@ -110,15 +110,15 @@ pub(super) struct Node {
     /// The attributes to set in the end; `None` for a directory that is not itself copied.
     pub attributes: Option<Attributes>,
     /// The counter that it adds to in the end.
-    counted: Counted,
+    counted: CountedDirectory,
     /// True if its extended attributes have to be set.
     pub extended: bool,
     /// Set for a directory that only the target has.
-    doomed: Option<Doomed>,
+    doomed: Option<ExtraDirectory>,
     /// The number of leading names in the target path that belong to the top, which filter rules are relative to.
     top_names: u16,
     /// The parent directory, if that is copied as well.
-    pub parent: Option<Arc<Node>>,
+    pub parent: Option<Arc<DirectoryNode>>,
     /// The number of pending tasks in and below it, including its own scan.
     pending: AtomicU64,
     /// True if its attributes have to be set: it is new or differs, or something was written into it.
@@ -131,13 +131,13 @@ pub(super) struct Node {
     spared: AtomicBool,
 }
 
-impl Node {
+impl DirectoryNode {
     /// Returns a directory whose scan is pending.
     pub fn new(
         (origins, target): (Vec<Origin>, EntryPath),
-        (attributes, counted): (Option<Attributes>, Counted),
-        parent: Option<Arc<Node>>,
-        touched: Touched,
+        (attributes, counted): (Option<Attributes>, CountedDirectory),
+        parent: Option<Arc<DirectoryNode>>,
+        touched: TouchedAttributes,
     ) -> Arc<Self> {
         if let Some(parent) = &parent {
             parent.hold(1);
@@ -153,11 +153,11 @@ impl Node {
             target,
             attributes,
             counted,
-            extended: touched == Touched::WithExtended,
+            extended: touched == TouchedAttributes::WithExtended,
             doomed: None,
             parent,
             pending: AtomicU64::new(1),
-            touched: AtomicBool::new(touched != Touched::Not),
+            touched: AtomicBool::new(touched != TouchedAttributes::Not),
             failed: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
@@ -185,13 +185,13 @@ impl Node {
     }
 
     /// Returns a directory in `parent` that only the target has.
-    pub fn doomed(target: EntryPath, parent: &Arc<Node>, doomed: Doomed) -> Arc<Self> {
+    pub fn doomed(target: EntryPath, parent: &Arc<DirectoryNode>, doomed: ExtraDirectory) -> Arc<Self> {
         parent.hold(1);
         Arc::new(Self {
             origins: Vec::new(),
             target,
             attributes: None,
-            counted: Counted::OnlyInTarget,
+            counted: CountedDirectory::OnlyInTarget,
             extended: false,
             doomed: Some(doomed),
             parent: Some(parent.clone()),
@@ -225,7 +225,7 @@ impl Node {
     }
 
     /// Sets a flag of this directory and of its parents, up to the first one that the source has as well.
-    fn mark(&self, flag: fn(&Node) -> &AtomicBool) {
+    fn mark(&self, flag: fn(&DirectoryNode) -> &AtomicBool) {
         let mut node = Some(self);
         while let Some(doomed) = node.filter(|node| node.is_doomed()) {
             flag(doomed).store(true, Ordering::Relaxed);
@@ -261,16 +261,18 @@ impl Node {
     /// Adds it to its counter, unless it is among the failures. Must be called once, after everything in it is done.
     pub fn count(&self, counters: &LaneCounters) {
         let counter = match self.counted {
-            Counted::OnlyInTarget if self.spared.load(Ordering::Relaxed) => &counters.entries_skipped,
-            Counted::OnlyInTarget if self.is_removed() => &counters.entries_deleted,
-            Counted::OnlyInTarget => &counters.entries_only_in_target,
+            CountedDirectory::OnlyInTarget if self.spared.load(Ordering::Relaxed) => {
+                &counters.entries_skipped
+            }
+            CountedDirectory::OnlyInTarget if self.is_removed() => &counters.entries_deleted,
+            CountedDirectory::OnlyInTarget => &counters.entries_only_in_target,
             _ if self.failed.load(Ordering::Relaxed) => return,
-            Counted::Created => &counters.entries_created,
-            Counted::Updated => &counters.entries_updated,
-            Counted::AttributesOnly => &counters.entries_attributes_only,
-            Counted::Unchanged => &counters.entries_unchanged,
-            Counted::Different => &counters.entries_different,
-            Counted::Not => return,
+            CountedDirectory::Created => &counters.entries_created,
+            CountedDirectory::Updated => &counters.entries_updated,
+            CountedDirectory::AttributesOnly => &counters.entries_attributes_only,
+            CountedDirectory::Unchanged => &counters.entries_unchanged,
+            CountedDirectory::Different => &counters.entries_different,
+            CountedDirectory::Not => return,
         };
         counter.add(1);
     }
@@ -319,7 +321,9 @@ impl Node {
         let path = self.target.clone();
         match self.doomed {
             Some(_) if !self.is_removed() => None,
-            Some(Doomed { kept_names, .. }) => Some(Change::Remove { path, directory: true, kept_names }),
+            Some(ExtraDirectory { kept_names, .. }) => {
+                Some(Change::Remove { path, directory: true, kept_names })
+            }
             None => Some(Change::Directory { path, attributes: self.attributes?, extended: None }),
         }
     }
@@ -335,7 +339,7 @@ pub(super) enum TargetState {
     /// It exists and has to be listed.
     Unknown,
     /// It exists, both sides list in order, and these entries have been listed but not compared.
-    Sides(Box<Sides>),
+    Sides(Box<PendingEntries>),
     /// It exists, with this listing. Prefetched listings may belong to directories further down.
     Listed(Listing, Prefetched),
 }
@@ -359,8 +363,8 @@ impl Prefetched {
     }
 
     /// Takes the listing of a directory at the source. A second call returns `None`.
-    pub fn known(&self, path: &EntryPath) -> Option<Known> {
-        self.take(path).map(|listing| Known { listing, below: self.clone() })
+    pub fn known(&self, path: &EntryPath) -> Option<PrefetchedDirectory> {
+        self.take(path).map(|listing| PrefetchedDirectory { listing, below: self.clone() })
     }
 
     /// Takes the listing of a directory. A second call returns `None`.
@@ -371,7 +375,7 @@ impl Prefetched {
 
 /// The listing of one origin of a directory.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct OriginListing {
     /// The index of the node's origin.
     pub origin: usize,
     /// Its entries.
@@ -382,7 +386,7 @@ pub(super) struct Part {
     pub below: Prefetched,
 }
 
-impl Part {
+impl OriginListing {
     /// Returns a part with all entries of an origin.
     pub fn whole(origin: usize, listing: Listing) -> Self {
         Self { origin, listing: Arc::new(listing), rest: None, below: Prefetched::default() }
@@ -393,23 +397,23 @@ impl Part {
 #[derive(Debug)]
 pub(super) struct DirectoryTask {
     /// The directory.
-    pub node: Arc<Node>,
+    pub node: Arc<DirectoryNode>,
     /// Its known state at the target.
     pub target: TargetState,
     /// The listing of its only origin, if it was received already.
-    pub known: Option<Known>,
+    pub known: Option<PrefetchedDirectory>,
 }
 
 impl DirectoryTask {
     /// Returns a task for a directory that has not been listed at the source.
-    pub fn new(node: Arc<Node>, target: TargetState) -> Self {
+    pub fn new(node: Arc<DirectoryNode>, target: TargetState) -> Self {
         Self { node, target, known: None }
     }
 }
 
 /// All entries of a source directory, received along with the listing of a directory above it.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct PrefetchedDirectory {
     pub listing: Listing,
     /// Listings already received of directories below it.
     pub below: Prefetched,
@@ -418,28 +422,37 @@ pub(super) struct Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Time;
+    use crate::entry::FileTime;
 
     fn path(text: &str) -> EntryPath {
         EntryPath::new(text).unwrap()
     }
 
     fn only(text: &str) -> Origin {
-        let only = Only { name: b"name".to_vec(), target_name: b"other".to_vec() };
+        let only = SingleEntry { name: b"name".to_vec(), target_name: b"other".to_vec() };
         Origin { root: 0, path: path(text), only: Some(only) }
     }
 
-    fn node(origins: Vec<Origin>, target: &str, counted: Counted, parent: Option<&Arc<Node>>) -> Arc<Node> {
-        let attributes = Attributes { mode: 0o755, uid: 0, gid: 0, mtime: Time::default() };
+    fn node(
+        origins: Vec<Origin>,
+        target: &str,
+        counted: CountedDirectory,
+        parent: Option<&Arc<DirectoryNode>>,
+    ) -> Arc<DirectoryNode> {
+        let attributes = Attributes { mode: 0o755, uid: 0, gid: 0, mtime: FileTime::default() };
         let (place, end) = ((origins, path(target)), (Some(attributes), counted));
-        Node::new(place, end, parent.cloned(), Touched::Not)
+        DirectoryNode::new(place, end, parent.cloned(), TouchedAttributes::Not)
     }
 
-    fn whole(target: &str, counted: Counted, parent: Option<&Arc<Node>>) -> Arc<Node> {
+    fn whole(
+        target: &str,
+        counted: CountedDirectory,
+        parent: Option<&Arc<DirectoryNode>>,
+    ) -> Arc<DirectoryNode> {
         node(vec![Origin::whole(0, path(target))], target, counted, parent)
     }
 
-    fn counters(node: &Node) -> Vec<(&'static str, u64)> {
+    fn counters(node: &DirectoryNode) -> Vec<(&'static str, u64)> {
         let counters = LaneCounters::default();
         node.count(&counters);
         let all = [
@@ -458,32 +471,39 @@ mod tests {
     #[test]
     fn each_directory_counts_once_as_what_it_is_unless_it_failed() {
         for (counted, name) in [
-            (Counted::Created, "created"),
-            (Counted::Updated, "updated"),
-            (Counted::AttributesOnly, "attributes"),
-            (Counted::Unchanged, "unchanged"),
-            (Counted::Different, "different"),
+            (CountedDirectory::Created, "created"),
+            (CountedDirectory::Updated, "updated"),
+            (CountedDirectory::AttributesOnly, "attributes"),
+            (CountedDirectory::Unchanged, "unchanged"),
+            (CountedDirectory::Different, "different"),
         ] {
             let node = whole("d", counted, None);
             assert_eq!(counters(&node), [(name, 1)]);
             assert_eq!((node.fail(), node.fail()), (true, false), "a failure is news once");
             assert_eq!(counters(&node), []);
         }
-        assert_eq!(counters(&whole("d", Counted::Not, None)), []);
+        assert_eq!(counters(&whole("d", CountedDirectory::Not, None)), []);
     }
 
     #[test]
     fn what_only_the_target_has_goes_unless_something_in_it_stays() {
-        let stays = whole("d", Counted::Unchanged, None);
-        let doomed = |name: &str, parent: &Arc<Node>, removed| {
-            Node::doomed(path(name), parent, Doomed { removed, kept_names: 1, in_the_way_of: None })
+        let stays = whole("d", CountedDirectory::Unchanged, None);
+        let doomed = |name: &str, parent: &Arc<DirectoryNode>, removed| {
+            DirectoryNode::doomed(
+                path(name),
+                parent,
+                ExtraDirectory { removed, kept_names: 1, in_the_way_of: None },
+            )
         };
         let remove = |target: &str| Change::Remove { path: path(target), directory: true, kept_names: 1 };
         let gone = doomed("d/gone", &stays, true);
         assert_eq!((gone.change(), counters(&gone)), (Some(remove("d/gone")), vec![("deleted", 1)]));
         let counted = doomed("d/counted", &stays, false);
         assert_eq!((counted.change(), counters(&counted)), (None, vec![("only in target", 1)]));
-        for (mark, name) in [(Node::stick as fn(&Node), "only in target"), (Node::spare, "skipped")] {
+        for (mark, name) in [
+            (DirectoryNode::stick as fn(&DirectoryNode), "only in target"),
+            (DirectoryNode::spare, "skipped"),
+        ] {
             let above = doomed("d/above", &stays, true);
             let (inner, beside) =
                 (doomed("d/above/inner", &above, true), doomed("d/above/beside", &above, true));
@@ -503,44 +523,53 @@ mod tests {
 
     #[test]
     fn what_has_to_make_way_and_is_held_by_a_rule_is_told() {
-        let stays = whole("d", Counted::Unchanged, None);
+        let stays = whole("d", CountedDirectory::Unchanged, None);
         let in_the_way = |removed, in_the_way_of| {
-            let doomed = Node::doomed(path("d/x"), &stays, Doomed { removed, kept_names: 1, in_the_way_of });
+            let doomed = DirectoryNode::doomed(
+                path("d/x"),
+                &stays,
+                ExtraDirectory { removed, kept_names: 1, in_the_way_of },
+            );
             assert!(doomed.held_by_rule().is_none());
             doomed.spare();
             doomed
         };
-        let held = in_the_way(false, Some(Kind::File));
+        let held = in_the_way(false, Some(EntryKind::File));
         assert_eq!(held.held_by_rule().map(|error| error.kind), Some(ErrorKind::Conflict));
         assert!(held.has_end() && held.change().is_none());
-        for other in [in_the_way(true, Some(Kind::File)), in_the_way(false, None)] {
+        for other in [in_the_way(true, Some(EntryKind::File)), in_the_way(false, None)] {
             assert!(other.held_by_rule().is_none() && !other.has_end());
         }
     }
 
     #[test]
     fn attributes_are_set_where_something_was_put_into_a_directory() {
-        let node = whole("d", Counted::Unchanged, None);
+        let node = whole("d", CountedDirectory::Unchanged, None);
         assert!(!node.has_end() && node.change().is_none());
         node.touch();
         assert!(matches!(node.change(), Some(Change::Directory { path, .. }) if path.as_bytes() == b"d"));
         // A directory that is not itself copied gets none.
         let place = (vec![Origin::whole(0, path("d"))], path("d"));
-        let above = Node::new(place, (None, Counted::Not), None, Touched::Yes);
+        let above = DirectoryNode::new(place, (None, CountedDirectory::Not), None, TouchedAttributes::Yes);
         assert!(!above.has_end() && above.change().is_none());
-        for (touched, extended, expected) in
-            [(false, true, Touched::Not), (true, false, Touched::Yes), (true, true, Touched::WithExtended)]
-        {
-            assert_eq!(Touched::new(touched, extended), expected);
+        for (touched, extended, expected) in [
+            (false, true, TouchedAttributes::Not),
+            (true, false, TouchedAttributes::Yes),
+            (true, true, TouchedAttributes::WithExtended),
+        ] {
+            assert_eq!(TouchedAttributes::new(touched, extended), expected);
             let place = (Vec::new(), path("d"));
-            assert_eq!(Node::new(place, (None, Counted::Not), None, expected).extended, touched && extended);
+            assert_eq!(
+                DirectoryNode::new(place, (None, CountedDirectory::Not), None, expected).extended,
+                touched && extended
+            );
         }
     }
 
     #[test]
     fn a_directory_is_done_when_all_in_it_is() {
-        let above = whole("d", Counted::Unchanged, None);
-        let inner = whole("d/e", Counted::Unchanged, Some(&above));
+        let above = whole("d", CountedDirectory::Unchanged, None);
+        let inner = whole("d/e", CountedDirectory::Unchanged, Some(&above));
         above.hold(2);
         assert!(inner.release());
         assert_eq!([0; 4].map(|_| above.release()), [false, false, false, true]);
@@ -549,34 +578,37 @@ mod tests {
     #[test]
     fn rules_are_relative_to_what_the_user_named() {
         // The contents of a directory.
-        let top = whole("a/b", Counted::Unchanged, None);
-        let inner = whole("a/b/c", Counted::Unchanged, Some(&top));
-        let innermost = whole("a/b/c/d", Counted::Unchanged, Some(&inner));
+        let top = whole("a/b", CountedDirectory::Unchanged, None);
+        let inner = whole("a/b/c", CountedDirectory::Unchanged, Some(&top));
+        let innermost = whole("a/b/c/d", CountedDirectory::Unchanged, Some(&inner));
         assert_eq!([&top, &inner, &innermost].map(|node| node.below_top()), [&b""[..], b"c/", b"c/d/"]);
         assert_eq!(
             [&top, &inner].map(|node| (node.is_top(), node.is_above_top())),
             [(true, false), (false, false)]
         );
         // An entry of a directory, which is the top as well.
-        let above = node(vec![only("a"), only("a")], "a", Counted::Not, None);
-        let top = whole("a/b", Counted::Unchanged, Some(&above));
-        let inner = whole("a/b/c", Counted::Unchanged, Some(&top));
+        let above = node(vec![only("a"), only("a")], "a", CountedDirectory::Not, None);
+        let top = whole("a/b", CountedDirectory::Unchanged, Some(&above));
+        let inner = whole("a/b/c", CountedDirectory::Unchanged, Some(&top));
         assert_eq!([&top, &inner].map(|node| node.below_top()), [&b""[..], b"c/"]);
         assert_eq!([&above, &top, &inner].map(|node| node.is_top()), [false, true, false]);
         assert!(above.is_above_top());
         assert_eq!((top.kept_names(), inner.kept_names()), (2, 3));
         // A directory that is not scanned is not above the top. With whole and named origins it is itself the top.
-        assert!(!node(Vec::new(), "a", Counted::Not, None).is_above_top());
-        assert!(!node(vec![only("a"), Origin::whole(1, path("b"))], "a", Counted::Not, None).is_above_top());
+        assert!(!node(Vec::new(), "a", CountedDirectory::Not, None).is_above_top());
+        assert!(
+            !node(vec![only("a"), Origin::whole(1, path("b"))], "a", CountedDirectory::Not, None)
+                .is_above_top()
+        );
     }
 
     #[test]
     fn failures_are_told_of_the_first_whole_directory() {
-        let both = node(vec![only("a"), Origin::whole(1, path("b"))], "t", Counted::Not, None);
+        let both = node(vec![only("a"), Origin::whole(1, path("b"))], "t", CountedDirectory::Not, None);
         assert_eq!((both.source(), both.first().map(|origin| origin.root)), (&path("b"), Some(1)));
-        let named = node(vec![only("a")], "t", Counted::Not, None);
+        let named = node(vec![only("a")], "t", CountedDirectory::Not, None);
         assert_eq!((named.source(), named.origins[0].named()), (&path("a"), path("a/name")));
-        let without = node(Vec::new(), "t", Counted::Not, None);
+        let without = node(Vec::new(), "t", CountedDirectory::Not, None);
         assert_eq!((without.source(), without.first()), (&path("t"), None));
         assert_eq!(Origin::whole(0, path("b")).named(), path("b"));
     }

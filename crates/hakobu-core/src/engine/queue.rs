@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::large::{IfDifferent, LargeFile};
-use super::node::{DirectoryTask, Node, TargetState};
+use super::node::{DirectoryNode, DirectoryTask, TargetState};
 use crate::counters::LaneCounters;
 use crate::endpoint::Picks;
 
@@ -26,7 +26,7 @@ const DRAFTS_MAX: usize = 512;
 #[derive(Clone, Debug)]
 pub(super) struct PackTask {
     /// The directory.
-    pub node: Arc<Node>,
+    pub node: Arc<DirectoryNode>,
     /// The index of the directory's origin that has the entries.
     pub origin: usize,
     /// The entries of the pack.
@@ -37,7 +37,7 @@ pub(super) struct PackTask {
 
 /// A task for a lane.
 #[derive(Debug)]
-pub(super) enum Task {
+pub(super) enum LaneTask {
     /// Scan a directory whose state at the target is known.
     Directory(DirectoryTask),
     /// Scan directories, and list them at the target.
@@ -50,11 +50,11 @@ pub(super) enum Task {
     Chunks(Arc<LargeFile>),
 }
 
-/// The result of [`Queue::take`].
+/// The result of [`TaskQueue::take`].
 #[derive(Debug)]
-pub(super) enum Taken {
+pub(super) enum NextTask {
     /// A task.
-    Task(Task),
+    Task(LaneTask),
     /// No task now; there may be one later.
     Nothing,
     /// All work is done, or the run was stopped.
@@ -62,12 +62,12 @@ pub(super) enum Taken {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TaskQueueState {
     directories: Vec<DirectoryTask>,
     packs: VecDeque<PackTask>,
     files: VecDeque<Arc<LargeFile>>,
     active: VecDeque<Arc<LargeFile>>,
-    finished: Vec<Arc<Node>>,
+    finished: Vec<Arc<DirectoryNode>>,
     /// The number of files that were begun and are neither finished nor given up.
     drafts: usize,
     /// True if lanes write to different files where possible.
@@ -84,20 +84,20 @@ struct State {
 
 /// The tasks of one run.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct TaskQueue {
+    state: Mutex<TaskQueueState>,
     wake: Condvar,
 }
 
-impl Queue {
+impl TaskQueue {
     /// Returns an empty queue. `spreads`: lanes take different files where possible. `listed_at_once`: the maximum
     /// number of directories in one task.
     pub fn new(spreads: bool, listed_at_once: usize) -> Self {
-        let state = State { spreads, listed_at_once, ..State::default() };
+        let state = TaskQueueState { spreads, listed_at_once, ..TaskQueueState::default() };
         Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TaskQueueState> {
         // Every single statement leaves the state consistent, so it is valid even if a lane panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -203,7 +203,7 @@ impl Queue {
 
     /// Records that a task in or below `node` is done. Directories that become complete are added to the finished ones,
     /// each after those it contains. A directory without anything to set is counted here instead.
-    pub fn release(&self, node: &Arc<Node>, counters: &LaneCounters) {
+    pub fn release(&self, node: &Arc<DirectoryNode>, counters: &LaneCounters) {
         let mut node = node;
         while node.release() {
             if node.has_end() {
@@ -227,16 +227,16 @@ impl Queue {
     }
 
     /// Takes the finished directories, in an order in which their attributes may be set.
-    pub fn take_finished(&self) -> Vec<Arc<Node>> {
+    pub fn take_finished(&self) -> Vec<Arc<DirectoryNode>> {
         std::mem::take(&mut self.lock().finished)
     }
 
     /// Takes the next task for lane `index`. Lane 0 prefers the scan and small files, and the other lanes prefer large
     /// files, so that neither kind of work waits for the other to end.
-    pub fn take(&self, index: usize) -> Taken {
+    pub fn take(&self, index: usize) -> NextTask {
         let mut state = self.lock();
         if state.stopped || (state.started && state.outstanding == 0) {
-            return Taken::Ended;
+            return NextTask::Ended;
         }
         let small_first = index == 0 && state.files.len() < FILES_MAX;
         let task = if small_first {
@@ -244,7 +244,7 @@ impl Queue {
         } else {
             state.take_large().or_else(|| state.take_small())
         };
-        task.map_or(Taken::Nothing, Taken::Task)
+        task.map_or(NextTask::Nothing, NextTask::Task)
     }
 
     /// Waits until something may have changed, at most `limit`.
@@ -258,7 +258,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl TaskQueueState {
     fn add(&mut self, directories: Vec<DirectoryTask>, packs: Vec<PackTask>, files: Vec<Arc<LargeFile>>) {
         self.outstanding += (directories.len() + packs.len() + files.len()) as u64;
         self.scanning += directories.len() as u64;
@@ -267,7 +267,7 @@ impl State {
         self.files.extend(files);
     }
 
-    fn take_large(&mut self) -> Option<Task> {
+    fn take_large(&mut self) -> Option<LaneTask> {
         while self.active.front().is_some_and(|file| !file.has_chunks_left()) {
             self.active.pop_front();
         }
@@ -281,34 +281,34 @@ impl State {
         begun.or_else(|| {
             let file = active?;
             file.enter();
-            Some(Task::Chunks(file))
+            Some(LaneTask::Chunks(file))
         })
     }
 
-    fn begin(&mut self) -> Option<Task> {
+    fn begin(&mut self) -> Option<LaneTask> {
         if self.drafts >= DRAFTS_MAX {
             return None;
         }
         let file = self.files.pop_front()?;
         self.drafts += 1;
-        Some(Task::Begin(file))
+        Some(LaneTask::Begin(file))
     }
 
-    fn take_small(&mut self) -> Option<Task> {
+    fn take_small(&mut self) -> Option<LaneTask> {
         let scan = self.packs.len() < PACKS_MAX && self.files.len() < FILES_MAX;
         // The rest of a directory is read early enough that other lanes do not run out of work.
         let rest = self.directories.last().is_some_and(|task| task.target.is_begun());
         if scan && rest && self.packs.len() < PACKS_FEW {
             return self.take_directories();
         }
-        let pack = self.packs.pop_front().map(Task::Pack);
+        let pack = self.packs.pop_front().map(LaneTask::Pack);
         pack.or_else(|| if scan { self.take_directories() } else { None })
     }
 
-    fn take_directories(&mut self) -> Option<Task> {
+    fn take_directories(&mut self) -> Option<LaneTask> {
         let first = self.directories.pop()?;
         if !matches!(first.target, TargetState::Unknown) {
-            return Some(Task::Directory(first));
+            return Some(LaneTask::Directory(first));
         }
         let mut tasks = vec![first];
         while tasks.len() < self.listed_at_once
@@ -316,35 +316,35 @@ impl State {
         {
             tasks.extend(self.directories.pop());
         }
-        Some(Task::Directories(tasks))
+        Some(LaneTask::Directories(tasks))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::large::How;
-    use super::super::node::{Counted, Origin, Touched};
+    use super::super::large::LargeFileMode;
+    use super::super::node::{CountedDirectory, Origin, TouchedAttributes};
     use super::*;
     use crate::endpoint::{DraftKind, SourceFile};
-    use crate::entry::{Attributes, Kind, Metadata, Time};
+    use crate::entry::{Attributes, EntryKind, EntryMetadata, FileTime};
     use crate::extent::CHUNK_BYTES;
     use crate::path::EntryPath;
 
-    fn node(name: &str, parent: Option<Arc<Node>>) -> Arc<Node> {
+    fn node(name: &str, parent: Option<Arc<DirectoryNode>>) -> Arc<DirectoryNode> {
         let path = EntryPath::new(name).unwrap();
-        let mtime = Time::default();
+        let mtime = FileTime::default();
         let attributes = Attributes { mode: 0o755, uid: 0, gid: 0, mtime };
-        Node::new(
+        DirectoryNode::new(
             (vec![Origin::whole(0, path.clone())], path),
-            (Some(attributes), Counted::Created),
+            (Some(attributes), CountedDirectory::Created),
             parent,
-            Touched::Yes,
+            TouchedAttributes::Yes,
         )
     }
 
     #[test]
     fn a_directory_is_finished_after_what_it_holds() {
-        let (queue, counters) = (Queue::new(false, 24), LaneCounters::default());
+        let (queue, counters) = (TaskQueue::new(false, 24), LaneCounters::default());
         let top = node("top", None);
         let (a, b) = (node("top/a", Some(top.clone())), node("top/b", Some(top.clone())));
         queue.release(&top, &counters);
@@ -357,68 +357,68 @@ mod tests {
 
     #[test]
     fn unknown_directories_are_asked_for_together() {
-        let queue = Queue::new(false, 24);
+        let queue = TaskQueue::new(false, 24);
         let tasks = (0..40)
             .map(|number| DirectoryTask::new(node(&format!("d{number}"), None), TargetState::Unknown))
             .collect();
         queue.add(tasks, Vec::new(), Vec::new());
         queue.start();
-        let Taken::Task(Task::Directories(tasks)) = queue.take(0) else { panic!("no task") };
+        let NextTask::Task(LaneTask::Directories(tasks)) = queue.take(0) else { panic!("no task") };
         assert_eq!(tasks.len(), 24);
         assert_eq!(tasks[0].node.target.to_string(), "d0");
         queue.complete(40);
-        assert!(matches!(queue.take(1), Taken::Ended));
+        assert!(matches!(queue.take(1), NextTask::Ended));
     }
 
-    fn pack(node: &Arc<Node>) -> PackTask {
+    fn pack(node: &Arc<DirectoryNode>) -> PackTask {
         let picks = Picks { listing: Arc::default(), entries: Vec::new(), target_name: None };
         PackTask { node: node.clone(), origin: 0, picks: Arc::new(picks), compare: None }
     }
 
     #[test]
     fn the_rest_of_a_directory_comes_before_the_last_packs_and_no_sooner() {
-        let (queue, node) = (Queue::new(false, 24), node("d", None));
+        let (queue, node) = (TaskQueue::new(false, 24), node("d", None));
         let task = || DirectoryTask::new(node.clone(), TargetState::Absent);
         queue.add(vec![task()], Vec::new(), Vec::new());
         queue.start();
-        assert!(matches!(queue.take(0), Taken::Task(Task::Directory(_))));
+        assert!(matches!(queue.take(0), NextTask::Task(LaneTask::Directory(_))));
         // Its first page contained a directory and packs.
         let packs = (0..=PACKS_FEW).map(|_| pack(&node)).collect();
         queue.add(vec![task()], packs, Vec::new());
         let rest = TargetState::Rest(crate::handle::Cursor::new(()));
         queue.add_before(DirectoryTask::new(node.clone(), rest), Vec::new(), Vec::new(), Vec::new());
         for lane in [0, 1] {
-            assert!(matches!(queue.take(lane), Taken::Task(Task::Pack(_))));
+            assert!(matches!(queue.take(lane), NextTask::Task(LaneTask::Pack(_))));
         }
-        let Taken::Task(Task::Directory(DirectoryTask { target, .. })) = queue.take(1) else {
+        let NextTask::Task(LaneTask::Directory(DirectoryTask { target, .. })) = queue.take(1) else {
             panic!("no rest")
         };
         assert!(matches!(target, TargetState::Rest(_)));
-        assert!(matches!(queue.take(0), Taken::Task(Task::Pack(_))));
+        assert!(matches!(queue.take(0), NextTask::Task(LaneTask::Pack(_))));
         assert!(!queue.scan_done());
     }
 
     #[test]
     fn nothing_to_do_is_the_end_only_after_the_start() {
-        let queue = Queue::new(false, 24);
-        assert!(matches!(queue.take(0), Taken::Nothing));
+        let queue = TaskQueue::new(false, 24);
+        assert!(matches!(queue.take(0), NextTask::Nothing));
         queue.start();
-        assert!(matches!(queue.take(0), Taken::Ended));
+        assert!(matches!(queue.take(0), NextTask::Ended));
     }
 
     fn file(name: &str) -> Arc<LargeFile> {
         let path = EntryPath::new(name).unwrap();
-        let metadata = Metadata { size_bytes: 3 * CHUNK_BYTES, ..Metadata::new(Kind::File) };
+        let metadata = EntryMetadata { size_bytes: 3 * CHUNK_BYTES, ..EntryMetadata::new(EntryKind::File) };
         let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
-        let how = How { kind: DraftKind::File, replaces: false, named: false, digest: false };
+        let how = LargeFileMode { kind: DraftKind::File, replaces: false, named: false, digest: false };
         Arc::new(LargeFile::new(node("top", None), source, path, 1, how))
     }
 
     /// Returns the task for lane 1 as text: `begin a`, or `a` for its chunks.
-    fn large(queue: &Queue) -> String {
+    fn large(queue: &TaskQueue) -> String {
         match queue.take(1) {
-            Taken::Task(Task::Begin(file)) => format!("begin {}", file.target),
-            Taken::Task(Task::Chunks(file)) => file.target.to_string(),
+            NextTask::Task(LaneTask::Begin(file)) => format!("begin {}", file.target),
+            NextTask::Task(LaneTask::Chunks(file)) => file.target.to_string(),
             other => panic!("{other:?}"),
         }
     }
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn writers_are_spread_over_files_where_that_is_better() {
         for (spreads, expected) in [(false, ["a", "a", "a", "a"]), (true, ["a", "begin b", "b", "a"])] {
-            let queue = Queue::new(spreads, 24);
+            let queue = TaskQueue::new(spreads, 24);
             let (a, b) = (file("a"), file("b"));
             queue.add(Vec::new(), Vec::new(), vec![a.clone(), b.clone()]);
             queue.start();
@@ -449,15 +449,15 @@ mod tests {
     }
 
     /// Returns the task for a lane as text.
-    fn taken(queue: &Queue, lane: usize) -> String {
+    fn taken(queue: &TaskQueue, lane: usize) -> String {
         match queue.take(lane) {
-            Taken::Task(Task::Directory(task)) => format!("directory {}", task.node.target),
-            Taken::Task(Task::Directories(tasks)) => format!("{} directories", tasks.len()),
-            Taken::Task(Task::Pack(_)) => "pack".to_owned(),
-            Taken::Task(Task::Begin(file)) => format!("begin {}", file.target),
-            Taken::Task(Task::Chunks(file)) => format!("chunks of {}", file.target),
-            Taken::Nothing => "nothing".to_owned(),
-            Taken::Ended => "the end".to_owned(),
+            NextTask::Task(LaneTask::Directory(task)) => format!("directory {}", task.node.target),
+            NextTask::Task(LaneTask::Directories(tasks)) => format!("{} directories", tasks.len()),
+            NextTask::Task(LaneTask::Pack(_)) => "pack".to_owned(),
+            NextTask::Task(LaneTask::Begin(file)) => format!("begin {}", file.target),
+            NextTask::Task(LaneTask::Chunks(file)) => format!("chunks of {}", file.target),
+            NextTask::Nothing => "nothing".to_owned(),
+            NextTask::Ended => "the end".to_owned(),
         }
     }
 
@@ -466,7 +466,7 @@ mod tests {
         for (lane, expected) in
             [(0, ["pack", "directory d", "begin a"]), (1, ["begin a", "pack", "directory d"])]
         {
-            let queue = Queue::new(false, 24);
+            let queue = TaskQueue::new(false, 24);
             queue.add(
                 vec![directory("d", TargetState::Absent)],
                 vec![pack(&node("d", None))],
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn directories_are_taken_in_order_and_the_rest_of_one_behind_those_in_it() {
-        let queue = Queue::new(false, 24);
+        let queue = TaskQueue::new(false, 24);
         let tasks = ["a", "b", "c"].map(|name| directory(name, TargetState::Absent));
         queue.add(tasks.into(), Vec::new(), Vec::new());
         assert_eq!(taken(&queue, 0), "directory a");
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn a_run_is_over_when_all_that_was_begun_is_done() {
-        let queue = Queue::new(false, 24);
+        let queue = TaskQueue::new(false, 24);
         queue.add(vec![directory("d", TargetState::Absent)], vec![pack(&node("d", None))], vec![file("a")]);
         queue.add(Vec::new(), Vec::new(), Vec::new());
         assert!(!queue.is_over() && !queue.scan_done() && queue.has_waiting());
@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_stopped_is_over_whatever_is_left() {
-        let queue = Queue::new(false, 24);
+        let queue = TaskQueue::new(false, 24);
         queue.add(Vec::new(), Vec::new(), vec![file("a")]);
         assert!(!queue.is_stopped() && !queue.is_over());
         queue.stop();
@@ -526,8 +526,8 @@ mod tests {
 
     #[test]
     fn whatever_no_lane_has_taken_is_waiting() {
-        let waits = |queue: &Queue| queue.has_waiting();
-        let queue = Queue::new(false, 24);
+        let waits = |queue: &TaskQueue| queue.has_waiting();
+        let queue = TaskQueue::new(false, 24);
         assert!(!waits(&queue));
         queue.add(vec![directory("d", TargetState::Absent)], Vec::new(), Vec::new());
         assert!(waits(&queue));
@@ -548,7 +548,7 @@ mod tests {
 
     #[test]
     fn a_file_without_chunks_left_is_taken_by_nobody() {
-        let queue = Queue::new(false, 24);
+        let queue = TaskQueue::new(false, 24);
         let (empty, other) = (file("a"), file("b"));
         queue.add(Vec::new(), Vec::new(), vec![empty.clone(), other.clone()]);
         queue.start();
@@ -562,7 +562,7 @@ mod tests {
 
     #[test]
     fn no_more_drafts_are_open_than_the_target_has_descriptors_for() {
-        let queue = Queue::new(false, 24);
+        let queue = TaskQueue::new(false, 24);
         queue.add(Vec::new(), Vec::new(), (0..=DRAFTS_MAX).map(|_| file("a")).collect());
         queue.start();
         (0..DRAFTS_MAX).for_each(|_| assert_eq!(taken(&queue, 1), "begin a"));
@@ -573,7 +573,7 @@ mod tests {
 
     #[test]
     fn scanning_pauses_while_much_waits() {
-        let queue = Queue::new(false, 24);
+        let queue = TaskQueue::new(false, 24);
         let packs = |count| (0..count).map(|_| pack(&node("d", None))).collect();
         queue.add(vec![directory("d", TargetState::Absent)], packs(PACKS_MAX), Vec::new());
         assert_eq!(taken(&queue, 0), "pack");
@@ -586,11 +586,17 @@ mod tests {
 
     #[test]
     fn a_directory_of_which_nothing_is_set_is_only_counted() {
-        let (queue, counters) = (Queue::new(false, 24), LaneCounters::default());
+        let (queue, counters) = (TaskQueue::new(false, 24), LaneCounters::default());
         let path = EntryPath::new("d").unwrap();
         let place = (vec![Origin::whole(0, path.clone())], path);
-        let above = Node::new(place.clone(), (None, Counted::Not), None, Touched::Yes);
-        let node = Node::new(place, (None, Counted::Created), Some(above.clone()), Touched::Yes);
+        let above =
+            DirectoryNode::new(place.clone(), (None, CountedDirectory::Not), None, TouchedAttributes::Yes);
+        let node = DirectoryNode::new(
+            place,
+            (None, CountedDirectory::Created),
+            Some(above.clone()),
+            TouchedAttributes::Yes,
+        );
         queue.add(vec![DirectoryTask::new(node.clone(), TargetState::Absent)], Vec::new(), Vec::new());
         queue.start();
         queue.release(&above, &counters);

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capabilities::Capabilities;
-use crate::compression::{Choice, Compressed, Levels, Told};
-use crate::counters::{LaneCounters, Snapshot};
+use crate::compression::{CompressionStats, LevelChoice, Levels, ReportedChoices};
+use crate::counters::{CounterTotals, LaneCounters};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::event::{Difference, Different, Failure};
@@ -25,9 +25,9 @@ pub const ONLY_IN_TARGET_KEPT_MAX: usize = 10;
 
 /// The results of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
+pub struct RunSummary {
     /// The figures.
-    pub counters: Snapshot,
+    pub counters: CounterTotals,
     /// The first [`FAILURES_KEPT_MAX`] failures of single entries.
     pub failures: Vec<Failure>,
     /// The number of failures caused by the source: an entry changed or vanished.
@@ -56,10 +56,10 @@ pub struct Summary {
     pub transfer_ns: u64,
 }
 
-impl Summary {
+impl RunSummary {
     /// Adds the failures of an earlier part of the same run. That part did other work, so this part does not make up
     /// for its failures. An entry that failed in both is counted once.
-    pub fn add_failures(&mut self, earlier: &Summary) {
+    pub fn add_failures(&mut self, earlier: &RunSummary) {
         let known: HashSet<&[u8]> = self.failures.iter().map(|failure| &failure.path[..]).collect();
         let (again, new): (Vec<_>, Vec<_>) =
             earlier.failures.iter().partition(|failure| known.contains(&failure.path[..]));
@@ -78,9 +78,9 @@ impl Summary {
 
 /// The record of a run in progress.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct RunRecord {
     /// A snapshot with the properties of the endpoints, and all counters zero.
-    ends: Snapshot,
+    ends: CounterTotals,
     pub lanes: Vec<LaneCounters>,
     failures: Mutex<Vec<Failure>>,
     failures_of_source: AtomicU64,
@@ -95,7 +95,7 @@ pub(super) struct Record {
     differing_bytes: AtomicU64,
     only_in_target: Mutex<Vec<EntryPath>>,
     lanes_open: AtomicU64,
-    compression: Mutex<(Levels, Told)>,
+    compression: Mutex<(Levels, ReportedChoices)>,
     started_ns: OnceLock<u64>,
     scan_ended_ns: OnceLock<u64>,
     paused_ns: AtomicU64,
@@ -104,14 +104,14 @@ pub(super) struct Record {
     has_failed_links: AtomicBool,
 }
 
-impl Record {
+impl RunRecord {
     pub fn new(lanes: usize, source: &Capabilities, target: &Capabilities) -> Self {
         Self {
-            ends: Snapshot {
+            ends: CounterTotals {
                 remote: target.remote,
                 source_answer_ns: source.answer_ns,
                 target_answer_ns: target.answer_ns,
-                ..Snapshot::default()
+                ..CounterTotals::default()
             },
             lanes: (0..lanes).map(|_| LaneCounters::default()).collect(),
             failures: Mutex::default(),
@@ -161,7 +161,7 @@ impl Record {
     }
 
     /// Records a lane's choice of compression levels, a rare event. Returns the choice if it is to be reported.
-    pub fn compressed(&self, lane: &Compressed, now_ns: u64) -> Option<Choice> {
+    pub fn compressed(&self, lane: &CompressionStats, now_ns: u64) -> Option<LevelChoice> {
         let mut known = self.compression.lock().unwrap_or_else(PoisonError::into_inner);
         known.0.merge(lane.levels);
         lane.choice.filter(|choice| known.1.tells(choice, now_ns))
@@ -273,8 +273,8 @@ impl Record {
         self.paused_ns.fetch_add(paused_ns, Relaxed);
     }
 
-    pub fn snapshot(&self, scan_done: bool) -> Snapshot {
-        let mut sum = Snapshot {
+    pub fn snapshot(&self, scan_done: bool) -> CounterTotals {
+        let mut sum = CounterTotals {
             scan_done,
             paused_ns: self.paused_ns.load(Relaxed),
             planned_bytes: self.plan_bytes.load(Relaxed),
@@ -284,10 +284,10 @@ impl Record {
         sum
     }
 
-    pub fn into_summary(self, now_ns: u64) -> Summary {
+    pub fn into_summary(self, now_ns: u64) -> RunSummary {
         let started = self.started_ns.get().copied().unwrap_or(now_ns);
         let scan_ended = self.scan_ended_ns.get().copied().unwrap_or(now_ns);
-        Summary {
+        RunSummary {
             counters: self.snapshot(self.scan_ended_ns.get().is_some()),
             failures: self.failures.into_inner().unwrap_or_else(PoisonError::into_inner),
             failures_of_source: self.failures_of_source.into_inner(),
@@ -327,9 +327,9 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::extent::Extent;
 
-    fn record() -> Record {
+    fn record() -> RunRecord {
         let able = Capabilities::posix(true);
-        Record::new(1, &able, &able)
+        RunRecord::new(1, &able, &able)
     }
 
     fn failure(path: &str, kind: ErrorKind) -> Failure {
@@ -340,7 +340,7 @@ mod tests {
         Difference { path: path.into(), what: Different::Range(Extent { offset, length }) }
     }
 
-    fn summary(failures: &[Failure]) -> Summary {
+    fn summary(failures: &[Failure]) -> RunSummary {
         let record = record();
         failures.iter().for_each(|failure| record.failure(failure));
         record.lanes[0].entries_failed.add(failures.len() as u64);

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::accounts::Accounts;
-use super::entrance::Entrance;
-use super::gate::Gate;
+use super::entrance::LaneEntrance;
+use super::gate::LaneGate;
 use super::links::Links;
-use super::portions::Portions;
-use super::queue::Queue;
-use super::record::Record;
+use super::queue::TaskQueue;
+use super::record::RunRecord;
+use super::work_sizes::WorkSizes;
 use crate::capabilities::Capabilities;
 use crate::counters::{LaneCounters, ThreadTime};
 use crate::endpoint::{SourceEndpoint, TargetEndpoint};
@@ -18,7 +18,7 @@ use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::{self, Filter};
 use crate::job::{Job, Mode, Removal};
 use crate::losses::LossKind;
-use crate::pacer::{Keeper, LimitChanges, Pacer};
+use crate::pacer::{LimitAdjuster, LimitChanges, Pacer};
 use crate::path::EntryPath;
 use crate::tag::Tagger;
 
@@ -60,12 +60,12 @@ impl std::fmt::Debug for Setup<'_> {
 }
 
 /// State shared by the lanes of one run.
-pub(super) struct Shared<'a> {
+pub(super) struct EngineState<'a> {
     pub(super) setup: &'a Setup<'a>,
     /// The amounts of work that lanes take at a time.
-    pub(super) portions: Portions,
-    pub(super) queue: Queue,
-    pub(super) record: Record,
+    pub(super) portions: WorkSizes,
+    pub(super) queue: TaskQueue,
+    pub(super) record: RunRecord,
     /// The number of entries found to be removed.
     pub(super) removals: AtomicU64,
     /// The filter rules; `None` if all entries take part.
@@ -82,18 +82,18 @@ pub(super) struct Shared<'a> {
     /// The target's numbers for the source's users and groups, if owners are matched by name.
     pub(super) accounts: Accounts,
     /// Staggers the opening of lanes.
-    pub(super) entrance: Entrance,
+    pub(super) entrance: LaneEntrance,
     /// Limits the number of lanes that work.
-    pub(super) gate: Gate,
+    pub(super) gate: LaneGate,
     /// Set once sharing blocks between these endpoints has failed as unsupported.
     pub(super) cannot_clone: AtomicBool,
     /// Paces operations according to the limits.
     pub(super) pacer: Pacer,
 }
 
-impl Shared<'_> {
+impl EngineState<'_> {
     /// Applies limits that were changed, and those that follow from the time of day and the source's latency.
-    pub(super) fn keep_limits(&self, keeper: &mut Keeper) {
+    pub(super) fn keep_limits(&self, keeper: &mut LimitAdjuster) {
         let now_ns = self.setup.clock.now_ns();
         self.record.paused(keeper.paused_ns(&self.pacer, now_ns));
         if let Some(limits) = self.setup.changes.changed() {
@@ -187,7 +187,7 @@ impl Shared<'_> {
 }
 
 /// Records that one entry could not be copied. Stops the run if the error would affect all other entries as well.
-pub(super) fn fail(shared: &Shared<'_>, counters: &LaneCounters, failure: Failure) {
+pub(super) fn fail(shared: &EngineState<'_>, counters: &LaneCounters, failure: Failure) {
     if failure.error.is_fatal() {
         return shared.stop(failure.error.at(&failure.path));
     }

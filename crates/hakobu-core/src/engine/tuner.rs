@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::endpoint::Passed;
+use crate::endpoint::LinkStats;
 use crate::extent::CHUNK_BYTES;
 use crate::units::format_rate;
 
@@ -48,11 +48,11 @@ const FAILURES_TOLD_MAX: u32 = 8;
 
 /// One sample of the run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct TunerSample {
     /// The time of the sample in nanoseconds.
     pub now_ns: u64,
     /// The totals of the connections.
-    pub passed: Passed,
+    pub passed: LinkStats,
     /// True if there is work that no lane has taken.
     pub has_waiting: bool,
     /// True if more lanes would only wait for each other: the processors are busy, or the rate is limited by the user.
@@ -61,7 +61,7 @@ pub(super) struct Seen {
 
 /// A change to the number of lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct LaneChange {
     /// The number of lanes from now on.
     pub lanes: u16,
     /// The choice and its reason, if they are to be reported.
@@ -70,7 +70,7 @@ pub(super) struct Change {
 
 /// The direction of the next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum TuningDirection {
     Up,
     Down,
 }
@@ -78,19 +78,19 @@ enum Way {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     /// Measuring the rate of the current lanes.
-    Measuring { since_ns: u64, last: Option<Rate> },
+    Measuring { since_ns: u64, last: Option<MeasuredRate> },
     /// Trying another number of lanes.
-    Trying(Try),
+    Trying(TuningTrial),
     /// No tries until then, unless the rate changes.
-    Resting { until_ns: u64, rate: Rate },
+    Resting { until_ns: u64, rate: MeasuredRate },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Try {
+struct TuningTrial {
     since_ns: u64,
     /// The number of lanes before the try; `rate` is their rate.
     from: u16,
-    rate: Rate,
+    rate: MeasuredRate,
     /// The number of steps on the ladder from there.
     steps: usize,
     /// True if the try is made against needless segment loss.
@@ -99,12 +99,12 @@ struct Try {
 
 /// A rate in bytes per second, and its uncertainty.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Rate {
+struct MeasuredRate {
     middle: f64,
     error: f64,
 }
 
-impl Rate {
+impl MeasuredRate {
     /// Returns true if the rate is certainly higher than another one.
     fn is_above(self, other: Self) -> bool {
         self.middle - other.middle > CERTAIN * self.error.hypot(other.error)
@@ -117,7 +117,7 @@ impl Rate {
 
 /// The measurements of one sample.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct SampleFigures {
     /// The rate in bytes per second.
     rate: f64,
     /// True if segments were sent again since the previous sample.
@@ -131,14 +131,14 @@ struct Look {
 pub(super) struct Tuner {
     lanes: u16,
     most: u16,
-    way: Way,
+    way: TuningDirection,
     phase: Phase,
     /// True if a try in one direction failed since the last success or rest.
     vain: bool,
     rest: Duration,
     /// The latest samples.
-    looks: VecDeque<Look>,
-    before: Option<Seen>,
+    looks: VecDeque<SampleFigures>,
+    before: Option<TunerSample>,
     /// The usual deviation of a rate, as a share of the rate.
     spread: f64,
     /// True if the maximum number of lanes has been tried since the last rest.
@@ -152,7 +152,7 @@ impl Tuner {
         Self {
             lanes,
             most: most.max(lanes),
-            way: Way::Up,
+            way: TuningDirection::Up,
             phase: Phase::Measuring { since_ns: now_ns, last: None },
             vain: false,
             rest: REST,
@@ -165,7 +165,7 @@ impl Tuner {
     }
 
     /// Takes a sample; called a few times per second. Returns the change to make, if any.
-    pub fn look(&mut self, seen: Seen) -> Option<Change> {
+    pub fn look(&mut self, seen: TunerSample) -> Option<LaneChange> {
         self.note(&seen);
         // While lanes lack work or are limited otherwise, nothing can be learned about their number.
         if !seen.has_waiting || seen.is_bound {
@@ -174,7 +174,9 @@ impl Tuner {
         let settle = SETTLE + seen.passed.round_trip.saturating_mul(SETTLE_ROUND_TRIPS);
         let settled = |since_ns: u64| seen.now_ns.saturating_sub(since_ns) >= nanoseconds(settle);
         match self.phase {
-            Phase::Measuring { since_ns, .. } | Phase::Trying(Try { since_ns, .. }) if !settled(since_ns) => {
+            Phase::Measuring { since_ns, .. } | Phase::Trying(TuningTrial { since_ns, .. })
+                if !settled(since_ns) =>
+            {
                 self.forget();
                 None
             }
@@ -189,7 +191,7 @@ impl Tuner {
         }
     }
 
-    fn note(&mut self, seen: &Seen) {
+    fn note(&mut self, seen: &TunerSample) {
         let Some(before) = self.before.replace(*seen) else { return };
         let seconds = seen.now_ns.saturating_sub(before.now_ns) as f64 / 1e9;
         if seconds <= 0.0 {
@@ -198,9 +200,9 @@ impl Tuner {
         if self.looks.len() == 2 * LOOKS {
             self.looks.pop_front();
         }
-        let Passed { round_trip, round_trip_least, .. } = seen.passed;
+        let LinkStats { round_trip, round_trip_least, .. } = seen.passed;
         let waits = round_trip.saturating_sub(round_trip_least);
-        self.looks.push_back(Look {
+        self.looks.push_back(SampleFigures {
             rate: seen.passed.bytes.saturating_sub(before.passed.bytes) as f64 / seconds,
             lost: seen.passed.sent_again > before.passed.sent_again,
             waited: waits >= (round_trip_least / 4).max(WAITS_LEAST),
@@ -227,9 +229,9 @@ impl Tuner {
     }
 
     /// Returns the rate over the latest samples.
-    fn rate(&self) -> Rate {
+    fn rate(&self) -> MeasuredRate {
         let middle = self.middle();
-        Rate { middle, error: middle * self.spread / (self.looks.len().max(1) as f64).sqrt() }
+        MeasuredRate { middle, error: middle * self.spread / (self.looks.len().max(1) as f64).sqrt() }
     }
 
     fn middle(&self) -> f64 {
@@ -255,19 +257,19 @@ impl Tuner {
     }
 
     /// Returns true if all samples of a try have been so low that it can be ended early.
-    fn loses(&self, this: Try) -> bool {
+    fn loses(&self, this: TuningTrial) -> bool {
         let least = this.rate.middle * if this.helps { LOSS_HELPING } else { LOSS };
         self.looks.len() >= LOOKS / 2 && self.rates().all(|now| now < least)
     }
 
     /// Discards the samples, because nothing can be learned now, and undoes a try in progress.
-    fn give_up(&mut self, seen: &Seen) -> Option<Change> {
+    fn give_up(&mut self, seen: &TunerSample) -> Option<LaneChange> {
         self.forget();
         match self.phase {
-            Phase::Trying(Try { from, rate, .. }) => {
+            Phase::Trying(TuningTrial { from, rate, .. }) => {
                 self.lanes = from;
                 self.rest(seen, rate);
-                Some(Change { lanes: from, told: None })
+                Some(LaneChange { lanes: from, told: None })
             }
             Phase::Measuring { .. } => {
                 self.phase = Phase::Measuring { since_ns: seen.now_ns, last: None };
@@ -278,9 +280,14 @@ impl Tuner {
     }
 
     /// Begins a try once the rate has stopped growing by itself.
-    fn measured(&mut self, seen: &Seen, since_ns: u64, last: Option<Rate>) -> Option<Change> {
+    fn measured(
+        &mut self,
+        seen: &TunerSample,
+        since_ns: u64,
+        last: Option<MeasuredRate>,
+    ) -> Option<LaneChange> {
         let rate = self.rate();
-        let grows = |last: Rate| rate.middle > last.middle * GAIN && rate.is_above(last);
+        let grows = |last: MeasuredRate| rate.middle > last.middle * GAIN && rate.is_above(last);
         if last.is_none_or(grows) {
             self.forget();
             self.phase = Phase::Measuring { since_ns, last: Some(rate) };
@@ -295,8 +302,8 @@ impl Tuner {
     }
 
     /// Tries the maximum number of lanes.
-    fn help(&mut self, seen: &Seen) -> Option<Change> {
-        (self.way, self.helped) = (Way::Up, true);
+    fn help(&mut self, seen: &TunerSample) -> Option<LaneChange> {
+        (self.way, self.helped) = (TuningDirection::Up, true);
         let change = self.begin(seen, self.rate(), LADDER.len());
         if let Phase::Trying(this) = &mut self.phase {
             this.helps = true;
@@ -305,11 +312,13 @@ impl Tuner {
     }
 
     /// Tries a number of lanes `steps` further on the ladder than the lanes that reached `rate`.
-    fn begin(&mut self, seen: &Seen, rate: Rate, steps: usize) -> Option<Change> {
+    fn begin(&mut self, seen: &TunerSample, rate: MeasuredRate, steps: usize) -> Option<LaneChange> {
         let from = self.lanes;
         let further: Vec<u16> = match self.way {
-            Way::Up => LADDER.into_iter().filter(|count| (from + 1..=self.most).contains(count)).collect(),
-            Way::Down => LADDER.into_iter().rev().filter(|count| *count < from).collect(),
+            TuningDirection::Up => {
+                LADDER.into_iter().filter(|count| (from + 1..=self.most).contains(count)).collect()
+            }
+            TuningDirection::Down => LADDER.into_iter().rev().filter(|count| *count < from).collect(),
         };
         let steps = steps.min(further.len());
         let Some(lanes) = steps.checked_sub(1).and_then(|last| further.get(last)) else {
@@ -317,19 +326,20 @@ impl Tuner {
         };
         self.forget();
         self.lanes = *lanes;
-        self.phase = Phase::Trying(Try { since_ns: seen.now_ns, from, rate, steps, helps: false });
-        Some(Change { lanes: self.lanes, told: None })
+        self.phase = Phase::Trying(TuningTrial { since_ns: seen.now_ns, from, rate, steps, helps: false });
+        Some(LaneChange { lanes: self.lanes, told: None })
     }
 
     /// Judges a try.
-    fn tried(&mut self, seen: &Seen, this: Try) -> Option<Change> {
+    fn tried(&mut self, seen: &TunerSample, this: TuningTrial) -> Option<LaneChange> {
         let rate = self.rate();
-        let Try { from, rate: before, helps, .. } = this;
+        let TuningTrial { from, rate: before, helps, .. } = this;
         let gain = if before.middle > 0.0 { rate.middle / before.middle } else { 1.0 };
-        let chunk_s = |lanes: u16, rate: Rate| f64::from(lanes) * CHUNK_BYTES as f64 / rate.middle.max(1.0);
+        let chunk_s =
+            |lanes: u16, rate: MeasuredRate| f64::from(lanes) * CHUNK_BYTES as f64 / rate.middle.max(1.0);
         let is_as_good = match self.way {
-            Way::Up => helps && gain >= HELPED && chunk_s(self.lanes, rate) < CHUNK_TOO_LONG_S,
-            Way::Down => {
+            TuningDirection::Up => helps && gain >= HELPED && chunk_s(self.lanes, rate) < CHUNK_TOO_LONG_S,
+            TuningDirection::Down => {
                 !self.loses_without_need() && gain >= AS_GOOD && chunk_s(from, before) > CHUNK_LONG_S
             }
         };
@@ -351,18 +361,22 @@ impl Tuner {
         // The larger the gain, the further away is the best number. Losses accepted going down add up, because
         // later tries are compared with the best rate.
         let steps = match gain {
-            _ if gain * f64::from(from) > PROPORTIONAL * f64::from(lanes) && self.way == Way::Up => 3,
+            _ if gain * f64::from(from) > PROPORTIONAL * f64::from(lanes)
+                && self.way == TuningDirection::Up =>
+            {
+                3
+            }
             ..1.25 => 1,
             _ => 2,
         };
         // A rate measured during the burst at the beginning is no longer comparable.
         let best = if helps { rate } else { rate.max(before) };
         let next = self.begin(seen, best, steps);
-        Some(Change { lanes: next.map_or(lanes, |next| next.lanes), told: Some(told) })
+        Some(LaneChange { lanes: next.map_or(lanes, |next| next.lanes), told: Some(told) })
     }
 
     /// Undoes a try. A try of several steps is followed by one of a single step.
-    fn back(&mut self, seen: &Seen, this: Try) -> Change {
+    fn back(&mut self, seen: &TunerSample, this: TuningTrial) -> LaneChange {
         let (tried, rate) = (self.lanes, self.rate());
         self.lanes = this.from;
         self.failures_told += 1;
@@ -378,12 +392,12 @@ impl Tuner {
             0..=1 => self.in_vain(seen, this.rate),
             _ => self.begin(seen, this.rate, 1),
         };
-        Change { lanes: next.map_or(this.from, |next| next.lanes), told }
+        LaneChange { lanes: next.map_or(this.from, |next| next.lanes), told }
     }
 
     /// Records that one direction failed. The other one is tried next; if both have failed, a rest begins.
-    fn in_vain(&mut self, seen: &Seen, rate: Rate) -> Option<Change> {
-        self.way = if self.way == Way::Up { Way::Down } else { Way::Up };
+    fn in_vain(&mut self, seen: &TunerSample, rate: MeasuredRate) -> Option<LaneChange> {
+        self.way = if self.way == TuningDirection::Up { TuningDirection::Down } else { TuningDirection::Up };
         if self.vain {
             self.rest(seen, rate);
             return None;
@@ -392,7 +406,7 @@ impl Tuner {
         self.begin(seen, rate, 1)
     }
 
-    fn rest(&mut self, seen: &Seen, rate: Rate) {
+    fn rest(&mut self, seen: &TunerSample, rate: MeasuredRate) {
         self.forget();
         self.vain = false;
         self.phase = Phase::Resting { until_ns: seen.now_ns.saturating_add(nanoseconds(self.rest)), rate };
@@ -400,9 +414,10 @@ impl Tuner {
     }
 
     /// Ends a rest that is over, or during which the network path has changed.
-    fn rested(&mut self, seen: &Seen, until_ns: u64, before: Rate) -> Option<Change> {
+    fn rested(&mut self, seen: &TunerSample, until_ns: u64, before: MeasuredRate) -> Option<LaneChange> {
         let rate = self.rate();
-        let is_other = |high: Rate, low: Rate| high.middle > low.middle * CHANGED && high.is_above(low);
+        let is_other =
+            |high: MeasuredRate, low: MeasuredRate| high.middle > low.middle * CHANGED && high.is_above(low);
         let has_changed = is_other(rate, before) || is_other(before, rate);
         if has_changed {
             self.rest = REST;
@@ -423,8 +438,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn told(choice: String, tried: (u16, Rate), before: (u16, Rate)) -> (String, String) {
-    let rate = |(lanes, rate): (u16, Rate)| format!("{} with {lanes}", format_rate(rate.middle));
+fn told(choice: String, tried: (u16, MeasuredRate), before: (u16, MeasuredRate)) -> (String, String) {
+    let rate = |(lanes, rate): (u16, MeasuredRate)| format!("{} with {lanes}", format_rate(rate.middle));
     (choice, format!("{}, {}", rate(tried), rate(before)))
 }
 
@@ -462,7 +477,12 @@ mod tests {
             self.run_seen(seconds, rate, |seen| seen);
         }
 
-        fn run_seen(&mut self, seconds: f64, rate: impl Fn(u16, f64) -> f64, see: impl Fn(Seen) -> Seen) {
+        fn run_seen(
+            &mut self,
+            seconds: f64,
+            rate: impl Fn(u16, f64) -> f64,
+            see: impl Fn(TunerSample) -> TunerSample,
+        ) {
             let end_ns = self.now_ns + (seconds * 1e9) as u64;
             while self.now_ns < end_ns {
                 self.now_ns += LOOK_NS;
@@ -470,9 +490,9 @@ mod tests {
                 let share = (self.random >> 33) as f64 / (1_u64 << 31) as f64 * 2.0 - 1.0;
                 let seconds = self.now_ns as f64 / 1e9;
                 self.passed += rate(self.lanes, seconds) * (1.0 + self.noise * share) * LOOK_NS as f64 / 1e9;
-                let seen = Seen {
+                let seen = TunerSample {
                     now_ns: self.now_ns,
-                    passed: Passed {
+                    passed: LinkStats {
                         bytes: self.passed as u64,
                         round_trip: Duration::from_millis(30),
                         round_trip_least: Duration::from_millis(20),
@@ -481,7 +501,7 @@ mod tests {
                     has_waiting: true,
                     is_bound: false,
                 };
-                if let Some(Change { lanes, told }) = self.tuner.look(see(seen)) {
+                if let Some(LaneChange { lanes, told }) = self.tuner.look(see(seen)) {
                     self.lanes = lanes;
                     self.changes.push((seconds, lanes));
                     self.told.extend(told.map(|(choice, reason)| format!("{choice} ({reason})")));
@@ -530,8 +550,8 @@ mod tests {
     #[test]
     fn where_the_line_loses_what_need_not_wait_many_are_tried_at_once() {
         let mut way = Simulated::new(10, 32, 0.05);
-        let see = |seen: Seen| Seen {
-            passed: Passed { round_trip: Duration::from_millis(21), ..seen.passed },
+        let see = |seen: TunerSample| TunerSample {
+            passed: LinkStats { round_trip: Duration::from_millis(21), ..seen.passed },
             ..seen
         };
         way.run_seen(20.0, |lanes, _| f64::from(lanes) * MEGABYTE, see);
@@ -541,8 +561,8 @@ mod tests {
     #[test]
     fn what_is_left_of_the_beginning_does_not_hide_that_many_help() {
         let mut way = Simulated::new(16, 32, 0.15);
-        let see = |seen: Seen| Seen {
-            passed: Passed { round_trip: Duration::from_millis(21), ..seen.passed },
+        let see = |seen: TunerSample| TunerSample {
+            passed: LinkStats { round_trip: Duration::from_millis(21), ..seen.passed },
             ..seen
         };
         let falling = |lanes: u16, at: f64| (f64::from(lanes) * 1.5 + 40.0 * (-at / 5.0).exp()) * MEGABYTE;
@@ -550,12 +570,12 @@ mod tests {
         assert!(way.share_of(3.0, 30.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
         // Nor does queueing at the beginning.
         let mut way = Simulated::new(10, 32, 0.02);
-        let late = |seen: Seen| if seen.now_ns < 8_000_000_000 { seen } else { see(seen) };
+        let late = |seen: TunerSample| if seen.now_ns < 8_000_000_000 { seen } else { see(seen) };
         way.run_seen(30.0, |lanes, _| (f64::from(lanes) * 0.4 + 16.0) * MEGABYTE, late);
         assert!(way.share_of(11.0, 13.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
         // Nor does queueing for a long time, after which no more tries were made.
         let mut way = Simulated::new(10, 32, 0.02);
-        let late = |seen: Seen| if seen.now_ns < 100_000_000_000 { seen } else { see(seen) };
+        let late = |seen: TunerSample| if seen.now_ns < 100_000_000_000 { seen } else { see(seen) };
         way.run_seen(120.0, |_, _| 119.0 * MEGABYTE, late);
         assert!(way.share_of(20.0, 100.0, |lanes| lanes <= 12) > 0.99, "{:?}", way.first());
         assert!(way.share_of(104.0, 106.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
@@ -602,8 +622,8 @@ mod tests {
         for idle in [true, false] {
             let mut way = Simulated::new(2, 32, 0.1);
             let see = |seen| match idle {
-                true => Seen { has_waiting: false, ..seen },
-                false => Seen { is_bound: true, ..seen },
+                true => TunerSample { has_waiting: false, ..seen },
+                false => TunerSample { is_bound: true, ..seen },
             };
             way.run_seen(60.0, |lanes, _| f64::from(lanes) * MEGABYTE, see);
             assert!(way.changes.is_empty(), "{:?}", way.first());
@@ -612,7 +632,7 @@ mod tests {
         let mut way = Simulated::new(2, 32, 0.0);
         way.run(4.0, |_, _| 10.0 * MEGABYTE);
         assert_eq!(way.lanes, 3);
-        way.run_seen(2.0, |_, _| 10.0 * MEGABYTE, |seen| Seen { is_bound: true, ..seen });
+        way.run_seen(2.0, |_, _| 10.0 * MEGABYTE, |seen| TunerSample { is_bound: true, ..seen });
         assert_eq!(way.lanes, 2);
     }
 

@@ -1,6 +1,6 @@
 //! The settings of TCP and of network devices.
 
-use super::Name;
+use super::KernelName;
 
 /// The kernel's TCP settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Tcp {
     /// `tcp_timestamps`.
     pub timestamps: Option<bool>,
     /// `tcp_congestion_control`.
-    pub congestion_control: Name,
+    pub congestion_control: KernelName,
     /// TCP segments sent since the machine started, and how many of them were retransmissions.
     pub segments: Option<(u64, u64)>,
 }
@@ -29,7 +29,7 @@ pub struct Tcp {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WayOut {
     /// The device.
-    pub device: Name,
+    pub device: KernelName,
     /// True if they go through a router first.
     pub routed: bool,
 }
@@ -38,11 +38,11 @@ pub struct WayOut {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bond {
     /// The bonding mode, such as `802.3ad`.
-    pub mode: Name,
+    pub mode: KernelName,
     /// The transmit hash policy that spreads connections over the devices, such as `layer2`.
-    pub hash: Name,
+    pub hash: KernelName,
     /// The devices.
-    pub ports: Vec<Name>,
+    pub ports: Vec<KernelName>,
     /// The number of devices that have joined the switch's aggregate, for `802.3ad`.
     pub joined_ports: Option<u32>,
 }
@@ -64,7 +64,7 @@ pub struct Offloads {
 
 /// The packet buffers of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ring {
+pub struct PacketBuffers {
     /// The configured number of packets.
     pub packets: u32,
     /// The maximum number of packets.
@@ -73,9 +73,9 @@ pub struct Ring {
 
 /// A queueing discipline, in which packets wait before a device sends them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Queue {
+pub struct QueueDiscipline {
     /// The name, such as `fq`.
-    pub kind: Name,
+    pub kind: KernelName,
     /// True if it is the device's root discipline, and not a part of another one.
     pub is_root: bool,
     /// The limit for all packets together, in bytes per second.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::file_server::{self, End, FileServer, Work};
-use crate::counters::{Snapshot, Stage};
+use super::file_server::{self, FileServer, FileServerSide, FileServerWork};
+use crate::counters::{CounterTotals, LaneStage};
 
 /// The scan is named as the bottleneck only above this share: a lane that lists while others transfer data rarely
 /// matters to the user. Above it, a requested limit is named as well, whatever else is busy.
@@ -56,7 +56,7 @@ pub struct Bottleneck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     /// A stage of the lanes.
-    Stage(Stage),
+    Stage(LaneStage),
     /// The requested limit on operations.
     Operations,
     /// The requested limit on the source's latency.
@@ -104,21 +104,21 @@ impl Limit {
 
     fn advice(self) -> &'static str {
         match self {
-            Self::Stage(Stage::Scan) => {
+            Self::Stage(LaneStage::Scan) => {
                 "the scan is what takes time: fewer entries, or a faster file system at the source"
             }
-            Self::Stage(Stage::Hash) => {
+            Self::Stage(LaneStage::Hash) => {
                 "the digest is what takes time; a machine with more cores has more of it"
             }
-            Self::Stage(Stage::Held) => "it was limited as asked (--bwlimit)",
+            Self::Stage(LaneStage::Held) => "it was limited as asked (--bwlimit)",
             Self::Operations => "it was limited as asked (--iops-limit)",
             Self::SourceLatency => {
                 "it was limited as asked (--source-p99): reads at the source took longer than that where more was read"
             }
-            Self::Stage(Stage::Sync) => {
+            Self::Stage(LaneStage::Sync) => {
                 "the target's disk takes its time to make things durable; --durable none leaves that to its system"
             }
-            Self::Stage(Stage::Read) => {
+            Self::Stage(LaneStage::Read) => {
                 "the source's disk or file server gives no more: see what else reads from it, or let it read from faster \
                  disks"
             }
@@ -157,17 +157,17 @@ impl Limit {
 }
 
 /// Shares of time, 0 to 1. Those of the remote host and the network path are optional.
-struct Shares {
+struct TimeShares {
     /// Shares of the total time.
-    stages: [f64; Stage::COUNT],
+    stages: [f64; LaneStage::COUNT],
     /// Shares of the time with work: idle lanes say nothing about those that have work.
-    working: [f64; Stage::COUNT],
+    working: [f64; LaneStage::COUNT],
     near_processor: f64,
-    far: Option<FarShares>,
+    far: Option<RemoteShares>,
     way: Option<WayShares>,
 }
 
-struct FarShares {
+struct RemoteShares {
     input: f64,
     work: f64,
     processor: f64,
@@ -181,22 +181,22 @@ struct WayShares {
     buffer: f64,
 }
 
-impl Shares {
+impl TimeShares {
     /// Returns `None` if nothing was measured.
-    fn of(figures: &Snapshot) -> Option<Self> {
+    fn of(figures: &CounterTotals) -> Option<Self> {
         let total: f64 = figures.stage_ns.iter().map(|&ns| ns as f64).sum();
         if total <= 0.0 {
             return None;
         }
         let part = |part: u64, of: f64| if of > 0.0 { (part as f64 / of).min(1.0) } else { 0.0 };
-        let working = total - figures.stage_ns[Stage::Idle as usize] as f64;
+        let working = total - figures.stage_ns[LaneStage::Idle as usize] as f64;
         let far_ns = figures.far_ns as f64;
         let busy_us = figures.way_busy_us as f64;
         Some(Self {
             stages: figures.stage_ns.map(|ns| part(ns, total)),
             working: figures.stage_ns.map(|ns| part(ns, working)),
             near_processor: part(figures.near_processor_ns.saturating_add(figures.near_queued_ns), working),
-            far: (figures.far_ns > 0).then(|| FarShares {
+            far: (figures.far_ns > 0).then(|| RemoteShares {
                 input: part(figures.far_input_ns, far_ns),
                 work: part(figures.far_work_ns, far_ns),
                 processor: part(figures.far_processor_ns.saturating_add(figures.far_queued_ns), far_ns),
@@ -217,17 +217,17 @@ impl Shares {
         })
     }
 
-    fn stage(&self, stage: Stage) -> f64 {
+    fn stage(&self, stage: LaneStage) -> f64 {
         self.working[stage as usize]
     }
 
     /// Returns the bottleneck and its share.
     fn judge(&self, remote: bool) -> (Limit, f64) {
-        let has_work = self.stages.iter().sum::<f64>() > self.stages[Stage::Idle as usize];
+        let has_work = self.stages.iter().sum::<f64>() > self.stages[LaneStage::Idle as usize];
         if !has_work {
-            return (Limit::Stage(Stage::Idle), self.stages[Stage::Idle as usize]);
+            return (Limit::Stage(LaneStage::Idle), self.stages[LaneStage::Idle as usize]);
         }
-        for stage in [Stage::Scan, Stage::Held] {
+        for stage in [LaneStage::Scan, LaneStage::Held] {
             if self.stage(stage) > DOMINATING_SHARE {
                 return (Limit::Stage(stage), self.stage(stage));
             }
@@ -246,25 +246,31 @@ impl Shares {
             let near = self.near_processor >= far_processor;
             return (if near { Limit::SourceProcessor } else { Limit::TargetProcessor }, most);
         }
-        let outward = self.stage(Stage::Send) + self.stage(Stage::Wait);
-        let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Compress, Stage::Sync, Stage::Held]);
+        let outward = self.stage(LaneStage::Send) + self.stage(LaneStage::Wait);
+        let busiest = self.busiest(&[
+            LaneStage::Read,
+            LaneStage::Hash,
+            LaneStage::Compress,
+            LaneStage::Sync,
+            LaneStage::Held,
+        ]);
         match (&self.far, busiest) {
             // The compressed data may still be more than the network can carry.
-            (Some(far), (Stage::Compress, share)) if remote && network >= share => {
+            (Some(far), (LaneStage::Compress, share)) if remote && network >= share => {
                 self.judge_beyond(far, outward)
             }
-            (_, (Stage::Compress, share)) if share > outward => (Limit::SourceProcessor, share),
+            (_, (LaneStage::Compress, share)) if share > outward => (Limit::SourceProcessor, share),
             (_, (stage, share)) if share > outward => (Limit::Stage(stage), share),
             (Some(far), _) if remote => self.judge_beyond(far, outward),
             _ => {
-                let (stage, share) = self.busiest(&[Stage::Send, Stage::Wait, Stage::Scan]);
+                let (stage, share) = self.busiest(&[LaneStage::Send, LaneStage::Wait, LaneStage::Scan]);
                 (Limit::Stage(stage), share)
             }
         }
     }
 
     /// Returns the bottleneck when the lanes wait for the remote host.
-    fn judge_beyond(&self, far: &FarShares, outward: f64) -> (Limit, f64) {
+    fn judge_beyond(&self, far: &RemoteShares, outward: f64) -> (Limit, f64) {
         if far.work >= WORK_SHARE && far.work >= far.input {
             return (Limit::TargetWrite, far.work);
         }
@@ -280,9 +286,9 @@ impl Shares {
     }
 
     /// Returns the stage that takes the most time.
-    fn busiest(&self, stages: &[Stage]) -> (Stage, f64) {
+    fn busiest(&self, stages: &[LaneStage]) -> (LaneStage, f64) {
         let shares = stages.iter().map(|stage| (*stage, self.stage(*stage)));
-        shares.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((Stage::Idle, 0.0))
+        shares.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((LaneStage::Idle, 0.0))
     }
 
     fn resources(&self, remote: bool) -> BTreeMap<String, f64> {
@@ -310,11 +316,11 @@ impl Shares {
 
 impl Bottleneck {
     /// Derives the bottleneck from the times of a run or a part of it; `None` if there are none.
-    pub fn of(figures: &Snapshot) -> Option<Self> {
-        let shares = Shares::of(figures)?;
+    pub fn of(figures: &CounterTotals) -> Option<Self> {
+        let shares = TimeShares::of(figures)?;
         let (limit, share) = shares.judge(figures.remote);
         let (limit, share, file_server) = match limit {
-            Limit::Stage(Stage::Held) => {
+            Limit::Stage(LaneStage::Held) => {
                 let (limit, part) = asked_for(figures);
                 (limit, share * part, None)
             }
@@ -334,9 +340,9 @@ impl Bottleneck {
     }
 
     /// Returns true if more lanes would only compete: for processors, or for a requested limit.
-    pub(crate) fn binds_all(figures: &Snapshot) -> bool {
-        let limit = Shares::of(figures).map(|shares| shares.judge(figures.remote).0);
-        matches!(limit, Some(Limit::SourceProcessor | Limit::TargetProcessor | Limit::Stage(Stage::Held)))
+    pub(crate) fn binds_all(figures: &CounterTotals) -> bool {
+        let limit = TimeShares::of(figures).map(|shares| shares.judge(figures.remote).0);
+        matches!(limit, Some(Limit::SourceProcessor | Limit::TargetProcessor | Limit::Stage(LaneStage::Held)))
     }
 
     /// Returns text for people, such as `source read 61 %`.
@@ -346,19 +352,19 @@ impl Bottleneck {
 }
 
 /// Returns the requested limit that held the run back most, and its part of all held time.
-fn asked_for(figures: &Snapshot) -> (Limit, f64) {
-    let held = by_limit(figures.stage_ns[Stage::Held as usize], held_ns(figures));
+fn asked_for(figures: &CounterTotals) -> (Limit, f64) {
+    let held = by_limit(figures.stage_ns[LaneStage::Held as usize], held_ns(figures));
     let [rate, operations, latency] = held;
     let (limit, most) = match () {
         () if operations > rate && operations >= latency => (Limit::Operations, operations),
         () if latency > rate => (Limit::SourceLatency, latency),
-        () => (Limit::Stage(Stage::Held), rate),
+        () => (Limit::Stage(LaneStage::Held), rate),
     };
     (limit, most as f64 / held.iter().map(|&ns| ns as f64).sum::<f64>().max(1.0))
 }
 
 /// Returns how long lanes were held back by the operation limit and by the source latency limit.
-pub(super) fn held_ns(figures: &Snapshot) -> [u64; 2] {
+pub(super) fn held_ns(figures: &CounterTotals) -> [u64; 2] {
     [figures.held_by_operations_ns, figures.held_by_latency_ns]
 }
 
@@ -371,40 +377,40 @@ fn by_limit(held_ns: u64, [operations_ns, latency_ns]: [u64; 2]) -> [u64; 3] {
 }
 
 /// Replaces a bottleneck by the latency of a file server if that is the cause.
-fn by_latency(limit: Limit, figures: &Snapshot) -> (Limit, Option<FileServer>) {
+fn by_latency(limit: Limit, figures: &CounterTotals) -> (Limit, Option<FileServer>) {
     let work = match limit {
-        Limit::Stage(Stage::Scan) => Work::List,
-        Limit::Stage(Stage::Read) => Work::Read,
-        Limit::Stage(Stage::Send) if !figures.remote => Work::Write,
-        Limit::TargetWrite => Work::Write,
+        Limit::Stage(LaneStage::Scan) => FileServerWork::List,
+        Limit::Stage(LaneStage::Read) => FileServerWork::Read,
+        Limit::Stage(LaneStage::Send) if !figures.remote => FileServerWork::Write,
+        Limit::TargetWrite => FileServerWork::Write,
         _ => return (limit, None),
     };
     match file_server::waited_for(figures, work) {
-        Some((End::Source, server)) => (Limit::SourceServer, Some(server)),
-        Some((End::Target, server)) => (Limit::TargetServer, Some(server)),
+        Some((FileServerSide::Source, server)) => (Limit::SourceServer, Some(server)),
+        Some((FileServerSide::Target, server)) => (Limit::TargetServer, Some(server)),
         None => (limit, None),
     }
 }
 
 /// Returns the share of each stage that took any time; held time is split by limit.
 pub(super) fn shares(
-    stage_ns: &[u64; Stage::COUNT],
+    stage_ns: &[u64; LaneStage::COUNT],
     held_ns: [u64; 2],
     remote: bool,
 ) -> BTreeMap<String, f64> {
     let total: f64 = stage_ns.iter().map(|&ns| ns as f64).sum();
-    let stages = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Held);
+    let stages = LaneStage::ALL.into_iter().filter(|stage| *stage != LaneStage::Held);
     let stages = stages.map(|stage| (name(stage, remote), stage_ns[stage as usize]));
-    let limits = [Stage::Held.name(), OPERATION_LIMIT, LATENCY_LIMIT];
-    let limits = limits.into_iter().zip(by_limit(stage_ns[Stage::Held as usize], held_ns));
+    let limits = [LaneStage::Held.name(), OPERATION_LIMIT, LATENCY_LIMIT];
+    let limits = limits.into_iter().zip(by_limit(stage_ns[LaneStage::Held as usize], held_ns));
     let taken = stages.chain(limits).filter(|(_, ns)| *ns > 0);
     taken.map(|(name, ns)| (name.to_owned(), rounded(ns as f64 / total))).collect()
 }
 
 /// Returns the name of a stage. On one machine, what is sent is written at once.
-fn name(stage: Stage, remote: bool) -> &'static str {
+fn name(stage: LaneStage, remote: bool) -> &'static str {
     match stage {
-        Stage::Send if !remote => "target write",
+        LaneStage::Send if !remote => "target write",
         stage => stage.name(),
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::counters::{Snapshot, Stage};
+use crate::counters::{CounterTotals, LaneStage};
 
 /// The maximum ratio of operation times to answer times at which latency counts as the cause. An operation consists of
 /// several requests to the server, one after another. If it takes longer than this many times the answers, requests are
@@ -24,34 +24,39 @@ pub struct FileServer {
 
 /// The end of a run at which a file server may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum FileServerSide {
     Source,
     Target,
 }
 
 /// The kind of work that may be waiting for a file server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum FileServerWork {
     List,
     Read,
     Write,
 }
 
 /// Returns the server whose answers this work waits for, or `None` if latency is not the cause.
-pub(super) fn waited_for(figures: &Snapshot, work: Work) -> Option<(End, FileServer)> {
-    let stage = |stage: Stage| figures.stage_ns[stage as usize];
-    let source = figures.source_answer_ns.map(|answer_ns| (End::Source, answer_ns));
-    let target = figures.target_answer_ns.map(|answer_ns| (End::Target, answer_ns));
+pub(super) fn waited_for(
+    figures: &CounterTotals,
+    work: FileServerWork,
+) -> Option<(FileServerSide, FileServer)> {
+    let stage = |stage: LaneStage| figures.stage_ns[stage as usize];
+    let source = figures.source_answer_ns.map(|answer_ns| (FileServerSide::Source, answer_ns));
+    let target = figures.target_answer_ns.map(|answer_ns| (FileServerSide::Target, answer_ns));
     let (server, took_ns, operations, requests) = match work {
         // If both ends are listed on file servers, the slower one takes most of the time.
-        Work::List => {
+        FileServerWork::List => {
             let near = target.filter(|_| !figures.remote);
             let slower = source.into_iter().chain(near).max_by_key(|(_, answer_ns)| *answer_ns);
-            (slower, stage(Stage::Scan), figures.entries_scanned, figures.entries_scanned)
+            (slower, stage(LaneStage::Scan), figures.entries_scanned, figures.entries_scanned)
         }
-        Work::Read => (source, stage(Stage::Read), figures.source_reads, figures.source_requests),
-        Work::Write => {
-            let took_ns = if figures.remote { figures.far_work_ns } else { stage(Stage::Send) };
+        FileServerWork::Read => {
+            (source, stage(LaneStage::Read), figures.source_reads, figures.source_requests)
+        }
+        FileServerWork::Write => {
+            let took_ns = if figures.remote { figures.far_work_ns } else { stage(LaneStage::Send) };
             (target, took_ns, figures.target_operations, figures.target_requests)
         }
     };

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A transport. [`Route::name`] is its name in reports.
+/// A transport. [`UsedTransport::name`] is its name in reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Route {
+pub enum UsedTransport {
     /// No data was transferred.
     #[default]
     #[serde(rename = "none")]
@@ -35,7 +35,7 @@ pub enum Route {
     Unknown,
 }
 
-impl Route {
+impl UsedTransport {
     /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -78,12 +78,12 @@ mod tests {
 
     #[test]
     fn names_are_those_of_reports() {
-        use Route::*;
+        use UsedTransport::*;
         for route in [None, Local, Agent, AgentRelayed, Ssh, SshRelayed, Sftp, Rsync, Unknown] {
             let written = serde_json::to_string(&route).unwrap();
             assert_eq!(written, format!("{:?}", route.name()));
-            assert_eq!(serde_json::from_str::<Route>(&written).unwrap(), route);
+            assert_eq!(serde_json::from_str::<UsedTransport>(&written).unwrap(), route);
         }
-        assert_eq!(serde_json::from_str::<Route>("\"by pigeon\"").unwrap(), Unknown);
+        assert_eq!(serde_json::from_str::<UsedTransport>("\"by pigeon\"").unwrap(), Unknown);
     }
 }

@@ -1,14 +1,14 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::counters::Stage;
+use crate::counters::LaneStage;
 use crate::losses::LossKind;
 
 fn filled() -> Report {
-    let mut sum = Snapshot { entries_created: 3, entries_unchanged: 4, ..Snapshot::default() };
+    let mut sum = CounterTotals { entries_created: 3, entries_unchanged: 4, ..CounterTotals::default() };
     sum.target_written_bytes = 3_000;
-    sum.stage_ns[Stage::Read as usize] = 61;
-    sum.stage_ns[Stage::Send as usize] = 39;
+    sum.stage_ns[LaneStage::Read as usize] = 61;
+    sum.stage_ns[LaneStage::Send as usize] = 39;
     let mut report = Report { user: "x".into(), ..Report::default() };
     report.source = ReportEnd::typed(b"/a\xff");
     report.target = ReportEnd::typed(b"h:/b");
@@ -182,7 +182,7 @@ fn the_scan_is_the_limit_only_when_it_dominates_and_idleness_when_there_is_nothi
         ([0, 10, 0, 35, 0, 0, 0, 55, 0], Some("rate limit 55 %")),
         ([0, 10, 0, 20, 10, 0, 0, 0, 60], Some("source processor 60 %")),
     ] {
-        let words = Bottleneck::of(&Snapshot { stage_ns, remote: true, ..Snapshot::default() })
+        let words = Bottleneck::of(&CounterTotals { stage_ns, remote: true, ..CounterTotals::default() })
             .map(|bottleneck| bottleneck.words());
         assert_eq!(words.as_deref(), expected, "{stage_ns:?}");
     }
@@ -198,7 +198,8 @@ fn of_several_limits_that_were_asked_for_the_one_that_held_most_is_named() {
         // Figures from another machine may be inconsistent.
         (u64::MAX, u64::MAX, "operation limit 80 %", "--iops-limit"),
     ] {
-        let mut figures = Snapshot { stage_ns: [0, 20, 0, 0, 0, 0, 0, 80, 0], ..Snapshot::default() };
+        let mut figures =
+            CounterTotals { stage_ns: [0, 20, 0, 0, 0, 0, 0, 80, 0], ..CounterTotals::default() };
         (figures.held_by_operations_ns, figures.held_by_latency_ns) = (operations, latency);
         let found = Bottleneck::of(&figures).unwrap();
         assert_eq!(found.words(), expected);
@@ -213,11 +214,11 @@ fn of_several_limits_that_were_asked_for_the_one_that_held_most_is_named() {
 
 /// Returns the figures of two lanes over ten seconds whose threads waited for the remote host and used next to no
 /// processor time.
-fn waiting() -> Snapshot {
-    let mut figures = Snapshot { remote: true, near_processor_ns: 1_000, ..Snapshot::default() };
-    figures.stage_ns[Stage::Read as usize] = 2_000;
-    figures.stage_ns[Stage::Send as usize] = 17_000;
-    figures.stage_ns[Stage::Wait as usize] = 1_000;
+fn waiting() -> CounterTotals {
+    let mut figures = CounterTotals { remote: true, near_processor_ns: 1_000, ..CounterTotals::default() };
+    figures.stage_ns[LaneStage::Read as usize] = 2_000;
+    figures.stage_ns[LaneStage::Send as usize] = 17_000;
+    figures.stage_ns[LaneStage::Wait as usize] = 1_000;
     (figures.far_ns, figures.far_input_ns, figures.far_work_ns) = (20_000, 18_000, 1_500);
     (figures.far_processor_ns, figures.way_busy_us) = (1_000, 19);
     figures
@@ -225,50 +226,52 @@ fn waiting() -> Snapshot {
 
 #[test]
 fn what_limits_is_found_beyond_the_lanes() {
-    let said = |change: fn(&mut Snapshot)| {
+    let said = |change: fn(&mut CounterTotals)| {
         let mut figures = waiting();
         change(&mut figures);
         Bottleneck::of(&figures).unwrap().words()
     };
     assert_eq!(said(|_| {}), "network 95 %");
-    let between = Bottleneck::of(&Snapshot { way_busy_us: 0, ..waiting() }).unwrap();
+    let between = Bottleneck::of(&CounterTotals { way_busy_us: 0, ..waiting() }).unwrap();
     assert!(between.words().starts_with("network") && between.advice.contains("ssh"), "{between:?}");
     assert_eq!(said(|figures| figures.way_window_us = 15), "target's receive window 79 %");
     assert_eq!(said(|figures| figures.way_buffer_us = 18), "source's send buffer 95 %");
     assert_eq!(said(|figures| figures.way_busy_us = 3), "round trips 90 %");
     // A compressor that takes the lanes' time is the bottleneck only if the network is idle meanwhile.
-    fn packs(figures: &mut Snapshot) {
-        figures.stage_ns[Stage::Compress as usize] = 9_500;
-        figures.stage_ns[Stage::Send as usize] = 7_500;
+    fn packs(figures: &mut CounterTotals) {
+        figures.stage_ns[LaneStage::Compress as usize] = 9_500;
+        figures.stage_ns[LaneStage::Send as usize] = 7_500;
         figures.near_processor_ns = 9_500;
     }
     assert_eq!(said(packs), "network 95 %");
     // Unknown while the remote host has not reported anything.
-    let alone = |figures: &mut Snapshot| {
+    let alone = |figures: &mut CounterTotals| {
         packs(figures);
         figures.far_ns = 0;
     };
     assert_eq!(said(alone), "source processor 48 %");
-    let packs_alone = |figures: &mut Snapshot| {
+    let packs_alone = |figures: &mut CounterTotals| {
         packs(figures);
         figures.way_busy_us = 5;
     };
     assert_eq!(said(packs_alone), "source processor 48 %");
-    let writes = |figures: &mut Snapshot| (figures.far_input_ns, figures.far_work_ns) = (1_000, 18_800);
+    let writes = |figures: &mut CounterTotals| (figures.far_input_ns, figures.far_work_ns) = (1_000, 18_800);
     assert_eq!(said(writes), "target write 94 %");
     // Waiting for a processor counts as much as using it.
     assert_eq!(said(|figures| figures.far_queued_ns = 17_000), "target processor 90 %");
     assert_eq!(said(|figures| figures.near_queued_ns = 17_000), "source processor 90 %");
-    let both = |figures: &mut Snapshot| (figures.near_queued_ns, figures.far_queued_ns) = (14_000, 18_000);
+    let both =
+        |figures: &mut CounterTotals| (figures.near_queued_ns, figures.far_queued_ns) = (14_000, 18_000);
     assert_eq!(said(both), "target processor 95 %");
     // Both ends take turns, and the network has capacity left, or has not.
-    let turns = |figures: &mut Snapshot| {
+    let turns = |figures: &mut CounterTotals| {
         (figures.near_queued_ns, figures.far_queued_ns, figures.way_busy_us) = (12_500, 11_500, 8);
     };
     assert_eq!(said(turns), "source processor 68 %");
-    let full = |figures: &mut Snapshot| (figures.near_queued_ns, figures.far_queued_ns) = (10_000, 10_000);
+    let full =
+        |figures: &mut CounterTotals| (figures.near_queued_ns, figures.far_queued_ns) = (10_000, 10_000);
     assert_eq!(said(full), "network 95 %");
-    let reads = |figures: &mut Snapshot| (figures.stage_ns[1], figures.stage_ns[3]) = (17_000, 2_000);
+    let reads = |figures: &mut CounterTotals| (figures.stage_ns[1], figures.stage_ns[3]) = (17_000, 2_000);
     assert_eq!(said(reads), "source read 85 %");
     // If the remote host has not reported yet, the stage is named instead.
     assert_eq!(said(|figures| figures.far_ns = 0), "send 85 %");
@@ -276,9 +279,9 @@ fn what_limits_is_found_beyond_the_lanes() {
 
 #[test]
 fn on_one_machine_there_is_neither_way_nor_far_end() {
-    let mut figures = Snapshot::default();
-    figures.stage_ns[Stage::Send as usize] = 70;
-    figures.stage_ns[Stage::Read as usize] = 30;
+    let mut figures = CounterTotals::default();
+    figures.stage_ns[LaneStage::Send as usize] = 70;
+    figures.stage_ns[LaneStage::Read as usize] = 30;
     assert_eq!(Bottleneck::of(&figures).unwrap().words(), "target write 70 %");
     figures.near_processor_ns = 90;
     let limit = Bottleneck::of(&figures).unwrap();
@@ -293,9 +296,9 @@ fn a_slow_file_server_is_told_from_a_slow_disk_by_its_latency() {
     const MS: u64 = 1_000_000;
     // A hundred small files, each of which takes eight requests to the server.
     let reading = |answer_ns: Option<u64>, each_ns: u64| {
-        let mut figures = Snapshot { source_answer_ns: answer_ns, ..Snapshot::default() };
+        let mut figures = CounterTotals { source_answer_ns: answer_ns, ..CounterTotals::default() };
         (figures.source_reads, figures.source_requests) = (100, 800);
-        figures.stage_ns[Stage::Read as usize] = 100 * each_ns;
+        figures.stage_ns[LaneStage::Read as usize] = 100 * each_ns;
         Bottleneck::of(&figures).unwrap()
     };
     let found = reading(Some(20 * MS), 126 * MS);
@@ -308,31 +311,31 @@ fn a_slow_file_server_is_told_from_a_slow_disk_by_its_latency() {
         assert_eq!((found.stage.as_str(), found.file_server), ("source read", None), "{answer_ns:?}");
     }
     // A file server at the target, on this host and on a remote host.
-    let mut figures = Snapshot { target_answer_ns: Some(5 * MS), target_requests: 30, ..waiting() };
+    let mut figures = CounterTotals { target_answer_ns: Some(5 * MS), target_requests: 30, ..waiting() };
     (figures.target_operations, figures.far_input_ns, figures.far_work_ns) = (10, 1_000, 18_800);
     let server = "latency of the target's file server";
     assert_eq!(Bottleneck::of(&figures).unwrap().words(), format!("{server} 94 %"));
     figures.far_work_ns = 310 * MS;
     figures.far_ns = figures.far_work_ns;
     assert_eq!(Bottleneck::of(&figures).unwrap().stage, "target write");
-    let mut here = Snapshot { remote: false, far_ns: 0, ..figures };
-    here.stage_ns[Stage::Send as usize] = 290 * MS;
+    let mut here = CounterTotals { remote: false, far_ns: 0, ..figures };
+    here.stage_ns[LaneStage::Send as usize] = 290 * MS;
     assert_eq!(Bottleneck::of(&here).unwrap().stage, server);
     // If both ends are listed, the slower one decides. The network between two machines is not a file server.
-    let mut listing = Snapshot { source_answer_ns: Some(MS), entries_scanned: 50, ..here };
-    listing.stage_ns[Stage::Scan as usize] = 490 * MS;
+    let mut listing = CounterTotals { source_answer_ns: Some(MS), entries_scanned: 50, ..here };
+    listing.stage_ns[LaneStage::Scan as usize] = 490 * MS;
     assert_eq!(Bottleneck::of(&listing).unwrap().stage, server);
     listing.remote = true;
     assert_eq!(Bottleneck::of(&listing).unwrap().stage, "scan");
-    let both = Snapshot { source_answer_ns: Some(MS), target_answer_ns: Some(MS), ..waiting() };
+    let both = CounterTotals { source_answer_ns: Some(MS), target_answer_ns: Some(MS), ..waiting() };
     assert_eq!(Bottleneck::of(&both).unwrap().stage, "network");
 }
 
 #[test]
 fn figures_from_the_far_end_may_be_anything() {
-    let all = Snapshot { far_ns: 1, far_input_ns: u64::MAX, far_work_ns: u64::MAX, ..waiting() };
-    let all = Snapshot { target_answer_ns: Some(u64::MAX), target_operations: u64::MAX, ..all };
-    let most = Snapshot { way_busy_us: u64::MAX, far_queued_ns: u64::MAX, ..all };
+    let all = CounterTotals { far_ns: 1, far_input_ns: u64::MAX, far_work_ns: u64::MAX, ..waiting() };
+    let all = CounterTotals { target_answer_ns: Some(u64::MAX), target_operations: u64::MAX, ..all };
+    let most = CounterTotals { way_busy_us: u64::MAX, far_queued_ns: u64::MAX, ..all };
     let limit = Bottleneck::of(&most).unwrap();
     assert!(limit.share <= 1.0 && limit.resources.values().all(|share| (0.0..=1.0).contains(share)));
     let mut sum = most.clone();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::bottleneck;
-use crate::counters::{Snapshot, Stage};
+use crate::counters::{CounterTotals, LaneStage};
 
 /// The maximum number of samples in a timeline.
 pub const TIMELINE_SAMPLES_MAX: usize = 240;
@@ -86,16 +86,16 @@ impl TimelineSample {
 
 /// Counters, either cumulative or of one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
+struct IntervalCounters {
     bytes: u64,
     bytes_done: u64,
-    stage_ns: [u64; Stage::COUNT],
+    stage_ns: [u64; LaneStage::COUNT],
     /// The parts of the held time caused by two of the limits.
     held_ns: [u64; 2],
 }
 
-impl Sums {
-    fn of(figures: &Snapshot) -> Self {
+impl IntervalCounters {
+    fn of(figures: &CounterTotals) -> Self {
         Self {
             bytes: figures.target_written_bytes,
             bytes_done: figures.target_written_bytes.saturating_add(figures.bytes_kept),
@@ -141,14 +141,14 @@ impl Sums {
 #[derive(Clone, Debug)]
 pub struct TimelineRecorder {
     interval_ms: u64,
-    samples: Vec<Sums>,
+    samples: Vec<IntervalCounters>,
     /// The latest figures.
-    seen: Sums,
+    seen: IntervalCounters,
     seen_at_ms: u64,
     /// The time when the lanes last reported time spent. A flush, for example, is reported only when it is over.
     spent_at_ms: u64,
     /// The sum of everything recorded.
-    total: Sums,
+    total: IntervalCounters,
     remote: bool,
 }
 
@@ -157,10 +157,10 @@ impl Default for TimelineRecorder {
         Self {
             interval_ms: INTERVAL_MS_MIN,
             samples: Vec::new(),
-            seen: Sums::default(),
+            seen: IntervalCounters::default(),
             seen_at_ms: 0,
             spent_at_ms: 0,
-            total: Sums::default(),
+            total: IntervalCounters::default(),
             remote: false,
         }
     }
@@ -169,11 +169,11 @@ impl Default for TimelineRecorder {
 impl TimelineRecorder {
     /// Records the cumulative figures of an attempt. `at` is the time since the run's start. Figures smaller than the
     /// previous ones belong to a new attempt, which counts from zero.
-    pub fn record(&mut self, at: Duration, figures: &Snapshot) {
+    pub fn record(&mut self, at: Duration, figures: &CounterTotals) {
         self.remote = figures.remote;
-        let now = Sums::of(figures);
+        let now = IntervalCounters::of(figures);
         let before = self.seen;
-        let is_new = before == Sums::default()
+        let is_new = before == IntervalCounters::default()
             || now.bytes < before.bytes
             || now.bytes_done < before.bytes_done
             || now.total_ns() < before.total_ns();
@@ -189,21 +189,21 @@ impl TimelineRecorder {
 
     /// Finishes the timeline at a time since the start, with the total of bytes written and the figures of the summary,
     /// which may cover only the last of several passes. Returns `None` if nothing was transferred.
-    pub fn finish(mut self, at: Duration, written_bytes: u64, figures: &Snapshot) -> Option<Timeline> {
-        let all = Sums { bytes: written_bytes, ..Sums::of(figures) };
+    pub fn finish(mut self, at: Duration, written_bytes: u64, figures: &CounterTotals) -> Option<Timeline> {
+        let all = IntervalCounters { bytes: written_bytes, ..IntervalCounters::of(figures) };
         let mut rest = all.minus(self.total);
         rest.bytes_done = rest.bytes_done.max(rest.bytes);
         self.remote |= figures.remote;
         let at_ms = self.milliseconds(at);
         self.seen_at_ms = self.seen_at_ms.max(at_ms.saturating_sub(FIRST_SPAN_MS));
-        if self.seen == Sums::default() {
+        if self.seen == IntervalCounters::default() {
             self.spent_at_ms = self.seen_at_ms;
         }
         self.add(rest, at_ms);
-        if self.total == Sums::default() {
+        if self.total == IntervalCounters::default() {
             return None;
         }
-        let sample = |sums: &Sums| TimelineSample {
+        let sample = |sums: &IntervalCounters| TimelineSample {
             bytes: sums.bytes,
             bytes_done: sums.bytes_done,
             stages: bottleneck::shares(&sums.stage_ns, sums.held_ns, self.remote),
@@ -217,8 +217,8 @@ impl TimelineRecorder {
     }
 
     /// Adds what was done until now: bytes since the last figures, and time since some was last reported.
-    fn add(&mut self, more: Sums, until_ms: u64) {
-        let bytes = Sums { stage_ns: [0; Stage::COUNT], held_ns: [0; 2], ..more };
+    fn add(&mut self, more: IntervalCounters, until_ms: u64) {
+        let bytes = IntervalCounters { stage_ns: [0; LaneStage::COUNT], held_ns: [0; 2], ..more };
         self.spread(bytes, self.seen_at_ms, until_ms);
         if more.total_ns() > 0 {
             self.spread(more.minus(bytes), self.spent_at_ms, until_ms);
@@ -229,7 +229,7 @@ impl TimelineRecorder {
     }
 
     /// Spreads figures over the intervals in which they arose.
-    fn spread(&mut self, more: Sums, since_ms: u64, until_ms: u64) {
+    fn spread(&mut self, more: IntervalCounters, since_ms: u64, until_ms: u64) {
         // A moment belongs to the interval that it ends, except for the very first one.
         let first_ms = if since_ms < until_ms { since_ms } else { until_ms.saturating_sub(1) };
         let last_ms = until_ms.saturating_sub(1).max(first_ms);
@@ -251,12 +251,13 @@ impl TimelineRecorder {
     fn make_room(&mut self, at_ms: u64) {
         while at_ms / self.interval_ms >= TIMELINE_SAMPLES_MAX as u64 {
             let pairs = self.samples.chunks(2);
-            self.samples = pairs.map(|pair| pair.iter().fold(Sums::default(), |a, b| a.plus(*b))).collect();
+            self.samples =
+                pairs.map(|pair| pair.iter().fold(IntervalCounters::default(), |a, b| a.plus(*b))).collect();
             self.interval_ms *= 2;
         }
         let count = (at_ms / self.interval_ms) as usize + 1;
         if self.samples.len() < count {
-            self.samples.resize(count, Sums::default());
+            self.samples.resize(count, IntervalCounters::default());
         }
     }
 }

@@ -4,12 +4,14 @@
 //! objection has its own message, which names the problem, the device and the next step. Nothing here inspects the
 //! machine: the facts come from [`super::inspect`], possibly run on another machine.
 
-use hakobu_core::disk::{DeviceFacts, DeviceIdentity, HolderKind, Relation, Signature, UseKind, relation};
+use hakobu_core::disk::{
+    DeviceFacts, DeviceIdentity, DeviceRelation, HolderKind, Signature, UseKind, relation,
+};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_bytes;
 
-mod words;
+mod messages;
 
 #[cfg(test)]
 mod tests;
@@ -146,7 +148,7 @@ pub fn target_verdict(facts: &DeviceFacts, wanted: &Wanted) -> Verdict {
     match &wanted.confirmed {
         Some(id) if *id == facts.identity.id => {}
         Some(id) => {
-            let (place, own) = (words::device(facts), &facts.identity.id);
+            let (place, own) = (messages::device(facts), &facts.identity.id);
             let typed = lossy(id.as_bytes());
             let words = format!(
                 "the confirmed device is {typed}, but {place} is {own}: see with `hakobu disks` which one is meant"
@@ -160,12 +162,12 @@ pub fn target_verdict(facts: &DeviceFacts, wanted: &Wanted) -> Verdict {
         verdict.notices.push(format!(
             "{} is {} larger than the source: the second copy of the source's GPT will not be at the end of the disk; \
              `sgdisk -e {}` moves it there",
-            words::device(facts),
+            messages::device(facts),
             format_bytes(spare_bytes),
-            words::path(facts)
+            messages::path(facts)
         ));
     }
-    verdict.notices.extend(facts.notes.iter().map(|note| format!("{}: {note}", words::path(facts))));
+    verdict.notices.extend(facts.notes.iter().map(|note| format!("{}: {note}", messages::path(facts))));
     verdict
 }
 
@@ -178,20 +180,22 @@ fn is_open(facts: &DeviceFacts) -> bool {
 /// notice.
 pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
     let mut verdict = Verdict::default();
-    for (device, places) in words::mounts(facts, |read_only| !read_only) {
-        let words = format!("{device} is mounted for writing at {}", words::list(&places));
+    for (device, places) in messages::mounts(facts, |read_only| !read_only) {
+        let words = format!("{device} is mounted for writing at {}", messages::list(&places));
         verdict.refuse(RefusalKind::Mounted, words);
     }
     for used in &facts.uses {
-        let device = words::used(facts, &used.device);
+        let device = messages::used(facts, &used.device);
         match &used.kind {
             UseKind::Swap => verdict.refuse(RefusalKind::Swap, format!("{device} is swap space in use")),
             UseKind::OpenForWriting { pid, command } => verdict.refuse(
                 RefusalKind::OpenForWriting,
                 format!("{device} is open for writing by process {pid} ({})", lossy(command)),
             ),
-            UseKind::Zfs { pool, imported } if *imported != Some(false) => verdict
-                .refuse(RefusalKind::Zfs, format!("{device} belongs to the ZFS pool {}", words::pool(pool))),
+            UseKind::Zfs { pool, imported } if *imported != Some(false) => verdict.refuse(
+                RefusalKind::Zfs,
+                format!("{device} belongs to the ZFS pool {}", messages::pool(pool)),
+            ),
             UseKind::Claimed if is_open(facts) => {}
             UseKind::Claimed => verdict.refuse(
                 RefusalKind::Claimed,
@@ -201,7 +205,7 @@ pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
         }
     }
     if facts.size_bytes == 0 {
-        let words = format!("{}: there is no medium in it, or it is not set up", words::device(facts));
+        let words = format!("{}: there is no medium in it, or it is not set up", messages::device(facts));
         return Verdict { refusals: vec![Refusal { kind: RefusalKind::NoMedium, words }], ..verdict };
     }
     if live {
@@ -221,7 +225,7 @@ pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
             ", and may change while it is read: stop that first ({stop}), or say --live to read it all the same"
         );
     }
-    verdict.notices.extend(facts.notes.iter().map(|note| format!("{}: {note}", words::path(facts))));
+    verdict.notices.extend(facts.notes.iter().map(|note| format!("{}: {note}", messages::path(facts))));
     verdict
 }
 
@@ -237,53 +241,53 @@ pub fn stray_refusal(path: &[u8]) -> Refusal {
 }
 
 fn refuse_source(verdict: &mut Verdict, facts: &DeviceFacts, source: &DeviceIdentity) {
-    let (place, id) = (words::device(facts), &source.id);
+    let (place, id) = (messages::device(facts), &source.id);
     match relation(&facts.identity, source) {
-        Relation::Same => verdict.refuse(
+        DeviceRelation::Same => verdict.refuse(
             RefusalKind::IsSource,
             format!("{place} is the source itself ({id}), maybe by another name: name another target"),
         ),
-        Relation::PartOf => verdict.refuse(
+        DeviceRelation::PartOf => verdict.refuse(
             RefusalKind::PartOfSource,
             format!("{place} is a part of the source ({id}), or lies on it: name another target"),
         ),
-        Relation::WholeOf => verdict.refuse(
+        DeviceRelation::WholeOf => verdict.refuse(
             RefusalKind::HoldsSource,
             format!("{place} is the disk on which the source ({id}) lies: name another target"),
         ),
-        Relation::Unrelated => {}
+        DeviceRelation::Unrelated => {}
     }
 }
 
 fn refuse_uses(verdict: &mut Verdict, facts: &DeviceFacts) {
-    for (device, places) in words::mounts(facts, |_| true) {
-        verdict.refuse(RefusalKind::Mounted, words::mounted(&device, &places));
+    for (device, places) in messages::mounts(facts, |_| true) {
+        verdict.refuse(RefusalKind::Mounted, messages::mounted(&device, &places));
     }
     for used in &facts.uses {
-        let device = words::used(facts, &used.device);
+        let device = messages::used(facts, &used.device);
         match &used.kind {
             UseKind::Mounted { .. } => {}
             UseKind::Swap => verdict.refuse(
                 RefusalKind::Swap,
                 format!(
                     "{device} is swap space in use: end that first (swapoff {}), or name another target",
-                    words::node(&used.device)
+                    messages::node(&used.device)
                 ),
             ),
             UseKind::Holder { name, label, kind } => {
-                let (kind, words) = words::holder(&device, name, label, *kind);
+                let (kind, words) = messages::holder(&device, name, label, *kind);
                 verdict.refuse(kind, words);
             }
             UseKind::Loop { name } => verdict.refuse(
                 RefusalKind::Loop,
                 format!(
                     "{device} is behind the loop device {0}: detach that first (losetup -d {0})",
-                    words::node(name)
+                    messages::node(name)
                 ),
             ),
             UseKind::Zfs { imported: Some(false), .. } => {}
             UseKind::Zfs { pool, imported } => {
-                verdict.refuse(RefusalKind::Zfs, words::zfs(&device, pool, imported.is_some()));
+                verdict.refuse(RefusalKind::Zfs, messages::zfs(&device, pool, imported.is_some()));
             }
             UseKind::OpenForWriting { pid, command } => verdict.refuse(
                 RefusalKind::OpenForWriting,
@@ -305,7 +309,7 @@ fn refuse_uses(verdict: &mut Verdict, facts: &DeviceFacts) {
 }
 
 fn refuse_shape(verdict: &mut Verdict, facts: &DeviceFacts, wanted: &Wanted) {
-    let place = words::device(facts);
+    let place = messages::device(facts);
     if facts.size_bytes == 0 {
         let words = format!("{place}: there is no medium in it, or it is not set up: put one in");
         return verdict.refuse(RefusalKind::NoMedium, words);
@@ -313,7 +317,7 @@ fn refuse_shape(verdict: &mut Verdict, facts: &DeviceFacts, wanted: &Wanted) {
     if facts.read_only {
         let words = format!(
             "{place} takes no writes: look for a lock on it, or allow them (blockdev --setrw {})",
-            words::path(facts)
+            messages::path(facts)
         );
         verdict.refuse(RefusalKind::ReadOnly, words);
     }
@@ -342,18 +346,19 @@ fn refuse_shape(verdict: &mut Verdict, facts: &DeviceFacts, wanted: &Wanted) {
 
 /// Returns the consent that is needed, or `None` if the device has no contents.
 fn consent(facts: &DeviceFacts) -> Option<ConsentNeeded> {
-    let found = facts.all_contents().map(|(partition, signature)| words::content(partition, signature));
+    let found = facts.all_contents().map(|(partition, signature)| messages::content(partition, signature));
     let hidden = facts.contents_hidden.then(|| "what cannot be read".to_owned());
     let holds: Vec<_> = found.chain(hidden).collect();
     if holds.is_empty() {
         return None;
     }
     let id = facts.identity.id.clone();
-    let mut shown: Vec<_> = holds.iter().take(words::SHOWN_MAX).cloned().collect();
+    let mut shown: Vec<_> = holds.iter().take(messages::SHOWN_MAX).cloned().collect();
     if holds.len() > shown.len() {
         shown.push(format!("{} more", holds.len() - shown.len()));
     }
-    let lost = format!("{} holds data: {}. All of it would be lost.", words::device(facts), shown.join(", "));
+    let lost =
+        format!("{} holds data: {}. All of it would be lost.", messages::device(facts), shown.join(", "));
     let words = format!("{lost} If that is meant, say so: --confirm {id}");
     let refusal = Refusal { kind: RefusalKind::NoConsent, words };
     Some(ConsentNeeded { id, holds, refusal, lost })

@@ -8,13 +8,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::counters::Beyond;
+use hakobu_core::counters::RemoteStats;
 use hakobu_core::endpoint::{
-    Begin, Change, Completion, DraftId, DraftKind, Endpoint, Lane, Passed, PieceBuffer, TargetEndpoint,
-    TargetLane, TargetOp, TargetOutcome, Ticket, Wait,
+    Change, Completion, CompletionWait, DraftId, DraftKind, DraftParameters, Endpoint, Lane, LinkStats,
+    PieceBuffer, TargetEndpoint, TargetLane, TargetOp, TargetOutcome, Ticket,
 };
 use hakobu_core::grant::Grant;
-use hakobu_core::pack::{Content, PACK_BYTES_MAX, PackReader, Record};
+use hakobu_core::pack::{PACK_BYTES_MAX, PackContent, PackReader, PackRecord};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -23,11 +23,11 @@ use super::allowance::Allowance;
 /// A target that receives only operations within its grant.
 pub struct Granted<E> {
     inner: E,
-    permit: Arc<Permit>,
+    permit: Arc<GrantUsage>,
 }
 
 /// The grant and the usage of its allowance.
-struct Permit {
+struct GrantUsage {
     grant: Grant,
     allowance: Allowance,
     /// The number of bytes taken for each draft.
@@ -37,7 +37,7 @@ struct Permit {
 impl<E: TargetEndpoint> Granted<E> {
     /// Wraps a target with a grant.
     pub fn new(inner: E, grant: Grant) -> Self {
-        let permit = Permit { grant, allowance: Allowance::default(), drafts: Mutex::default() };
+        let permit = GrantUsage { grant, allowance: Allowance::default(), drafts: Mutex::default() };
         Self { inner, permit: Arc::new(permit) }
     }
 }
@@ -51,7 +51,7 @@ impl<E: TargetEndpoint> Endpoint for Granted<E> {
         self.inner.may_open_lane(has_work)
     }
 
-    fn passed(&self) -> Option<Passed> {
+    fn passed(&self) -> Option<LinkStats> {
         self.inner.passed()
     }
 
@@ -78,7 +78,7 @@ impl<E: TargetEndpoint> TargetEndpoint for Granted<E> {
 }
 
 /// The bytes that a pending operation has taken of the allowance. They are returned if it fails.
-enum Taken {
+enum TakenAllowance {
     /// A pack, with the bytes of each entry.
     Pack(Vec<u64>),
     /// A draft that is begun.
@@ -89,10 +89,10 @@ enum Taken {
 
 struct GrantedLane {
     inner: Box<dyn TargetLane>,
-    permit: Arc<Permit>,
+    permit: Arc<GrantUsage>,
     /// Completions of refused operations.
     refused: VecDeque<Completion<TargetOutcome>>,
-    taken: HashMap<Ticket, Taken>,
+    taken: HashMap<Ticket, TakenAllowance>,
 }
 
 impl Lane<TargetOp> for GrantedLane {
@@ -112,14 +112,14 @@ impl Lane<TargetOp> for GrantedLane {
         Ok(())
     }
 
-    fn reap(&mut self, wait: Wait) -> Option<Completion<TargetOutcome>> {
+    fn reap(&mut self, wait: CompletionWait) -> Option<Completion<TargetOutcome>> {
         if let Some(refused) = self.refused.pop_front() {
             return Some(refused);
         }
         let completion = self.inner.reap(wait)?;
         let taken = self.taken.remove(&completion.ticket);
         match &completion.result {
-            Ok(TargetOutcome::Stored { failures, .. }) => {
+            Ok(TargetOutcome::PackWritten { failures, .. }) => {
                 let failed: Vec<u32> = failures.iter().map(|(index, _)| *index).collect();
                 self.permit.give_back(taken.as_ref().filter(|_| !failed.is_empty()), &failed);
                 self.permit.end_draft(taken.as_ref());
@@ -148,12 +148,12 @@ impl TargetLane for GrantedLane {
         self.inner.recycle(buffer);
     }
 
-    fn beyond(&mut self) -> Beyond {
+    fn beyond(&mut self) -> RemoteStats {
         self.inner.beyond()
     }
 }
 
-impl Permit {
+impl GrantUsage {
     fn drafts(&self) -> MutexGuard<'_, HashMap<DraftId, u64>> {
         self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,10 +162,10 @@ impl Permit {
     ///
     /// # Errors
     /// `BeyondGrant`, naming the path.
-    fn check(&self, operation: &mut TargetOp) -> Result<Option<Taken>> {
+    fn check(&self, operation: &mut TargetOp) -> Result<Option<TakenAllowance>> {
         let grant = &self.grant;
         match operation {
-            TargetOp::Inspect { path, .. } => grant.check_enter(path)?,
+            TargetOp::Stat { path, .. } => grant.check_enter(path)?,
             TargetOp::List { directories, budget, .. } => {
                 directories.iter().try_for_each(|path| grant.check_enter(path))?;
                 // Contents of a directory that only leads to a granted path must not be listed.
@@ -173,12 +173,12 @@ impl Permit {
                     *budget = 0;
                 }
             }
-            TargetOp::Portion { directory, .. } => grant.check_enter(directory)?,
+            TargetOp::Page { directory, .. } => grant.check_enter(directory)?,
             TargetOp::Digest { directory, names, .. } => {
                 grant.check_enter(directory)?;
                 names.iter().try_for_each(|name| grant.check_write(&directory.join(name)?))?;
             }
-            TargetOp::Store { pack } => {
+            TargetOp::WritePack { pack } => {
                 self.refuse_writing(DraftKind::File)?;
                 return self.check_pack(pack).map(Some);
             }
@@ -187,19 +187,19 @@ impl Permit {
                 self.refuse_writing(DraftKind::File)?;
                 changes.iter().try_for_each(|change| self.check_change(change))?;
             }
-            TargetOp::Finish { draft, .. } => return Ok(Some(Taken::Finished(*draft))),
-            TargetOp::Abandon { draft, .. } => self.give_back(Some(&Taken::Finished(*draft)), &[]),
+            TargetOp::Finish { draft, .. } => return Ok(Some(TakenAllowance::Finished(*draft))),
+            TargetOp::Abandon { draft, .. } => self.give_back(Some(&TakenAllowance::Finished(*draft)), &[]),
             // Operations on an existing draft.
-            TargetOp::Sign { .. }
+            TargetOp::HashRange { .. }
             | TargetOp::Hole { .. }
             | TargetOp::Patch { .. }
-            | TargetOp::Sum { .. }
+            | TargetOp::WeakSums { .. }
             | TargetOp::Assemble { .. }
             | TargetOp::Zero { .. }
             | TargetOp::Complete { .. }
-            | TargetOp::Length { .. }
+            | TargetOp::SetLength { .. }
             | TargetOp::Write { .. }
-            | TargetOp::Clone { .. }
+            | TargetOp::Reflink { .. }
             // Operations that do not concern an existing entry.
             | TargetOp::Numbers { .. }
             | TargetOp::Barrier { .. } => {}
@@ -215,7 +215,7 @@ impl Permit {
         Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares"))
     }
 
-    fn check_pack(&self, pack: &[u8]) -> Result<Taken> {
+    fn check_pack(&self, pack: &[u8]) -> Result<TakenAllowance> {
         let malformed = |words| Error::new(ErrorKind::Protocol, "reading a pack", words);
         if pack.len() > PACK_BYTES_MAX {
             return Err(malformed("it is too large"));
@@ -225,26 +225,30 @@ impl Permit {
         let mut reader = PackReader::new(pack);
         while let Some(record) = reader.read()? {
             match record {
-                Record::Directory { path } => {
+                PackRecord::Directory { path } => {
                     self.grant.check_enter(&path)?;
                     let is_granted = self.grant.is_in_tree(&path);
                     here = Some((path, is_granted));
                 }
-                Record::Entry(head, content) => {
+                PackRecord::Entry(head, content) => {
                     let (path, is_granted) =
                         here.as_ref().ok_or_else(|| malformed("a record before its directory"))?;
                     if !is_granted {
                         self.grant.check_write(&path.join(head.name)?)?;
                     }
-                    bytes.push(if let Content::File(file) = content { file.bytes.len() as u64 } else { 0 });
+                    bytes.push(if let PackContent::File(file) = content {
+                        file.bytes.len() as u64
+                    } else {
+                        0
+                    });
                 }
             }
         }
         self.allowance.take(&self.grant, bytes.iter().sum())?;
-        Ok(Taken::Pack(bytes))
+        Ok(TakenAllowance::Pack(bytes))
     }
 
-    fn check_begin(&self, draft: DraftId, begin: &Begin) -> Result<Taken> {
+    fn check_begin(&self, draft: DraftId, begin: &DraftParameters) -> Result<TakenAllowance> {
         self.refuse_writing(begin.kind)?;
         self.grant.check_write(&begin.path)?;
         let in_place = begin.kind == DraftKind::InPlace && self.grant.is_in_tree(&begin.path);
@@ -262,7 +266,7 @@ impl Permit {
         }
         self.allowance.take(&self.grant, begin.size_bytes)?;
         drafts.insert(draft, begin.size_bytes);
-        Ok(Taken::Begun(draft))
+        Ok(TakenAllowance::Begun(draft))
     }
 
     fn check_change(&self, change: &Change) -> Result<()> {
@@ -279,20 +283,24 @@ impl Permit {
     }
 
     /// Forgets the draft's bytes once they are at the target.
-    fn end_draft(&self, taken: Option<&Taken>) {
-        if let Some(Taken::Finished(draft)) = taken {
+    fn end_draft(&self, taken: Option<&TakenAllowance>) {
+        if let Some(TakenAllowance::Finished(draft)) = taken {
             self.drafts().remove(draft);
         }
     }
 
     /// Returns bytes that are not at the target: of a draft all; of a pack those of the `failed` entries, or all
     /// without any.
-    fn give_back(&self, taken: Option<&Taken>, failed: &[u32]) {
+    fn give_back(&self, taken: Option<&TakenAllowance>, failed: &[u32]) {
         let bytes = match taken {
             None => return,
-            Some(Taken::Pack(bytes)) if failed.is_empty() => bytes.iter().sum(),
-            Some(Taken::Pack(bytes)) => failed.iter().filter_map(|index| bytes.get(*index as usize)).sum(),
-            Some(Taken::Begun(draft) | Taken::Finished(draft)) => self.drafts().remove(draft).unwrap_or(0),
+            Some(TakenAllowance::Pack(bytes)) if failed.is_empty() => bytes.iter().sum(),
+            Some(TakenAllowance::Pack(bytes)) => {
+                failed.iter().filter_map(|index| bytes.get(*index as usize)).sum()
+            }
+            Some(TakenAllowance::Begun(draft) | TakenAllowance::Finished(draft)) => {
+                self.drafts().remove(draft).unwrap_or(0)
+            }
         };
         self.allowance.give_back(&self.grant, bytes);
     }

@@ -2,8 +2,8 @@
 //! grant.
 
 pub(crate) mod allowance;
-pub mod at_once;
 pub(crate) mod buffers;
-pub(crate) mod cover;
 pub mod granted;
+pub mod immediate;
+pub(crate) mod range_set;
 pub(crate) mod time_steps;

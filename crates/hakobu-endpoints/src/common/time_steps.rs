@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hakobu_core::entry::{Metadata, Time};
+use hakobu_core::entry::{EntryMetadata, FileTime};
 use rustix::time::{ClockId, clock_getres, clock_gettime};
 
 const NS_IN_S: i128 = 1_000_000_000;
@@ -32,7 +32,7 @@ impl TimeSteps {
     }
 
     /// Waits until no later change can leave the file's current time. Does not wait for times far from now.
-    pub(crate) fn wait(&self, version: &Metadata) {
+    pub(crate) fn wait(&self, version: &EntryMetadata) {
         // The clock behind file times lags by up to a tick, so one sleep may not be enough.
         while let Some(left) = self.left(version, now_ns()) {
             std::thread::sleep(left);
@@ -40,12 +40,12 @@ impl TimeSteps {
     }
 
     /// Returns true if a change from now on may leave the file's current time.
-    pub(crate) fn may_repeat(&self, version: &Metadata) -> bool {
+    pub(crate) fn may_repeat(&self, version: &EntryMetadata) -> bool {
         self.may_repeat_at(version, Self::moment())
     }
 
     /// Returns true if a change from an earlier moment on may leave the file's time.
-    pub(crate) fn may_repeat_at(&self, version: &Metadata, moment_ns: i128) -> bool {
+    pub(crate) fn may_repeat_at(&self, version: &EntryMetadata, moment_ns: i128) -> bool {
         self.left(version, moment_ns).is_some()
     }
 
@@ -55,13 +55,13 @@ impl TimeSteps {
     }
 
     /// Returns a time which shows that the content does not belong to the file's time.
-    pub(crate) fn never(&self, time: Time) -> Time {
+    pub(crate) fn never(&self, time: FileTime) -> FileTime {
         let steps_s = 2 * i64::from(self.step_ns.load(Ordering::Relaxed).div_ceil(NS_IN_S as u32).max(1));
-        Time { seconds: time.seconds.saturating_sub(steps_s), ..time }
+        FileTime { seconds: time.seconds.saturating_sub(steps_s), ..time }
     }
 
     /// Returns the time for which a file time may still repeat.
-    fn left(&self, version: &Metadata, now_ns: i128) -> Option<Duration> {
+    fn left(&self, version: &EntryMetadata, now_ns: i128) -> Option<Duration> {
         let margin = i128::from(self.margin_ns);
         let step =
             i128::from(self.step_ns.load(Ordering::Relaxed)).max(step_of(version.mtime)).max(tick_ns());
@@ -73,13 +73,13 @@ impl TimeSteps {
     }
 }
 
-fn left(time: Time, step: i128, now_ns: i128) -> Option<i128> {
+fn left(time: FileTime, step: i128, now_ns: i128) -> Option<i128> {
     let at = i128::from(time.seconds) * NS_IN_S + i128::from(time.nanoseconds);
     ((at - step..at + step).contains(&now_ns)).then(|| at + step - now_ns)
 }
 
 /// Returns the granularity that a time suggests, in nanoseconds. Some file systems keep only whole or even seconds.
-fn step_of(time: Time) -> i128 {
+fn step_of(time: FileTime) -> i128 {
     match (time.nanoseconds, time.seconds % 2) {
         (0, 0) => 2 * NS_IN_S,
         (0, _) => NS_IN_S,
@@ -104,14 +104,14 @@ fn now_ns() -> i128 {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::entry::Kind;
+    use hakobu_core::entry::EntryKind;
 
     use super::*;
 
-    fn file(ns_ago: i128) -> Metadata {
+    fn file(ns_ago: i128) -> EntryMetadata {
         let at = now_ns() - ns_ago;
-        let mtime = Time { seconds: (at / NS_IN_S) as i64, nanoseconds: (at % NS_IN_S) as u32 | 1 };
-        Metadata { mtime, ..Metadata::new(Kind::File) }
+        let mtime = FileTime { seconds: (at / NS_IN_S) as i64, nanoseconds: (at % NS_IN_S) as u32 | 1 };
+        EntryMetadata { mtime, ..EntryMetadata::new(EntryKind::File) }
     }
 
     #[test]
@@ -138,9 +138,9 @@ mod tests {
         let steps = TimeSteps::default();
         let mut whole = file(900_000_000);
         whole.mtime.nanoseconds = 0;
-        assert_eq!(step_of(Time { seconds: 4, nanoseconds: 0 }), 2 * NS_IN_S);
-        assert_eq!(step_of(Time { seconds: -3, nanoseconds: 0 }), NS_IN_S);
-        assert_eq!(step_of(Time { seconds: 4, nanoseconds: 30_000_000 }), NS_IN_S / 100);
+        assert_eq!(step_of(FileTime { seconds: 4, nanoseconds: 0 }), 2 * NS_IN_S);
+        assert_eq!(step_of(FileTime { seconds: -3, nanoseconds: 0 }), NS_IN_S);
+        assert_eq!(step_of(FileTime { seconds: 4, nanoseconds: 30_000_000 }), NS_IN_S / 100);
         let now = i128::from(whole.mtime.seconds) * NS_IN_S + 1;
         assert!(steps.left(&whole, now).is_some_and(|left| left >= Duration::from_millis(999)));
         assert_eq!(steps.left(&whole, now + 2 * NS_IN_S), None);
@@ -150,7 +150,8 @@ mod tests {
     fn the_time_of_a_change_of_the_inode_counts_by_ticks() {
         let steps = TimeSteps::default();
         let fresh = file(0);
-        let moved = Metadata { ctime: fresh.mtime, mtime: Time { seconds: 1, nanoseconds: 1 }, ..fresh };
+        let moved =
+            EntryMetadata { ctime: fresh.mtime, mtime: FileTime { seconds: 1, nanoseconds: 1 }, ..fresh };
         assert!(steps.may_repeat(&moved));
         steps.wait(&moved);
         assert!(!steps.may_repeat(&moved));

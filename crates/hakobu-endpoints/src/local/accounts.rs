@@ -6,7 +6,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
-use hakobu_core::entry::Account;
+use hakobu_core::entry::AccountId;
 use hakobu_core::{Error, ErrorKind, Result};
 
 /// The maximum length of an accepted name in bytes. Linux's own programs create none longer than 32.
@@ -16,7 +16,7 @@ const NAME_BYTES_MAX: usize = 256;
 ///
 /// # Errors
 /// If the lookup fails, so that it is unknown whether the account exists.
-pub(crate) fn name_of(account: Account) -> Result<Option<Vec<u8>>> {
+pub(crate) fn name_of(account: AccountId) -> Result<Option<Vec<u8>>> {
     let number = account.number().to_string();
     let is_name = |(name, found): &(Vec<u8>, u32)| {
         *found == account.number() && !name.is_empty() && name.len() <= NAME_BYTES_MAX
@@ -28,7 +28,7 @@ pub(crate) fn name_of(account: Account) -> Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// As for [`name_of`].
-pub(crate) fn number_of(of: Account, name: &[u8]) -> Result<Option<u32>> {
+pub(crate) fn number_of(of: AccountId, name: &[u8]) -> Result<Option<u32>> {
     // A numeric name would be looked up as an ID.
     let plain = !name.is_empty()
         && name.len() <= NAME_BYTES_MAX
@@ -42,13 +42,13 @@ pub(crate) fn number_of(of: Account, name: &[u8]) -> Result<Option<u32>> {
 }
 
 /// Looks up the account with this name or number.
-fn look_up(account: Account, key: &[u8]) -> Result<Option<(Vec<u8>, u32)>> {
+fn look_up(account: AccountId, key: &[u8]) -> Result<Option<(Vec<u8>, u32)>> {
     const DURING: &str = "looking up an owner";
     /// The exit status of `getent` if there is no such entry.
     const NONE: i32 = 2;
     let (base, file) = match account {
-        Account::User(_) => ("passwd", "/etc/passwd"),
-        Account::Group(_) => ("group", "/etc/group"),
+        AccountId::User(_) => ("passwd", "/etc/passwd"),
+        AccountId::Group(_) => ("group", "/etc/group"),
     };
     let key = std::ffi::OsStr::from_bytes(key);
     let asked = Command::new("getent").arg(base).arg(key).stdin(Stdio::null()).stderr(Stdio::null()).output();
@@ -88,13 +88,13 @@ mod tests {
 
     #[test]
     fn root_is_known_and_strange_names_are_not() {
-        assert_eq!(name_of(Account::User(0)).unwrap().unwrap(), b"root");
-        assert_eq!(number_of(Account::User(7), b"root"), Ok(Some(0)));
-        assert_eq!(number_of(Account::Group(7), b"root"), Ok(Some(0)));
+        assert_eq!(name_of(AccountId::User(0)).unwrap().unwrap(), b"root");
+        assert_eq!(number_of(AccountId::User(7), b"root"), Ok(Some(0)));
+        assert_eq!(number_of(AccountId::Group(7), b"root"), Ok(Some(0)));
         for name in [&b""[..], b"0", b"-h", b"no such user here", b"root:x", b"\0"] {
-            assert_eq!(number_of(Account::User(0), name), Ok(None), "{name:?}");
+            assert_eq!(number_of(AccountId::User(0), name), Ok(None), "{name:?}");
         }
-        assert_eq!(name_of(Account::Group(4_000_000_000)), Ok(None));
+        assert_eq!(name_of(AccountId::Group(4_000_000_000)), Ok(None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Buffers for direct I/O, aligned to the largest sector size.
 
 use hakobu_core::endpoint::PIECE_ALIGNMENT;
-use hakobu_sys::memory::{Room, Rooms};
+use hakobu_sys::memory::{BufferPool, PooledBuffer};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
@@ -14,11 +14,11 @@ pub(crate) const ALIGNMENT: usize = PIECE_ALIGNMENT;
 pub(crate) const STEP_BYTES: usize = 1 << 20;
 
 /// The pool of step buffers.
-static STEP_ROOMS: Rooms = Rooms::new(STEP_BYTES);
+static STEP_ROOMS: BufferPool = BufferPool::new(STEP_BYTES);
 
 /// A buffer of [`STEP_BYTES`] that begins at a multiple of [`ALIGNMENT`].
 #[derive(Debug)]
-pub(crate) struct AlignedBuffer(Room);
+pub(crate) struct AlignedBuffer(PooledBuffer);
 
 impl AlignedBuffer {
     /// Takes a buffer from the pool, with its previous contents.

@@ -5,18 +5,18 @@ use std::ffi::{CStr, CString};
 use std::time::{Duration, Instant};
 
 use hakobu_core::endpoint::Detail;
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::extended::UNREADABLE;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::extended::{ExtendedReader, Place};
+use super::extended::{AttributeOwner, ExtendedReader};
 use super::file_system::{FUSE, is_network, kind_of};
-use super::helpers::{BATCH, Described, Found, Helpers, Names};
-use super::many::many;
+use super::helpers::{BATCH, DescribedBatch, DescribedEntry, Helpers, TypedNames};
 use super::metadata;
+use super::thread_budget::many;
 
 /// The number of entries over which the response time is measured.
 const WATCHED: u32 = 8;
@@ -28,11 +28,11 @@ const LARGE: usize = 16_384;
 const KEPT_MAX: usize = 4096;
 
 /// Receives an entry with its description. Returns false if no further entries are wanted.
-type Keep<'a> = dyn FnMut(&[u8], Described) -> Result<bool> + 'a;
+type EntrySink<'a> = dyn FnMut(&[u8], DescribedEntry) -> Result<bool> + 'a;
 
 /// Describes the entries of one directory.
 pub(super) struct Describer<'a> {
-    asker: Asker<'a>,
+    asker: DescribeParameters<'a>,
     extended: &'a mut ExtendedReader,
     /// The start of the current measurement, and the number of entries in it.
     watched: (Instant, u32),
@@ -52,7 +52,7 @@ impl<'a> Describer<'a> {
         (entries_max, detail): (usize, Detail),
         extended: &'a mut ExtendedReader,
     ) -> Self {
-        let asker = Asker { directory, on: None, of_program: None, detail };
+        let asker = DescribeParameters { directory, on: None, of_program: None, detail };
         let kept_max = entries_max.saturating_add(1).min(KEPT_MAX);
         Self {
             asker,
@@ -71,7 +71,7 @@ impl<'a> Describer<'a> {
     ///
     /// # Errors
     /// Those of `keep`.
-    pub fn entry(&mut self, name: &CStr, file_type: FileType, keep: &mut Keep<'_>) -> Result<bool> {
+    pub fn entry(&mut self, name: &CStr, file_type: FileType, keep: &mut EntrySink<'_>) -> Result<bool> {
         if self.waits {
             self.kept.push((name.to_owned(), file_type));
             return if self.kept.len() < self.kept_max { Ok(true) } else { self.rest(keep) };
@@ -99,7 +99,7 @@ impl<'a> Describer<'a> {
     }
 
     /// Hands the collected names over to the helpers, or describes them here if the helpers have enough work.
-    fn share(&mut self, keep: &mut Keep<'_>) -> Result<bool> {
+    fn share(&mut self, keep: &mut EntrySink<'_>) -> Result<bool> {
         let Some(helpers) = &self.helpers else { return Ok(true) };
         let mut found = Vec::new();
         if let Some(names) = helpers.hand_over(std::mem::take(&mut self.kept)) {
@@ -113,7 +113,7 @@ impl<'a> Describer<'a> {
     ///
     /// # Errors
     /// As for [`Self::entry`].
-    pub fn rest(&mut self, keep: &mut Keep<'_>) -> Result<bool> {
+    pub fn rest(&mut self, keep: &mut EntrySink<'_>) -> Result<bool> {
         if let Some(helpers) = self.helpers.take() {
             let mut found = vec![self.asker.ask_all(std::mem::take(&mut self.kept), self.extended)];
             while let Some(names) = helpers.take_back() {
@@ -146,13 +146,13 @@ impl<'a> Describer<'a> {
 }
 
 /// Returns the minimal description of an entry that cannot be read: its kind. Returns `None` if even that is unknown.
-pub(super) fn undescribed(file_type: FileType) -> Option<Metadata> {
+pub(super) fn undescribed(file_type: FileType) -> Option<EntryMetadata> {
     let kind = metadata::kind(file_type).ok()?;
-    Some(Metadata { extended: UNREADABLE, ..Metadata::new(kind) })
+    Some(EntryMetadata { extended: UNREADABLE, ..EntryMetadata::new(kind) })
 }
 
 /// Passes descriptions to `keep`. Returns false if no further entries are wanted.
-fn keep_all(found: Vec<Found>, keep: &mut Keep<'_>) -> Result<bool> {
+fn keep_all(found: Vec<DescribedBatch>, keep: &mut EntrySink<'_>) -> Result<bool> {
     for (name, described) in found.into_iter().flatten() {
         if !keep(name.to_bytes(), described)? {
             return Ok(false);
@@ -163,7 +163,7 @@ fn keep_all(found: Vec<Found>, keep: &mut Keep<'_>) -> Result<bool> {
 
 /// The parameters for describing all entries of a directory.
 #[derive(Clone, Copy, Debug)]
-struct Asker<'a> {
+struct DescribeParameters<'a> {
     directory: &'a OwnedFd,
     /// The number of the directory's file system, once it was determined.
     on: Option<u64>,
@@ -172,7 +172,7 @@ struct Asker<'a> {
     detail: Detail,
 }
 
-impl Asker<'_> {
+impl DescribeParameters<'_> {
     /// Starts helpers that describe entries of the same directory.
     fn helpers(&self) -> Option<Helpers> {
         let (on, of_program, detail) = (self.on, self.of_program, self.detail);
@@ -180,12 +180,13 @@ impl Asker<'_> {
             let directory = self.directory.try_clone().ok()?;
             let mut extended = ExtendedReader::default();
             Some(move |names| {
-                Asker { directory: &directory, on, of_program, detail }.ask_all(names, &mut extended)
+                DescribeParameters { directory: &directory, on, of_program, detail }
+                    .ask_all(names, &mut extended)
             })
         })
     }
 
-    fn ask_all(&mut self, names: Names, extended: &mut ExtendedReader) -> Found {
+    fn ask_all(&mut self, names: TypedNames, extended: &mut ExtendedReader) -> DescribedBatch {
         let ask = |(name, file_type): (CString, FileType)| {
             let described = self.ask(&name, file_type, extended);
             (name, described)
@@ -193,11 +194,11 @@ impl Asker<'_> {
         names.into_iter().map(ask).collect()
     }
 
-    fn ask(&mut self, name: &CStr, file_type: FileType, extended: &mut ExtendedReader) -> Described {
+    fn ask(&mut self, name: &CStr, file_type: FileType, extended: &mut ExtendedReader) -> DescribedEntry {
         if self.detail.kinds_only
             && let Ok(kind) = metadata::kind(file_type)
         {
-            return Ok(Metadata::new(kind));
+            return Ok(EntryMetadata::new(kind));
         }
         let (mut found, on) = match metadata::of_name_on(self.directory, name) {
             Ok(found) => found,
@@ -205,7 +206,7 @@ impl Asker<'_> {
             Err(Errno::NOENT) => return Err(Errno::NOENT),
             Err(errno) => return undescribed(file_type).ok_or(errno),
         };
-        if found.kind == Kind::Directory {
+        if found.kind == EntryKind::Directory {
             let here = match self.on {
                 Some(here) => here,
                 None => *self.on.insert(metadata::file_system_of(self.directory)?),
@@ -221,7 +222,7 @@ impl Asker<'_> {
         }
         let Detail { extended: keep, missed, .. } = self.detail;
         if !(keep | missed).is_empty() {
-            let place = Place::Named(self.directory.as_fd(), name);
+            let place = AttributeOwner::Named(self.directory.as_fd(), name);
             extended.mark(place, keep, missed).put(&mut found);
         }
         Ok(found)

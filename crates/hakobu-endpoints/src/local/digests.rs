@@ -1,7 +1,7 @@
 //! Digests or tags of small files and of the texts of symbolic links, computed in place.
 
 use hakobu_core::digest::Digest;
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::pack::PACKED_FILE_BYTES_MAX;
 use hakobu_core::path::PATH_BYTES_MAX;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
@@ -10,7 +10,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, openat, readlinkat_raw};
 use rustix::io::Errno;
 
-use super::fault::{Fault, changed};
+use super::errno::{ErrnoContext, changed};
 use super::metadata;
 use super::positioned::{read_file, wrong_size};
 
@@ -35,9 +35,9 @@ impl Digester {
     pub(crate) fn digest(
         &mut self,
         (directory, name): (&OwnedFd, &[u8]),
-        listed: Option<&Metadata>,
+        listed: Option<&EntryMetadata>,
         open: impl FnOnce() -> Result<OwnedFd, Errno>,
-        fault: Fault,
+        fault: ErrnoContext,
     ) -> Result<Digest> {
         let file = match open() {
             Ok(file) => file,
@@ -45,7 +45,7 @@ impl Digester {
             Err(errno) => return Err(fault("opening", errno)),
         };
         let found = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
-        if found.kind != Kind::File || found.size_bytes > PACKED_FILE_BYTES_MAX {
+        if found.kind != EntryKind::File || found.size_bytes > PACKED_FILE_BYTES_MAX {
             return Err(changed("reading"));
         }
         self.content.resize(PACKED_FILE_BYTES_MAX as usize + 1, 0);
@@ -64,7 +64,7 @@ impl Digester {
         content_value(&self.content[..length as usize], self.tagger.as_ref())
     }
 
-    fn link(&self, directory: &OwnedFd, name: &[u8], fault: Fault) -> Result<Digest> {
+    fn link(&self, directory: &OwnedFd, name: &[u8], fault: ErrnoContext) -> Result<Digest> {
         let mut room = [0; PATH_BYTES_MAX + 1];
         match readlinkat_raw(directory, name, &mut room[..]) {
             Ok(length) => content_value(&room[..length], self.tagger.as_ref()),

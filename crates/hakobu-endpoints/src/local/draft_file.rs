@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, renameat,
 use rustix::io::Errno;
 
 use super::draft_name::DraftName;
-use super::fault::{creation_fault, fault};
+use super::errno::{creation_fault, fault};
 
 /// Creates a draft that only this user can open. A draft of the same name, left by an earlier run, is replaced.
 pub(crate) fn create_draft(directory: BorrowedFd<'_>, name: &DraftName) -> Result<OwnedFd> {

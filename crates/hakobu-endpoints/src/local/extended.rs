@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use hakobu_core::entry::Metadata;
+use hakobu_core::entry::EntryMetadata;
 use hakobu_core::extended::{
     ACCESS_LIST, ATTRIBUTE_VALUE_BYTES_MAX, Classes, Extended, ExtendedAsk, ExtendedRef, UNREADABLE,
     mode_without_list,
@@ -19,7 +19,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::draft_mark::MARK;
-use super::fault::source_fault;
+use super::errno::source_fault;
 use super::free_space::free_bytes;
 use super::proc_path::proc_path;
 
@@ -37,7 +37,7 @@ const NAMES_BYTES: usize = 512;
 
 /// An entry whose extended attributes are accessed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'a> {
+pub(crate) enum AttributeOwner<'a> {
     /// An open entry.
     Open(BorrowedFd<'a>),
     /// An entry with this name in an open directory. A symbolic link is not followed.
@@ -46,20 +46,20 @@ pub(crate) enum Place<'a> {
     Proc(&'a str),
 }
 
-impl Place<'_> {
+impl AttributeOwner<'_> {
     fn list(self, room: &mut [u8]) -> Result<usize, Errno> {
         match self {
-            Place::Open(fd) => flistxattr(fd, room),
-            Place::Named(directory, name) => list_at(directory, name, room),
-            Place::Proc(path) => listxattr(path, room),
+            AttributeOwner::Open(fd) => flistxattr(fd, room),
+            AttributeOwner::Named(directory, name) => list_at(directory, name, room),
+            AttributeOwner::Proc(path) => listxattr(path, room),
         }
     }
 
     /// Returns true if the file system has space for an attribute.
     fn has_room(self) -> bool {
         let figures = match self {
-            Place::Open(fd) | Place::Named(fd, _) => fstatvfs(fd),
-            Place::Proc(path) => statvfs(path),
+            AttributeOwner::Open(fd) | AttributeOwner::Named(fd, _) => fstatvfs(fd),
+            AttributeOwner::Proc(path) => statvfs(path),
         };
         let free_bytes = figures.ok().and_then(|figures| free_bytes(&figures));
         free_bytes.is_none_or(|free_bytes| free_bytes > 4 * ATTRIBUTE_VALUE_BYTES_MAX as u64)
@@ -67,9 +67,9 @@ impl Place<'_> {
 
     fn get(self, attribute: &CStr, room: &mut [u8]) -> Result<usize, Errno> {
         match self {
-            Place::Open(fd) => fgetxattr(fd, attribute, room),
-            Place::Named(directory, name) => get_at(directory, name, attribute, room),
-            Place::Proc(path) => getxattr(path, attribute, room),
+            AttributeOwner::Open(fd) => fgetxattr(fd, attribute, room),
+            AttributeOwner::Named(directory, name) => get_at(directory, name, attribute, room),
+            AttributeOwner::Proc(path) => getxattr(path, attribute, room),
         }
     }
 }
@@ -84,7 +84,7 @@ pub(crate) struct ExtendedReader {
 
 /// The extended attributes that were read of one entry.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Attached<'a> {
+pub(crate) struct ReadAttributes<'a> {
     /// The attributes to keep, or `None` if none are requested.
     pub(crate) kept: Option<ExtendedRef<'a>>,
     /// The mode bits that may be set if the entry loses its access control list. All bits if it does not.
@@ -93,18 +93,18 @@ pub(crate) struct Attached<'a> {
 
 /// The summary of one entry's extended attributes in a listing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
-    /// As in [`Metadata::extended`](hakobu_core::entry::Metadata).
+pub(crate) struct AttributeMark {
+    /// As in [`EntryMetadata::extended`](hakobu_core::entry::EntryMetadata).
     pub(crate) digest: u64,
     /// True if the entry has, or may have, attributes of a class that is reported as missed.
     pub(crate) missed: bool,
-    /// As in [`Attached`].
+    /// As in [`ReadAttributes`].
     pub(crate) mode_mask: u32,
 }
 
-impl Mark {
+impl AttributeMark {
     /// Stores the summary in the entry's metadata.
-    pub(crate) fn put(self, metadata: &mut Metadata) {
+    pub(crate) fn put(self, metadata: &mut EntryMetadata) {
         (metadata.extended, metadata.missed) = (self.digest, self.missed);
         metadata.mode &= self.mode_mask;
     }
@@ -121,14 +121,14 @@ impl ExtendedReader {
     /// could not be read never counts as missing.
     pub(crate) fn read(
         &mut self,
-        place: Place<'_>,
+        place: AttributeOwner<'_>,
         ask: ExtendedAsk,
         lost: &mut Vec<LossKind>,
-    ) -> Result<Attached<'_>> {
+    ) -> Result<ReadAttributes<'_>> {
         let wanted = ask.keep | ask.miss;
         let mut mode_mask = WHOLE_MODE;
         if wanted.is_empty() {
-            return Ok(Attached { kept: None, mode_mask });
+            return Ok(ReadAttributes { kept: None, mode_mask });
         }
         let mut found = Vec::new();
         let bytes = self.list(place)?;
@@ -139,16 +139,16 @@ impl ExtendedReader {
         self.names = names;
         read?;
         if ask.keep.is_empty() {
-            return Ok(Attached { kept: None, mode_mask });
+            return Ok(ReadAttributes { kept: None, mode_mask });
         }
         self.encoded = Extended::new(ask.keep, &mut found)?.into_bytes();
-        Ok(Attached { kept: Some(ExtendedRef::decode(&self.encoded)?), mode_mask })
+        Ok(ReadAttributes { kept: Some(ExtendedRef::decode(&self.encoded)?), mode_mask })
     }
 
     /// Reads one attribute, if it is requested.
     fn one(
         &mut self,
-        place: Place<'_>,
+        place: AttributeOwner<'_>,
         ask: ExtendedAsk,
         (name, found): (&[u8], &mut Vec<NameAndValue>),
         (lost, mode_mask): (&mut Vec<LossKind>, &mut u32),
@@ -179,8 +179,8 @@ impl ExtendedReader {
     }
 
     /// Returns the summary of the attributes of some classes for a listing.
-    pub(crate) fn mark(&mut self, place: Place<'_>, keep: Classes, miss: Classes) -> Mark {
-        let none = Mark { digest: 0, missed: false, mode_mask: WHOLE_MODE };
+    pub(crate) fn mark(&mut self, place: AttributeOwner<'_>, keep: Classes, miss: Classes) -> AttributeMark {
+        let none = AttributeMark { digest: 0, missed: false, mode_mask: WHOLE_MODE };
         self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
         // Fast path: most entries have none.
         if (keep | miss).is_empty() || matches!(place.list(&mut self.names), Ok(0)) {
@@ -189,18 +189,18 @@ impl ExtendedReader {
         let mut lost = Vec::new();
         let ask = ExtendedAsk { keep, miss, readable: false };
         match self.read(place, ask, &mut lost) {
-            Ok(Attached { kept, mode_mask }) => Mark {
+            Ok(ReadAttributes { kept, mode_mask }) => AttributeMark {
                 digest: kept.map_or(0, ExtendedRef::digest),
                 missed: !miss.is_empty() && !lost.is_empty(),
                 mode_mask,
             },
             // Inspecting the entry by itself reports the cause.
-            Err(_) => Mark { digest: UNREADABLE, missed: !miss.is_empty(), ..none },
+            Err(_) => AttributeMark { digest: UNREADABLE, missed: !miss.is_empty(), ..none },
         }
     }
 
     /// Lists the names. A failure counts as an empty list only on file systems without extended attributes.
-    fn list(&mut self, place: Place<'_>) -> Result<usize> {
+    fn list(&mut self, place: AttributeOwner<'_>) -> Result<usize> {
         self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
         let mut listed = place.list(&mut self.names);
         if listed == Err(Errno::RANGE) {
@@ -214,7 +214,7 @@ impl ExtendedReader {
     }
 
     /// Returns true if an attribute is listed.
-    fn lists(&self, place: Place<'_>, attribute: &CStr) -> Result<bool> {
+    fn lists(&self, place: AttributeOwner<'_>, attribute: &CStr) -> Result<bool> {
         let names = present(place).map_err(|errno| unread(errno, "listing them"))?;
         Ok(names.iter().any(|name| **name == *attribute))
     }
@@ -292,7 +292,7 @@ fn held(directory: &OwnedFd) -> Classes {
 /// # Errors
 /// The system's, if they concern more than this attribute.
 pub(crate) fn settle(
-    place: Place<'_>,
+    place: AttributeOwner<'_>,
     wanted: ExtendedRef<'_>,
     is_bare: bool,
     able: Classes,
@@ -313,7 +313,7 @@ pub(crate) fn settle(
         for name in present(place)? {
             let known = Classes::of(name.to_bytes()).is_some_and(|class| classes.contains(class));
             // The mark of a draft is removed when the draft gets its final name.
-            let is_mark = matches!(place, Place::Open(_)) && *name == *MARK;
+            let is_mark = matches!(place, AttributeOwner::Open(_)) && *name == *MARK;
             if known
                 && !is_mark
                 && wanted.get(name.to_bytes()).is_none()
@@ -356,7 +356,7 @@ pub(crate) fn settle(
 ///
 /// # Errors
 /// Those of reading it.
-pub(crate) fn capabilities(place: Place<'_>) -> Result<Option<Vec<u8>>, Errno> {
+pub(crate) fn capabilities(place: AttributeOwner<'_>) -> Result<Option<Vec<u8>>, Errno> {
     let mut value = vec![0; CAPABILITY_BYTES_MAX];
     match place.get(CAPABILITY, &mut value) {
         Ok(bytes) => {
@@ -372,12 +372,12 @@ pub(crate) fn capabilities(place: Place<'_>) -> Result<Option<Vec<u8>>, Errno> {
 ///
 /// # Errors
 /// Those of setting it.
-pub(crate) fn set_capabilities(place: Place<'_>, value: &[u8]) -> Result<(), Errno> {
+pub(crate) fn set_capabilities(place: AttributeOwner<'_>, value: &[u8]) -> Result<(), Errno> {
     set(place, CAPABILITY, value)
 }
 
 /// Converts the errors of attributes that this file system or user cannot set to `None`.
-fn accepted(place: Place<'_>, done: Result<(), Errno>) -> Result<Option<()>, Errno> {
+fn accepted(place: AttributeOwner<'_>, done: Result<(), Errno>) -> Result<Option<()>, Errno> {
     match done {
         // File systems also report `ENOSPC` for a value that is too large for an entry, regardless of free space.
         Err(Errno::NOSPC) if !place.has_room() => Err(Errno::NOSPC),
@@ -403,7 +403,7 @@ fn accepted(place: Place<'_>, done: Result<(), Errno>) -> Result<Option<()>, Err
     }
 }
 
-fn present(place: Place<'_>) -> Result<Vec<CString>, Errno> {
+fn present(place: AttributeOwner<'_>) -> Result<Vec<CString>, Errno> {
     let mut names = vec![0; NAMES_BYTES];
     let bytes = match place.list(&mut names) {
         Err(Errno::RANGE) => {
@@ -417,23 +417,23 @@ fn present(place: Place<'_>) -> Result<Vec<CString>, Errno> {
     Ok(names.filter_map(|name| CString::new(name).ok()).collect())
 }
 
-fn set(place: Place<'_>, name: &CStr, value: &[u8]) -> Result<(), Errno> {
+fn set(place: AttributeOwner<'_>, name: &CStr, value: &[u8]) -> Result<(), Errno> {
     match place {
-        Place::Open(fd) => fsetxattr(fd, name, value, XattrFlags::empty()),
-        Place::Proc(path) => setxattr(path, name, value, XattrFlags::empty()),
-        Place::Named(..) => Err(Errno::OPNOTSUPP),
+        AttributeOwner::Open(fd) => fsetxattr(fd, name, value, XattrFlags::empty()),
+        AttributeOwner::Proc(path) => setxattr(path, name, value, XattrFlags::empty()),
+        AttributeOwner::Named(..) => Err(Errno::OPNOTSUPP),
     }
 }
 
-fn remove(place: Place<'_>, name: &CStr) -> Result<(), Errno> {
+fn remove(place: AttributeOwner<'_>, name: &CStr) -> Result<(), Errno> {
     match place {
-        Place::Open(fd) => fremovexattr(fd, name),
-        Place::Proc(path) => removexattr(path, name),
-        Place::Named(..) => Err(Errno::OPNOTSUPP),
+        AttributeOwner::Open(fd) => fremovexattr(fd, name),
+        AttributeOwner::Proc(path) => removexattr(path, name),
+        AttributeOwner::Named(..) => Err(Errno::OPNOTSUPP),
     }
 }
 
 /// Returns an open file as a place.
-pub(crate) fn open_place(file: &impl AsFd) -> Place<'_> {
-    Place::Open(file.as_fd())
+pub(crate) fn open_place(file: &impl AsFd) -> AttributeOwner<'_> {
+    AttributeOwner::Open(file.as_fd())
 }

@@ -2,12 +2,12 @@
 
 use std::ffi::CString;
 
-use hakobu_core::endpoint::{Fetched, Picks};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::endpoint::{FetchedPack, Picks};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::extended::{ExtendedAsk, ExtendedRef};
 use hakobu_core::losses::LossKind;
 use hakobu_core::losses::Losses;
-use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::pack::{PACK_BYTES_MAX, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, RecordHead};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::plant::planted;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -15,12 +15,12 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, openat, readlinkat_raw};
 use rustix::io::Errno;
 
-use super::extended::{ExtendedReader, Place, open_place};
-use super::fault::{changed, fault, place, source_fault};
+use super::errno::{changed, fault, place, source_fault};
+use super::extended::{AttributeOwner, ExtendedReader, open_place};
 use super::losses::{check_required, has_hole};
 use super::metadata;
 use super::positioned::{read_summed, wrong_size};
-use super::reader::{NoAtime, Reader};
+use super::reader::{NoAtime, RootReader};
 use crate::common::time_steps::TimeSteps;
 
 /// The maximum size of a record in bytes with its name, but without content and extended attributes.
@@ -30,30 +30,30 @@ const LOOKS: u32 = 3;
 
 /// The reusable state of fetching.
 #[derive(Debug, Default)]
-pub(crate) struct Fetcher {
+pub(crate) struct PackFetcher {
     extended: ExtendedReader,
     /// The losses of the current entry.
     lost: Vec<LossKind>,
 }
 
-impl Fetcher {
+impl PackFetcher {
     /// Reads the picked entries from index `from` on, until the pack is full. Entries that cannot be read are added to
     /// the failures; the rest is packed.
     pub(crate) fn fetch(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut RootReader,
         (root, directory): (u16, &EntryPath),
         target: &EntryPath,
         (picks, from): (&Picks, u32),
         ask: ExtendedAsk,
         buffer: Vec<u8>,
-    ) -> Result<Fetched> {
-        let mut run = Run {
+    ) -> Result<FetchedPack> {
+        let mut run = PackFetch {
             directory,
             picks,
             pack: PackBuilder::new(buffer),
             losses: Losses::default(),
-            fetched: Fetched { until: from, ..Fetched::default() },
+            fetched: FetchedPack { until: from, ..FetchedPack::default() },
         };
         run.pack.directory(target);
         let require = reader.require();
@@ -81,22 +81,22 @@ impl Fetcher {
 }
 
 /// One fetch in progress.
-struct Run<'a> {
+struct PackFetch<'a> {
     directory: &'a EntryPath,
     picks: &'a Picks,
     pack: PackBuilder,
     losses: Losses,
-    fetched: Fetched,
+    fetched: FetchedPack,
 }
 
-impl Run<'_> {
+impl PackFetch<'_> {
     /// Returns true if an entry might not fit. The first entry always fits.
     fn is_full(&self, index: usize) -> bool {
         let listing = &self.picks.listing;
         let listed = self.picks.entries.get(index).map(|pick| pick.index as usize);
         let listed = listed.filter(|listed| *listed < listing.len());
         let size_bytes = listed.map_or(0, |listed| match listing.metadata(listed).kind {
-            Kind::File => listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize,
+            EntryKind::File => listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize,
             _ => PATH_BYTES_MAX,
         });
         self.pack.records() > 0 && self.pack.bytes() + HEAD_BYTES_MAX + size_bytes > PACK_BYTES_USUAL
@@ -108,7 +108,7 @@ impl Run<'_> {
         index: usize,
         (fd, noatime): (&OwnedFd, &mut NoAtime),
         (require, ask, steps): (&[LossKind], ExtendedAsk, &TimeSteps),
-        Fetcher { extended, lost }: &mut Fetcher,
+        PackFetcher { extended, lost }: &mut PackFetcher,
     ) -> bool {
         let pick = self.picks.entries[index];
         let listing = &self.picks.listing;
@@ -122,9 +122,9 @@ impl Run<'_> {
         let new_name = self.picks.target_name.as_deref().unwrap_or(name);
         let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask, steps };
         let packed = match metadata.kind {
-            Kind::File => put.file(&mut self.pack, noatime, (extended, lost), require),
-            Kind::Symlink => put.link(&mut self.pack, (extended, lost), require),
-            Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => {
+            EntryKind::File => put.file(&mut self.pack, noatime, (extended, lost), require),
+            EntryKind::Symlink => put.link(&mut self.pack, (extended, lost), require),
+            EntryKind::Fifo | EntryKind::BlockDevice | EntryKind::CharDevice => {
                 put.special(&mut self.pack, (extended, lost), require)
             }
             other => Err(Error::new(
@@ -147,7 +147,7 @@ impl Run<'_> {
         true
     }
 
-    fn finish(mut self) -> Fetched {
+    fn finish(mut self) -> FetchedPack {
         let empty = self.pack.records() == 0;
         self.fetched.pack = self.pack.finish();
         if empty {
@@ -163,7 +163,7 @@ struct Put<'a> {
     fd: &'a OwnedFd,
     name: &'a [u8],
     new_name: &'a [u8],
-    metadata: &'a Metadata,
+    metadata: &'a EntryMetadata,
     replaces: bool,
     ask: ExtendedAsk,
     steps: &'a TimeSteps,
@@ -210,8 +210,11 @@ impl Put<'_> {
             }
             // Only a hint that zeros need not be written. The whole file is read, whatever holes are reported.
             let sparse = version.sparse && has_hole(&file, version.size_bytes);
-            let head =
-                Head { sparse, extended, ..Head::new(self.new_name, attributes).replacing(self.replaces) };
+            let head = RecordHead {
+                sparse,
+                extended,
+                ..RecordHead::new(self.new_name, attributes).replacing(self.replaces)
+            };
             let whole = pack.file(&head, version.size_bytes as usize, |space| {
                 let sum = read_summed(&file, version.size_bytes, space);
                 let sum = sum.map_err(|errno| source_fault("reading", errno))?;
@@ -239,15 +242,15 @@ impl Put<'_> {
 
     /// Returns true if the current version can be packed in place of the listed one: the same file with the same number
     /// of names, for which there is room.
-    fn may_be_taken_as(&self, now: &Metadata, pack: &PackBuilder) -> bool {
+    fn may_be_taken_as(&self, now: &EntryMetadata, pack: &PackBuilder) -> bool {
         let room = PACK_BYTES_USUAL.saturating_sub(pack.bytes() + HEAD_BYTES_MAX) as u64;
-        now.kind == Kind::File
+        now.kind == EntryKind::File
             && (now.links, now.inode) == (self.metadata.links, self.metadata.inode)
             && now.size_bytes <= PACKED_FILE_BYTES_MAX.min(room)
     }
 
-    fn head(&self) -> Head<'_> {
-        Head::new(self.new_name, self.metadata.attributes()).replacing(self.replaces)
+    fn head(&self) -> RecordHead<'_> {
+        RecordHead::new(self.new_name, self.metadata.attributes()).replacing(self.replaces)
     }
 
     /// Packs an entry of which only the extended attributes have to be read. The rest is in the listing.
@@ -257,14 +260,14 @@ impl Put<'_> {
         (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
         require: &[LossKind],
     ) -> Result<Option<u64>> {
-        let Metadata { kind, device, .. } = *self.metadata;
+        let EntryMetadata { kind, device, .. } = *self.metadata;
         let name = self.terminated()?;
-        let attached = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost)?;
+        let attached = extended.read(AttributeOwner::Named(self.fd.as_fd(), &name), self.ask, lost)?;
         check_required(require, lost)?;
         if !has_room(pack, attached.kept, 0) {
             return Ok(None);
         }
-        let mut head = Head { extended: attached.kept, ..self.head() };
+        let mut head = RecordHead { extended: attached.kept, ..self.head() };
         head.attributes.mode &= attached.mode_mask;
         pack.special(&head, kind, device);
         Ok(Some(0))
@@ -293,12 +296,12 @@ impl Put<'_> {
             return Err(changed("reading the link"));
         }
         let name = self.terminated()?;
-        let extended = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost)?.kept;
+        let extended = extended.read(AttributeOwner::Named(self.fd.as_fd(), &name), self.ask, lost)?.kept;
         check_required(require, lost)?;
         if !has_room(pack, extended, length) {
             return Ok(None);
         }
-        pack.symlink(&Head { extended, ..self.head() }, &room[..length]);
+        pack.symlink(&RecordHead { extended, ..self.head() }, &room[..length]);
         Ok(Some(0))
     }
 }

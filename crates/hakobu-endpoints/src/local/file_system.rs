@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hakobu_core::entry::Metadata;
+use hakobu_core::entry::EntryMetadata;
 use hakobu_core::names::NameRules;
 use hakobu_core::path::draft_name;
 use rustix::fd::{AsRawFd, BorrowedFd};
@@ -203,7 +203,7 @@ fn number(found: &StatFs) -> u64 {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn give_time_back(directory: BorrowedFd<'_>, before: &Metadata) -> Result<(), Errno> {
+pub(crate) fn give_time_back(directory: BorrowedFd<'_>, before: &EntryMetadata) -> Result<(), Errno> {
     match utimensat(CWD, proc_path(directory), &modified(before.mtime, true), AtFlags::empty()) {
         Err(Errno::PERM | Errno::ACCESS) if !may_set_times(before.uid) => Ok(()),
         other => other,

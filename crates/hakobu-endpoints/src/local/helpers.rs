@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle, available_parallelism};
 
-use hakobu_core::entry::Metadata;
+use hakobu_core::entry::EntryMetadata;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -18,38 +18,38 @@ const HELPERS_MAX: usize = 3;
 const WAITING_MAX: usize = 4;
 
 /// The description of an entry, or the error of reading it.
-pub(super) type Described = std::result::Result<Metadata, Errno>;
+pub(super) type DescribedEntry = std::result::Result<EntryMetadata, Errno>;
 /// Names as they were read, with their types.
-pub(super) type Names = Vec<(CString, FileType)>;
+pub(super) type TypedNames = Vec<(CString, FileType)>;
 /// The descriptions of a batch of names.
-pub(super) type Found = Vec<(CString, Described)>;
+pub(super) type DescribedBatch = Vec<(CString, DescribedEntry)>;
 
 /// Threads that describe names. Dropping it ends them.
 pub(super) struct Helpers {
-    shared: Arc<Shared>,
+    shared: Arc<HelperState>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct HelperState {
+    state: Mutex<QueueState>,
     more: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Names>,
-    found: Vec<Found>,
+struct QueueState {
+    waiting: VecDeque<TypedNames>,
+    found: Vec<DescribedBatch>,
     ended: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl HelperState {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Describes batches until no more will come.
-    fn help(&self, mut describe: impl FnMut(Names) -> Found) {
+    fn help(&self, mut describe: impl FnMut(TypedNames) -> DescribedBatch) {
         let mut state = self.lock();
         loop {
             if let Some(names) = state.waiting.pop_front() {
@@ -69,11 +69,11 @@ impl Shared {
 impl Helpers {
     /// Starts one helper for each other processor, up to a limit. `helper` creates the describing function of each.
     /// Returns `None` if no helper could be started.
-    pub(super) fn start<D: FnMut(Names) -> Found + Send + 'static>(
+    pub(super) fn start<D: FnMut(TypedNames) -> DescribedBatch + Send + 'static>(
         helper: impl Fn() -> Option<D>,
     ) -> Option<Self> {
         let count = available_parallelism().map_or(1, usize::from).saturating_sub(1).min(HELPERS_MAX);
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<HelperState>::default();
         let start = |_| {
             let (shared, describe) = (Arc::clone(&shared), helper()?);
             Builder::new().name("describe".to_owned()).spawn(move || shared.help(describe)).ok()
@@ -83,7 +83,7 @@ impl Helpers {
     }
 
     /// Hands over a batch. Returns it if enough batches are waiting.
-    pub(super) fn hand_over(&self, names: Names) -> Option<Names> {
+    pub(super) fn hand_over(&self, names: TypedNames) -> Option<TypedNames> {
         let mut state = self.shared.lock();
         if state.waiting.len() >= WAITING_MAX {
             return Some(names);
@@ -95,18 +95,18 @@ impl Helpers {
     }
 
     /// Takes back a batch that no helper has started.
-    pub(super) fn take_back(&self) -> Option<Names> {
+    pub(super) fn take_back(&self) -> Option<TypedNames> {
         self.shared.lock().waiting.pop_back()
     }
 
     /// Returns the descriptions that are complete.
-    pub(super) fn found(&self) -> Vec<Found> {
+    pub(super) fn found(&self) -> Vec<DescribedBatch> {
         std::mem::take(&mut self.shared.lock().found)
     }
 
     /// Waits for the batches in progress and returns the remaining descriptions. The flag is false if a helper
     /// panicked.
-    pub(super) fn end(mut self) -> (Vec<Found>, bool) {
+    pub(super) fn end(mut self) -> (Vec<DescribedBatch>, bool) {
         let whole = self.stop();
         (self.found(), whole)
     }
@@ -130,11 +130,11 @@ impl Drop for Helpers {
 mod tests {
     use super::*;
 
-    fn names(first: usize) -> Names {
+    fn names(first: usize) -> TypedNames {
         (first..first + 3).map(|name| (CString::new(name.to_string()).unwrap(), FileType::Unknown)).collect()
     }
 
-    fn refuse(names: Names) -> Found {
+    fn refuse(names: TypedNames) -> DescribedBatch {
         names.into_iter().map(|(name, _)| (name, Err(Errno::IO))).collect()
     }
 

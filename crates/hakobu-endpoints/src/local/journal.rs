@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::{CHUNK_LEVEL, Digest, Forest, Subtree};
-use hakobu_core::endpoint::Begun;
+use hakobu_core::endpoint::EarlierWork;
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::path::is_draft_name;
 use hakobu_core::plant::planted;
@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use super::draft_file::hold;
 use super::draft_name::DraftName;
-use super::fault::fault;
+use super::errno::fault;
 use super::ownership::is_ours;
 use super::positioned::read_at;
 
@@ -41,7 +41,7 @@ pub(crate) const TARGET_SAMPLES_MAX: u64 = 64;
 
 /// The subject of a journal. A journal of the same name is unusable if any field differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Subject {
+pub(crate) struct JournalSubject {
     /// The version of the source.
     pub version: Digest,
     /// The final size of the draft in bytes.
@@ -67,7 +67,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Creates an empty journal and replaces any entry of that name.
-    pub(crate) fn begin(directory: &Arc<OwnedFd>, name: DraftName, subject: &Subject) -> Result<Self> {
+    pub(crate) fn begin(directory: &Arc<OwnedFd>, name: DraftName, subject: &JournalSubject) -> Result<Self> {
         remove(directory, name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -86,7 +86,7 @@ impl Journal {
     pub(crate) fn go_on(
         directory: &Arc<OwnedFd>,
         name: DraftName,
-        subject: &Subject,
+        subject: &JournalSubject,
     ) -> Result<Option<(Self, Chunks)>> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(&**directory, name.as_bytes(), flags, Mode::empty()) {
@@ -199,7 +199,7 @@ pub(crate) fn left(directory: &OwnedFd, name: DraftName, place: &Digest) -> Opti
     let mut file = File::from(openat(directory, name.as_bytes(), flags, Mode::empty()).ok().filter(is_ours)?);
     let mut head = [0; HEADER_BYTES];
     (&file).read_exact(&mut head).ok()?;
-    let subject = Subject {
+    let subject = JournalSubject {
         version: head[16..48].try_into().ok()?,
         size_bytes: u64::from_le_bytes(head[48..56].try_into().ok()?),
         place: *place,
@@ -252,8 +252,8 @@ pub(crate) fn samples(chunks: &Chunks, samples_max: u64) -> Vec<(Extent, Digest)
 }
 
 /// Returns the progress of an earlier run for the engine.
-pub(crate) fn told(size_bytes: u64, chunks: &Chunks) -> Begun {
-    let mut begun = Begun::default();
+pub(crate) fn told(size_bytes: u64, chunks: &Chunks) -> EarlierWork {
+    let mut begun = EarlierWork::default();
     let mut forest = Forest::new(size_bytes);
     for (&offset, value) in chunks {
         if let Some(last) = begun.done.last_mut().filter(|last| last.end() == offset) {
@@ -271,12 +271,12 @@ pub(crate) fn told(size_bytes: u64, chunks: &Chunks) -> Begun {
     begun
 }
 
-struct Found {
+struct JournalContent {
     chunks: Chunks,
     records: usize,
 }
 
-fn read(file: &mut File, subject: &Subject) -> Result<Option<Found>> {
+fn read(file: &mut File, subject: &JournalSubject) -> Result<Option<JournalContent>> {
     // A chunk may have been recorded by several runs, but not by many.
     let limit = HEADER_BYTES as u64 + (subject.size_bytes / CHUNK_BYTES + 1) * 4 * RECORD_BYTES as u64;
     let mut bytes = Vec::new();
@@ -286,7 +286,7 @@ fn read(file: &mut File, subject: &Subject) -> Result<Option<Found>> {
     if head != wanted {
         return if is_other_version(head, &wanted) { Err(other_version()) } else { Ok(None) };
     }
-    let mut found = Found { chunks: Chunks::new(), records: 0 };
+    let mut found = JournalContent { chunks: Chunks::new(), records: 0 };
     for bytes in records.chunks_exact(RECORD_BYTES) {
         let Some((extent, value)) = parse(bytes, subject.size_bytes) else { break };
         found.records += 1;
@@ -311,7 +311,7 @@ fn other_version() -> Error {
     Error::new(ErrorKind::SourceChanged, "going on with an earlier run", words)
 }
 
-fn header(subject: &Subject) -> [u8; HEADER_BYTES] {
+fn header(subject: &JournalSubject) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..16].copy_from_slice(MAGIC);
     bytes[16..48].copy_from_slice(if planted("resume-trusts-source") { &[0; 32] } else { &subject.version });
@@ -354,8 +354,8 @@ fn parse(bytes: &[u8], size_bytes: u64) -> Option<(Extent, Option<Digest>)> {
 mod tests {
     use super::*;
 
-    fn subject(version: u8) -> Subject {
-        Subject { version: [version; 32], size_bytes: 9 * CHUNK_BYTES + 5, place: [7; 32] }
+    fn subject(version: u8) -> JournalSubject {
+        JournalSubject { version: [version; 32], size_bytes: 9 * CHUNK_BYTES + 5, place: [7; 32] }
     }
 
     fn chunk(index: u64) -> Extent {

@@ -4,20 +4,20 @@ use std::collections::{HashSet, VecDeque};
 
 use hakobu_core::Result;
 use hakobu_core::endpoint::Detail;
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::EntryPath;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Dir, Mode, OFlags, RawDir, openat};
 use rustix::io::Errno;
 
-use super::beneath::Root;
 use super::describe::{Describer, undescribed};
 use super::draft_proof::is_ours;
+use super::errno::ErrnoContext;
 use super::extended::ExtendedReader;
-use super::fault::Fault;
 use super::file_system::is_deleted_on_nfs;
-use super::helpers::Described;
+use super::helpers::DescribedEntry;
+use super::resolve_beneath::TreeRoot;
 use super::run_mark::is_mark;
 
 /// The buffer size of one `getdents` in bytes, which holds about 1,000 entries.
@@ -41,7 +41,7 @@ pub(crate) struct Lister {
 
 /// The parameters of listing many directories.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct ListParameters {
     /// The maximum number of entries to add by descending.
     pub(crate) budget: u32,
     /// The details to report for each entry.
@@ -63,11 +63,11 @@ impl Lister {
     /// entries. `enter` decides which directories may be entered.
     pub(crate) fn list_all(
         &mut self,
-        root: &Root,
+        root: &TreeRoot,
         directories: Vec<EntryPath>,
-        Ask { budget, detail }: Ask,
+        ListParameters { budget, detail }: ListParameters,
         enter: impl Fn(&EntryPath) -> Result<()>,
-        fault: Fault,
+        fault: ErrnoContext,
     ) -> Vec<DirectoryListing> {
         let mut listings = Vec::with_capacity(directories.len());
         let mut below = VecDeque::new();
@@ -103,10 +103,10 @@ impl Lister {
     /// Lists one directory. Returns `None` if it has more than `entries_max` entries.
     fn list(
         &mut self,
-        root: &Root,
+        root: &TreeRoot,
         path: &EntryPath,
         (entries_max, detail): (usize, Detail),
-        fault: Fault,
+        fault: ErrnoContext,
     ) -> Result<Option<Listing>> {
         let directory = open(root, path, fault)?;
         let amount = Amount { entries_max, portion: usize::MAX };
@@ -118,11 +118,11 @@ impl Lister {
     /// within a portion. If the directory changes meanwhile, an entry may be listed twice, depending on the system.
     pub(crate) fn portion(
         &mut self,
-        root: &Root,
+        root: &TreeRoot,
         path: &EntryPath,
         from: Option<OwnedFd>,
         (portion, detail): (usize, Detail),
-        fault: Fault,
+        fault: ErrnoContext,
     ) -> Result<(Listing, Option<OwnedFd>)> {
         let directory = match from {
             Some(directory) => directory,
@@ -141,7 +141,7 @@ impl Lister {
         (directory, path): (&OwnedFd, &EntryPath),
         Amount { entries_max, portion }: Amount,
         detail: Detail,
-        fault: Fault,
+        fault: ErrnoContext,
     ) -> Result<Option<(Listing, bool)>> {
         let failed = |errno| fault(DURING, errno).at(path);
         let (mut taken, mut drafts, mut more) = (0, 0, false);
@@ -150,14 +150,14 @@ impl Lister {
         let mut names = RawDir::new(directory, self.names.spare_capacity_mut());
         let mut describer = Describer::new(directory, (entries_max, detail), &mut self.extended);
         let mut gone = Vec::new();
-        let mut keep = |name: &[u8], described: Described| {
+        let mut keep = |name: &[u8], described: DescribedEntry| {
             let metadata = match described {
                 Ok(metadata) => metadata,
                 Err(Errno::NOENT) => {
                     gone.push(name.to_vec());
                     return Ok(true);
                 }
-                Err(errno) => return Err(fault(DURING, errno).at(super::fault::place(path, name))),
+                Err(errno) => return Err(fault(DURING, errno).at(super::errno::place(path, name))),
             };
             let has_room = listing.len() < entries_max || entries_max >= ENTRIES_MAX;
             if has_room {
@@ -222,7 +222,7 @@ struct Amount {
 fn still_listed(
     directory: &OwnedFd,
     gone: &[Vec<u8>],
-) -> std::result::Result<Vec<(Vec<u8>, Metadata)>, Errno> {
+) -> std::result::Result<Vec<(Vec<u8>, EntryMetadata)>, Errno> {
     if gone.is_empty() {
         return Ok(Vec::new());
     }
@@ -242,7 +242,7 @@ fn still_listed(
     Ok(found)
 }
 
-fn open(root: &Root, path: &EntryPath, fault: Fault) -> Result<OwnedFd> {
+fn open(root: &TreeRoot, path: &EntryPath, fault: ErrnoContext) -> Result<OwnedFd> {
     let opened = root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY);
     let opened = opened.map_err(|errno| fault(DURING, errno).at(path))?;
     root.check_apart(&opened).map_err(|error| error.at(path))?;
@@ -252,6 +252,7 @@ fn open(root: &Root, path: &EntryPath, fault: Fault) -> Result<OwnedFd> {
 /// Queues the directories of a listing as far as the budget allows.
 fn collect_directories(path: &EntryPath, listing: &Listing, budget: u32, below: &mut VecDeque<EntryPath>) {
     let room = (budget as usize).saturating_sub(below.len());
-    let directories = (0..listing.len()).filter(|&index| listing.metadata(index).kind == Kind::Directory);
+    let directories =
+        (0..listing.len()).filter(|&index| listing.metadata(index).kind == EntryKind::Directory);
     below.extend(directories.take(room).filter_map(|index| path.join(listing.name(index)).ok()));
 }

@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use hakobu_core::entry::{Inode, Kind, Metadata, Time};
-use hakobu_core::error::Step;
+use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime, Inode};
+use hakobu_core::error::ErrorStep;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::AsFd;
 use rustix::fs::{
@@ -14,10 +14,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::fault::fault;
+use super::errno::fault;
 
 /// Describes `name` in `directory` without following a symbolic link.
-pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Metadata, Errno> {
+pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<EntryMetadata, Errno> {
     describe(directory, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Res
 pub(crate) fn of_name_on(
     directory: impl AsFd,
     name: impl rustix::path::Arg,
-) -> Result<(Metadata, u64), Errno> {
+) -> Result<(EntryMetadata, u64), Errno> {
     let found = statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?;
     Ok((of_statx(&found)?, file_system(&found)))
 }
@@ -40,7 +40,7 @@ fn file_system(found: &Statx) -> u64 {
 }
 
 /// Describes the entry that `fd` refers to. `fd` may be opened with `O_PATH`.
-pub(crate) fn of_path(fd: impl AsFd) -> Result<Metadata, Errno> {
+pub(crate) fn of_path(fd: impl AsFd) -> Result<EntryMetadata, Errno> {
     describe(fd, c"", AtFlags::EMPTY_PATH)
 }
 
@@ -48,26 +48,30 @@ pub(crate) fn of_path(fd: impl AsFd) -> Result<Metadata, Errno> {
 ///
 /// # Errors
 /// Those of reading its metadata.
-pub fn describe_entry(path: &Path) -> Result<Metadata> {
+pub fn describe_entry(path: &Path) -> Result<EntryMetadata> {
     let failed = |errno| fault("looking at", errno).at(path.as_os_str().as_bytes());
     of_name(CWD, path).map_err(failed)
 }
 
 /// Returns the current time.
-pub(crate) fn now() -> Time {
+pub(crate) fn now() -> FileTime {
     let now = clock_gettime(ClockId::Realtime);
-    Time { seconds: now.tv_sec, nanoseconds: now.tv_nsec as u32 }
+    FileTime { seconds: now.tv_sec, nanoseconds: now.tv_nsec as u32 }
 }
 
-fn describe(directory: impl AsFd, name: impl rustix::path::Arg, flags: AtFlags) -> Result<Metadata, Errno> {
+fn describe(
+    directory: impl AsFd,
+    name: impl rustix::path::Arg,
+    flags: AtFlags,
+) -> Result<EntryMetadata, Errno> {
     of_statx(&statx(directory, name, flags, StatxFlags::BASIC_STATS)?)
 }
 
-fn of_statx(found: &Statx) -> Result<Metadata, Errno> {
+fn of_statx(found: &Statx) -> Result<EntryMetadata, Errno> {
     let mode = u32::from(found.stx_mode);
     let kind = kind(FileType::from_raw_mode(mode))?;
-    let others = kind != Kind::Directory && found.stx_nlink > 1;
-    Ok(Metadata {
+    let others = kind != EntryKind::Directory && found.stx_nlink > 1;
+    Ok(EntryMetadata {
         mode: mode & 0o7777,
         uid: found.stx_uid,
         gid: found.stx_gid,
@@ -79,21 +83,21 @@ fn of_statx(found: &Statx) -> Result<Metadata, Errno> {
         device: packed(found.stx_rdev_major, found.stx_rdev_minor),
         inode: others.then(|| Inode { file_system: file_system(found), number: found.stx_ino }),
         locked: found.stx_attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND),
-        ..Metadata::new(kind)
+        ..EntryMetadata::new(kind)
     })
 }
 
 /// Describes an open file. This is cheaper than [`of_path`] and leaves out what only listings need.
-pub(crate) fn of_file(file: impl AsFd) -> Result<Metadata, Errno> {
+pub(crate) fn of_file(file: impl AsFd) -> Result<EntryMetadata, Errno> {
     let found = fstat(file)?;
     let mode = found.st_mode;
-    Ok(Metadata {
+    Ok(EntryMetadata {
         mode: mode & 0o7777,
         uid: found.st_uid,
         gid: found.st_gid,
         size_bytes: u64::try_from(found.st_size).unwrap_or(0),
-        mtime: Time { seconds: found.st_mtime as i64, nanoseconds: found.st_mtime_nsec as u32 },
-        ctime: Time { seconds: found.st_ctime as i64, nanoseconds: found.st_ctime_nsec as u32 },
+        mtime: FileTime { seconds: found.st_mtime as i64, nanoseconds: found.st_mtime_nsec as u32 },
+        ctime: FileTime { seconds: found.st_ctime as i64, nanoseconds: found.st_ctime_nsec as u32 },
         links: u32::try_from(found.st_nlink).unwrap_or(u32::MAX),
         sparse: is_sparse(
             mode,
@@ -101,14 +105,14 @@ pub(crate) fn of_file(file: impl AsFd) -> Result<Metadata, Errno> {
             u64::try_from(found.st_size).unwrap_or(0),
         ),
         device: packed(major(found.st_rdev), minor(found.st_rdev)),
-        ..Metadata::new(kind(FileType::from_raw_mode(mode))?)
+        ..EntryMetadata::new(kind(FileType::from_raw_mode(mode))?)
     })
 }
 
 /// Describes an open file as [`of_file`] does, but a block device gets the size of its content.
-pub(crate) fn of_content(file: impl AsFd) -> Result<Metadata, Errno> {
+pub(crate) fn of_content(file: impl AsFd) -> Result<EntryMetadata, Errno> {
     let mut found = of_file(&file)?;
-    if found.kind == Kind::BlockDevice {
+    if found.kind == EntryKind::BlockDevice {
         found.size_bytes = seek(&file, SeekFrom::End(0))?;
     }
     Ok(found)
@@ -123,20 +127,20 @@ fn is_sparse(mode: u32, blocks: u64, size_bytes: u64) -> bool {
     FileType::from_raw_mode(mode).is_file() && blocks.saturating_mul(512) < size_bytes
 }
 
-fn time(stamp: &StatxTimestamp) -> Time {
-    Time { seconds: stamp.tv_sec, nanoseconds: stamp.tv_nsec.min(999_999_999) }
+fn time(stamp: &StatxTimestamp) -> FileTime {
+    FileTime { seconds: stamp.tv_sec, nanoseconds: stamp.tv_nsec.min(999_999_999) }
 }
 
 /// Converts the file type to a kind. Fails if the file system does not report the type.
-pub(crate) fn kind(file_type: FileType) -> Result<Kind, Errno> {
+pub(crate) fn kind(file_type: FileType) -> Result<EntryKind, Errno> {
     Ok(match file_type {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Symlink,
-        FileType::Fifo => Kind::Fifo,
-        FileType::Socket => Kind::Socket,
-        FileType::BlockDevice => Kind::BlockDevice,
-        FileType::CharacterDevice => Kind::CharDevice,
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Symlink,
+        FileType::Fifo => EntryKind::Fifo,
+        FileType::Socket => EntryKind::Socket,
+        FileType::BlockDevice => EntryKind::BlockDevice,
+        FileType::CharacterDevice => EntryKind::CharDevice,
         FileType::Unknown => return Err(Errno::OPNOTSUPP),
     })
 }
@@ -145,10 +149,10 @@ pub(crate) fn kind(file_type: FileType) -> Result<Kind, Errno> {
 ///
 /// # Errors
 /// `PermissionDenied`.
-pub(crate) fn check_kind(files_only: bool, kind: Kind, during: &'static str) -> Result<()> {
-    if files_only && matches!(kind, Kind::BlockDevice | Kind::CharDevice) {
+pub(crate) fn check_kind(files_only: bool, kind: EntryKind, during: &'static str) -> Result<()> {
+    if files_only && matches!(kind, EntryKind::BlockDevice | EntryKind::CharDevice) {
         let words = "it is a device, and this login may only use files";
-        return Err(Error::new(ErrorKind::PermissionDenied, during, words).in_step(Step::Restriction));
+        return Err(Error::new(ErrorKind::PermissionDenied, during, words).in_step(ErrorStep::Restriction));
     }
     Ok(())
 }
@@ -157,9 +161,9 @@ pub(crate) fn check_kind(files_only: bool, kind: Kind, during: &'static str) -> 
 ///
 /// # Errors
 /// `Refused`.
-pub(crate) fn keep_device(there: Kind) -> Result<()> {
+pub(crate) fn keep_device(there: EntryKind) -> Result<()> {
     match there {
-        Kind::CharDevice | Kind::BlockDevice => {
+        EntryKind::CharDevice | EntryKind::BlockDevice => {
             let words = format!("{} is in its place, which is not replaced", there.words());
             Err(Error::new(ErrorKind::Refused, "making the file", words))
         }

@@ -4,17 +4,15 @@
 //! root reads other users' trees.
 
 mod accounts;
-mod ahead;
 mod aligned;
-mod beneath;
 mod describe;
 mod digests;
 mod draft_file;
 mod draft_mark;
 mod draft_name;
 mod draft_proof;
+pub(crate) mod errno;
 mod extended;
-pub(crate) mod fault;
 mod fetch;
 mod file_system;
 mod free_space;
@@ -24,13 +22,14 @@ mod inspection;
 mod journal;
 mod list;
 mod losses;
-mod many;
+mod lru_cache;
 mod metadata;
 mod ownership;
 pub(crate) mod positioned;
 mod proc_path;
+mod read_ahead;
 mod reader;
-mod recent;
+mod resolve_beneath;
 mod run_mark;
 mod shared_devices;
 mod source;
@@ -39,17 +38,18 @@ mod stream_source;
 pub(crate) mod target_side;
 #[cfg(test)]
 mod tests;
+mod thread_budget;
 mod times;
-mod tried;
+mod tried_properties;
 mod unreadable;
 
-pub use beneath::Confinement;
 pub use file_system::is_on_network;
 pub use free_space::free_bytes_at;
 pub use metadata::describe_entry;
-pub use source::{LocalSource, LocalSourceLane, SourceRoot, SourceWork};
+pub use resolve_beneath::Confinement;
+pub use source::{LocalSource, LocalSourceLane, LocalSourceReader, SourceRoot};
 pub use stream_source::StreamSource;
 pub use target_side::{
-    Draft, DraftWriter, LocalTarget, LocalTargetLane, StateDirectory, TargetOptions, TargetWork,
+    DraftWriter, LocalDraft, LocalTarget, LocalTargetLane, LocalTargetWriter, StateDirectory, TargetOptions,
     open_exclusively,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -10,10 +10,10 @@ use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::beneath::{Root, STEP};
-use super::fault::source_fault;
+use super::errno::source_fault;
+use super::lru_cache::LruCache;
 use super::metadata;
-use super::recent::Recent;
+use super::resolve_beneath::{STEP, TreeRoot};
 use super::shared_devices::SharedDevices;
 use crate::common::time_steps::TimeSteps;
 
@@ -22,9 +22,9 @@ const DIRECTORIES_KEPT: usize = 8;
 
 /// The roots as seen by one lane, with the directories that it used last.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    roots: Arc<[Root]>,
-    directories: Recent<(u16, EntryPath), OwnedFd>,
+pub(crate) struct RootReader {
+    roots: Arc<[TreeRoot]>,
+    directories: LruCache<(u16, EntryPath), OwnedFd>,
     noatime: NoAtime,
     /// The kinds of metadata that no entry may lose.
     require: Arc<[LossKind]>,
@@ -34,16 +34,16 @@ pub(crate) struct Reader {
     files_only: bool,
 }
 
-impl Reader {
+impl RootReader {
     /// Creates a reader of these roots with an empty cache.
     pub(super) fn new(
-        roots: Arc<[Root]>,
+        roots: Arc<[TreeRoot]>,
         require: Arc<[LossKind]>,
         devices: Arc<SharedDevices>,
         steps: TimeSteps,
         files_only: bool,
     ) -> Self {
-        let (directories, noatime) = (Recent::new(DIRECTORIES_KEPT), NoAtime::new());
+        let (directories, noatime) = (LruCache::new(DIRECTORIES_KEPT), NoAtime::new());
         Self { roots, directories, noatime, require, devices, steps, files_only }
     }
 
@@ -51,7 +51,7 @@ impl Reader {
     ///
     /// # Errors
     /// `PermissionDenied`.
-    pub(crate) fn check_kind(&self, kind: Kind) -> Result<()> {
+    pub(crate) fn check_kind(&self, kind: EntryKind) -> Result<()> {
         metadata::check_kind(self.files_only, kind, "opening")
     }
 
@@ -71,12 +71,12 @@ impl Reader {
     }
 
     /// Returns the root of that number.
-    pub(crate) fn root(&self, index: u16) -> Result<&Root> {
+    pub(crate) fn root(&self, index: u16) -> Result<&TreeRoot> {
         find_root(&self.roots, index)
     }
 
     /// Returns the root of that number, and the state for opening its files.
-    pub(crate) fn root_for_reading(&mut self, index: u16) -> Result<(&Root, &mut NoAtime)> {
+    pub(crate) fn root_for_reading(&mut self, index: u16) -> Result<(&TreeRoot, &mut NoAtime)> {
         Ok((find_root(&self.roots, index)?, &mut self.noatime))
     }
 
@@ -99,7 +99,7 @@ impl Reader {
     }
 }
 
-fn find_root(roots: &[Root], index: u16) -> Result<&Root> {
+fn find_root(roots: &[TreeRoot], index: u16) -> Result<&TreeRoot> {
     let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {index}"));
     roots.get(usize::from(index)).ok_or_else(missing)
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::LazyLock;
 
 use hakobu_core::checksum::crc64;
-use hakobu_core::entry::Time;
+use hakobu_core::entry::FileTime;
 use hakobu_core::path::{DRAFT_PREFIX, draft_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
@@ -35,9 +35,9 @@ pub(crate) fn has_mark_name(name: &[u8]) -> bool {
 
 /// The content of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct RunMark {
     /// The start of the run, or `None` if change times are not reliable.
-    pub(super) since: Option<Time>,
+    pub(super) since: Option<FileTime>,
     /// The key of the job.
     pub(super) job: [u8; 32],
     /// A value that identifies the machine's boot and the mount. As long as both last, so does data in memory.
@@ -45,7 +45,7 @@ pub(super) struct Mark {
 }
 
 /// Writes a mark into its file.
-pub(super) fn write(file: &OwnedFd, mark: &Mark) -> Result<(), Errno> {
+pub(super) fn write(file: &OwnedFd, mark: &RunMark) -> Result<(), Errno> {
     let mut bytes = [0; MARK_BYTES];
     bytes[..16].copy_from_slice(MAGIC);
     if let Some(since) = mark.since {
@@ -72,7 +72,7 @@ pub(super) fn write(file: &OwnedFd, mark: &Mark) -> Result<(), Errno> {
 /// Examines an entry with the name of a mark. Returns `None` if it is no mark, and `Some(None)` if it is one without
 /// valid content: the machine failed before the content was on the medium, it is damaged, or it belongs to another user
 /// and is not readable.
-pub(super) fn examine(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Option<Mark>> {
+pub(super) fn examine(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Option<RunMark>> {
     let name = OsStr::from_bytes(name);
     let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(found.st_mode).is_file();
@@ -112,7 +112,7 @@ fn read_some(file: &OwnedFd, bytes: &mut [u8]) -> Result<usize, Errno> {
 }
 
 /// Returns the content of a mark if it is intact.
-pub(super) fn read(file: &OwnedFd) -> Option<Mark> {
+pub(super) fn read(file: &OwnedFd) -> Option<RunMark> {
     let mut bytes = [0; MARK_BYTES];
     let is_file = fstat(file).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file());
     match is_file && read_some(file, &mut bytes) == Ok(MARK_BYTES) {
@@ -121,15 +121,15 @@ pub(super) fn read(file: &OwnedFd) -> Option<Mark> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<Mark> {
+fn parse(bytes: &[u8]) -> Option<RunMark> {
     let bytes: &[u8; MARK_BYTES] = bytes.try_into().ok()?;
     let sum = crc64(&bytes[..MARK_BYTES - 8]).to_le_bytes();
     if !bytes.starts_with(MAGIC) || bytes[MARK_BYTES - 8..] != sum {
         return None;
     }
-    let since = (bytes[16] == 1).then_some(Time {
+    let since = (bytes[16] == 1).then_some(FileTime {
         seconds: i64::from_le_bytes(bytes[24..32].try_into().ok()?),
         nanoseconds: u32::from_le_bytes(bytes[32..36].try_into().ok()?),
     });
-    Some(Mark { since, job: bytes[40..72].try_into().ok()?, life: bytes[72..104].try_into().ok()? })
+    Some(RunMark { since, job: bytes[40..72].try_into().ok()?, life: bytes[72..104].try_into().ok()? })
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{
-    Endpoint, Pick, Picks, Portion, SourceEndpoint, SourceLane, SourceOp, SourceOutcome,
+    Endpoint, ListingPage, Pick, Picks, SourceEndpoint, SourceLane, SourceOp, SourceOutcome,
 };
-use hakobu_core::entry::{Inode, Kind};
+use hakobu_core::entry::{EntryKind, Inode};
 use hakobu_core::extended::Classes;
 use hakobu_core::handle::{Cursor, SharedFile};
 use hakobu_core::losses::LossKind;
@@ -18,19 +18,19 @@ use rustix::fd::AsFd;
 use rustix::fs::{Mode, openat};
 
 use super::accounts;
-use super::beneath::{Confinement, Root};
 use super::digests::{self, Digester};
+use super::errno::{foreign, place, source_fault};
 use super::extended::{ExtendedReader, seen};
-use super::fault::{foreign, place, source_fault};
-use super::fetch::Fetcher;
+use super::fetch::PackFetcher;
 use super::file_system::answer_ns;
 use super::inspection::{extended_of, inspect_content};
-use super::list::{Ask, Lister};
-use super::reader::Reader;
+use super::list::{ListParameters, Lister};
+use super::reader::RootReader;
+use super::resolve_beneath::{Confinement, TreeRoot};
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
-use super::tried::put_seen;
-use crate::common::at_once::{AtOnce, Work};
+use super::tried_properties::put_seen;
+use crate::common::immediate::{AtOnce, ImmediateWork};
 use crate::common::time_steps::TimeSteps;
 
 /// A directory below which entries are read.
@@ -43,7 +43,7 @@ pub struct SourceRoot {
 /// Directories of this machine, opened for reading. Roots are numbered in the order in which they were given.
 #[derive(Debug)]
 pub struct LocalSource {
-    roots: Arc<[Root]>,
+    roots: Arc<[TreeRoot]>,
     capabilities: Capabilities,
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
@@ -57,7 +57,7 @@ impl LocalSource {
     /// # Errors
     /// If one of them is missing, is not a directory or cannot be searched.
     pub fn open(roots: &[SourceRoot]) -> Result<Self> {
-        Self::of(roots.iter().map(|root| Root::open(&root.path)).collect::<Result<_>>()?)
+        Self::of(roots.iter().map(|root| TreeRoot::open(&root.path)).collect::<Result<_>>()?)
     }
 
     /// Opens every root for a process that is confined to a directory. Roots are resolved beneath that directory,
@@ -66,15 +66,15 @@ impl LocalSource {
     /// # Errors
     /// As for [`LocalSource::open`], and `PermissionDenied` for roots outside the directory.
     pub fn open_within(confinement: &Confinement, roots: &[SourceRoot]) -> Result<Self> {
-        let roots = roots.iter().map(|root| Root::open_source_within(confinement, &root.path));
+        let roots = roots.iter().map(|root| TreeRoot::open_source_within(confinement, &root.path));
         Self::of(roots.collect::<Result<_>>()?)
     }
 
-    fn of(roots: Arc<[Root]>) -> Result<Self> {
+    fn of(roots: Arc<[TreeRoot]>) -> Result<Self> {
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
-        put_seen(roots.iter().map(Root::fd), &mut capabilities);
+        put_seen(roots.iter().map(TreeRoot::fd), &mut capabilities);
         // There may be many roots, and they are hardly ever on several servers.
         capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
         let (require, devices, steps) = (Arc::new([]), Arc::default(), TimeSteps::default());
@@ -108,15 +108,15 @@ impl LocalSource {
     pub(crate) fn open_plain(roots: &[SourceRoot]) -> Result<Self> {
         let mut source = Self::open(roots)?;
         let roots = Arc::get_mut(&mut source.roots);
-        roots.into_iter().flatten().for_each(Root::walk_only);
+        roots.into_iter().flatten().for_each(TreeRoot::walk_only);
         Ok(source)
     }
 
     /// Returns a lane of the concrete type.
     pub fn lane(&self) -> LocalSourceLane {
         let roots = Arc::clone(&self.roots);
-        AtOnce::new(SourceWork {
-            reader: Reader::new(
+        AtOnce::new(LocalSourceReader {
+            reader: RootReader::new(
                 roots,
                 Arc::clone(&self.require),
                 Arc::clone(&self.devices),
@@ -124,7 +124,7 @@ impl LocalSource {
                 self.files_only,
             ),
             lister: Lister::default(),
-            fetcher: Fetcher::default(),
+            fetcher: PackFetcher::default(),
             files: SourceFiles::new(),
             extended: ExtendedReader::default(),
             digester: Digester::default(),
@@ -149,20 +149,20 @@ impl SourceEndpoint for LocalSource {
 }
 
 /// One lane of a [`LocalSource`].
-pub type LocalSourceLane = AtOnce<SourceWork>;
+pub type LocalSourceLane = AtOnce<LocalSourceReader>;
 
 /// The state with which a lane of a source reads.
 #[derive(Debug)]
-pub struct SourceWork {
-    reader: Reader,
+pub struct LocalSourceReader {
+    reader: RootReader,
     lister: Lister,
-    fetcher: Fetcher,
+    fetcher: PackFetcher,
     files: SourceFiles,
     extended: ExtendedReader,
     digester: Digester,
 }
 
-impl Work for SourceWork {
+impl ImmediateWork for LocalSourceReader {
     type Op = SourceOp;
 
     fn perform(&mut self, operation: SourceOp) -> Option<Result<SourceOutcome>> {
@@ -170,32 +170,37 @@ impl Work for SourceWork {
     }
 }
 
-impl SourceWork {
+impl LocalSourceReader {
     fn answer(&mut self, operation: SourceOp) -> Result<SourceOutcome> {
         match operation {
-            SourceOp::Inspect { root, path, detail } => {
+            SourceOp::Stat { root, path, detail } => {
                 inspect_content(&self.reader, (root, &path), (&mut self.extended, detail))
-                    .map(SourceOutcome::Inspected)
+                    .map(SourceOutcome::Stat)
             }
             SourceOp::List { root, directories, budget, detail } => {
                 let root = self.reader.root(root)?;
-                let listings =
-                    self.lister.list_all(root, directories, Ask { budget, detail }, |_| Ok(()), source_fault);
+                let listings = self.lister.list_all(
+                    root,
+                    directories,
+                    ListParameters { budget, detail },
+                    |_| Ok(()),
+                    source_fault,
+                );
                 Ok(SourceOutcome::Listed(listings))
             }
-            SourceOp::Portion { root, directory, from, entries, detail } => {
+            SourceOp::Page { root, directory, from, entries, detail } => {
                 let root = self.reader.root(root)?;
                 let from = from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
                 let (listing, rest) =
                     self.lister.portion(root, &directory, from, (entries, detail), source_fault)?;
                 let rest = rest.map(Cursor::new);
-                Ok(SourceOutcome::Portion(Portion { listing, rest, below: Vec::new() }))
+                Ok(SourceOutcome::Page(ListingPage { listing, rest, below: Vec::new() }))
             }
-            SourceOp::Fetch { root, directory, target, picks, from, ask, buffer } => {
+            SourceOp::ReadPack { root, directory, target, picks, from, ask, buffer } => {
                 let reader = &mut self.reader;
                 let fetched =
                     self.fetcher.fetch(reader, (root, &directory), &target, (&picks, from), ask, buffer)?;
-                Ok(SourceOutcome::Fetched(fetched))
+                Ok(SourceOutcome::Pack(fetched))
             }
             SourceOp::Read { file, extent, buffer } => {
                 let read = self.files.read(&mut self.reader, &file, extent, buffer);
@@ -223,18 +228,18 @@ impl SourceWork {
                     .map(|file| SourceOutcome::Opened(SharedFile::new(file)))
                     .map_err(|error| error.at(&file.path))
             }
-            SourceOp::Confirm { file, ask } => {
+            SourceOp::Revalidate { file, ask } => {
                 let confirmed = self.files.confirm(&mut self.reader, &file, (&mut self.extended, ask));
                 confirmed.map_err(|error| error.at(&file.path))
             }
-            SourceOp::Next { .. } => {
+            SourceOp::ReadStream { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "working on the source", "files are no streams"))
             }
         }
     }
 }
 
-impl SourceWork {
+impl LocalSourceReader {
     fn digests(&mut self, root: u16, directory: &EntryPath, picks: &Picks) -> Result<Vec<Result<Digest>>> {
         let Self { reader, digester, .. } = self;
         let listing = &picks.listing;
@@ -245,7 +250,7 @@ impl SourceWork {
                 let (name, metadata) = (listing.name(index), listing.metadata(index));
                 let open = || noatime.open(metadata.uid, |flags| openat(fd, name, flags, Mode::empty()));
                 // Reading a symbolic link changes only its access time.
-                let listed = Some(metadata).filter(|metadata| metadata.kind == Kind::File);
+                let listed = Some(metadata).filter(|metadata| metadata.kind == EntryKind::File);
                 let taken = digester.digest((fd, name), listed, open, source_fault);
                 taken.map_err(|error| error.at(place(directory, name)))
             };

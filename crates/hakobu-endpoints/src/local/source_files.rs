@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hakobu_core::endpoint::{PieceBuffer, SourceFile, SourceOutcome};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::extended::ExtendedAsk;
 use hakobu_core::extent::Extent;
 use hakobu_core::path::EntryPath;
@@ -13,45 +13,45 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, FlockOperation, fadvise, flock};
 use rustix::io::Errno;
 
-use super::ahead::Ahead;
+use super::errno::{changed, fault, source_fault};
 use super::extended::{ExtendedReader, open_place};
-use super::fault::{changed, fault, source_fault};
 use super::holes::Holes;
 use super::inspection::extended_outcome;
 use super::losses::check_required;
+use super::lru_cache::LruCache;
 use super::metadata;
 use super::positioned::{has_more, read_at, wrong_size};
-use super::reader::Reader;
-use super::recent::Recent;
-use super::unreadable::{Medium, read_around};
+use super::read_ahead::ReadAhead;
+use super::reader::RootReader;
+use super::unreadable::{DamagedMedium, read_around};
 
 /// The number of files that a lane keeps open.
 const FILES_KEPT: usize = 4;
 
 /// The large files that a lane has open. Each key keeps its allocation, so its address identifies one cached file.
 #[derive(Debug)]
-pub(crate) struct SourceFiles(Recent<Arc<SourceFile>, OpenFile>);
+pub(crate) struct SourceFiles(LruCache<Arc<SourceFile>, OpenSourceFile>);
 
 /// One file that is read.
 #[derive(Debug)]
-struct OpenFile {
+struct OpenSourceFile {
     file: Arc<OwnedFd>,
     /// The known holes of the file, unless it has none.
     holes: Option<Holes>,
     /// Read-ahead of a device that bypasses the page cache.
-    direct: Option<Ahead>,
+    direct: Option<ReadAhead>,
 }
 
 impl SourceFiles {
     /// Creates an empty cache.
     pub(crate) fn new() -> Self {
-        Self(Recent::new(FILES_KEPT))
+        Self(LruCache::new(FILES_KEPT))
     }
 
     /// Reads one piece.
     pub(crate) fn read(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut RootReader,
         file: &Arc<SourceFile>,
         extent: Extent,
         mut buffer: PieceBuffer,
@@ -108,7 +108,7 @@ impl SourceFiles {
     /// Returns the end of the hole at the beginning of a range, or the range's beginning if there is data.
     pub(crate) fn hole_until(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut RootReader,
         file: &Arc<SourceFile>,
         extent: Extent,
     ) -> Result<u64> {
@@ -119,7 +119,7 @@ impl SourceFiles {
     }
 
     /// Opens a file whose blocks are to be shared.
-    pub(crate) fn open_for_clone(&mut self, reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
+    pub(crate) fn open_for_clone(&mut self, reader: &mut RootReader, file: &SourceFile) -> Result<OwnedFd> {
         open_checked(reader, file)
     }
 
@@ -127,7 +127,7 @@ impl SourceFiles {
     /// its extended attributes.
     pub(crate) fn confirm(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut RootReader,
         file: &Arc<SourceFile>,
         (extended, ask): (&mut ExtendedReader, ExtendedAsk),
     ) -> Result<SourceOutcome> {
@@ -135,18 +135,18 @@ impl SourceFiles {
         let open = &self.open(reader, file)?.file;
         // Reads beyond the end before checking the version, to distinguish a growing file from one with a wrong size.
         let more = match file.metadata.kind {
-            Kind::File => has_more(open, file.metadata.size_bytes).map_err(read_error)?,
+            EntryKind::File => has_more(open, file.metadata.size_bytes).map_err(read_error)?,
             _ => false,
         };
         let now = metadata::of_content(open).map_err(|errno| fault("looking at", errno))?;
         let mut lost = Vec::new();
         let found = match now.kind {
-            Kind::File => extended.read(open_place(open), ask, &mut lost)?.kept,
+            EntryKind::File => extended.read(open_place(open), ask, &mut lost)?.kept,
             _ => None,
         };
         check_required(&require, &lost)?;
         self.0.forget(|key| Arc::ptr_eq(key, file));
-        if file.metadata.kind == Kind::BlockDevice {
+        if file.metadata.kind == EntryKind::BlockDevice {
             reader.devices().forget(&device_key(file));
         }
         if !is_same(&file.metadata, &now) {
@@ -159,28 +159,28 @@ impl SourceFiles {
         extended_outcome(found, lost, &file.path)
     }
 
-    fn open(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<&mut OpenFile> {
+    fn open(&mut self, reader: &mut RootReader, file: &Arc<SourceFile>) -> Result<&mut OpenSourceFile> {
         if self.0.find(|key| Arc::ptr_eq(key, file)).is_none() {
             let (opened, direct) = match file.metadata.kind {
-                Kind::BlockDevice => {
+                EntryKind::BlockDevice => {
                     let shared = reader.devices().get(device_key(file), || open_checked(reader, file))?;
                     (shared.file, shared.direct)
                 }
                 _ => (Arc::new(open_checked(reader, file)?), None),
             };
             let holes = file.metadata.sparse.then(Holes::default);
-            let direct = direct.map(Ahead::new);
-            self.0.insert(Arc::clone(file), OpenFile { file: opened, holes, direct });
+            let direct = direct.map(ReadAhead::new);
+            self.0.insert(Arc::clone(file), OpenSourceFile { file: opened, holes, direct });
         }
         let missing = || Error::new(ErrorKind::Io, "opening", "");
         self.0.find(|key| Arc::ptr_eq(key, file)).ok_or_else(missing)
     }
 }
 
-impl OpenFile {
+impl OpenSourceFile {
     /// Returns the descriptors for reading around unreadable ranges.
-    fn medium(&self) -> Medium<'_> {
-        Medium { file: &self.file, direct: self.direct.as_ref().map(Ahead::file) }
+    fn medium(&self) -> DamagedMedium<'_> {
+        DamagedMedium { file: &self.file, direct: self.direct.as_ref().map(ReadAhead::file) }
     }
 }
 
@@ -197,18 +197,18 @@ fn read_error(errno: Errno) -> Error {
 }
 
 /// Returns true if the file is still the listed version. A device has no time to compare.
-fn is_same(listed: &Metadata, now: &Metadata) -> bool {
+fn is_same(listed: &EntryMetadata, now: &EntryMetadata) -> bool {
     match listed.kind {
-        Kind::BlockDevice => now.kind == Kind::BlockDevice && now.size_bytes == listed.size_bytes,
+        EntryKind::BlockDevice => now.kind == EntryKind::BlockDevice && now.size_bytes == listed.size_bytes,
         _ => listed.same_version(now),
     }
 }
 
 /// Opens a file if it is still the listed version.
-fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
+fn open_checked(reader: &mut RootReader, file: &SourceFile) -> Result<OwnedFd> {
     // The kind is checked before opening, which may have an effect on a device, and again on the descriptor.
     reader.check_kind(file.metadata.kind)?;
-    if file.metadata.kind == Kind::File {
+    if file.metadata.kind == EntryKind::File {
         reader.steps().wait(&file.metadata);
     }
     let (root, noatime) = reader.root_for_reading(file.root)?;
@@ -219,7 +219,7 @@ fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
     if !is_same(&file.metadata, &now) {
         return Err(changed("opening"));
     }
-    if now.kind == Kind::BlockDevice {
+    if now.kind == EntryKind::BlockDevice {
         // By the rule of systemd, writers wait for this lock. A failure to lock is no reason not to read.
         let _ = flock(&opened, FlockOperation::NonBlockingLockShared);
         return Ok(opened);

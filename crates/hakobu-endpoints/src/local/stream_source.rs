@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, PieceBuffer, SourceEndpoint, SourceLane, SourceOp, SourceOutcome};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -17,9 +17,9 @@ use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, retry_on_intr};
 use rustix::pipe::fcntl_setpipe_size;
 
-use super::fault::fault;
+use super::errno::fault;
 use super::metadata;
-use crate::common::at_once::{AtOnce, Work};
+use crate::common::immediate::{AtOnce, ImmediateWork};
 
 /// The time for which a lane waits for input before it looks for other work.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -32,11 +32,11 @@ const READING: &str = "reading standard input";
 #[derive(Debug)]
 pub struct StreamSource {
     capabilities: Capabilities,
-    shared: Arc<Shared>,
+    shared: Arc<StreamState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct StreamState {
     stream: OwnedFd,
     /// True if only a plan is requested, so that nothing is read.
     plan_only: bool,
@@ -50,16 +50,16 @@ struct Intake {
     /// The offset of the next chunk.
     offset: u64,
     /// The part of the next chunk that was read.
-    chunk: Chunk,
+    chunk: StreamChunk,
     ended: bool,
     /// The first chunk, which is read early to find out whether there are more.
-    first: Option<Chunk>,
+    first: Option<StreamChunk>,
     looked: bool,
 }
 
 /// Consecutive pieces.
 #[derive(Debug, Default)]
-struct Chunk {
+struct StreamChunk {
     offset: u64,
     length: u64,
     /// The pieces by number. A piece is `None` once it was taken.
@@ -73,7 +73,7 @@ impl StreamSource {
         // This fails for descriptors that are not pipes.
         let _ = fcntl_setpipe_size(&stream, PIPE_BYTES);
         let capabilities = Capabilities { stream: true, ..Capabilities::posix(false) };
-        let shared = Arc::new(Shared { stream, plan_only, cancel, intake: Mutex::default() });
+        let shared = Arc::new(StreamState { stream, plan_only, cancel, intake: Mutex::default() });
         Self { capabilities, shared }
     }
 }
@@ -87,17 +87,17 @@ impl Endpoint for StreamSource {
 impl SourceEndpoint for StreamSource {
     fn open_source_lane(&self, _index: usize) -> Result<Box<dyn SourceLane>> {
         let shared = Arc::clone(&self.shared);
-        Ok(Box::new(AtOnce::new(StreamWork { shared, chunk: Chunk::default(), spare: Vec::new() })))
+        Ok(Box::new(AtOnce::new(StreamWork { shared, chunk: StreamChunk::default(), spare: Vec::new() })))
     }
 }
 
-impl Shared {
+impl StreamState {
     fn intake(&self) -> MutexGuard<'_, Intake> {
         self.intake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Continues reading. Returns the chunk once it is complete or the stream has ended. An empty chunk means the end.
-    fn next(&self, spare: &mut Vec<PieceBuffer>) -> Result<Option<Chunk>> {
+    fn next(&self, spare: &mut Vec<PieceBuffer>) -> Result<Option<StreamChunk>> {
         let mut intake = self.intake();
         if let Some(first) = intake.first.take() {
             return Ok(Some(first));
@@ -106,17 +106,17 @@ impl Shared {
     }
 
     /// Describes the stream. The size is known if it ends within the first chunk.
-    fn inspect(&self) -> Result<Metadata> {
+    fn inspect(&self) -> Result<EntryMetadata> {
         let size_bytes = if self.plan_only { 0 } else { self.first_bytes()? };
         let time = metadata::now();
-        Ok(Metadata {
+        Ok(EntryMetadata {
             mode: 0o666 & !umask(),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             size_bytes,
             mtime: time,
             ctime: time,
-            ..Metadata::new(Kind::Fifo)
+            ..EntryMetadata::new(EntryKind::Fifo)
         })
     }
 
@@ -141,7 +141,7 @@ impl Shared {
 
 impl Intake {
     /// Reads until a chunk is complete, the stream ends, or no data arrives for a moment.
-    fn fill(&mut self, stream: &OwnedFd, spare: &mut Vec<PieceBuffer>) -> Result<Option<Chunk>> {
+    fn fill(&mut self, stream: &OwnedFd, spare: &mut Vec<PieceBuffer>) -> Result<Option<StreamChunk>> {
         while !self.ended && self.chunk.length < CHUNK_BYTES {
             let mut ready = [PollFd::new(stream, PollFlags::IN)];
             let polled =
@@ -157,12 +157,12 @@ impl Intake {
         }
         let offset = self.offset + self.chunk.length;
         self.offset = offset;
-        let next = Chunk { offset, ..Chunk::default() };
+        let next = StreamChunk { offset, ..StreamChunk::default() };
         Ok(Some(std::mem::replace(&mut self.chunk, next)))
     }
 }
 
-impl Chunk {
+impl StreamChunk {
     /// Reads once into the incomplete piece. Returns 0 if the stream has ended.
     fn read(&mut self, stream: &OwnedFd, spare: &mut Vec<PieceBuffer>) -> Result<usize, Errno> {
         let filled = (self.length % PIECE_BYTES) as usize;
@@ -189,13 +189,13 @@ impl Chunk {
 
 /// One lane of a [`StreamSource`], with the chunk that it received last.
 struct StreamWork {
-    shared: Arc<Shared>,
-    chunk: Chunk,
+    shared: Arc<StreamState>,
+    chunk: StreamChunk,
     /// Buffers to read into, returned in exchange for pieces.
     spare: Vec<PieceBuffer>,
 }
 
-impl Work for StreamWork {
+impl ImmediateWork for StreamWork {
     type Op = SourceOp;
 
     fn perform(&mut self, operation: SourceOp) -> Option<Result<SourceOutcome>> {
@@ -206,17 +206,17 @@ impl Work for StreamWork {
 impl StreamWork {
     fn answer(&mut self, operation: SourceOp) -> Result<SourceOutcome> {
         match operation {
-            SourceOp::Inspect { .. } => Ok(SourceOutcome::Inspected(Some(self.shared.inspect()?))),
-            SourceOp::Next { .. } => {
+            SourceOp::Stat { .. } => Ok(SourceOutcome::Stat(Some(self.shared.inspect()?))),
+            SourceOp::ReadStream { .. } => {
                 let Some(chunk) = self.shared.next(&mut self.spare)? else {
-                    return Ok(SourceOutcome::Next(None));
+                    return Ok(SourceOutcome::StreamRead(None));
                 };
                 let extent = Extent { offset: chunk.offset, length: chunk.length };
                 self.chunk = chunk;
-                Ok(SourceOutcome::Next(Some(extent)))
+                Ok(SourceOutcome::StreamRead(Some(extent)))
             }
             SourceOp::Read { file, extent, buffer } => self.read(&file.path, extent, buffer),
-            SourceOp::Confirm { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
+            SourceOp::Revalidate { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
             _ => Err(Error::new(ErrorKind::Unsupported, READING, "a stream can only be read")),
         }
     }
@@ -251,7 +251,7 @@ fn umask() -> u32 {
 mod tests {
     use std::io::Write;
 
-    use hakobu_core::endpoint::{Detail, SourceFile, Wait};
+    use hakobu_core::endpoint::{CompletionWait, Detail, SourceFile};
 
     use super::*;
 
@@ -264,17 +264,17 @@ mod tests {
 
     fn ask(lane: &mut dyn SourceLane, operation: SourceOp) -> Result<SourceOutcome> {
         assert!(lane.submit(1, operation).is_ok());
-        lane.reap(Wait::Now).unwrap().result
+        lane.reap(CompletionWait::Now).unwrap().result
     }
 
-    fn inspect(lane: &mut dyn SourceLane) -> Metadata {
+    fn inspect(lane: &mut dyn SourceLane) -> EntryMetadata {
         match ask(
             lane,
-            SourceOp::Inspect { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
+            SourceOp::Stat { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
         )
         .unwrap()
         {
-            SourceOutcome::Inspected(Some(found)) => found,
+            SourceOutcome::Stat(Some(found)) => found,
             other => panic!("{other:?}"),
         }
     }
@@ -282,9 +282,9 @@ mod tests {
     /// Returns the next chunk, however long the writer takes.
     fn next(lane: &mut dyn SourceLane, file: &Arc<SourceFile>) -> Extent {
         loop {
-            match ask(lane, SourceOp::Next { file: file.clone() }).unwrap() {
-                SourceOutcome::Next(Some(extent)) => return extent,
-                SourceOutcome::Next(None) => {}
+            match ask(lane, SourceOp::ReadStream { file: file.clone() }).unwrap() {
+                SourceOutcome::StreamRead(Some(extent)) => return extent,
+                SourceOutcome::StreamRead(None) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -307,7 +307,7 @@ mod tests {
         (StreamSource::new(reader.into(), false, Arc::default()), writer)
     }
 
-    fn file(metadata: Metadata) -> Arc<SourceFile> {
+    fn file(metadata: EntryMetadata) -> Arc<SourceFile> {
         let path = EntryPath::new("0").unwrap();
         Arc::new(SourceFile { root: 0, path, metadata, tolerant: false })
     }
@@ -322,7 +322,7 @@ mod tests {
             let (mut first, mut second) =
                 (source.open_source_lane(0).unwrap(), source.open_source_lane(1).unwrap());
             let found = inspect(&mut *first);
-            assert_eq!((found.kind, found.size_bytes), (Kind::Fifo, length as u64));
+            assert_eq!((found.kind, found.size_bytes), (EntryKind::Fifo, length as u64));
             let whole = Extent { offset: 0, length: length as u64 };
             // Any lane can read it.
             assert_eq!(pieces(&mut *second, &file(found), whole), content);
@@ -368,7 +368,7 @@ mod tests {
         let mut lane = source.open_source_lane(0).unwrap();
         let asked = ask(
             &mut *lane,
-            SourceOp::Inspect { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
+            SourceOp::Stat { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
         );
         assert_eq!(asked.unwrap_err().kind, ErrorKind::Cancelled);
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::grant::Grant;
-use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
+use hakobu_testkit::conformance::{Harness, TestPlace, case_names, run_all};
 use tempfile::TempDir;
 
 use super::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
@@ -16,13 +16,13 @@ struct Local {
 }
 
 impl Harness for Local {
-    fn place(&self) -> Box<dyn Place> {
+    fn place(&self) -> Box<dyn TestPlace> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
         Box::new(LocalPlace { local: *self, path, _directory: Some(directory) })
     }
 
-    fn over(&self, directory: &Path) -> Option<Box<dyn Place>> {
+    fn over(&self, directory: &Path) -> Option<Box<dyn TestPlace>> {
         Some(Box::new(LocalPlace { local: *self, path: directory.to_owned(), _directory: None }))
     }
 }
@@ -34,7 +34,7 @@ struct LocalPlace {
     _directory: Option<TempDir>,
 }
 
-impl Place for LocalPlace {
+impl TestPlace for LocalPlace {
     fn target(&self, grant: Grant) -> Box<dyn TargetEndpoint> {
         let options = TargetOptions { job: [7; 32], durable: false, state: None };
         let open = if self.local.plain { LocalTarget::open_plain } else { LocalTarget::open };

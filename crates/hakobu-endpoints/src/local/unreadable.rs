@@ -13,7 +13,11 @@ const SECTOR_BYTES: usize = 512;
 ///
 /// # Errors
 /// Errors that do not concern the medium, such as a device that was removed.
-pub(crate) fn read_around(medium: &Medium<'_>, begin: u64, room: &mut [u8]) -> Result<Vec<Extent>, Errno> {
+pub(crate) fn read_around(
+    medium: &DamagedMedium<'_>,
+    begin: u64,
+    room: &mut [u8],
+) -> Result<Vec<Extent>, Errno> {
     let mut unreadable: Vec<Extent> = Vec::new();
     let mut offset = begin;
     for block in room.chunks_mut(BLOCK_BYTES) {
@@ -37,14 +41,14 @@ pub(crate) fn read_around(medium: &Medium<'_>, begin: u64, room: &mut [u8]) -> R
 }
 
 /// A file or device being read. Direct I/O is preferred, because the page cache loses a whole page for one bad sector.
-pub(crate) struct Medium<'a> {
+pub(crate) struct DamagedMedium<'a> {
     /// The descriptor of the file.
     pub file: &'a OwnedFd,
     /// A descriptor of the same file for direct I/O.
     pub direct: Option<&'a OwnedFd>,
 }
 
-impl Medium<'_> {
+impl DamagedMedium<'_> {
     /// Returns true if the whole block could be read.
     fn try_read(&self, offset: u64, room: &mut [u8]) -> Result<bool, Errno> {
         match self.direct.map(|direct| fill(direct, offset, room)) {

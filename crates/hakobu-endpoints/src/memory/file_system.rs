@@ -7,15 +7,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, SET_ID};
 use hakobu_core::extended::Classes;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 
-use super::tree::{Body, Tree, own};
-use crate::store::{Content, Held, Page, Position, Store, conflict, missing, unsupported};
+use super::tree::{InodeBody, Tree, own};
+use crate::store::{
+    EntryContent, ObjectPlace, Position, StorePage, StoredEntry, conflict, missing, unsupported,
+};
 
 /// The device number of the next file system.
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(1 << 40);
@@ -42,7 +44,7 @@ impl MemoryFileSystem {
     }
 }
 
-impl Store for MemoryFileSystem {
+impl ObjectPlace for MemoryFileSystem {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             extended: Classes::NONE,
@@ -56,12 +58,12 @@ impl Store for MemoryFileSystem {
         }
     }
 
-    fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
+    fn inspect(&self, path: &EntryPath) -> Option<EntryMetadata> {
         let tree = self.tree();
         tree.find(path).and_then(|found| tree.metadata(found)).ok()
     }
 
-    fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page> {
+    fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<StorePage> {
         let tree = self.tree();
         let names = tree.names(tree.find(directory)?)?;
         let behind = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.0.as_slice()));
@@ -72,32 +74,36 @@ impl Store for MemoryFileSystem {
             last = Some(key);
         }
         let next = last.filter(|_| rest.next().is_some()).map(|key| Position(key.clone()));
-        Ok(Page { listing, next, below: Vec::new() })
+        Ok(StorePage { listing, next, below: Vec::new() })
     }
 
-    fn get(&self, path: &EntryPath) -> Result<Held> {
+    fn get(&self, path: &EntryPath) -> Result<StoredEntry> {
         let tree = self.tree();
         let number = tree.find(path)?;
         match &tree.node(number)?.body {
-            Body::Content(content) => Ok(Held { metadata: tree.metadata(number)?, content: content.clone() }),
-            Body::Directory(_) => Err(conflict("reading", "a directory is in its place")),
+            InodeBody::Content(content) => {
+                Ok(StoredEntry { metadata: tree.metadata(number)?, content: content.clone() })
+            }
+            InodeBody::Directory(_) => Err(conflict("reading", "a directory is in its place")),
         }
     }
 
     fn put(
         &self,
         path: &EntryPath,
-        content: Content,
+        content: EntryContent,
         attributes: &Attributes,
         grant: &Grant,
     ) -> Result<Vec<LossKind>> {
-        if matches!(content, Content::Special(kind, _) if kind != Kind::Fifo) && !grant.may_make_devices {
+        if matches!(content, EntryContent::Special(kind, _) if kind != EntryKind::Fifo)
+            && !grant.may_make_devices
+        {
             return Err(unsupported("the job does not allow device nodes"));
         }
         let mut tree = self.tree();
         let (directory, name) = tree.reach_parent(path, grant)?;
-        let (attributes, lost) = allowed(attributes, grant, matches!(content, Content::Symlink(_)));
-        let made = tree.add(Body::Content(content), attributes);
+        let (attributes, lost) = allowed(attributes, grant, matches!(content, EntryContent::Symlink(_)));
+        let made = tree.add(InodeBody::Content(content), attributes);
         let named = tree.name(directory, name, made);
         if named.is_err() {
             tree.nodes.remove(&made);
@@ -144,7 +150,8 @@ impl Store for MemoryFileSystem {
 fn set(tree: &mut Tree, number: u64, wanted: &Attributes, grant: &Grant) -> Result<Vec<LossKind>> {
     let ctime = tree.ticks.next();
     let node = tree.node_mut(number)?;
-    let without_mode = matches!(node.body, Body::Content(Content::Symlink(_)) | Body::Directory(_));
+    let without_mode =
+        matches!(node.body, InodeBody::Content(EntryContent::Symlink(_)) | InodeBody::Directory(_));
     let (attributes, lost) = allowed(wanted, grant, without_mode);
     (node.attributes, node.ctime) = (attributes, ctime);
     Ok(lost)

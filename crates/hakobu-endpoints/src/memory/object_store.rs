@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime};
 use hakobu_core::extended::Classes;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
@@ -17,7 +17,8 @@ use hakobu_core::path::{EntryPath, check_name};
 use super::ticks::Ticks;
 use super::tree::own;
 use crate::store::{
-    Content, FlatKey, Held, Page, Position, Store, conflict, flat_page, missing, no_path, shown, unsupported,
+    EntryContent, FlatKey, ObjectPlace, Position, StorePage, StoredEntry, conflict, flat_page, missing,
+    no_path, shown, unsupported,
 };
 
 const REMOVING: &str = "removing";
@@ -29,14 +30,14 @@ pub struct MemoryObjectStore(Mutex<Objects>);
 
 #[derive(Debug, Default)]
 struct Objects {
-    by_key: BTreeMap<Vec<u8>, Object>,
+    by_key: BTreeMap<Vec<u8>, MemoryObject>,
     ticks: Ticks,
 }
 
 #[derive(Clone, Debug)]
-struct Object {
+struct MemoryObject {
     bytes: Arc<[u8]>,
-    uploaded: Time,
+    uploaded: FileTime,
 }
 
 impl MemoryObjectStore {
@@ -59,7 +60,7 @@ impl MemoryObjectStore {
 impl Objects {
     fn upload(&mut self, key: Vec<u8>, bytes: Arc<[u8]>) {
         let uploaded = self.ticks.next();
-        self.by_key.insert(key, Object { bytes, uploaded });
+        self.by_key.insert(key, MemoryObject { bytes, uploaded });
     }
 
     /// Checks that a directory is not empty.
@@ -88,18 +89,26 @@ fn prefix(directory: &EntryPath) -> Vec<u8> {
     }
 }
 
-fn metadata(object: &Object) -> Metadata {
+fn metadata(object: &MemoryObject) -> EntryMetadata {
     let Attributes { mode, uid, gid, .. } = own(0o644);
     let (size_bytes, time) = (object.bytes.len() as u64, object.uploaded);
-    Metadata { mode, uid, gid, size_bytes, mtime: time, ctime: time, ..Metadata::new(Kind::File) }
+    EntryMetadata {
+        mode,
+        uid,
+        gid,
+        size_bytes,
+        mtime: time,
+        ctime: time,
+        ..EntryMetadata::new(EntryKind::File)
+    }
 }
 
-fn directory() -> Metadata {
+fn directory() -> EntryMetadata {
     let Attributes { mode, uid, gid, .. } = own(0o755);
-    Metadata { mode, uid, gid, ..Metadata::new(Kind::Directory) }
+    EntryMetadata { mode, uid, gid, ..EntryMetadata::new(EntryKind::Directory) }
 }
 
-impl Store for MemoryObjectStore {
+impl ObjectPlace for MemoryObjectStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             set_id: false,
@@ -124,7 +133,7 @@ impl Store for MemoryObjectStore {
         }
     }
 
-    fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
+    fn inspect(&self, path: &EntryPath) -> Option<EntryMetadata> {
         let objects = self.objects();
         if let Some(object) = objects.by_key.get(path.as_bytes()) {
             return Some(metadata(object));
@@ -132,7 +141,7 @@ impl Store for MemoryObjectStore {
         (path.is_root() || objects.has_below(path)).then(directory)
     }
 
-    fn page(&self, path: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page> {
+    fn page(&self, path: &EntryPath, after: Option<&Position>, most: usize) -> Result<StorePage> {
         let (objects, prefix) = (self.objects(), prefix(path));
         objects.check_directory(path)?;
         let mut listing = Listing::default();
@@ -141,10 +150,10 @@ impl Store for MemoryObjectStore {
             let behind = behind(&prefix, last.as_ref());
             let next = objects.by_key.range((behind, Bound::Unbounded)).next();
             let Some((key, object)) = next.filter(|(key, _)| key.starts_with(&prefix)) else {
-                return Ok(Page { listing, next: None, below: Vec::new() });
+                return Ok(StorePage { listing, next: None, below: Vec::new() });
             };
             if listing.len() + listing.refused().len() >= most {
-                return Ok(Page { listing, next: last, below: Vec::new() });
+                return Ok(StorePage { listing, next: last, below: Vec::new() });
             }
             let shown = shown(&key[prefix.len()..]);
             let (name, described) = match shown.strip_suffix(b"/") {
@@ -159,7 +168,12 @@ impl Store for MemoryObjectStore {
         }
     }
 
-    fn flat_page(&self, path: &EntryPath, after: Option<&Position>, most: usize) -> Result<Option<Page>> {
+    fn flat_page(
+        &self,
+        path: &EntryPath,
+        after: Option<&Position>,
+        most: usize,
+    ) -> Result<Option<StorePage>> {
         let (objects, prefix) = (self.objects(), prefix(path));
         objects.check_directory(path)?;
         let range = objects.by_key.range((behind(&prefix, after), Bound::Unbounded));
@@ -169,12 +183,13 @@ impl Store for MemoryObjectStore {
         flat_page(path, &keys, below.next().is_some(), directory()).map(Some)
     }
 
-    fn get(&self, path: &EntryPath) -> Result<Held> {
+    fn get(&self, path: &EntryPath) -> Result<StoredEntry> {
         let objects = self.objects();
         match objects.by_key.get(path.as_bytes()) {
-            Some(object) => {
-                Ok(Held { metadata: metadata(object), content: Content::File(Arc::clone(&object.bytes)) })
-            }
+            Some(object) => Ok(StoredEntry {
+                metadata: metadata(object),
+                content: EntryContent::File(Arc::clone(&object.bytes)),
+            }),
             None if objects.has_below(path) => Err(conflict("reading", "a directory is in its place")),
             None => Err(missing("reading")),
         }
@@ -183,11 +198,11 @@ impl Store for MemoryObjectStore {
     fn put(
         &self,
         path: &EntryPath,
-        content: Content,
+        content: EntryContent,
         attributes: &Attributes,
         _grant: &Grant,
     ) -> Result<Vec<LossKind>> {
-        let Content::File(bytes) = content else {
+        let EntryContent::File(bytes) = content else {
             return Err(unsupported("an object store holds the content of files, and nothing else"));
         };
         if path.is_root() {

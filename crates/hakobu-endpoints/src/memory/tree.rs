@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use hakobu_core::entry::{Attributes, Inode, Kind, Metadata, Time};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, Inode};
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::ticks::Ticks;
-use crate::store::{Content, conflict, missing};
+use crate::store::{EntryContent, conflict, missing};
 
 /// The number of the root inode.
 pub(crate) const ROOT: u64 = 1;
@@ -17,28 +17,28 @@ const PRIVATE: u32 = 0o700;
 const MAKING: &str = "making the entry";
 
 /// The entries of a directory by name. Names of directories end in a slash, which gives the order of listings.
-pub(crate) type Names = BTreeMap<Vec<u8>, u64>;
+pub(crate) type DirectoryNames = BTreeMap<Vec<u8>, u64>;
 
 /// The contents of an inode.
 #[derive(Debug)]
-pub(crate) enum Body {
-    Content(Content),
-    Directory(Names),
+pub(crate) enum InodeBody {
+    Content(EntryContent),
+    Directory(DirectoryNames),
 }
 
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct MemoryNode {
     pub(crate) attributes: Attributes,
-    pub(crate) ctime: Time,
+    pub(crate) ctime: FileTime,
     pub(crate) links: u32,
-    pub(crate) body: Body,
+    pub(crate) body: InodeBody,
 }
 
 /// All inodes.
 #[derive(Debug)]
 pub(crate) struct Tree {
     /// The inodes by number. A tree map is never moved as a whole.
-    pub(crate) nodes: BTreeMap<u64, Node>,
+    pub(crate) nodes: BTreeMap<u64, MemoryNode>,
     pub(crate) ticks: Ticks,
     /// The number of the file system.
     device: u64,
@@ -55,57 +55,72 @@ impl Tree {
     /// Creates an empty tree.
     pub(crate) fn new(device: u64) -> Self {
         let mut tree = Self { nodes: BTreeMap::new(), ticks: Ticks::default(), device, last: ROOT - 1 };
-        tree.add(Body::Directory(Names::new()), own(0o755));
+        tree.add(InodeBody::Directory(DirectoryNames::new()), own(0o755));
         tree
     }
 
     /// Adds an inode without a name.
-    pub(crate) fn add(&mut self, body: Body, attributes: Attributes) -> u64 {
+    pub(crate) fn add(&mut self, body: InodeBody, attributes: Attributes) -> u64 {
         self.last += 1;
         let ctime = self.ticks.next();
-        self.nodes.insert(self.last, Node { attributes, ctime, links: 1, body });
+        self.nodes.insert(self.last, MemoryNode { attributes, ctime, links: 1, body });
         self.last
     }
 
-    pub(crate) fn node(&self, number: u64) -> Result<&Node> {
+    pub(crate) fn node(&self, number: u64) -> Result<&MemoryNode> {
         self.nodes.get(&number).ok_or_else(|| missing("looking at"))
     }
 
-    pub(crate) fn node_mut(&mut self, number: u64) -> Result<&mut Node> {
+    pub(crate) fn node_mut(&mut self, number: u64) -> Result<&mut MemoryNode> {
         self.nodes.get_mut(&number).ok_or_else(|| missing("looking at"))
     }
 
     /// Returns the description of an inode.
-    pub(crate) fn metadata(&self, number: u64) -> Result<Metadata> {
+    pub(crate) fn metadata(&self, number: u64) -> Result<EntryMetadata> {
         let node = self.node(number)?;
         let (kind, size_bytes, device) = match &node.body {
-            Body::Directory(_) => (Kind::Directory, 0, 0),
-            Body::Content(Content::File(bytes)) => (Kind::File, bytes.len() as u64, 0),
-            Body::Content(Content::Symlink(text)) => (Kind::Symlink, text.len() as u64, 0),
-            Body::Content(Content::Special(kind, device)) => (*kind, 0, *device),
+            InodeBody::Directory(_) => (EntryKind::Directory, 0, 0),
+            InodeBody::Content(EntryContent::File(bytes)) => (EntryKind::File, bytes.len() as u64, 0),
+            InodeBody::Content(EntryContent::Symlink(text)) => (EntryKind::Symlink, text.len() as u64, 0),
+            InodeBody::Content(EntryContent::Special(kind, device)) => (*kind, 0, *device),
         };
         let Attributes { mode, uid, gid, mtime } = node.attributes;
-        let mode = if kind == Kind::Symlink { 0o777 } else { mode };
+        let mode = if kind == EntryKind::Symlink { 0o777 } else { mode };
         let inode = (node.links > 1).then_some(Inode { file_system: self.device, number });
         let (ctime, links) = (node.ctime, node.links);
-        Ok(Metadata { mode, uid, gid, size_bytes, mtime, ctime, links, device, inode, ..Metadata::new(kind) })
+        Ok(EntryMetadata {
+            mode,
+            uid,
+            gid,
+            size_bytes,
+            mtime,
+            ctime,
+            links,
+            device,
+            inode,
+            ..EntryMetadata::new(kind)
+        })
     }
 
     /// Returns the names in a directory.
-    pub(crate) fn names(&self, directory: u64) -> Result<&Names> {
+    pub(crate) fn names(&self, directory: u64) -> Result<&DirectoryNames> {
         match &self.node(directory)?.body {
-            Body::Directory(names) => Ok(names),
-            Body::Content(Content::Symlink(_)) => {
+            InodeBody::Directory(names) => Ok(names),
+            InodeBody::Content(EntryContent::Symlink(_)) => {
                 Err(conflict("looking at", "a symbolic link is in the way"))
             }
-            Body::Content(_) => Err(conflict("looking at", "something that is no directory is in the way")),
+            InodeBody::Content(_) => {
+                Err(conflict("looking at", "something that is no directory is in the way"))
+            }
         }
     }
 
-    fn names_mut(&mut self, directory: u64) -> Result<&mut Names> {
+    fn names_mut(&mut self, directory: u64) -> Result<&mut DirectoryNames> {
         match &mut self.node_mut(directory)?.body {
-            Body::Directory(names) => Ok(names),
-            Body::Content(_) => Err(conflict("looking at", "something that is no directory is in the way")),
+            InodeBody::Directory(names) => Ok(names),
+            InodeBody::Content(_) => {
+                Err(conflict("looking at", "something that is no directory is in the way"))
+            }
         }
     }
 
@@ -128,11 +143,14 @@ impl Tree {
     }
 
     pub(crate) fn is_directory(&self, number: u64) -> bool {
-        matches!(self.nodes.get(&number), Some(Node { body: Body::Directory(_), .. }))
+        matches!(self.nodes.get(&number), Some(MemoryNode { body: InodeBody::Directory(_), .. }))
     }
 
     fn is_symlink(&self, number: u64) -> bool {
-        matches!(self.nodes.get(&number), Some(Node { body: Body::Content(Content::Symlink(_)), .. }))
+        matches!(
+            self.nodes.get(&number),
+            Some(MemoryNode { body: InodeBody::Content(EntryContent::Symlink(_)), .. })
+        )
     }
 
     /// Returns the directory at this path. Missing directories are created, and other entries are replaced if allowed.
@@ -154,7 +172,7 @@ impl Tree {
                     if found.is_some() {
                         self.unname(at, name)?;
                     }
-                    let made = self.add(Body::Directory(Names::new()), own(mode));
+                    let made = self.add(InodeBody::Directory(DirectoryNames::new()), own(mode));
                     self.name(at, name, made)?;
                     made
                 }
@@ -217,7 +235,7 @@ impl Tree {
 /// Returns the default attributes.
 pub(crate) fn own(mode: u32) -> Attributes {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Attributes { mode, uid, gid, mtime: Time::default() }
+    Attributes { mode, uid, gid, mtime: FileTime::default() }
 }
 
 /// Returns the error for a missing directory that only leads to a granted path.

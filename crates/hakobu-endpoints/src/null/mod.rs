@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Kind, Metadata};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata};
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use crate::store::{Content, Held, Page, Position, Store, StoreAccess, access, missing};
+use crate::store::{
+    EntryContent, ObjectPlace, Position, StoreAccess, StorePage, StoredEntry, access, missing,
+};
 
 /// A store that keeps nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +33,7 @@ pub fn open(name: &[u8]) -> Result<Arc<dyn StoreAccess>> {
     Ok(access(Arc::new(NullStore)))
 }
 
-impl Store for NullStore {
+impl ObjectPlace for NullStore {
     /// Accepts everything and reports no metadata.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -50,25 +52,25 @@ impl Store for NullStore {
         false
     }
 
-    fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
-        path.is_root().then(|| Metadata::new(Kind::Directory))
+    fn inspect(&self, path: &EntryPath) -> Option<EntryMetadata> {
+        path.is_root().then(|| EntryMetadata::new(EntryKind::Directory))
     }
 
-    fn page(&self, directory: &EntryPath, _after: Option<&Position>, _most: usize) -> Result<Page> {
+    fn page(&self, directory: &EntryPath, _after: Option<&Position>, _most: usize) -> Result<StorePage> {
         match directory.is_root() {
-            true => Ok(Page { listing: Listing::default(), next: None, below: Vec::new() }),
+            true => Ok(StorePage { listing: Listing::default(), next: None, below: Vec::new() }),
             false => Err(missing("listing")),
         }
     }
 
-    fn get(&self, _path: &EntryPath) -> Result<Held> {
+    fn get(&self, _path: &EntryPath) -> Result<StoredEntry> {
         Err(missing("reading"))
     }
 
     fn put(
         &self,
         _path: &EntryPath,
-        _content: Content,
+        _content: EntryContent,
         _attributes: &Attributes,
         _grant: &Grant,
     ) -> Result<Vec<LossKind>> {

@@ -16,7 +16,7 @@ pub type Connect = Arc<dyn Fn(&AtomicBool) -> Result<Channel> + Send + Sync>;
 
 /// The access to a server, with facts about the account there.
 #[derive(Clone)]
-pub struct Access {
+pub struct SftpAccess {
     /// Opens one more channel.
     pub connect: Connect,
     /// True for the account root, which may change owners.
@@ -27,17 +27,17 @@ pub struct Access {
 
 /// The flags that stop one run of an endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Stops {
+pub(super) struct StopFlags {
     /// Set when every wait of a lane must end.
     pub(super) ended: Arc<AtomicBool>,
     /// Set when no more lanes are wanted.
     pub(super) complete: AtomicBool,
 }
 
-impl Access {
+impl SftpAccess {
     /// Opens a channel for lane `index` and greets the server. One lane is enough to do the work, so a failure to open
     /// a further one ends nothing.
-    pub(super) fn server(&self, index: usize, look: &Server, stops: &Stops) -> Result<Server> {
+    pub(super) fn server(&self, index: usize, look: &Server, stops: &StopFlags) -> Result<Server> {
         // The first lane reuses the connection of the inspection, because a login is slow.
         if index == 0 && !look.connection.has_failed() {
             return Ok(look.until(&stops.ended));

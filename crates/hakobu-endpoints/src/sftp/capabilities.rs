@@ -4,14 +4,14 @@ use hakobu_core::capabilities::{Capabilities, Concurrency};
 use hakobu_core::extended::Classes;
 
 use super::access::TIME_STEP_NS;
-use super::server::Abilities;
+use super::server::ServerExtensions;
 
 /// Each lane has an ssh process on this machine and a server process on the remote host.
 const CONCURRENCY: Concurrency = Concurrency { near_max: 4, far_max: 10, processes: true };
 /// The number of pieces that fit into OpenSSH's window of 2 MiB, and as many again in transit to it.
 const READS_AT_ONCE: u16 = 16;
 
-impl Abilities {
+impl ServerExtensions {
     /// Returns the best capabilities of any directory on this server. `owners` is true if the account may set owners.
     pub fn capabilities(self, owners: bool) -> Capabilities {
         Capabilities {

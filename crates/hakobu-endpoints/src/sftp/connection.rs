@@ -1,8 +1,8 @@
 //! A connection to an SFTP server, which sends requests in order and delivers each answer to the waiting task.
 //!
 //! A connection belongs to one thread. Requests are queued when they are made, so requests made together are sent
-//! together. The answer is a future, so a chain of requests reads from top to bottom. Only [`Connection::pump`] and
-//! [`Connection::raw_packet`] block. They read and write at the same time, because a server that waits for its answers
+//! together. The answer is a future, so a chain of requests reads from top to bottom. Only [`SftpConnection::pump`] and
+//! [`SftpConnection::raw_packet`] block. They read and write at the same time, because a server that waits for its answers
 //! to be read would otherwise block both sides forever.
 
 use std::collections::HashMap;
@@ -18,8 +18,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, read};
 
-use super::outgoing::Outgoing;
-use super::wire::{Ask, PACKET_BYTES_MAX, Packet, Reply, malformed, read_reply};
+use super::outgoing::OutgoingBytes;
+use super::wire::{PACKET_BYTES_MAX, Packet, Reply, RequestType, malformed, read_reply};
 
 /// The number of bytes read at once.
 const READ_BYTES: usize = 256 * 1024;
@@ -41,17 +41,17 @@ pub struct Channel {
 
 /// A connection, shared by the tasks that wait for answers on it.
 #[derive(Clone)]
-pub(crate) struct Connection(Arc<Mutex<State>>);
+pub(crate) struct SftpConnection(Arc<Mutex<ConnectionState>>);
 
-struct State {
+struct ConnectionState {
     /// Closed when the connection ends, before waiting for the process.
     ends: Option<(OwnedFd, OwnedFd)>,
     _process: Box<dyn Send>,
-    out: Outgoing,
+    out: OutgoingBytes,
     /// Bytes that were read and do not form a whole packet yet.
     input: Vec<u8>,
     next_id: u32,
-    waiting: HashMap<u32, Waiting>,
+    waiting: HashMap<u32, PendingRequest>,
     answers: HashMap<u32, Reply>,
     /// The number of pending requests that make the server wait for its disk.
     syncs: usize,
@@ -61,14 +61,14 @@ struct State {
 
 /// A pending request.
 #[derive(Default)]
-struct Waiting {
+struct PendingRequest {
     waker: Option<Waker>,
     syncs: bool,
     /// True if nobody waits any more, so that the answer is dropped.
     forgotten: bool,
 }
 
-impl Connection {
+impl SftpConnection {
     /// Creates a connection over a channel.
     ///
     /// # Errors
@@ -78,10 +78,10 @@ impl Connection {
             let set = fcntl_getfl(end).and_then(|flags| fcntl_setfl(end, flags | OFlags::NONBLOCK));
             set.map_err(|errno| Error::io("connecting to the sftp server", &errno.into()))?;
         }
-        Ok(Self(Arc::new(Mutex::new(State {
+        Ok(Self(Arc::new(Mutex::new(ConnectionState {
             ends: Some((channel.to_server, channel.from_server)),
             _process: channel.process,
-            out: Outgoing::default(),
+            out: OutgoingBytes::default(),
             input: Vec::new(),
             next_id: 0,
             waiting: HashMap::new(),
@@ -92,26 +92,35 @@ impl Connection {
         }))))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a request. `fill` writes the bytes after its ID. The returned future resolves to the answer and may be
     /// dropped.
-    pub(crate) fn ask(&self, ask: Ask, fill: impl FnOnce(&mut Packet<'_>)) -> Answer {
-        self.ask_with(ask, Waiting::default(), fill)
+    pub(crate) fn ask(&self, ask: RequestType, fill: impl FnOnce(&mut Packet<'_>)) -> PendingReply {
+        self.ask_with(ask, PendingRequest::default(), fill)
     }
 
     /// Queues a request that may take long.
-    pub(crate) fn ask_sync(&self, fill: impl FnOnce(&mut Packet<'_>)) -> Answer {
-        self.ask_with(Ask::Extended, Waiting { syncs: true, ..Waiting::default() }, fill)
+    pub(crate) fn ask_sync(&self, fill: impl FnOnce(&mut Packet<'_>)) -> PendingReply {
+        self.ask_with(
+            RequestType::Extended,
+            PendingRequest { syncs: true, ..PendingRequest::default() },
+            fill,
+        )
     }
 
-    fn ask_with(&self, ask: Ask, waiting: Waiting, fill: impl FnOnce(&mut Packet<'_>)) -> Answer {
+    fn ask_with(
+        &self,
+        ask: RequestType,
+        waiting: PendingRequest,
+        fill: impl FnOnce(&mut Packet<'_>),
+    ) -> PendingReply {
         let mut state = self.state();
         // There will be no answer; the future returns the connection's error.
         if state.failed.is_some() {
-            return Answer { connection: self.clone(), id: 0 };
+            return PendingReply { connection: self.clone(), id: 0 };
         }
         if state.waiting.is_empty() {
             state.heard = Instant::now();
@@ -124,7 +133,7 @@ impl Connection {
         state.syncs += usize::from(waiting.syncs);
         state.waiting.insert(id, waiting);
         drop(state);
-        Answer { connection: self.clone(), id }
+        PendingReply { connection: self.clone(), id }
     }
 
     /// Queues bytes that are not a request.
@@ -176,7 +185,7 @@ impl Connection {
     }
 }
 
-impl State {
+impl ConnectionState {
     fn pump(&mut self, wait: Duration) -> Result<()> {
         self.write()?;
         self.read(wait)?;
@@ -258,13 +267,13 @@ impl State {
     fn fail(&mut self, error: Error) {
         self.failed.get_or_insert(error);
         (self.ends, self.syncs) = (None, 0);
-        self.out = Outgoing::default();
+        self.out = OutgoingBytes::default();
         let waiting = std::mem::take(&mut self.waiting);
         waiting.into_values().filter_map(|waiting| waiting.waker).for_each(Waker::wake);
     }
 }
 
-impl Drop for State {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
         // The server ends when its input is closed, and its process is waited for after that.
         self.ends = None;
@@ -273,12 +282,12 @@ impl Drop for State {
 
 /// The future answer to one request.
 #[must_use = "without waiting nobody learns whether it worked"]
-pub(crate) struct Answer {
-    connection: Connection,
+pub(crate) struct PendingReply {
+    connection: SftpConnection,
     id: u32,
 }
 
-impl Future for Answer {
+impl Future for PendingReply {
     type Output = Result<Reply>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Reply>> {
@@ -296,7 +305,7 @@ impl Future for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         let mut state = self.connection.state();
         state.answers.remove(&self.id);

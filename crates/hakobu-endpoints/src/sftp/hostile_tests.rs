@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use hakobu_core::Result;
 use hakobu_core::checksum::crc64;
 use hakobu_core::endpoint::{
-    Begin, Check, Detail, Fetched, Pick, Picks, PieceBuffer, SourceEndpoint, SourceFile, SourceOp,
-    SourceOutcome, TargetEndpoint, TargetLane, TargetOp, Wait,
+    Check, CompletionWait, Detail, DraftParameters, FetchedPack, Pick, Picks, PieceBuffer, SourceEndpoint,
+    SourceFile, SourceOp, SourceOutcome, TargetEndpoint, TargetLane, TargetOp,
 };
-use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::ExtendedAsk;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
@@ -21,7 +21,7 @@ use hakobu_core::pack::PACK_BYTES_USUAL;
 use hakobu_core::path::EntryPath;
 use hakobu_testkit::conformance::ask;
 
-use super::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
+use super::{Channel, SftpAccess, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 
 /// Returns a server's answer to a request of this type and ID, with the bytes that follow the ID.
 type Answering = fn(u8, u32, &[u8]) -> Vec<u8>;
@@ -78,7 +78,7 @@ fn source(greeting: Vec<u8>, answering: Answering) -> Result<SftpSource> {
     Ok(SftpSource::new(access, &look, &[b"/root".to_vec()]))
 }
 
-fn reached(greeting: Vec<u8>, answering: Answering) -> Result<(Access, SftpLook)> {
+fn reached(greeting: Vec<u8>, answering: Answering) -> Result<(SftpAccess, SftpLook)> {
     let connect = move |_: &AtomicBool| -> Result<Channel> {
         let fail = |error: std::io::Error| Error::io("connecting", &error);
         let (ours, theirs) = UnixStream::pair().map_err(fail)?;
@@ -87,7 +87,7 @@ fn reached(greeting: Vec<u8>, answering: Answering) -> Result<(Access, SftpLook)
         let from_server = ours.try_clone().map_err(fail)?.into();
         Ok(Channel { to_server: ours.into(), from_server, process: Box::new(()) })
     };
-    let access = Access { connect: Arc::new(connect), is_root: false, cancel: Arc::default() };
+    let access = SftpAccess { connect: Arc::new(connect), is_root: false, cancel: Arc::default() };
     let look = SftpLook::open((access.connect)(&AtomicBool::new(false))?, &access)?;
     Ok((access, look))
 }
@@ -129,8 +129,13 @@ fn list(answering: Answering) -> Result<usize> {
 
 fn read(answering: Answering) -> Result<Vec<u8>> {
     let mut lane = source(greeting(), answering)?.open_source_lane(0)?;
-    let mtime = Time { seconds: 1000, nanoseconds: 0 };
-    let metadata = Metadata { mode: 0o644, size_bytes: 2 * PIECE_BYTES, mtime, ..Metadata::new(Kind::File) };
+    let mtime = FileTime { seconds: 1000, nanoseconds: 0 };
+    let metadata = EntryMetadata {
+        mode: 0o644,
+        size_bytes: 2 * PIECE_BYTES,
+        mtime,
+        ..EntryMetadata::new(EntryKind::File)
+    };
     let file = SourceFile { root: 0, path: EntryPath::new("large").unwrap(), metadata, tolerant: false };
     let buffer = PieceBuffer::default();
     let extent = Extent { offset: 0, length: PIECE_BYTES };
@@ -240,7 +245,7 @@ fn a_server_that_is_gone_is_a_connection_that_was_lost() {
 }
 
 /// Fetches a whole directory of files that the server lists with one byte each.
-fn fetch(answering: Answering) -> Fetched {
+fn fetch(answering: Answering) -> FetchedPack {
     let mut lane = source(greeting(), answering).unwrap().open_source_lane(0).unwrap();
     let directories = vec![EntryPath::root()];
     let list = SourceOp::List { root: 0, directories, budget: 0, detail: Detail::default() };
@@ -250,9 +255,9 @@ fn fetch(answering: Answering) -> Fetched {
     let picks = Arc::new(Picks { listing: Arc::new(listing), entries, target_name: None });
     let (directory, target) = (EntryPath::root(), EntryPath::root());
     let (ask_for, buffer) = (ExtendedAsk::default(), Vec::new());
-    let fetch = SourceOp::Fetch { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer };
+    let fetch = SourceOp::ReadPack { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer };
     match ask(&mut *lane, fetch).unwrap() {
-        SourceOutcome::Fetched(fetched) => fetched,
+        SourceOutcome::Pack(fetched) => fetched,
         other => panic!("not the answer to a fetch: {other:?}"),
     }
 }
@@ -301,7 +306,7 @@ fn short_answers_about_small_files_are_gone_on_with() {
 }
 
 /// Checks the failure of a file that returns another number of bytes than its reported and listed size.
-fn size_that_is_not_true(fetched: &Fetched) {
+fn size_that_is_not_true(fetched: &FetchedPack) {
     let [(0, error)] = &fetched.failures[..] else { panic!("{fetched:?}") };
     assert_eq!((fetched.packed.len(), error.kind), (0, ErrorKind::SourceChanged), "{error}");
     assert!(error.detail.contains("size is said to be") && error.detail.contains("100"), "{error}");
@@ -380,7 +385,7 @@ fn a_handle_is_closed_once() {
     let target = SftpTarget::new(access, &look, b"/root", Grant::everything(), options);
     let (mut one, mut other) = (target.open_target_lane(0).unwrap(), target.open_target_lane(1).unwrap());
     let begin = |draft: u64, name: &[u8]| {
-        let begin = Begin::file(EntryPath::new(name).unwrap(), 1);
+        let begin = DraftParameters::file(EntryPath::new(name).unwrap(), 1);
         TargetOp::Begin { draft, begin }
     };
     let write = |draft: u64, lane: &mut dyn TargetLane| {
@@ -394,7 +399,7 @@ fn a_handle_is_closed_once() {
     ask(&mut *other, begin(2, b"second")).unwrap();
     let first = write(1, &mut *one);
     ask(&mut *one, first).unwrap();
-    let attributes = Attributes { mode: 0o644, uid: 0, gid: 0, mtime: Time::default() };
+    let attributes = Attributes { mode: 0o644, uid: 0, gid: 0, mtime: FileTime::default() };
     let finish = TargetOp::Finish { draft: 1, attributes, extended: None, digest: None };
     one.submit(1, finish).unwrap();
     // While the first draft is being finished, this lane opens the second, which the other lane has begun.
@@ -420,7 +425,7 @@ fn who_waits_for_room_goes_on_as_soon_as_there_is_some() {
     let options = SftpTargetOptions { job: [7; 32], run: [1; 16], leaves_all: false, durable: false };
     let target = SftpTarget::new(access, &look, b"/root", Grant::everything(), options);
     let mut lane = target.open_target_lane(0).unwrap();
-    let begin = Begin::file(EntryPath::new("large").unwrap(), 64 * PIECE_BYTES);
+    let begin = DraftParameters::file(EntryPath::new("large").unwrap(), 64 * PIECE_BYTES);
     ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap();
     let (limit, began) = (Duration::from_secs(60), Instant::now());
     // The window, and the writes that were answered.
@@ -430,7 +435,7 @@ fn who_waits_for_room_goes_on_as_soon_as_there_is_some() {
         let (offset, check) = (number * PIECE_BYTES, Check::default());
         let mut write = TargetOp::Write { draft: 1, offset, buffer, check, acknowledge: false };
         while let Err(back) = lane.submit(number, write) {
-            assert!(lane.reap(Wait::For(limit)).is_none());
+            assert!(lane.reap(CompletionWait::For(limit)).is_none());
             write = back;
         }
     }

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 
 use futures_util::future::join_all;
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::{EntryPath, check_name, is_draft_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::requests::{self, Refusal, attrs, names};
-use super::site::Site;
-use super::wire::Named;
-use crate::local::fault::place;
+use super::requests::{self, ServerRefusal, attrs, names};
+use super::sftp_root::SftpRoot;
+use super::wire::NamedEntry;
+use crate::local::errno::place;
 
 /// The initial and the maximum number of parts of a listing that are requested at a time. The number doubles with each
 /// part received. OpenSSH returns a hundred entries per part, so a directory of a million entries takes 160 round
@@ -23,7 +23,7 @@ const DIRECTORIES_AT_ONCE: usize = 16;
 /// Lists `directories`, and then their descendants, as long as the total stays below `budget` entries. `enter` decides
 /// which directories may be entered. `drafts` receives the drafts, which are left out of listings.
 pub(crate) async fn list_all(
-    site: &Site,
+    site: &SftpRoot,
     directories: Vec<EntryPath>,
     budget: u32,
     enter: impl Fn(&EntryPath) -> Result<()>,
@@ -73,7 +73,7 @@ pub(crate) async fn list_all(
 }
 
 /// Returns the names of drafts in a directory, which are left out of listings.
-pub(crate) async fn drafts(site: &Site, path: &EntryPath) -> Result<Vec<Vec<u8>>> {
+pub(crate) async fn drafts(site: &SftpRoot, path: &EntryPath) -> Result<Vec<Vec<u8>>> {
     let mut drafts = Vec::new();
     read(site, path, |part| {
         drafts.extend(part.into_iter().filter(is_draft).map(|named| named.name));
@@ -84,13 +84,13 @@ pub(crate) async fn drafts(site: &Site, path: &EntryPath) -> Result<Vec<Vec<u8>>
 }
 
 /// Lists one directory.
-pub(crate) async fn list_whole(site: &Site, path: &EntryPath) -> Result<Listing> {
+pub(crate) async fn list_whole(site: &SftpRoot, path: &EntryPath) -> Result<Listing> {
     list(site, path, ENTRIES_MAX, &|_: &EntryPath, _: &[Vec<u8>]| ()).await
 }
 
 /// Lists one directory, which must have at most `entries_max` entries.
 async fn list(
-    site: &Site,
+    site: &SftpRoot,
     path: &EntryPath,
     entries_max: usize,
     tell: &impl Fn(&EntryPath, &[Vec<u8>]),
@@ -114,7 +114,7 @@ async fn list(
         match found {
             Ok(Some(found)) => listing.push(&name, found)?,
             Ok(None) => return Err(requests::unclear("listing the directory").at(place(path, &name))),
-            Err(Refusal::NotFound) => {}
+            Err(ServerRefusal::NotFound) => {}
             Err(refusal) => return Err(site.error("listing the directory", refusal).at(place(path, &name))),
         }
     }
@@ -124,7 +124,7 @@ async fn list(
     }
     listing.sort();
     for index in 0..listing.len() {
-        if listing.metadata(index).kind == Kind::Directory
+        if listing.metadata(index).kind == EntryKind::Directory
             && let Ok(below) = path.join(listing.name(index))
         {
             site.learn(&below);
@@ -134,7 +134,11 @@ async fn list(
 }
 
 /// Reads a directory part by part.
-async fn read(site: &Site, path: &EntryPath, mut take: impl FnMut(Vec<Named>) -> Result<()>) -> Result<()> {
+async fn read(
+    site: &SftpRoot,
+    path: &EntryPath,
+    mut take: impl FnMut(Vec<NamedEntry>) -> Result<()>,
+) -> Result<()> {
     let during = "listing the directory";
     site.check_way(path).await?;
     let connection = &site.server.connection;
@@ -174,13 +178,13 @@ async fn read(site: &Site, path: &EntryPath, mut take: impl FnMut(Vec<Named>) ->
     listed
 }
 
-fn is_draft(named: &Named) -> bool {
+fn is_draft(named: &NamedEntry) -> bool {
     let kind = named.attrs.metadata().map(|metadata| metadata.kind);
-    is_draft_name(&named.name) && matches!(kind, Some(Kind::File | Kind::Symlink))
+    is_draft_name(&named.name) && matches!(kind, Some(EntryKind::File | EntryKind::Symlink))
 }
 
 /// Adds a part to a listing. Entries without a type are added to `unclear`.
-fn add(listing: &mut Listing, unclear: &mut Vec<Vec<u8>>, part: Vec<Named>) -> Result<()> {
+fn add(listing: &mut Listing, unclear: &mut Vec<Vec<u8>>, part: Vec<NamedEntry>) -> Result<()> {
     for named in part {
         if named.name == b"." || named.name == b".." {
             continue;
@@ -190,7 +194,7 @@ fn add(listing: &mut Listing, unclear: &mut Vec<Vec<u8>>, part: Vec<Named>) -> R
             unclear.push(named.name);
             continue;
         };
-        if metadata.kind == Kind::File {
+        if metadata.kind == EntryKind::File {
             metadata.links = links(&named.line);
         }
         listing.push(&named.name, metadata)?;
@@ -209,7 +213,8 @@ fn links(line: &[u8]) -> u32 {
 /// Queues the directories of a listing as far as the budget allows.
 fn collect_directories(path: &EntryPath, listing: &Listing, budget: u32, below: &mut VecDeque<EntryPath>) {
     let room = (budget as usize).saturating_sub(below.len());
-    let directories = (0..listing.len()).filter(|&index| listing.metadata(index).kind == Kind::Directory);
+    let directories =
+        (0..listing.len()).filter(|&index| listing.metadata(index).kind == EntryKind::Directory);
     below.extend(directories.take(room).filter_map(|index| path.join(listing.name(index)).ok()));
 }
 

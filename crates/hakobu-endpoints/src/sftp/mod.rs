@@ -7,27 +7,27 @@
 mod access;
 mod capabilities;
 mod connection;
+mod handle_semaphore;
 #[cfg(test)]
 mod hostile_tests;
+mod inspect;
 mod list;
-mod look;
 mod outgoing;
-mod permits;
 mod queue;
-mod reading;
+mod read_file;
 mod requests;
 mod server;
-mod site;
+mod sftp_root;
 mod source;
 mod target_side;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use access::{Access, Connect};
+pub use access::{Connect, SftpAccess};
 pub use connection::Channel;
-pub use look::SftpLook;
-pub use server::Abilities;
+pub use inspect::SftpLook;
+pub use server::ServerExtensions;
 pub use source::SftpSource;
 pub use target_side::{SftpTarget, SftpTargetOptions};
 #[doc(hidden)]

@@ -12,7 +12,7 @@ const SPARE_MAX: usize = 32;
 
 /// Bytes to be written, in order.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingBytes {
     /// The segments, none of which is empty.
     segments: VecDeque<Vec<u8>>,
     /// The number of bytes of the first segment that have been written.
@@ -20,7 +20,7 @@ pub(super) struct Outgoing {
     spare: Vec<Vec<u8>>,
 }
 
-impl Outgoing {
+impl OutgoingBytes {
     pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
@@ -84,7 +84,7 @@ mod tests {
     fn all_of_it_arrives_in_order_however_little_is_taken_at_a_time() {
         let (near, mut far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
-        let (mut out, mut expected, mut arrived) = (Outgoing::default(), Vec::new(), Vec::<u8>::new());
+        let (mut out, mut expected, mut arrived) = (OutgoingBytes::default(), Vec::new(), Vec::<u8>::new());
         let mut room = vec![0; 70_000];
         for length in [1, 300_000, 5, 64 * 1024, 64 * 1024 - 1, 7, 900_000] {
             let packet: Vec<u8> = (0..length).map(|at| (at * 31 % 251) as u8).collect();

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Completion, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket, Wait};
+use hakobu_core::endpoint::{
+    Completion, CompletionWait, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket,
+};
 
-use super::server::{Server, Woken};
+use super::server::{FlagWaker, Server};
 use crate::common::buffers::Buffers;
 
 /// The maximum number of pending operations.
@@ -24,16 +26,16 @@ const WINDOW_BYTES: usize = 4 << 20;
 const UNSENT_BYTES: usize = 512 << 10;
 
 /// A pending operation. It resolves to the completion's result, if there is a completion.
-pub(crate) type Course<T> = Pin<Box<dyn Future<Output = Option<Result<T>>> + Send>>;
+pub(crate) type PendingOperation<T> = Pin<Box<dyn Future<Output = Option<Result<T>>> + Send>>;
 
 /// A pending operation with its ticket and the bytes that it holds.
-type Ticketed<T> = Pin<Box<dyn Future<Output = (Ticket, usize, Option<Result<T>>)> + Send>>;
+type TicketedOperation<T> = Pin<Box<dyn Future<Output = (Ticket, usize, Option<Result<T>>)> + Send>>;
 
 /// The outcome of the operations of a lane's work.
-type OutcomeOf<W> = <<W as Work>::Op as Operation>::Outcome;
+type OutcomeOf<W> = <<W as SftpWork>::Op as Operation>::Outcome;
 
 /// The work of a lane.
-pub(crate) trait Work: Send + Sync + 'static {
+pub(crate) trait SftpWork: Send + Sync + 'static {
     /// The operations of this kind of lane.
     type Op: Operation;
 
@@ -41,41 +43,41 @@ pub(crate) trait Work: Send + Sync + 'static {
     fn held_bytes(operation: &Self::Op) -> usize;
 
     /// Returns the future that performs an operation. The first requests are sent in the order of the calls.
-    fn course(self: Arc<Self>, operation: Self::Op) -> Course<<Self::Op as Operation>::Outcome>;
+    fn course(self: Arc<Self>, operation: Self::Op) -> PendingOperation<<Self::Op as Operation>::Outcome>;
 }
 
 /// The work of a target, which owns buffers.
-pub(crate) trait Buffered {
+pub(crate) trait SftpTargetWork {
     /// Returns the buffers that are handed out for operations and come back with them.
-    fn store(&self) -> &Store;
+    fn store(&self) -> &LaneBuffers;
 }
 
 /// The buffers of a lane, which its operations return.
 #[derive(Clone, Default)]
-pub(crate) struct Store(Arc<Mutex<Buffers>>);
+pub(crate) struct LaneBuffers(Arc<Mutex<Buffers>>);
 
-impl Store {
+impl LaneBuffers {
     pub(crate) fn buffers(&self) -> MutexGuard<'_, Buffers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A lane that performs this work on its own connection.
-pub(crate) struct Queue<W: Work> {
+pub(crate) struct SftpLane<W: SftpWork> {
     work: Arc<W>,
     server: Server,
-    courses: FuturesUnordered<Ticketed<OutcomeOf<W>>>,
+    courses: FuturesUnordered<TicketedOperation<OutcomeOf<W>>>,
     held_bytes: usize,
     /// True if an operation was rejected and its submitter waits for room.
     room_is_due: bool,
     completions: VecDeque<Completion<OutcomeOf<W>>>,
-    woken: Arc<Woken>,
+    woken: Arc<FlagWaker>,
 }
 
-impl<W: Work> Queue<W> {
+impl<W: SftpWork> SftpLane<W> {
     pub(crate) fn new(work: Arc<W>, server: Server) -> Self {
         let (courses, completions) = (FuturesUnordered::new(), VecDeque::new());
-        let woken = Woken::new();
+        let woken = FlagWaker::new();
         Self { work, server, courses, held_bytes: 0, room_is_due: false, completions, woken }
     }
 
@@ -105,7 +107,7 @@ impl<W: Work> Queue<W> {
     }
 }
 
-impl<W: Work> Lane<W::Op> for Queue<W> {
+impl<W: SftpWork> Lane<W::Op> for SftpLane<W> {
     fn submit(&mut self, ticket: Ticket, operation: W::Op) -> std::result::Result<(), W::Op> {
         self.room_is_due = self.is_full();
         if self.room_is_due {
@@ -120,11 +122,11 @@ impl<W: Work> Lane<W::Op> for Queue<W> {
         Ok(())
     }
 
-    fn reap(&mut self, wait: Wait) -> Option<Completion<OutcomeOf<W>>> {
+    fn reap(&mut self, wait: CompletionWait) -> Option<Completion<OutcomeOf<W>>> {
         let end = match wait {
-            Wait::Now => Some(Instant::now()),
-            Wait::For(limit) => Some(Instant::now() + limit),
-            Wait::Forever => None,
+            CompletionWait::Now => Some(Instant::now()),
+            CompletionWait::For(limit) => Some(Instant::now() + limit),
+            CompletionWait::Forever => None,
         };
         loop {
             self.advance();
@@ -150,7 +152,7 @@ impl<W: Work> Lane<W::Op> for Queue<W> {
     }
 }
 
-impl<W: Work<Op = TargetOp> + Buffered> TargetLane for Queue<W> {
+impl<W: SftpWork<Op = TargetOp> + SftpTargetWork> TargetLane for SftpLane<W> {
     fn piece_buffer(&mut self) -> PieceBuffer {
         self.work.store().buffers().piece()
     }

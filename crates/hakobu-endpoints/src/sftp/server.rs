@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::connection::{Channel, Connection};
-use super::requests::{Done, Room};
+use super::connection::{Channel, SftpConnection};
+use super::requests::{FileSystemSpace, RequestResult};
 use super::wire::{Packet, read_version};
 
 /// The maximum time until a server sends its version. It includes the time for a password prompt of ssh.
@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The extensions that a server offers beyond version 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Abilities {
+pub struct ServerExtensions {
     /// A rename can replace an existing entry atomically.
     pub renames_over: bool,
     /// A file can be flushed to stable storage.
@@ -44,8 +44,8 @@ pub struct Abilities {
 /// A server at the other end of a connection.
 #[derive(Clone)]
 pub(crate) struct Server {
-    pub(crate) connection: Connection,
-    pub(crate) abilities: Abilities,
+    pub(crate) connection: SftpConnection,
+    pub(crate) abilities: ServerExtensions,
     /// The number of bytes per read request.
     pub(crate) read_bytes: usize,
     /// The number of bytes per write request.
@@ -75,7 +75,7 @@ impl Server {
         limit: Duration,
         known: Option<&Self>,
     ) -> Result<Self> {
-        let connection = Connection::new(channel)?;
+        let connection = SftpConnection::new(channel)?;
         connection.send(Packet::greeting);
         let version = greeted(&connection, &cancel, limit)?;
         let extensions = read_version(&version)?;
@@ -83,7 +83,7 @@ impl Server {
             extensions.iter().any(|(known, what)| known == name && what == version)
         };
         let tells_limits = has(b"limits@openssh.com", b"1");
-        let abilities = Abilities {
+        let abilities = ServerExtensions {
             renames_over: has(b"posix-rename@openssh.com", b"1"),
             syncs: has(b"fsync@openssh.com", b"1"),
             hard_links: has(b"hardlink@openssh.com", b"1"),
@@ -157,7 +157,7 @@ impl Server {
     }
 
     fn wait_until<T>(&self, end: Option<Instant>, mut what: Pin<&mut impl Future<Output = T>>) -> Option<T> {
-        let woken = Woken::new();
+        let woken = FlagWaker::new();
         let waker = Waker::from(Arc::clone(&woken));
         loop {
             woken.0.store(false, Ordering::Relaxed);
@@ -182,7 +182,7 @@ impl Server {
     }
 
     /// Returns the free space at a path, if the server reports it.
-    pub(crate) async fn room(&self, path: &[u8], root: bool) -> Done<Option<Room>> {
+    pub(crate) async fn room(&self, path: &[u8], root: bool) -> RequestResult<Option<FileSystemSpace>> {
         match self.abilities.tells_room {
             true => self.connection.room(path, root).await.map(Some),
             false => Ok(None),
@@ -191,7 +191,7 @@ impl Server {
 }
 
 /// Waits for the server's first packet.
-fn greeted(connection: &Connection, cancel: &AtomicBool, limit: Duration) -> Result<Vec<u8>> {
+fn greeted(connection: &SftpConnection, cancel: &AtomicBool, limit: Duration) -> Result<Vec<u8>> {
     let end = Instant::now() + limit;
     loop {
         if let Some(packet) = connection.raw_packet(LOOK_EVERY)? {
@@ -208,15 +208,15 @@ fn greeted(connection: &Connection, cancel: &AtomicBool, limit: Duration) -> Res
 }
 
 /// A waker that only sets a flag.
-pub(crate) struct Woken(pub(crate) AtomicBool);
+pub(crate) struct FlagWaker(pub(crate) AtomicBool);
 
-impl Woken {
+impl FlagWaker {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(AtomicBool::new(false)))
     }
 }
 
-impl Wake for Woken {
+impl Wake for FlagWaker {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }

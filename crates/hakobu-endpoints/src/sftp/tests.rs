@@ -11,17 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use hakobu_core::endpoint::{
-    Change, SourceEndpoint, TargetEndpoint, TargetLane, TargetOp, TargetOutcome, Wait,
+    Change, CompletionWait, SourceEndpoint, TargetEndpoint, TargetLane, TargetOp, TargetOutcome,
 };
-use hakobu_core::entry::{Attributes, Time};
+use hakobu_core::entry::{Attributes, FileTime};
 use hakobu_core::error::{Error, Result};
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
-use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
+use hakobu_testkit::conformance::{Harness, TestPlace, case_names, run_all};
 use hakobu_testkit::sshd::sftp_server;
 use tempfile::TempDir;
 
-use super::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
+use super::{Channel, SftpAccess, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 
 /// Waits for the server process when the connection ends.
 struct Process(Child);
@@ -51,7 +51,7 @@ fn shorten_reads(mut from: impl Read, mut to: impl Write, most_bytes: u32) -> io
     }
 }
 
-fn access(Sftp { refused, reads_bytes_max }: Sftp) -> Access {
+fn access(Sftp { refused, reads_bytes_max }: Sftp) -> SftpAccess {
     let connect = move |_: &AtomicBool| -> Result<Channel> {
         let mut command = Command::new(sftp_server());
         if !refused.is_empty() {
@@ -72,7 +72,7 @@ fn access(Sftp { refused, reads_bytes_max }: Sftp) -> Access {
         Ok(Channel { to_server, from_server: from_server.into(), process })
     };
     let is_root = rustix::process::geteuid().is_root();
-    Access { connect: Arc::new(connect), is_root, cancel: Arc::default() }
+    SftpAccess { connect: Arc::new(connect), is_root, cancel: Arc::default() }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -84,13 +84,13 @@ struct Sftp {
 }
 
 impl Harness for Sftp {
-    fn place(&self) -> Box<dyn Place> {
+    fn place(&self) -> Box<dyn TestPlace> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
         Box::new(SftpPlace { sftp: *self, path, runs: AtomicU8::new(0), _directory: Some(directory) })
     }
 
-    fn over(&self, directory: &Path) -> Option<Box<dyn Place>> {
+    fn over(&self, directory: &Path) -> Option<Box<dyn TestPlace>> {
         let path = directory.to_owned();
         Some(Box::new(SftpPlace { sftp: *self, path, runs: AtomicU8::new(0), _directory: None }))
     }
@@ -105,7 +105,7 @@ struct SftpPlace {
     _directory: Option<TempDir>,
 }
 
-impl Place for SftpPlace {
+impl TestPlace for SftpPlace {
     fn target(&self, grant: Grant) -> Box<dyn TargetEndpoint> {
         let run = [self.runs.fetch_add(1, Ordering::Relaxed); 16];
         let options = SftpTargetOptions { job: [7; 32], run, leaves_all: false, durable: true };
@@ -153,8 +153,8 @@ fn most_cases_apply_to_a_server() {
 
 fn apply(lane: &mut dyn TargetLane, change: Change) -> Vec<Error> {
     assert!(lane.submit(1, TargetOp::Apply { changes: vec![change] }).is_ok());
-    match lane.reap(Wait::Forever).unwrap().result.unwrap() {
-        TargetOutcome::Stored { failures, .. } => failures.into_iter().map(|(_, error)| error).collect(),
+    match lane.reap(CompletionWait::Forever).unwrap().result.unwrap() {
+        TargetOutcome::PackWritten { failures, .. } => failures.into_iter().map(|(_, error)| error).collect(),
         other => panic!("{other:?}"),
     }
 }
@@ -173,7 +173,7 @@ fn a_directory_on_the_way_that_becomes_a_link_leads_nowhere() {
     let mut lane = target.open_target_lane(0).unwrap();
     let path = |text: &str| EntryPath::new(text).unwrap();
     let own = fs::metadata(&root).unwrap();
-    let attributes = Attributes { mode: 0o644, uid: own.uid(), gid: own.gid(), mtime: Time::default() };
+    let attributes = Attributes { mode: 0o644, uid: own.uid(), gid: own.gid(), mtime: FileTime::default() };
     let attributes = || Change::Attributes { path: path("a/b/canary"), attributes, extended: None };
     assert_eq!(apply(&mut *lane, attributes()), []);
     assert_eq!(fs::metadata(root.join("a/b/canary")).unwrap().mode() & 0o777, 0o644);
@@ -201,7 +201,7 @@ fn a_directory_that_is_removed_leaves_the_time_of_the_one_above_it() {
     let mut lane = target.open_target_lane(0).unwrap();
     let path = |text: &str| EntryPath::new(text).unwrap();
     let own = fs::metadata(&root).unwrap();
-    let mtime = Time { seconds: 5, nanoseconds: 0 };
+    let mtime = FileTime { seconds: 5, nanoseconds: 0 };
     let attributes = Attributes { mode: 0o755, uid: own.uid(), gid: own.gid(), mtime };
     let remove = |name: &str| Change::Remove { path: path(name), directory: true, kept_names: 0 };
     let changes = [
@@ -213,7 +213,7 @@ fn a_directory_that_is_removed_leaves_the_time_of_the_one_above_it() {
         assert!(lane.submit(ticket, TargetOp::Apply { changes: vec![change] }).is_ok());
     }
     for _ in 0..3 {
-        assert!(lane.reap(Wait::Forever).unwrap().result.is_ok());
+        assert!(lane.reap(CompletionWait::Forever).unwrap().result.is_ok());
     }
     assert_eq!(fs::metadata(root.join("in")).unwrap().mtime(), 5);
 }

@@ -3,7 +3,7 @@
 //! The format is that of draft-ietf-secsh-filexfer-02 and of OpenSSH's PROTOCOL, whose extensions are used if the
 //! server announces them. Strings are bytes: a name is whatever the server sends.
 
-use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime};
 use hakobu_core::{Error, ErrorKind, Result};
 
 /// The only version that is used. Every server supports it.
@@ -26,7 +26,7 @@ const EXTENDED_REPLY: u8 = 201;
 /// The types of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Ask {
+pub(crate) enum RequestType {
     Open = 3,
     Close = 4,
     Read = 5,
@@ -90,26 +90,26 @@ pub(crate) struct Attrs {
 impl Attrs {
     /// Converts the attributes to metadata, or returns `None` if the kind is unknown. Version 3 has no inode, no inode
     /// change time and no fractions of a second.
-    pub(crate) fn metadata(&self) -> Option<Metadata> {
+    pub(crate) fn metadata(&self) -> Option<EntryMetadata> {
         let mode = self.mode?;
         let kind = match mode & 0o170_000 {
-            0o100_000 => Kind::File,
-            0o040_000 => Kind::Directory,
-            0o120_000 => Kind::Symlink,
-            0o010_000 => Kind::Fifo,
-            0o140_000 => Kind::Socket,
-            0o060_000 => Kind::BlockDevice,
-            0o020_000 => Kind::CharDevice,
+            0o100_000 => EntryKind::File,
+            0o040_000 => EntryKind::Directory,
+            0o120_000 => EntryKind::Symlink,
+            0o010_000 => EntryKind::Fifo,
+            0o140_000 => EntryKind::Socket,
+            0o060_000 => EntryKind::BlockDevice,
+            0o020_000 => EntryKind::CharDevice,
             _ => return None,
         };
         // The highest number is no valid owner, so it is never set.
         let (uid, gid) = self.owner.unwrap_or((u32::MAX, u32::MAX));
         let seconds = self.times.map_or(0, |(_, changed)| i64::from(changed));
-        let mut metadata = Metadata::new(kind);
+        let mut metadata = EntryMetadata::new(kind);
         (metadata.mode, metadata.uid, metadata.gid) = (mode & 0o7777, uid, gid);
-        metadata.mtime = Time { seconds, nanoseconds: 0 };
+        metadata.mtime = FileTime { seconds, nanoseconds: 0 };
         metadata.size_bytes = match kind {
-            Kind::File | Kind::Symlink => self.size_bytes?,
+            EntryKind::File | EntryKind::Symlink => self.size_bytes?,
             _ => self.size_bytes.unwrap_or(0),
         };
         Some(metadata)
@@ -123,7 +123,7 @@ impl Attrs {
 }
 
 /// Converts a time to whole seconds from 1970 to 2106, as in version 3. Times outside become the nearest valid time.
-pub(crate) fn seconds(time: Time) -> u32 {
+pub(crate) fn seconds(time: FileTime) -> u32 {
     u32::try_from(time.seconds.max(0)).unwrap_or(u32::MAX)
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct Packet<'a> {
 
 impl<'a> Packet<'a> {
     /// Begins a request at the end of `bytes`.
-    pub(crate) fn begin(bytes: &'a mut Vec<u8>, ask: Ask, id: u32) -> Self {
+    pub(crate) fn begin(bytes: &'a mut Vec<u8>, ask: RequestType, id: u32) -> Self {
         let begin = bytes.len();
         bytes.extend_from_slice(&[0; 4]);
         bytes.push(ask as u8);
@@ -203,7 +203,7 @@ pub(crate) struct Handle(pub(crate) Vec<u8>);
 
 /// An entry in a directory listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedEntry {
     pub(crate) name: Vec<u8>,
     /// A human-readable line as of `ls -l`; servers differ.
     pub(crate) line: Vec<u8>,
@@ -216,14 +216,14 @@ pub(crate) enum Reply {
     Status { code: u32, words: Vec<u8> },
     Handle(Handle),
     Data(Vec<u8>),
-    Names(Vec<Named>),
+    Names(Vec<NamedEntry>),
     Attrs(Attrs),
     Extended(Vec<u8>),
 }
 
 /// Decodes a server's first packet: its version, and its extensions with their data.
 pub(crate) fn read_version(packet: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let mut reader = Reader(packet);
+    let mut reader = FieldReader(packet);
     if reader.byte()? != VERSION_REPLY {
         return Err(malformed("it does not begin with a version"));
     }
@@ -241,7 +241,7 @@ pub(crate) fn read_version(packet: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 
 /// Decodes a reply. Returns the ID of its request as well.
 pub(crate) fn read_reply(packet: &[u8]) -> Result<(u32, Reply)> {
-    let mut reader = Reader(packet);
+    let mut reader = FieldReader(packet);
     let kind = reader.byte()?;
     let id = reader.number()?;
     let reply = match kind {
@@ -271,9 +271,9 @@ pub(crate) fn read_reply(packet: &[u8]) -> Result<(u32, Reply)> {
 }
 
 /// Decodes the fields of a reply.
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub(crate) struct FieldReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> FieldReader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(length).ok_or_else(|| malformed("it ends early"))?;
         self.0 = rest;
@@ -326,12 +326,12 @@ impl<'a> Reader<'a> {
         Ok(attrs)
     }
 
-    fn names(&mut self) -> Result<Vec<Named>> {
+    fn names(&mut self) -> Result<Vec<NamedEntry>> {
         let count = self.number()?;
         let mut names = Vec::new();
         for _ in 0..count {
             let (name, line) = (self.string()?.to_vec(), self.string()?.to_vec());
-            names.push(Named { name, line, attrs: self.attrs()? });
+            names.push(NamedEntry { name, line, attrs: self.attrs()? });
         }
         Ok(names)
     }
@@ -367,7 +367,7 @@ mod tests {
     fn a_request_has_its_length_number_and_parts() {
         let mut bytes = vec![9];
         let attrs = Attrs { mode: Some(0o600), size_bytes: Some(5), ..Attrs::default() };
-        Packet::begin(&mut bytes, Ask::Open, 7).string(b"a").number(open::WRITE).attrs(&attrs).end();
+        Packet::begin(&mut bytes, RequestType::Open, 7).string(b"a").number(open::WRITE).attrs(&attrs).end();
         let expected = [
             &[9, 0, 0, 0, 30][..],
             &[3, 0, 0, 0, 7, 0, 0, 0, 1, b'a', 0, 0, 0, 2],
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn times_outside_of_what_can_be_told_become_the_nearest() {
-        let time = |seconds| Time { seconds, nanoseconds: 9 };
+        let time = |seconds| FileTime { seconds, nanoseconds: 9 };
         assert_eq!([-1, 0, 7, 1 << 32].map(|at| seconds(time(at))), [0, 0, 7, u32::MAX]);
     }
 

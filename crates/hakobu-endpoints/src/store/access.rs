@@ -5,11 +5,11 @@ use std::sync::Arc;
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
-use hakobu_core::entry::Metadata;
+use hakobu_core::entry::EntryMetadata;
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
 
-use super::{Below, Store, StoreSource, StoreTarget};
+use super::{ObjectPlace, StoreSource, StoreSubtree, StoreTarget};
 
 /// A store that this machine accesses directly, without a hakobu process at the other end.
 pub trait StoreAccess: Send + Sync {
@@ -20,7 +20,7 @@ pub trait StoreAccess: Send + Sync {
     ///
     /// # Errors
     /// If the store cannot be queried.
-    fn inspect(&self, path: &EntryPath) -> Result<Option<Metadata>>;
+    fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>>;
 
     /// Opens directories of the store for reading.
     ///
@@ -36,21 +36,21 @@ pub trait StoreAccess: Send + Sync {
 }
 
 /// Wraps a store for direct access.
-pub fn access(store: Arc<dyn Store>) -> Arc<dyn StoreAccess> {
+pub fn access(store: Arc<dyn ObjectPlace>) -> Arc<dyn StoreAccess> {
     Arc::new(store)
 }
 
-impl StoreAccess for Arc<dyn Store> {
+impl StoreAccess for Arc<dyn ObjectPlace> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
     }
 
-    fn inspect(&self, path: &EntryPath) -> Result<Option<Metadata>> {
+    fn inspect(&self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
         Ok((**self).inspect(path))
     }
 
     fn source(&self, roots: &[EntryPath]) -> Result<Box<dyn SourceEndpoint>> {
-        let roots = roots.iter().map(|root| Below::of(Arc::clone(self), root));
+        let roots = roots.iter().map(|root| StoreSubtree::of(Arc::clone(self), root));
         Ok(Box::new(StoreSource::of(roots.collect())))
     }
 

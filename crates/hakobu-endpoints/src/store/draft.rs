@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, DraftId, DraftKind};
+use hakobu_core::endpoint::{DraftId, DraftKind, DraftParameters};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{Tagger, piece_value};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use crate::common::cover::Cover;
+use crate::common::range_set::RangeSet;
 
 /// A file that is not yet visible under its name, or one that is only compared.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct StoreDraft {
     pub(crate) path: EntryPath,
     kind: DraftKind,
     tagger: Option<Tagger>,
@@ -22,14 +22,14 @@ pub(crate) struct Draft {
     there: Option<Arc<[u8]>>,
     /// True if written content is kept until it is complete.
     keeps: bool,
-    progress: Mutex<Progress>,
+    progress: Mutex<StoreDraftProgress>,
 }
 
 #[derive(Debug)]
-struct Progress {
+struct StoreDraftProgress {
     /// The size in bytes; `UNKNOWN_BYTES` for a stream that has not ended.
     size_bytes: u64,
-    taken: Cover,
+    taken: RangeSet,
     taken_bytes: u64,
     /// The written content by chunk number.
     parts: BTreeMap<u64, Vec<u8>>,
@@ -37,15 +37,15 @@ struct Progress {
     failed: Option<Error>,
 }
 
-impl Draft {
-    pub(crate) fn new(begin: &Begin, there: Option<Arc<[u8]>>, keeps: bool) -> Result<Self> {
+impl StoreDraft {
+    pub(crate) fn new(begin: &DraftParameters, there: Option<Arc<[u8]>>, keeps: bool) -> Result<Self> {
         let size_bytes = there.as_ref().map_or(begin.size_bytes, |there| there.len() as u64);
         if size_bytes != UNKNOWN_BYTES && i64::try_from(size_bytes).is_err() {
             return Err(protocol("an impossible size"));
         }
-        let progress = Progress {
+        let progress = StoreDraftProgress {
             size_bytes,
-            taken: Cover::default(),
+            taken: RangeSet::default(),
             taken_bytes: 0,
             parts: BTreeMap::new(),
             open: true,
@@ -56,7 +56,7 @@ impl Draft {
         Ok(Self { path, kind, tagger, there, keeps, progress })
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, StoreDraftProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,7 +127,7 @@ impl Draft {
     }
 }
 
-impl Progress {
+impl StoreDraftProgress {
     fn take(&mut self, kind: DraftKind, offset: u64, length: u64) -> Result<()> {
         let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes);
         let Some(end) = end.filter(|_| kind != DraftKind::Compare) else {
@@ -169,15 +169,15 @@ impl Progress {
 
 /// The drafts of a target, by the numbers that the engine has assigned.
 #[derive(Debug, Default)]
-pub(crate) struct Drafts(Mutex<HashMap<DraftId, Arc<Draft>>>);
+pub(crate) struct StoreDrafts(Mutex<HashMap<DraftId, Arc<StoreDraft>>>);
 
-impl Drafts {
-    fn all(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<Draft>>> {
+impl StoreDrafts {
+    fn all(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<StoreDraft>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a draft under an unused number.
-    pub(crate) fn add(&self, id: DraftId, draft: Draft) -> Result<()> {
+    pub(crate) fn add(&self, id: DraftId, draft: StoreDraft) -> Result<()> {
         let mut all = self.all();
         if all.contains_key(&id) {
             return Err(protocol("a number that another draft has"));
@@ -186,12 +186,12 @@ impl Drafts {
         Ok(())
     }
 
-    pub(crate) fn find(&self, id: DraftId) -> Result<Arc<Draft>> {
+    pub(crate) fn find(&self, id: DraftId) -> Result<Arc<StoreDraft>> {
         let missing = || Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number");
         self.all().get(&id).cloned().ok_or_else(missing)
     }
 
-    pub(crate) fn remove(&self, id: DraftId) -> Option<Arc<Draft>> {
+    pub(crate) fn remove(&self, id: DraftId) -> Option<Arc<StoreDraft>> {
         self.all().remove(&id)
     }
 }

@@ -1,15 +1,15 @@
 //! Assembles listings of directories from keys that were listed without regard to slashes.
 
-use hakobu_core::entry::Metadata;
+use hakobu_core::entry::EntryMetadata;
 use hakobu_core::event::Failure;
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::path::{EntryPath, check_name};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::{Page, Position};
+use super::{Position, StorePage};
 
 /// A key relative to the listed directory, with the metadata of its object.
-pub type FlatKey<'a> = (&'a [u8], Metadata);
+pub type FlatKey<'a> = (&'a [u8], EntryMetadata);
 
 /// Assembles the listing of a directory and of the directories below it from the keys below it.
 ///
@@ -22,12 +22,12 @@ pub fn flat_page(
     directory: &EntryPath,
     keys: &[FlatKey<'_>],
     more: bool,
-    of_directories: Metadata,
-) -> Result<Page> {
-    let mut grouping = Grouping { of_directories, below: Vec::new() };
+    of_directories: EntryMetadata,
+) -> Result<StorePage> {
+    let mut grouping = KeyGrouping { of_directories, below: Vec::new() };
     let listing = grouping.group(directory, keys, more)?;
     let last = keys.last().filter(|_| more).map(|(key, _)| Position(shown(key).to_vec()));
-    Ok(Page { listing, next: last, below: grouping.below })
+    Ok(StorePage { listing, next: last, below: grouping.below })
 }
 
 /// Returns the failure for a key that is not a path.
@@ -47,13 +47,13 @@ pub fn shown(key: &[u8]) -> &[u8] {
     &key[..slash.map_or(key.len(), |slash| slash + 1)]
 }
 
-struct Grouping {
-    of_directories: Metadata,
+struct KeyGrouping {
+    of_directories: EntryMetadata,
     /// Complete listings, each before those of directories below it.
     below: Vec<DirectoryListing>,
 }
 
-impl Grouping {
+impl KeyGrouping {
     fn group(&mut self, directory: &EntryPath, keys: &[FlatKey<'_>], more: bool) -> Result<Listing> {
         let mut listing = Listing::default();
         let mut rest = keys;
@@ -92,20 +92,24 @@ impl Grouping {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::entry::Kind;
+    use hakobu_core::entry::EntryKind;
 
     use super::*;
 
     fn told(keys: &[&str], more: bool) -> (String, Vec<String>, Option<String>) {
-        let file = Metadata::new(Kind::File);
+        let file = EntryMetadata::new(EntryKind::File);
         let keys: Vec<FlatKey<'_>> = keys.iter().map(|key| (key.as_bytes(), file)).collect();
         let directory = EntryPath::new("top").unwrap();
-        let page = flat_page(&directory, &keys, more, Metadata::new(Kind::Directory)).unwrap();
+        let page = flat_page(&directory, &keys, more, EntryMetadata::new(EntryKind::Directory)).unwrap();
         let names = |listing: &Listing| {
             assert!(listing.is_sorted());
             let name = |index: usize| {
                 let (name, kind) = listing.place(index);
-                format!("{}{}", String::from_utf8_lossy(name), if kind == Kind::Directory { "/" } else { "" })
+                format!(
+                    "{}{}",
+                    String::from_utf8_lossy(name),
+                    if kind == EntryKind::Directory { "/" } else { "" }
+                )
             };
             let refused =
                 listing.refused().iter().map(|it| format!("!{}", String::from_utf8_lossy(&it.path)));

@@ -2,36 +2,36 @@
 
 use std::collections::VecDeque;
 
-use hakobu_core::endpoint::Portion;
-use hakobu_core::entry::Kind;
+use hakobu_core::endpoint::ListingPage;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::handle::Cursor;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, Result};
 
-use super::{Position, Store};
-use crate::local::fault::foreign;
+use super::{ObjectPlace, Position};
+use crate::local::errno::foreign;
 
 /// The number of entries per page.
 const PAGE_ENTRIES: usize = 1000;
 
 /// Lists a directory, continuing after the last portion.
 pub(crate) fn portion(
-    store: &dyn Store,
+    store: &dyn ObjectPlace,
     directory: &EntryPath,
     from: Option<Cursor>,
     entries: usize,
-) -> Result<Portion> {
+) -> Result<ListingPage> {
     let from: Option<Position> = from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
     let page = match store.flat_page(directory, from.as_ref(), entries)? {
         Some(page) => page,
         None => store.page(directory, from.as_ref(), entries)?,
     };
-    Ok(Portion { listing: page.listing, rest: page.next.map(Cursor::new), below: page.below })
+    Ok(ListingPage { listing: page.listing, rest: page.next.map(Cursor::new), below: page.below })
 }
 
 /// The complete listing of a directory.
-struct Whole {
+struct CompleteListing {
     listing: Listing,
     /// Complete listings of directories below it, if the store returns them along with it.
     below: Option<Vec<DirectoryListing>>,
@@ -40,13 +40,13 @@ struct Whole {
 /// Lists a directory completely. Returns `None` if it has more than `entries_max` entries. Listings of directories
 /// below it are included as long as they have less than `below_max` entries in total.
 fn list(
-    store: &dyn Store,
+    store: &dyn ObjectPlace,
     directory: &EntryPath,
     entries_max: usize,
     below_max: usize,
-) -> Result<Option<Whole>> {
+) -> Result<Option<CompleteListing>> {
     let mut room = below_max;
-    let mut whole = Whole { listing: Listing::default(), below: None };
+    let mut whole = CompleteListing { listing: Listing::default(), below: None };
     let mut after = None;
     loop {
         let flat = match below_max {
@@ -84,7 +84,7 @@ fn list(
 /// Lists directories, and then their descendants, as long as the total stays below `budget` entries. `fault` converts
 /// errors for the caller.
 pub(crate) fn list_all(
-    store: &dyn Store,
+    store: &dyn ObjectPlace,
     directories: Vec<EntryPath>,
     budget: u32,
     fault: fn(Error) -> Error,
@@ -95,11 +95,11 @@ pub(crate) fn list_all(
     for path in directories {
         let result = list(store, &path, ENTRIES_MAX, budget as usize).map_err(|error| fault(error).at(&path));
         let result = result.map(|whole| match whole {
-            Some(Whole { listing, below: Some(mut came) }) => {
+            Some(CompleteListing { listing, below: Some(mut came) }) => {
                 along.append(&mut came);
                 listing
             }
-            Some(Whole { listing, below: None }) => {
+            Some(CompleteListing { listing, below: None }) => {
                 below.extend(directories_in(&path, &listing));
                 listing
             }
@@ -118,7 +118,7 @@ pub(crate) fn list_all(
     }
     while let Some(path) = below.pop_front() {
         match list(store, &path, room(used), 0) {
-            Ok(Some(Whole { listing, .. })) if room(used) > 0 => {
+            Ok(Some(CompleteListing { listing, .. })) if room(used) > 0 => {
                 used += listing.len();
                 below.extend(directories_in(&path, &listing));
                 listings.push(DirectoryListing { path, result: Ok(listing) });
@@ -132,6 +132,6 @@ pub(crate) fn list_all(
 }
 
 fn directories_in(path: &EntryPath, listing: &Listing) -> Vec<EntryPath> {
-    let is_directory = |index: &usize| listing.metadata(*index).kind == Kind::Directory;
+    let is_directory = |index: &usize| listing.metadata(*index).kind == EntryKind::Directory;
     (0..listing.len()).filter(is_directory).filter_map(|index| path.join(listing.name(index)).ok()).collect()
 }

@@ -6,39 +6,39 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{
-    Endpoint, Fetched, Pick, Picks, PieceBuffer, SourceEndpoint, SourceFile, SourceLane, SourceOp,
+    Endpoint, FetchedPack, Pick, Picks, PieceBuffer, SourceEndpoint, SourceFile, SourceLane, SourceOp,
     SourceOutcome,
 };
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::extent::Extent;
 use hakobu_core::handle::SharedFile;
-use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, check_link_text};
+use hakobu_core::pack::{PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, RecordHead, check_link_text};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::listing::{list_all, portion};
-use super::{Content, Held, Store, unsupported};
-use crate::common::at_once::{AtOnce, Work};
-use crate::local::fault::{changed, place, vanished};
+use super::{EntryContent, ObjectPlace, StoredEntry, unsupported};
+use crate::common::immediate::{AtOnce, ImmediateWork};
+use crate::local::errno::{changed, place, vanished};
 
 /// Stores that are read, each as a root.
 #[derive(Clone)]
 pub struct StoreSource {
-    roots: Arc<[Arc<dyn Store>]>,
+    roots: Arc<[Arc<dyn ObjectPlace>]>,
     capabilities: Capabilities,
 }
 
 impl StoreSource {
     /// Opens a store for reading.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    pub fn new(store: Arc<dyn ObjectPlace>) -> Self {
         Self::of(vec![store])
     }
 
     /// Opens several stores with the same capabilities.
     #[must_use]
-    pub fn of(roots: Vec<Arc<dyn Store>>) -> Self {
+    pub fn of(roots: Vec<Arc<dyn ObjectPlace>>) -> Self {
         let able = roots.first().map_or_else(|| Capabilities::posix(false), |root| root.capabilities());
         let capabilities = Capabilities { lists_in_order: true, ..able };
         Self { roots: roots.into(), capabilities }
@@ -53,16 +53,16 @@ impl Endpoint for StoreSource {
 
 impl SourceEndpoint for StoreSource {
     fn open_source_lane(&self, _index: usize) -> Result<Box<dyn SourceLane>> {
-        Ok(Box::new(AtOnce::new(SourceWork { roots: Arc::clone(&self.roots) })))
+        Ok(Box::new(AtOnce::new(StoreSourceReader { roots: Arc::clone(&self.roots) })))
     }
 }
 
 /// The state with which a lane of a source reads.
-struct SourceWork {
-    roots: Arc<[Arc<dyn Store>]>,
+struct StoreSourceReader {
+    roots: Arc<[Arc<dyn ObjectPlace>]>,
 }
 
-impl Work for SourceWork {
+impl ImmediateWork for StoreSourceReader {
     type Op = SourceOp;
 
     fn perform(&mut self, operation: SourceOp) -> Option<Result<SourceOutcome>> {
@@ -70,27 +70,27 @@ impl Work for SourceWork {
     }
 }
 
-impl SourceWork {
+impl StoreSourceReader {
     fn answer(&self, operation: SourceOp) -> Result<SourceOutcome> {
         match operation {
-            SourceOp::Inspect { root, path, detail: _ } => {
-                Ok(SourceOutcome::Inspected(self.root(root)?.inspect(&path)))
+            SourceOp::Stat { root, path, detail: _ } => {
+                Ok(SourceOutcome::Stat(self.root(root)?.inspect(&path)))
             }
             SourceOp::List { root, directories, budget, detail: _ } => {
                 Ok(SourceOutcome::Listed(list_all(self.root(root)?, directories, budget, at_source)))
             }
-            SourceOp::Portion { root, directory, from, entries, detail: _ } => {
+            SourceOp::Page { root, directory, from, entries, detail: _ } => {
                 let portion = portion(self.root(root)?, &directory, from, entries);
-                portion.map(SourceOutcome::Portion).map_err(at_source)
+                portion.map(SourceOutcome::Page).map_err(at_source)
             }
-            SourceOp::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
+            SourceOp::ReadPack { root, directory, target, picks, from, ask: _, buffer } => {
                 let store = self.root(root)?;
-                Ok(SourceOutcome::Fetched(fetch(store, (&directory, &target), (&picks, from), buffer)))
+                Ok(SourceOutcome::Pack(fetch(store, (&directory, &target), (&picks, from), buffer)))
             }
             SourceOp::Read { file, extent, buffer } => {
                 self.read(&file, extent, buffer).map_err(|error| error.at(&file.path))
             }
-            SourceOp::Confirm { file, ask: _ } => {
+            SourceOp::Revalidate { file, ask: _ } => {
                 self.listed(&file).map_err(|error| error.at(&file.path))?;
                 Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() })
             }
@@ -101,22 +101,22 @@ impl SourceWork {
             SourceOp::Open { .. } => Ok(SourceOutcome::Opened(SharedFile::new(()))),
             SourceOp::Extended { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
             SourceOp::Names { accounts } => Ok(SourceOutcome::Names(vec![None; accounts.len()])),
-            SourceOp::Next { .. } => Err(unsupported("files are no streams")),
+            SourceOp::ReadStream { .. } => Err(unsupported("files are no streams")),
         }
     }
 
-    fn root(&self, root: u16) -> Result<&dyn Store> {
+    fn root(&self, root: u16) -> Result<&dyn ObjectPlace> {
         let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"));
         self.roots.get(usize::from(root)).map(|root| &**root).ok_or_else(missing)
     }
 
     /// Returns a file, which must be the listed version.
-    fn listed(&self, file: &SourceFile) -> Result<Held> {
+    fn listed(&self, file: &SourceFile) -> Result<StoredEntry> {
         listed(self.root(file.root)?, &file.path, &file.metadata)
     }
 
     fn read(&self, file: &SourceFile, extent: Extent, mut buffer: PieceBuffer) -> Result<SourceOutcome> {
-        let Content::File(bytes) = self.listed(file)?.content else { return Err(changed("reading")) };
+        let EntryContent::File(bytes) = self.listed(file)?.content else { return Err(changed("reading")) };
         let range = usize::try_from(extent.offset).ok().zip(usize::try_from(extent.end()).ok());
         let bytes = range.and_then(|(begin, end)| bytes.get(begin..end)).ok_or_else(|| changed("reading"))?;
         let Some(room) = buffer.room().get_mut(..bytes.len()) else {
@@ -129,7 +129,7 @@ impl SourceWork {
 }
 
 /// Returns an entry, which must be the listed version.
-fn listed(store: &dyn Store, path: &EntryPath, listed: &Metadata) -> Result<Held> {
+fn listed(store: &dyn ObjectPlace, path: &EntryPath, listed: &EntryMetadata) -> Result<StoredEntry> {
     let held = store.get(path).map_err(at_source)?;
     match listed.same_version(&held.metadata) {
         true => Ok(held),
@@ -139,12 +139,12 @@ fn listed(store: &dyn Store, path: &EntryPath, listed: &Metadata) -> Result<Held
 
 /// Reads entries from index `from` on, as many as fit into a pack.
 fn fetch(
-    store: &dyn Store,
+    store: &dyn ObjectPlace,
     (directory, target): (&EntryPath, &EntryPath),
     (picks, from): (&Picks, u32),
     buffer: Vec<u8>,
-) -> Fetched {
-    let mut fetched = Fetched { until: from, ..Fetched::default() };
+) -> FetchedPack {
+    let mut fetched = FetchedPack { until: from, ..FetchedPack::default() };
     let mut pack = PackBuilder::new(buffer);
     pack.directory(target);
     for pick in picks.entries.iter().skip(from as usize) {
@@ -172,14 +172,14 @@ fn fetch(
 }
 
 /// Returns the current version of a small entry, unless it has become another kind of entry.
-fn entry(store: &dyn Store, directory: &EntryPath, picks: &Picks, pick: &Pick) -> Result<Held> {
+fn entry(store: &dyn ObjectPlace, directory: &EntryPath, picks: &Picks, pick: &Pick) -> Result<StoredEntry> {
     let (name, listed) = picked(picks, pick)?;
     let held = store.get(&directory.join(name)?).map_err(at_source);
     let held = held.map_err(|error| error.at(place(directory, name)))?;
     let now = &held.metadata;
     let is_same = match listed.kind {
-        Kind::File => {
-            now.kind == Kind::File
+        EntryKind::File => {
+            now.kind == EntryKind::File
                 && now.size_bytes <= PACKED_FILE_BYTES_MAX
                 && (now.links, now.inode.is_some()) == (listed.links, listed.inode.is_some())
         }
@@ -188,14 +188,14 @@ fn entry(store: &dyn Store, directory: &EntryPath, picks: &Picks, pick: &Pick) -
     if !is_same {
         return Err(changed("reading").at(place(directory, name)));
     }
-    if let Content::Symlink(text) = &held.content {
+    if let EntryContent::Symlink(text) = &held.content {
         check_link_text(text).map_err(|error| error.at(place(directory, name)))?;
     }
     Ok(held)
 }
 
 fn digests(
-    store: &dyn Store,
+    store: &dyn ObjectPlace,
     directory: &EntryPath,
     picks: &Picks,
     key: Option<TagKey>,
@@ -211,26 +211,26 @@ fn digests(
 }
 
 /// Returns the digest of a small file or of the text of a symbolic link, or its tag.
-pub(crate) fn content_digest(content: &Content, tagger: Option<&Tagger>) -> Result<Digest> {
+pub(crate) fn content_digest(content: &EntryContent, tagger: Option<&Tagger>) -> Result<Digest> {
     match content {
-        Content::File(bytes) | Content::Symlink(bytes) => content_value(bytes, tagger),
-        Content::Special(..) => Err(unsupported("there is no content in it")),
+        EntryContent::File(bytes) | EntryContent::Symlink(bytes) => content_value(bytes, tagger),
+        EntryContent::Special(..) => Err(unsupported("there is no content in it")),
     }
 }
 
 /// Adds an entry to a pack. Returns the number of bytes of content.
-fn put(pack: &mut PackBuilder, name: &[u8], pick: &Pick, held: &Held) -> u64 {
-    let head = Head::new(name, held.metadata.attributes()).replacing(pick.replaces);
+fn put(pack: &mut PackBuilder, name: &[u8], pick: &Pick, held: &StoredEntry) -> u64 {
+    let head = RecordHead::new(name, held.metadata.attributes()).replacing(pick.replaces);
     match &held.content {
-        Content::File(bytes) => {
+        EntryContent::File(bytes) => {
             pack.whole_file(&head, bytes, content_sum(bytes));
             bytes.len() as u64
         }
-        Content::Symlink(text) => {
+        EntryContent::Symlink(text) => {
             pack.symlink(&head, text);
             0
         }
-        Content::Special(kind, device) => {
+        EntryContent::Special(kind, device) => {
             pack.special(&head, *kind, *device);
             0
         }
@@ -238,7 +238,7 @@ fn put(pack: &mut PackBuilder, name: &[u8], pick: &Pick, held: &Held) -> u64 {
 }
 
 /// Returns the name and the metadata of a picked entry.
-fn picked<'a>(picks: &'a Picks, pick: &Pick) -> Result<(&'a [u8], &'a Metadata)> {
+fn picked<'a>(picks: &'a Picks, pick: &Pick) -> Result<(&'a [u8], &'a EntryMetadata)> {
     let index = Some(pick.index as usize).filter(|index| *index < picks.listing.len());
     let missing = || Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing");
     index.map(|index| (picks.listing.name(index), picks.listing.metadata(index))).ok_or_else(missing)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Kind, Metadata};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata};
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::losses::LossKind;
@@ -13,22 +13,22 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 /// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum EntryContent {
     /// The bytes of a file.
     File(Arc<[u8]>),
     /// The text of a symbolic link.
     Symlink(Arc<[u8]>),
     /// A named pipe or a device node, with the device's number.
-    Special(Kind, u32),
+    Special(EntryKind, u32),
 }
 
 /// An entry with its content.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct StoredEntry {
     /// The metadata.
-    pub metadata: Metadata,
+    pub metadata: EntryMetadata,
     /// The content.
-    pub content: Content,
+    pub content: EntryContent,
 }
 
 /// The position of a listing: after the entry of this name, which ends in a slash for a directory.
@@ -37,7 +37,7 @@ pub struct Position(pub(crate) Vec<u8>);
 
 /// Some entries of a directory, in the order of [`Listing`].
 #[derive(Debug)]
-pub struct Page {
+pub struct StorePage {
     /// The entries.
     pub listing: Listing,
     /// The position of the next page, if there may be one.
@@ -48,7 +48,7 @@ pub struct Page {
 
 /// A place that holds entries, which are put as a whole. A large file is kept in memory until it is complete, so an
 /// endpoint for files of any size has lanes of its own.
-pub trait Store: Send + Sync + 'static {
+pub trait ObjectPlace: Send + Sync + 'static {
     /// Returns the capabilities of the store.
     fn capabilities(&self) -> Capabilities;
 
@@ -59,26 +59,26 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Returns the metadata of an entry, or `None` if it does not exist.
-    fn inspect(&self, path: &EntryPath) -> Option<Metadata>;
+    fn inspect(&self, path: &EntryPath) -> Option<EntryMetadata>;
 
     /// Returns at most `most` entries of a directory after `after`. The root always is a directory. In a store without
     /// directories ([`Capabilities::directories`]), an empty directory does not exist.
     ///
     /// # Errors
     /// `NotFound`, or `Conflict` if the path leads to another kind of entry.
-    fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page>;
+    fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<StorePage>;
 
     /// Returns such a page together with the listings of directories below, from at most `most` objects. Returns `None`
     /// if each directory must be listed separately. [`flat_page`](super::flat_page) assembles it.
     ///
     /// # Errors
-    /// Those of [`Store::page`].
+    /// Those of [`ObjectPlace::page`].
     fn flat_page(
         &self,
         directory: &EntryPath,
         after: Option<&Position>,
         most: usize,
-    ) -> Result<Option<Page>> {
+    ) -> Result<Option<StorePage>> {
         let _ = (directory, after, most);
         Ok(None)
     }
@@ -87,7 +87,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// `NotFound`, or `Conflict` if it is a directory.
-    fn get(&self, path: &EntryPath) -> Result<Held>;
+    fn get(&self, path: &EntryPath) -> Result<StoredEntry>;
 
     /// Puts a whole entry into its place and returns the losses. Missing parent directories are created.
     ///
@@ -96,7 +96,7 @@ pub trait Store: Send + Sync + 'static {
     fn put(
         &self,
         path: &EntryPath,
-        content: Content,
+        content: EntryContent,
         attributes: &Attributes,
         grant: &Grant,
     ) -> Result<Vec<LossKind>>;

@@ -6,37 +6,38 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::content::ContentSum;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{
-    Begin, Change, DraftId, DraftKind, Endpoint, TargetEndpoint, TargetLane, TargetOp, TargetOutcome,
+    Change, DraftId, DraftKind, DraftParameters, Endpoint, TargetEndpoint, TargetLane, TargetOp,
+    TargetOutcome,
 };
 use hakobu_core::entry::Attributes;
 use hakobu_core::grant::Grant;
 use hakobu_core::losses::{Loss, Losses};
-use hakobu_core::pack::{Content as Packed, PackReader, Record};
+use hakobu_core::pack::{PackContent as Packed, PackReader, PackRecord};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger};
 use hakobu_core::{Error, Result};
 
-use super::draft::{Draft, Drafts};
+use super::draft::{StoreDraft, StoreDrafts};
 use super::listing::{list_all, portion};
 use super::source::content_digest;
-use super::{Below, Content, Store, conflict, unsupported};
-use crate::common::at_once::{AtOnce, Buffered, Work};
+use super::{EntryContent, ObjectPlace, StoreSubtree, conflict, unsupported};
 use crate::common::buffers::Buffers;
 use crate::common::granted::Granted;
-use crate::local::fault::place;
+use crate::common::immediate::{AtOnce, ImmediateTarget, ImmediateWork};
+use crate::local::errno::place;
 
 /// A store that is written within a grant.
 pub struct StoreTarget {
-    shared: Arc<Shared>,
+    shared: Arc<StoreTargetState>,
     capabilities: Capabilities,
 }
 
 /// The state that lanes share.
-struct Shared {
-    store: Arc<dyn Store>,
+struct StoreTargetState {
+    store: Arc<dyn ObjectPlace>,
     /// The grant for the whole store.
     grant: Grant,
-    drafts: Drafts,
+    drafts: StoreDrafts,
 }
 
 impl StoreTarget {
@@ -44,12 +45,12 @@ impl StoreTarget {
     ///
     /// # Errors
     /// `Unsupported` if the root and a path of the grant are too long together.
-    pub fn open(store: Arc<dyn Store>, root: &EntryPath, grant: &Grant) -> Result<Granted<Self>> {
+    pub fn open(store: Arc<dyn ObjectPlace>, root: &EntryPath, grant: &Grant) -> Result<Granted<Self>> {
         let able = store.capabilities();
         let (owners, set_id) = (able.owners && grant.may_chown, able.set_id && grant.may_set_id);
         let capabilities = Capabilities { owners, set_id, lists_in_order: true, ..able };
-        let (store, whole) = (Below::of(store, root), Below::grant(grant, root)?);
-        let shared = Shared { store, grant: whole, drafts: Drafts::default() };
+        let (store, whole) = (StoreSubtree::of(store, root), StoreSubtree::grant(grant, root)?);
+        let shared = StoreTargetState { store, grant: whole, drafts: StoreDrafts::default() };
         Ok(Granted::new(Self { shared: Arc::new(shared), capabilities }, grant.clone()))
     }
 }
@@ -62,7 +63,7 @@ impl Endpoint for StoreTarget {
 
 impl TargetEndpoint for StoreTarget {
     fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {
-        Ok(Box::new(AtOnce::new(TargetWork {
+        Ok(Box::new(AtOnce::new(StoreTargetWriter {
             shared: Arc::clone(&self.shared),
             buffers: Buffers::default(),
         })))
@@ -70,18 +71,18 @@ impl TargetEndpoint for StoreTarget {
 }
 
 /// The state with which a lane of a target works.
-struct TargetWork {
-    shared: Arc<Shared>,
+struct StoreTargetWriter {
+    shared: Arc<StoreTargetState>,
     buffers: Buffers,
 }
 
-impl Buffered for TargetWork {
+impl ImmediateTarget for StoreTargetWriter {
     fn buffers(&mut self) -> &mut Buffers {
         &mut self.buffers
     }
 }
 
-impl Work for TargetWork {
+impl ImmediateWork for StoreTargetWriter {
     type Op = TargetOp;
 
     fn perform(&mut self, operation: TargetOp) -> Option<Result<TargetOutcome>> {
@@ -97,7 +98,7 @@ impl Work for TargetWork {
             TargetOp::Zero { draft, extent, acknowledge } => {
                 silent(self.shared.drafts.find(draft).and_then(|draft| draft.zero(extent)), acknowledge)
             }
-            TargetOp::Store { pack } => {
+            TargetOp::WritePack { pack } => {
                 let stored = self.shared.store_pack(&pack);
                 self.buffers.return_pack(pack);
                 Some(stored)
@@ -116,17 +117,17 @@ fn silent(done: Result<()>, acknowledge: bool) -> Option<Result<TargetOutcome>> 
     (acknowledge || done.is_err()).then(|| done.map(|()| TargetOutcome::Done))
 }
 
-impl Shared {
+impl StoreTargetState {
     fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {
         let store = &*self.store;
         match operation {
-            TargetOp::Inspect { path, detail: _ } => Ok(TargetOutcome::Inspected(store.inspect(&path))),
+            TargetOp::Stat { path, detail: _ } => Ok(TargetOutcome::Stat(store.inspect(&path))),
             TargetOp::List { directories, budget, detail: _ } => {
                 Ok(TargetOutcome::Listed(list_all(store, directories, budget, |error| error)))
             }
-            TargetOp::Portion { directory, from, entries, detail: _ } => {
+            TargetOp::Page { directory, from, entries, detail: _ } => {
                 let portion = portion(store, &directory, from, entries);
-                portion.map(TargetOutcome::Portion).map_err(|error| error.at(&directory))
+                portion.map(TargetOutcome::Page).map_err(|error| error.at(&directory))
             }
             TargetOp::Digest { directory, names, key } => {
                 self.digests(&directory, &names, key).map(TargetOutcome::Digests)
@@ -135,14 +136,14 @@ impl Shared {
             TargetOp::Begin { draft, begin } => {
                 self.begin(draft, &begin).map_err(|error| error.at(&begin.path))
             }
-            TargetOp::Sign { draft, extent, blocks: false } => {
-                self.drafts.find(draft)?.sign(extent).map(TargetOutcome::Signed)
+            TargetOp::HashRange { draft, extent, blocks: false } => {
+                self.drafts.find(draft)?.sign(extent).map(TargetOutcome::Hashes)
             }
             TargetOp::Hole { extent, .. } => Ok(TargetOutcome::HoleUntil(extent.offset)),
             TargetOp::Complete { draft, .. } => {
                 self.drafts.find(draft)?.check().map(|()| TargetOutcome::Done)
             }
-            TargetOp::Length { draft, size_bytes } => {
+            TargetOp::SetLength { draft, size_bytes } => {
                 self.drafts.find(draft)?.set_size(size_bytes).map(|()| TargetOutcome::Done)
             }
             TargetOp::Finish { draft, attributes, extended: _, digest: _ } => self.finish(draft, &attributes),
@@ -152,11 +153,11 @@ impl Shared {
             }
             TargetOp::Apply { changes } => Ok(self.apply(&changes)),
             TargetOp::Barrier { .. } => Ok(TargetOutcome::Done),
-            TargetOp::Sign { .. } | TargetOp::Sum { .. } | TargetOp::Clone { .. } => {
+            TargetOp::HashRange { .. } | TargetOp::WeakSums { .. } | TargetOp::Reflink { .. } => {
                 Err(unsupported("files are replaced, and never changed"))
             }
             // Handled earlier, because they carry buffers.
-            TargetOp::Store { .. }
+            TargetOp::WritePack { .. }
             | TargetOp::Write { .. }
             | TargetOp::Zero { .. }
             | TargetOp::Patch { .. }
@@ -171,11 +172,11 @@ impl Shared {
         let mut reader = PackReader::new(pack);
         while let Some(record) = reader.read()? {
             let (head, content) = match record {
-                Record::Directory { path } => {
+                PackRecord::Directory { path } => {
                     directory = path;
                     continue;
                 }
-                Record::Entry(head, content) => (head, content),
+                PackRecord::Entry(head, content) => (head, content),
             };
             let stored = owned(content).and_then(|content| {
                 self.store.put(&directory.join(head.name)?, content, &head.attributes, &self.grant)
@@ -186,7 +187,7 @@ impl Shared {
             }
             index += 1;
         }
-        Ok(TargetOutcome::Stored { failures, losses: losses.finish() })
+        Ok(TargetOutcome::PackWritten { failures, losses: losses.finish() })
     }
 
     fn digests(
@@ -204,19 +205,19 @@ impl Shared {
         Ok(names.iter().map(digest).collect())
     }
 
-    fn begin(&self, id: DraftId, begin: &Begin) -> Result<TargetOutcome> {
+    fn begin(&self, id: DraftId, begin: &DraftParameters) -> Result<TargetOutcome> {
         let there = match begin.kind {
             DraftKind::File => {
                 self.check_place(&begin.path)?;
                 None
             }
             DraftKind::Compare => match self.store.get(&begin.path)?.content {
-                Content::File(bytes) => Some(bytes),
+                EntryContent::File(bytes) => Some(bytes),
                 _ => return Err(unsupported("there is no content in it")),
             },
             _ => return Err(unsupported("files are replaced, and never changed")),
         };
-        self.drafts.add(id, Draft::new(begin, there, self.store.keeps())?)?;
+        self.drafts.add(id, StoreDraft::new(begin, there, self.store.keeps())?)?;
         Ok(TargetOutcome::Done)
     }
 
@@ -231,7 +232,7 @@ impl Shared {
     fn finish(&self, id: DraftId, attributes: &Attributes) -> Result<TargetOutcome> {
         let draft = self.drafts.find(id)?;
         let finished = draft.complete().and_then(|content| match content {
-            Some(bytes) => self.store.put(&draft.path, Content::File(bytes), attributes, &self.grant),
+            Some(bytes) => self.store.put(&draft.path, EntryContent::File(bytes), attributes, &self.grant),
             None => Ok(Vec::new()),
         });
         self.drafts.remove(id);
@@ -241,7 +242,7 @@ impl Shared {
         }
         let example = draft.path.as_bytes();
         let loss = |what| Loss { what, count: 1, at_target: true, example: example.to_vec() };
-        Ok(TargetOutcome::Stored { failures: Vec::new(), losses: lost.into_iter().map(loss).collect() })
+        Ok(TargetOutcome::PackWritten { failures: Vec::new(), losses: lost.into_iter().map(loss).collect() })
     }
 
     fn apply(&self, changes: &[Change]) -> TargetOutcome {
@@ -253,21 +254,21 @@ impl Shared {
                 Err(error) => failures.push((index, error.at(change.path()))),
             }
         }
-        TargetOutcome::Stored { failures, losses: losses.finish() }
+        TargetOutcome::PackWritten { failures, losses: losses.finish() }
     }
 }
 
 /// Copies the content from a pack, and verifies the copy.
-fn owned(content: Packed<'_>) -> Result<Content> {
+fn owned(content: Packed<'_>) -> Result<EntryContent> {
     Ok(match content {
         Packed::File(file) => {
             let bytes: Arc<[u8]> = file.bytes.into();
             let mut sum = ContentSum::default();
             sum.add(0, &bytes);
             file.check(sum)?;
-            Content::File(bytes)
+            EntryContent::File(bytes)
         }
-        Packed::Symlink(text) => Content::Symlink(text.into()),
-        Packed::Special(kind, device) => Content::Special(kind, device),
+        Packed::Symlink(text) => EntryContent::Symlink(text.into()),
+        Packed::Special(kind, device) => EntryContent::Special(kind, device),
     })
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hakobu_core::disk::{Obstacle, SignatureKind};
+use hakobu_core::disk::{BootObstacle, SignatureKind};
 use hakobu_core::error::ErrorKind;
 use hakobu_endpoints::block::contract::{RefusalKind, Wanted, target_verdict};
-use hakobu_endpoints::block::inspect::{Places, all_disks, inspect_device, is_stray};
+use hakobu_endpoints::block::inspect::{KernelDirectories, all_disks, inspect_device, is_stray};
 use hakobu_testkit::bad_medium::BadMedium;
 use hakobu_testkit::devices::{LoopDevice, run};
 use hakobu_testkit::partition_table::{EFI_TYPE, Gpt, GptPartition, LINUX_TYPE};
@@ -87,7 +87,7 @@ fn a_table_for_other_sectors_is_read_and_refused_as_a_source_would_be() {
     table(4096).write(&writable(device.path())).unwrap();
     let facts = facts(device.path());
     assert_eq!(facts.partitions.len(), 2);
-    assert_eq!(facts.boot.obstacles, [Obstacle::SectorSize { table_bytes: 4096, device_bytes: 512 }]);
+    assert_eq!(facts.boot.obstacles, [BootObstacle::SectorSize { table_bytes: 4096, device_bytes: 512 }]);
     let wanted = Wanted {
         source_bytes: 1,
         source_logical_sector_bytes: Some(4096),
@@ -156,7 +156,7 @@ fn what_is_no_device_cannot_be_inspected() {
 
 #[test]
 fn a_mistyped_device_is_told_from_a_file_elsewhere() {
-    let stray = |path: &str| is_stray(&Places::default(), path.as_ref()).unwrap();
+    let stray = |path: &str| is_stray(&KernelDirectories::default(), path.as_ref()).unwrap();
     for path in ["/dev/hakobu-no-such-device", "/dev/../dev/hakobu-no-such", "/dev"] {
         assert!(stray(path), "{path}");
     }
@@ -165,8 +165,8 @@ fn a_mistyped_device_is_told_from_a_file_elsewhere() {
     }
     let place = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/dev", place.path().join("link")).unwrap();
-    assert!(is_stray(&Places::default(), &place.path().join("link/typo")).unwrap());
-    assert!(!is_stray(&Places::default(), &place.path().join("none/typo")).unwrap());
+    assert!(is_stray(&KernelDirectories::default(), &place.path().join("link/typo")).unwrap());
+    assert!(!is_stray(&KernelDirectories::default(), &place.path().join("none/typo")).unwrap());
     assert!(stray("/dev/none/at/all"));
 }
 
@@ -177,7 +177,7 @@ fn the_list_has_loop_devices_that_are_in_use() {
     }
     let device = device();
     run("mkswap", &[], device.path()).unwrap();
-    let disks = all_disks(&Places::default()).unwrap();
+    let disks = all_disks(&KernelDirectories::default()).unwrap();
     let listed = disks.iter().find(|disk| disk.name == device.name().into_bytes()).unwrap();
     let alone = facts(device.path());
     assert_eq!((&listed.identity, &listed.contents), (&alone.identity, &alone.contents));
@@ -195,7 +195,7 @@ fn long_a_disk_that_does_not_answer_is_listed_all_the_same() {
     let medium = BadMedium::mount(place.path(), 8 * MIB, &[]).unwrap();
     let device = LoopDevice::over(medium.file(), &["--direct-io=on"]).unwrap();
     medium.set_silent(true);
-    let listed = all_disks(&Places::default());
+    let listed = all_disks(&KernelDirectories::default());
     let alone = inspect_device(device.path());
     medium.set_silent(false);
     let disk = listed.unwrap().into_iter().find(|disk| disk.name == device.name().into_bytes()).unwrap();

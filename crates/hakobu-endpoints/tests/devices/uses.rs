@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::disk::UseKind;
 use hakobu_endpoints::block::contract::{RefusalKind, source_verdict};
-use hakobu_endpoints::block::inspect::{Places, inspect_open};
+use hakobu_endpoints::block::inspect::{KernelDirectories, inspect_open};
 use hakobu_testkit::devices::{LoopDevice, mount, run, swap_on};
 use hakobu_testkit::partition_table::mbr;
 use hakobu_testkit::sshd::no_root;
@@ -145,7 +145,7 @@ fn a_process_that_writes_is_named_and_one_that_reads_is_none() {
     // This process itself does not count.
     let own = writable(device.path());
     assert_eq!(verdict(device.path()).refusals, []);
-    let facts = inspect_open(&Places::default(), own.as_fd(), device.path()).unwrap();
+    let facts = inspect_open(&KernelDirectories::default(), own.as_fd(), device.path()).unwrap();
     assert!(facts.uses.is_empty(), "{:?}", facts.uses);
 }
 
@@ -166,6 +166,6 @@ fn what_the_kernel_holds_for_somebody_unseen_is_refused() {
     assert_eq!(kinds, [RefusalKind::OpenForWriting]);
     drop(writer);
     // The holder itself must inspect through its descriptor.
-    let facts = inspect_open(&Places::default(), holder.as_fd(), device.path()).unwrap();
+    let facts = inspect_open(&KernelDirectories::default(), holder.as_fd(), device.path()).unwrap();
     assert!(!facts.uses.iter().any(|used| used.kind == UseKind::Claimed));
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::DraftKind;
-use hakobu_core::engine::{Clock, Setup, Summary, run};
+use hakobu_core::engine::{Clock, RunSummary, Setup, run};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::extended::Classes;
 use hakobu_core::grant::Grant;
-use hakobu_core::job::{Item, Job, Removal};
+use hakobu_core::job::{Job, JobItem, Removal};
 use hakobu_core::names::NameRules;
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
-use hakobu_testkit::faults::{Faulty, Logged, OperationKind, Plan};
+use hakobu_testkit::faults::{FaultPlan, Faulty, LoggedOperation, OperationKind};
 use tempfile::TempDir;
 
 use crate::view::{View, drafts};
@@ -33,8 +33,8 @@ pub struct Place {
 #[derive(Clone)]
 pub struct Order {
     pub job: Job,
-    pub source: Plan,
-    pub target: Plan,
+    pub source: FaultPlan,
+    pub target: FaultPlan,
     /// True if the target claims to be on another machine.
     pub remote: bool,
     /// The name rules that the target claims.
@@ -54,9 +54,9 @@ pub struct Order {
 
 /// The result of a run.
 pub struct Made {
-    pub summary: Summary,
-    pub source_log: Vec<Logged>,
-    pub target_log: Vec<Logged>,
+    pub summary: RunSummary,
+    pub source_log: Vec<LoggedOperation>,
+    pub target_log: Vec<LoggedOperation>,
     pub events: Vec<Event>,
     pub interrupted: bool,
     /// The number of entries that the target reports as possibly created.
@@ -168,7 +168,7 @@ impl Order {
     /// Copies entries of the source to names in the target.
     pub fn items(lanes: u16, items: &[(&str, &str)]) -> Self {
         let path = |text: &str| EntryPath::new(text).unwrap();
-        let item = |(index, (source, target)): (usize, &(&str, &str))| Item {
+        let item = |(index, (source, target)): (usize, &(&str, &str))| JobItem {
             root: index as u16 % 3,
             source: path(source),
             target: path(target),
@@ -187,8 +187,8 @@ impl Order {
         };
         Self {
             job,
-            source: Plan::new(1),
-            target: Plan::new(2),
+            source: FaultPlan::new(1),
+            target: FaultPlan::new(2),
             remote: false,
             names: None,
             extended: None,
@@ -200,12 +200,12 @@ impl Order {
         }
     }
 
-    pub fn source(mut self, plan: Plan) -> Self {
+    pub fn source(mut self, plan: FaultPlan) -> Self {
         self.source = plan;
         self
     }
 
-    pub fn target(mut self, plan: Plan) -> Self {
+    pub fn target(mut self, plan: FaultPlan) -> Self {
         self.target = plan;
         self
     }
@@ -223,7 +223,7 @@ impl Order {
 
 impl Made {
     /// Returns the operations that changed, or would have changed, the target.
-    pub fn writes(&self) -> Vec<&Logged> {
+    pub fn writes(&self) -> Vec<&LoggedOperation> {
         self.target_log.iter().filter(|logged| logged.kind.writes()).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use hakobu_core::error::ErrorKind;
 use hakobu_testkit::faults::OperationKind::{self, *};
-use hakobu_testkit::faults::{Fault, Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan};
 
 use crate::bench::{Order, Place};
 use crate::tree::{Numbers, small};
@@ -19,25 +19,32 @@ const MILD: [ErrorKind; 7] = [
 ];
 
 /// Returns faults that affect any of these operations.
-fn plan(numbers: &mut Numbers, operations: &[OperationKind], grave: bool) -> Plan {
-    let mut plan = Plan::new(numbers.next()).reorder(*numbers.one_of(&[0, 1, 12, 100]));
+fn plan(numbers: &mut Numbers, operations: &[OperationKind], grave: bool) -> FaultPlan {
+    let mut plan = FaultPlan::new(numbers.next()).reorder(*numbers.one_of(&[0, 1, 12, 100]));
     plan = plan.full_queue(*numbers.one_of(&[0, 50, 500]));
     for _ in 0..1 + numbers.below(4) {
         let kind = *numbers.one_of(&MILD);
-        let faults = [Fault::Error(kind), Fault::Error(kind), Fault::Unheard(kind), Fault::OneEntry(kind)];
+        let faults = [
+            FaultEffect::Error(kind),
+            FaultEffect::Error(kind),
+            FaultEffect::Unheard(kind),
+            FaultEffect::OneEntry(kind),
+        ];
         let fault = numbers.one_of(&faults).clone();
-        let when = When::PerMille(*numbers.one_of(&[5, 40, 200, 600]));
+        let when = FaultCondition::PerMille(*numbers.one_of(&[5, 40, 200, 600]));
         let operation = *numbers.one_of(operations);
-        let fault = if operation == Read && numbers.below(3) == 0 { Fault::ShortRead } else { fault };
+        let fault = if operation == Read && numbers.below(3) == 0 { FaultEffect::ShortRead } else { fault };
         plan = plan.on(operation, when, fault);
     }
     if grave {
-        let nth = When::Nth(1 + numbers.below(120) as u64);
+        let nth = FaultCondition::Nth(1 + numbers.below(120) as u64);
         let fault = match numbers.below(3) {
-            0 => Fault::LaneLost,
-            _ => {
-                Fault::Error(*numbers.one_of(&[ErrorKind::NoSpace, ErrorKind::TimedOut, ErrorKind::Protocol]))
-            }
+            0 => FaultEffect::LaneLost,
+            _ => FaultEffect::Error(*numbers.one_of(&[
+                ErrorKind::NoSpace,
+                ErrorKind::TimedOut,
+                ErrorKind::Protocol,
+            ])),
         };
         plan = plan.on_any(nth, fault);
     }
@@ -50,7 +57,7 @@ fn one(seed: u64) {
     small(&place.source(), numbers.next());
     if seed.is_multiple_of(3) {
         // A part of the tree already exists.
-        let plan = Plan::new(seed).on_any(When::Nth(30), Fault::LaneLost);
+        let plan = FaultPlan::new(seed).on_any(FaultCondition::Nth(30), FaultEffect::LaneLost);
         place.run(&Order::contents(1).target(plan));
     }
     let before = place.target_view();

@@ -10,7 +10,7 @@ use hakobu_core::digest::hex;
 use hakobu_core::event::{Difference, Different, Event};
 use hakobu_core::extended::Classes;
 use hakobu_core::extent::Extent;
-use hakobu_core::job::{Mode, Sample};
+use hakobu_core::job::{FileSample, Mode};
 use hakobu_testkit::faults::OperationKind;
 use rustix::fs::{XattrFlags, chown, setxattr};
 
@@ -149,7 +149,7 @@ fn a_sample_reads_some_files_and_compares_all_names() {
     fs::remove_file(place.target().join("f7")).unwrap();
     let taken: Vec<u64> = (0..2)
         .map(|seed| {
-            let sample = Some(Sample { per_million: 250_000, seed });
+            let sample = Some(FileSample { per_million: 250_000, seed });
             let made = place.run(&verify(2).job(|job| job.sample = sample));
             let missing = ("f7".to_owned(), Different::OnlyInSource);
             assert!(differences(&made).contains(&missing));
@@ -157,7 +157,7 @@ fn a_sample_reads_some_files_and_compares_all_names() {
         })
         .collect();
     assert!(taken.iter().all(|count| (50..150).contains(count)), "{taken:?}");
-    let all = Some(Sample { per_million: 1_000_000, seed: 1 });
+    let all = Some(FileSample { per_million: 1_000_000, seed: 1 });
     let made = place.run(&verify(2).job(|job| job.sample = all));
     assert_eq!(made.summary.counters.entries_compared, 399);
 }

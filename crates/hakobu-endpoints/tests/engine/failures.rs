@@ -4,19 +4,25 @@ use std::sync::Arc;
 
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::Failure;
-use hakobu_testkit::faults::Fault::{self, Error, OneEntry, ShortRead, Unheard};
+use hakobu_testkit::faults::FaultEffect::{self, Error, OneEntry, ShortRead, Unheard};
 use hakobu_testkit::faults::OperationKind::{self, *};
-use hakobu_testkit::faults::{Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultPlan};
 
 use crate::bench::{Made, Order, Place};
 use crate::tree::{Numbers, small, write};
 use crate::view::{View, assert_honest, assert_same};
 
 /// Makes a run with one rule into an empty target, and then one without it.
-fn run_with(source_side: bool, kind: OperationKind, when: &When, fault: &Fault, lanes: u16) -> Made {
+fn run_with(
+    source_side: bool,
+    kind: OperationKind,
+    when: &FaultCondition,
+    fault: &FaultEffect,
+    lanes: u16,
+) -> Made {
     let place = Place::new();
     small(&place.source(), 51);
-    let plan = Plan::new(u64::from(lanes)).on(kind, when.clone(), fault.clone());
+    let plan = FaultPlan::new(u64::from(lanes)).on(kind, when.clone(), fault.clone());
     let order = Order::contents(lanes);
     let order = if source_side { order.source(plan) } else { order.target(plan) };
     let source = place.source_view();
@@ -51,7 +57,7 @@ fn one_failed_operation_is_one_failure() {
                     let made = run_with(
                         source_side,
                         kind,
-                        &When::Nth(nth),
+                        &FaultCondition::Nth(nth),
                         &Error(ErrorKind::PermissionDenied),
                         lanes,
                     );
@@ -81,7 +87,8 @@ fn one_failed_entry_of_many_fails_alone() {
         for (source_side, kind) in [(true, Fetch), (true, List), (false, Store), (false, Apply)] {
             // The first list operation is of the directory that contains everything.
             let nth = if kind == List { 2 } else { 1 };
-            let made = run_with(source_side, kind, &When::Nth(nth), &OneEntry(ErrorKind::Io), lanes);
+            let made =
+                run_with(source_side, kind, &FaultCondition::Nth(nth), &OneEntry(ErrorKind::Io), lanes);
             assert_eq!(made.failed_paths().len(), 1, "{kind:?}");
         }
     }
@@ -100,7 +107,7 @@ fn everything_of_a_kind_fails() {
         (false, Apply),
     ] {
         for error in [ErrorKind::Io, ErrorKind::SourceChanged, ErrorKind::NotFound] {
-            run_with(source_side, kind, &When::Always, &Error(error), 3);
+            run_with(source_side, kind, &FaultCondition::Always, &Error(error), 3);
         }
     }
 }
@@ -109,7 +116,7 @@ fn everything_of_a_kind_fails() {
 fn answers_that_are_not_heard_count_as_failures() {
     for kind in [Store, Begin, Write, Finish, Apply] {
         for lanes in [1, 5] {
-            run_with(false, kind, &When::Nth(2), &Unheard(ErrorKind::Io), lanes);
+            run_with(false, kind, &FaultCondition::Nth(2), &Unheard(ErrorKind::Io), lanes);
         }
     }
 }
@@ -121,7 +128,11 @@ fn a_directory_that_cannot_be_listed_fails_with_what_is_in_it() {
     let source = place.source_view();
     let directories = source.0.keys().filter(|path| !path.is_empty() && source.is_directory(path));
     for path in directories {
-        let plan = Plan::new(1).on(List, When::At(path.clone()), OneEntry(ErrorKind::PermissionDenied));
+        let plan = FaultPlan::new(1).on(
+            List,
+            FaultCondition::At(path.clone()),
+            OneEntry(ErrorKind::PermissionDenied),
+        );
         let made = place.run(&Order::contents(2).source(plan));
         assert_eq!(made.summary.fatal, None);
         assert_eq!(made.failed_paths().len(), 1);
@@ -139,7 +150,8 @@ fn a_target_directory_that_cannot_be_listed_is_told_and_left_alone() {
     let before = place.target_view();
     write(&place.source().join("directory-0/new"), &mut Numbers(1), 5);
     for remote in [false, true] {
-        let rule = |kind| Plan::new(1).on(List, When::At(b"directory-0".to_vec()), OneEntry(kind));
+        let rule =
+            |kind| FaultPlan::new(1).on(List, FaultCondition::At(b"directory-0".to_vec()), OneEntry(kind));
         let mut order = Order::contents(2).target(rule(ErrorKind::PermissionDenied));
         order.remote = remote;
         let made = place.run(&order);
@@ -160,7 +172,7 @@ fn a_target_directory_that_cannot_be_listed_is_told_and_left_alone() {
 fn a_short_read_is_a_source_that_changed() {
     for lanes in [1, 2, 5] {
         for nth in [1, 2, 20] {
-            let made = run_with(true, Read, &When::Nth(nth), &ShortRead, lanes);
+            let made = run_with(true, Read, &FaultCondition::Nth(nth), &ShortRead, lanes);
             assert_eq!(made.failed_paths().len(), 1);
             assert_eq!(made.summary.failures_of_source, 1);
         }
@@ -175,12 +187,12 @@ fn a_source_that_changes_while_it_is_read_is_told() {
         write(&place.source().join("changing"), numbers, 13_000_000);
         write(&place.source().join("constant"), numbers, 5_000_000);
         let path = place.source().join("changing");
-        let change = Fault::Call(Arc::new(move || {
+        let change = FaultEffect::Call(Arc::new(move || {
             use std::os::unix::fs::FileExt;
             let file = std::fs::File::options().write(true).open(&path).unwrap();
             file.write_all_at(b"changed", 12_999_000).unwrap();
         }));
-        let plan = Plan::new(1).on(Read, When::Nth(4), change);
+        let plan = FaultPlan::new(1).on(Read, FaultCondition::Nth(4), change);
         let made = place.run(&Order::contents(lanes).source(plan));
         assert_eq!(made.summary.fatal, None);
         assert_eq!(made.failed_paths(), [b"changing"]);
@@ -199,7 +211,8 @@ fn a_single_file_that_fails_is_told_once() {
             [(false, Begin), (false, Write), (false, Finish), (true, Confirm), (true, Read), (true, Inspect)]
         {
             for lanes in [1, 3] {
-                let plan = Plan::new(1).on(kind, When::Nth(1), Error(ErrorKind::PermissionDenied));
+                let plan =
+                    FaultPlan::new(1).on(kind, FaultCondition::Nth(1), Error(ErrorKind::PermissionDenied));
                 let order = Order::items(lanes, &[("file", "file")]).job(|job| job.clone = size % 2 == 1);
                 let order = if source_side { order.source(plan) } else { order.target(plan.reorder(5)) };
                 let made = place.run(&order);
@@ -223,7 +236,11 @@ fn an_item_that_cannot_be_looked_at_fails_alone() {
         for name in ["a", "b", "c"] {
             write(&place.source().join(name), &mut Numbers(2), 10);
         }
-        let plan = Plan::new(1).on(Inspect, When::At(b"b".to_vec()), Error(ErrorKind::PermissionDenied));
+        let plan = FaultPlan::new(1).on(
+            Inspect,
+            FaultCondition::At(b"b".to_vec()),
+            Error(ErrorKind::PermissionDenied),
+        );
         let order = Order::items(2, &[("a", "a"), ("b", "b"), ("c", "c")]);
         let order = if source_side { order.source(plan) } else { order.target(plan) };
         let made = place.run(&order);

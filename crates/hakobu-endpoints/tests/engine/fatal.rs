@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use hakobu_core::error::ErrorKind;
-use hakobu_testkit::faults::Fault::{Call, Error, LaneLost, OneEntry, Silence};
+use hakobu_testkit::faults::FaultEffect::{Call, Error, LaneLost, OneEntry, Silence};
 use hakobu_testkit::faults::OperationKind::{self, *};
-use hakobu_testkit::faults::{Fault, Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan};
 
 use crate::bench::{Made, Order, Place};
 use crate::tree::small;
@@ -23,7 +23,7 @@ fn fatal_kind(made: &Made) -> Option<ErrorKind> {
     made.summary.fatal.as_ref().map(|error| error.kind)
 }
 
-fn order(source_side: bool, lanes: u16, plan: Plan) -> Order {
+fn order(source_side: bool, lanes: u16, plan: FaultPlan) -> Order {
     let order = Order::contents(lanes).job(|job| {
         job.durable = true;
         job.clone = lanes % 2 == 1;
@@ -44,7 +44,8 @@ fn what_would_fail_for_all_ends_the_run() {
             small(&place.source(), 70);
             for nth in [1, 2, 7] {
                 let kind = kinds[(number + usize::from(lanes)) % kinds.len()];
-                let plan = Plan::new(nth).on(operation, When::Nth(nth), Error(kind)).reorder(4);
+                let plan =
+                    FaultPlan::new(nth).on(operation, FaultCondition::Nth(nth), Error(kind)).reorder(4);
                 let made = run_until(&place, &order(source_side, lanes, plan));
                 let log = if source_side { &made.source_log } else { &made.target_log };
                 let struck = log.iter().filter(|logged| logged.kind == operation).count() as u64 >= nth;
@@ -65,7 +66,7 @@ fn an_entry_that_fails_fatally_ends_the_run() {
     for (source_side, operation) in [(true, List), (true, Fetch), (false, Store), (false, Apply)] {
         let place = Place::new();
         small(&place.source(), 71);
-        let plan = Plan::new(1).on(operation, When::Nth(1), OneEntry(ErrorKind::NoSpace));
+        let plan = FaultPlan::new(1).on(operation, FaultCondition::Nth(1), OneEntry(ErrorKind::NoSpace));
         let made = run_until(&place, &order(source_side, 3, plan));
         assert_eq!(fatal_kind(&made), Some(ErrorKind::NoSpace), "{operation:?}");
     }
@@ -78,7 +79,7 @@ fn a_lane_that_dies_ends_the_run() {
             for source_side in [false, true] {
                 let place = Place::new();
                 small(&place.source(), 72);
-                let plan = Plan::new(nth).on_any(When::Nth(nth), LaneLost).reorder(6);
+                let plan = FaultPlan::new(nth).on_any(FaultCondition::Nth(nth), LaneLost).reorder(6);
                 let made = run_until(&place, &order(source_side, lanes, plan));
                 let log = if source_side { &made.source_log } else { &made.target_log };
                 let struck = log.len() as u64 >= nth;
@@ -104,7 +105,7 @@ fn a_lane_that_cannot_be_opened_is_done_without_if_others_can() {
             let attempt = || {
                 let place = Place::new();
                 small(&place.source(), 73);
-                let plan = Plan::new(1).refuse_lane(index, kind);
+                let plan = FaultPlan::new(1).refuse_lane(index, kind);
                 let made = run_until(&place, &order(source_side, 3, plan));
                 assert_eq!(fatal_kind(&made), expected, "lane {index} of the source: {source_side}");
                 if expected.is_none() {
@@ -125,14 +126,14 @@ fn a_lane_that_cannot_be_opened_is_done_without_if_others_can() {
 fn cancelled_at(lanes: u16, operation: OperationKind, nth: u64, remote: bool) {
     let place = Place::new();
     small(&place.source(), 74);
-    let mut order = order(false, lanes, Plan::new(1));
+    let mut order = order(false, lanes, FaultPlan::new(1));
     order.remote = remote;
     let cancel = order.cancel.clone();
     let stop = Call(Arc::new(move || {
         cancel.store(true, Relaxed);
         std::thread::sleep(Duration::from_millis(450));
     }));
-    let plan = Plan::new(1).on(operation, When::Nth(nth), stop.clone());
+    let plan = FaultPlan::new(1).on(operation, FaultCondition::Nth(nth), stop.clone());
     let order = if matches!(operation, Read | Fetch) { order.source(plan) } else { order.target(plan) };
     let made = run_until(&place, &order);
     assert_eq!(fatal_kind(&made), Some(ErrorKind::Cancelled), "{operation:?} with {lanes} lanes");
@@ -165,9 +166,9 @@ fn a_target_that_goes_silent_is_interrupted_after_a_stop() {
                 crate::tree::write(&path, &mut crate::tree::Numbers(index), 270_000);
             }
         }
-        let order = order(false, lanes, Plan::new(1));
+        let order = order(false, lanes, FaultPlan::new(1));
         let cancel = order.cancel.clone();
-        let plan = Plan::new(1).on(operation, When::Nth(1), Silence);
+        let plan = FaultPlan::new(1).on(operation, FaultCondition::Nth(1), Silence);
         let order = order.target(plan).remote();
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -195,8 +196,8 @@ fn a_target_that_goes_silent_is_interrupted_after_a_stop() {
 fn a_lane_that_panics_stops_the_others() {
     let place = Place::new();
     small(&place.source(), 76);
-    let panic: Fault = Call(Arc::new(|| panic!("a planned panic")));
-    let order = order(false, 3, Plan::new(1).on(Write, When::Nth(3), panic));
+    let panic: FaultEffect = Call(Arc::new(|| panic!("a planned panic")));
+    let order = order(false, 3, FaultPlan::new(1).on(Write, FaultCondition::Nth(3), panic));
     let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| place.run(&order)));
     assert!(ran.is_err());
 }

@@ -11,7 +11,7 @@ use hakobu_core::extended::Classes;
 use hakobu_core::job::Mode;
 use hakobu_core::losses::LossKind;
 use hakobu_testkit::faults::OperationKind::{Apply, Begin, Extended, Store};
-use hakobu_testkit::faults::{Fault, Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan};
 use hakobu_testkit::sshd::no_root;
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, removexattr, setxattr};
 
@@ -204,8 +204,8 @@ fn when_the_first_name_fails_the_next_brings_the_content() {
         write(&place.source().join("a/x"), &mut Numbers(3), 600_000);
         fs::hard_link(place.source().join("a/x"), place.source().join("b/x")).unwrap();
         fs::hard_link(place.source().join("a/x"), place.source().join("c/x")).unwrap();
-        let fault = Fault::Error(ErrorKind::PermissionDenied);
-        let order = keeping(lanes).target(Plan::new(4).on(Begin, When::Nth(1), fault));
+        let fault = FaultEffect::Error(ErrorKind::PermissionDenied);
+        let order = keeping(lanes).target(FaultPlan::new(4).on(Begin, FaultCondition::Nth(1), fault));
         let made = place.run(&order);
         let failed = made.failed_paths();
         assert_eq!((failed.len(), made.summary.fatal), (1, None));
@@ -228,9 +228,9 @@ fn a_name_is_not_linked_to_what_lies_where_the_first_one_failed() {
         for name in &names {
             write(&place.target().join(name), &mut Numbers(4), 5_000);
         }
-        let mut plan = Plan::new(4);
+        let mut plan = FaultPlan::new(4);
         for nth in 1..=failing {
-            plan = plan.on(Store, When::Nth(nth), Fault::OneEntry(ErrorKind::Io));
+            plan = plan.on(Store, FaultCondition::Nth(nth), FaultEffect::OneEntry(ErrorKind::Io));
         }
         let made = place.run(&keeping(lanes).target(plan));
         let failed = made.failed_paths();
@@ -255,10 +255,10 @@ fn where_no_link_can_be_made_each_name_is_a_file() {
         }
         write(&place.source().join("a/file"), &mut Numbers(3), length);
         fs::hard_link(place.source().join("a/file"), place.source().join("b/file")).unwrap();
-        let mut plan = Plan::new(5);
+        let mut plan = FaultPlan::new(5);
         for path in ["a/file", "b/file"] {
-            let when = When::At(path.as_bytes().to_vec());
-            plan = plan.on(Apply, when, Fault::OneEntry(kind));
+            let when = FaultCondition::At(path.as_bytes().to_vec());
+            plan = plan.on(Apply, when, FaultEffect::OneEntry(kind));
         }
         let made = run(&place, &keeping(2).target(plan));
         assert_same(&place.source_view(), &place.target_view());

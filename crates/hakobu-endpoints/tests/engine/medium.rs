@@ -12,7 +12,7 @@ use hakobu_core::event::Event;
 use hakobu_core::extent::CHUNK_BYTES;
 use hakobu_core::job::Mode;
 use hakobu_testkit::faults::OperationKind::Complete;
-use hakobu_testkit::faults::{Fault, Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan};
 
 use crate::bench::{Made, Order, Place};
 use crate::view::drafts;
@@ -28,9 +28,9 @@ fn content() -> Vec<u8> {
 }
 
 /// Copies one file and reads it back. `flip` is called when the chunks selected by `when` are complete.
-fn copy(place: &Place, mode: Mode, when: When, flip: impl Fn() + Send + Sync + 'static) -> Made {
+fn copy(place: &Place, mode: Mode, when: FaultCondition, flip: impl Fn() + Send + Sync + 'static) -> Made {
     fs::write(place.source().join("file"), content()).unwrap();
-    let plan = Plan::new(1).on(Complete, when, Fault::Call(Arc::new(flip)));
+    let plan = FaultPlan::new(1).on(Complete, when, FaultEffect::Call(Arc::new(flip)));
     let order = Order::items(1, &[("file", "file")]).target(plan).job(|job| {
         (job.clone, job.verify_medium, job.mode) = (false, true, mode);
         if mode == Mode::Delta {
@@ -67,7 +67,7 @@ fn a_bit_that_flips_is_written_again() {
     for (nth, offset) in [(1, 5), (2, CHUNK_BYTES + 700_000), (4, SIZE_BYTES - 1)] {
         let place = Place::new();
         let target = place.target();
-        let made = copy(&place, Mode::Copy, When::Nth(nth), move || flip(&draft(&target), offset));
+        let made = copy(&place, Mode::Copy, FaultCondition::Nth(nth), move || flip(&draft(&target), offset));
         assert!(made.summary.fatal.is_none() && made.failed_paths().is_empty(), "{:?}", made.summary);
         assert_eq!(rewritten(&made), 1, "{nth}");
         assert!(fs::read(place.target().join("file")).unwrap() == content(), "{nth}");
@@ -84,7 +84,7 @@ fn a_bit_that_flips_in_place_is_written_again() {
     older[..CHUNK_BYTES as usize].fill(1);
     fs::write(&file, &older).unwrap();
     let flipped = file.clone();
-    let made = copy(&place, Mode::Delta, When::Nth(1), move || flip(&flipped, 5));
+    let made = copy(&place, Mode::Delta, FaultCondition::Nth(1), move || flip(&flipped, 5));
     assert!(made.summary.fatal.is_none() && made.failed_paths().is_empty(), "{:?}", made.summary);
     assert_eq!(rewritten(&made), 1);
     assert!(fs::read(file).unwrap() == content());
@@ -95,7 +95,7 @@ fn a_bit_that_flips_in_place_is_written_again() {
 fn a_source_that_changes_meanwhile_has_no_digest() {
     let place = Place::new();
     let (target, source) = (place.target(), place.source().join("file"));
-    let made = copy(&place, Mode::Copy, When::Nth(1), move || {
+    let made = copy(&place, Mode::Copy, FaultCondition::Nth(1), move || {
         flip(&draft(&target), 5);
         // With its old time it still is the same version.
         let time = fs::metadata(&source).unwrap().modified().unwrap();
@@ -110,7 +110,7 @@ fn a_source_that_changes_meanwhile_has_no_digest() {
 fn a_medium_that_never_keeps_it_is_given_up() {
     let place = Place::new();
     let target = place.target();
-    let made = copy(&place, Mode::Copy, When::Always, move || {
+    let made = copy(&place, Mode::Copy, FaultCondition::Always, move || {
         // An abandoned draft has been removed.
         if let Some(draft) = drafts(&target).first() {
             flip(draft, 5);

@@ -6,8 +6,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use hakobu_core::error::ErrorKind;
-use hakobu_core::filter::Rule;
-use hakobu_testkit::faults::{OperationKind, Plan};
+use hakobu_core::filter::FilterRule;
+use hakobu_testkit::faults::{FaultPlan, OperationKind};
 
 use crate::bench::{Made, Order, Place};
 use crate::tree::{Numbers, dress, small, write};
@@ -91,7 +91,7 @@ fn the_first_source_wins_and_each_name_counts_once() {
         let expected = merged(&sources);
         let mut order = Order::items(lanes, &ALL);
         order.remote = round % 2 == 0;
-        order.target = Plan::new(round as u64).reorder(8);
+        order.target = FaultPlan::new(round as u64).reorder(8);
         let made = run(&place, &sources, &order);
         let lost = lost(&sources);
         assert!(lost.len() > 10 && failed(&made) == lost, "{:?}", made.summary.failures);
@@ -209,7 +209,7 @@ fn what_a_rule_leaves_out_takes_no_name() {
         write(&sources[0].join("both"), &mut Numbers(4), 100);
         write(&sources[1].join("both"), &mut Numbers(5), 200);
         let order = Order::items(lanes, &ALL).job(|job| {
-            job.filter.rules = vec![Rule::exclude("left/", "--exclude".into())];
+            job.filter.rules = vec![FilterRule::exclude("left/", "--exclude".into())];
             job.filter.bytes_min = Some(50);
         });
         let made = run(&place, &sources, &order);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{CHUNK_BYTES, PIECE_BYTES};
 use hakobu_core::job::{Mode, Update};
-use hakobu_testkit::faults::{Fault, OperationKind, Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan, OperationKind};
 
 use crate::bench::{Made, Order, Place};
 use crate::tree::{Numbers, content};
@@ -18,7 +18,7 @@ const CHUNK: usize = CHUNK_BYTES as usize;
 /// The block size for files as small as these.
 const BLOCK: u64 = 4096;
 
-fn order(lanes: u16, plan: Plan) -> Order {
+fn order(lanes: u16, plan: FaultPlan) -> Order {
     let order = Order::contents(lanes).remote().target(plan.reorder(40));
     order.job(|job| {
         job.mode = Mode::Delta;
@@ -49,7 +49,7 @@ fn run(place: &Place, order: &Order) -> Made {
 fn travelled(old: &[u8], new: &[u8], lanes: u16) -> u64 {
     let place = Place::new();
     put(&place, old, new);
-    let made = run(&place, &order(lanes, Plan::new(u64::from(lanes))));
+    let made = run(&place, &order(lanes, FaultPlan::new(u64::from(lanes))));
     assert!(fs::read(place.target().join("file")).unwrap() == new);
     assert_eq!(made.summary.counters.entries_updated, 1);
     made.summary.counters.target_written_bytes
@@ -118,7 +118,7 @@ fn whatever_moved_the_new_file_is_right() {
         }
         let place = Place::new();
         put(&place, &old, &new);
-        let made = run(&place, &order(1 + numbers.below(4) as u16, Plan::new(round)));
+        let made = run(&place, &order(1 + numbers.below(4) as u16, FaultPlan::new(round)));
         assert!(fs::read(place.target().join("file")).unwrap() == new, "{round}");
         let counters = &made.summary.counters;
         saved += new.len() as u64 - counters.target_written_bytes - counters.zeros_skipped_bytes;
@@ -134,8 +134,8 @@ fn an_old_file_that_changes_meanwhile_does_no_harm() {
     let place = Place::new();
     put(&place, &old, &shifted);
     let target = place.target().join("file");
-    let change = Fault::Call(Arc::new(move || fs::write(&target, vec![7; 2 * CHUNK]).unwrap()));
-    let plan = Plan::new(3).on(OperationKind::Write, When::Nth(1), change);
+    let change = FaultEffect::Call(Arc::new(move || fs::write(&target, vec![7; 2 * CHUNK]).unwrap()));
+    let plan = FaultPlan::new(3).on(OperationKind::Write, FaultCondition::Nth(1), change);
     let made = run(&place, &order(1, plan));
     assert!(fs::read(place.target().join("file")).unwrap() == shifted);
     assert!(made.summary.counters.target_written_bytes >= 3 * CHUNK_BYTES);
@@ -159,10 +159,10 @@ fn failures_on_the_way_end_the_file_and_nothing_else() {
             let place = Place::new();
             put(&place, &old, &shifted);
             fs::write(place.source().join("other"), "small").unwrap();
-            let fault = Fault::Error(ErrorKind::Io);
-            let plan = Plan::new(nth).on(kind, When::Nth(nth), fault);
+            let fault = FaultEffect::Error(ErrorKind::Io);
+            let plan = FaultPlan::new(nth).on(kind, FaultCondition::Nth(nth), fault);
             let made = match kind {
-                OperationKind::Read => place.run(&order(lanes, Plan::new(7)).source(plan)),
+                OperationKind::Read => place.run(&order(lanes, FaultPlan::new(7)).source(plan)),
                 _ => place.run(&order(lanes, plan)),
             };
             assert!(made.summary.fatal.is_none(), "{kind:?} {nth}: {:?}", made.summary);
@@ -170,7 +170,7 @@ fn failures_on_the_way_end_the_file_and_nothing_else() {
             assert!(fs::read(place.target().join("file")).unwrap() == old, "{kind:?} {nth}");
             assert_eq!(fs::read(place.target().join("other")).unwrap(), b"small");
             // No leftovers hinder another run.
-            run(&place, &order(lanes, Plan::new(1)));
+            run(&place, &order(lanes, FaultPlan::new(1)));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hakobu_testkit::faults::{OperationKind, Plan};
+use hakobu_testkit::faults::{FaultPlan, OperationKind};
 
 use crate::bench::{Made, Order, Place};
 use crate::tree::{Numbers, everything, small, write};
@@ -139,7 +139,7 @@ fn the_digest_of_a_single_file_is_the_standard_one() {
 #[test]
 fn blocks_that_can_be_shared_are_not_read() {
     for lanes in LANES {
-        for order in [Plan::new(3).clones(), Plan::new(3).clones().reorder(9).full_queue(300)] {
+        for order in [FaultPlan::new(3).clones(), FaultPlan::new(3).clones().reorder(9).full_queue(300)] {
             let place = Place::new();
             small(&place.source(), 60);
             let made = place.run(&Order::contents(lanes).target(order));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 
-use hakobu_testkit::faults::{OperationKind, Plan};
+use hakobu_testkit::faults::{FaultPlan, OperationKind};
 
 use crate::bench::{Made, Order, Place};
 use crate::tree::{Numbers, everything, small, write};
@@ -29,7 +29,7 @@ fn a_target_far_away_gets_the_same() {
         let mut copy = std::process::Command::new("cp");
         copy.arg("-a").arg(place.target().join(".")).arg(near.target());
         assert!(copy.status().unwrap().success());
-        let far_plan = Plan::new(u64::from(lanes)).reorder(40).full_queue(200);
+        let far_plan = FaultPlan::new(u64::from(lanes)).reorder(40).full_queue(200);
         let far = place.run(&Order::contents(lanes).remote().target(far_plan));
         let here = near.run_from(&source, &Order::contents(lanes));
         assert_eq!(far.summary.fatal, None);
@@ -68,7 +68,7 @@ fn few_drafts_are_open_at_a_time() {
     for index in 0..700 {
         fs::File::create(place.source().join(format!("file-{index}"))).unwrap().set_len(9 << 20).unwrap();
     }
-    let plan = Plan::new(4).late();
+    let plan = FaultPlan::new(4).late();
     let order = Order::contents(8).remote().job(|job| job.digest = false).target(plan);
     let cancel = order.cancel.clone();
     let made = std::thread::scope(|scope| {
@@ -96,7 +96,7 @@ fn answers_in_any_order_and_a_queue_that_is_full_change_nothing() {
         let place = Place::new();
         small(&place.source(), 80 + seed % 3);
         let before = place.target_view();
-        let plan = Plan::new(seed).reorder([2, 30, 190][seed as usize % 3]).full_queue(400);
+        let plan = FaultPlan::new(seed).reorder([2, 30, 190][seed as usize % 3]).full_queue(400);
         let mut order = Order::contents([1, 2, 5][seed as usize / 3 % 3]).target(plan);
         order.remote = seed % 2 == 0;
         order.job.clone = seed % 4 < 2;

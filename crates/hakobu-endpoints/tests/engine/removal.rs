@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hakobu_core::job::Removal;
 use hakobu_testkit::faults::OperationKind::{Apply, List, Store};
-use hakobu_testkit::faults::{Fault, Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan};
 
 use crate::bench::{Made, Order, Place};
 use crate::tree::{Numbers, dress, socket, stamp, write};
@@ -62,7 +62,7 @@ fn any_tree_becomes_any_other() {
         let go = |removal| {
             let mut order = order(lanes, removal);
             order.remote = remote;
-            order.target = Plan::new(round).reorder(8);
+            order.target = FaultPlan::new(round).reorder(8);
             run(&place, &order)
         };
         let counted = go(Removal::Count);
@@ -112,7 +112,8 @@ fn a_run_that_was_lost_made_no_more_than_either_end_says() {
         let (mut lost, fault) = (order(lanes, Removal::Count), hakobu_core::error::ErrorKind::ConnectionLost);
         // The pending operation is performed, but its answer is lost.
         let kind = if round % 2 == 0 { Store } else { Apply };
-        lost.target = Plan::new(round).on(kind, When::Nth(1 + round % 4), Fault::Unheard(fault));
+        lost.target =
+            FaultPlan::new(round).on(kind, FaultCondition::Nth(1 + round % 4), FaultEffect::Unheard(fault));
         let made = place.run(&lost);
         let after = place.target_view();
         assert_made(&made, &before, &after);
@@ -209,7 +210,11 @@ fn nothing_goes_where_the_source_could_not_be_listed() {
         fs::write(place.target().join(name).join("old"), "x").unwrap();
     }
     // The second listed directory is one of these.
-    let broken = Plan::new(1).on(List, When::Nth(2), Fault::OneEntry(hakobu_core::error::ErrorKind::Io));
+    let broken = FaultPlan::new(1).on(
+        List,
+        FaultCondition::Nth(2),
+        FaultEffect::OneEntry(hakobu_core::error::ErrorKind::Io),
+    );
     let made = place.run(&order(1, Removal::Remove).source(broken));
     assert_eq!(made.summary.counters.entries_failed, 1, "{:?}", made.summary.failures);
     assert_eq!(made.summary.counters.entries_deleted, 1);
@@ -226,10 +231,10 @@ fn what_cannot_be_removed_is_told_once_and_counted_as_left() {
     stamp(&place.target(), 1, 1);
     stamp(&place.source(), 1, 1);
     // The first entry found is the first to be removed.
-    let broken = Plan::new(1).on(
+    let broken = FaultPlan::new(1).on(
         Apply,
-        When::Nth(1),
-        Fault::OneEntry(hakobu_core::error::ErrorKind::PermissionDenied),
+        FaultCondition::Nth(1),
+        FaultEffect::OneEntry(hakobu_core::error::ErrorKind::PermissionDenied),
     );
     let made = place.run(&order(1, Removal::Remove).target(broken));
     let figures = &made.summary.counters;

@@ -7,7 +7,7 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{CHUNK_BYTES, JOURNALED_FROM_BYTES};
 use hakobu_testkit::devices::LoopDevice;
 use hakobu_testkit::faults::OperationKind::{Read, Write};
-use hakobu_testkit::faults::{Fault, Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan};
 use hakobu_testkit::sshd::no_root;
 
 use crate::bench::{Order, Place};
@@ -28,23 +28,25 @@ fn what_cannot_be_read_any_more_has_been_brought_over() {
     let name = disk.name();
     for tolerant in [false, true] {
         let place = Place::new();
-        let copy = |source: Plan, target: Plan| {
+        let copy = |source: FaultPlan, target: FaultPlan| {
             let order = Order::items(1, &[(&name, "image")]).source(source).target(target);
             let order = order.job(|job| (job.clone, job.skip_unreadable) = (false, tolerant));
             place.run_leaving(Path::new("/dev"), &order)
         };
-        let cut = Plan::new(1).on(Write, When::Nth(150), Fault::LaneLost);
-        assert_eq!(copy(Plan::new(1), cut).summary.fatal.unwrap().kind, ErrorKind::ConnectionLost);
+        let cut = FaultPlan::new(1).on(Write, FaultCondition::Nth(150), FaultEffect::LaneLost);
+        assert_eq!(copy(FaultPlan::new(1), cut).summary.fatal.unwrap().kind, ErrorKind::ConnectionLost);
         assert_eq!(drafts(&place.target()).len(), 2, "a draft and its journal");
-        let unreadable = Plan::new(1).on(Read, When::Nth(3), Fault::Error(ErrorKind::Io));
-        let made = copy(unreadable, Plan::new(1));
+        let unreadable =
+            FaultPlan::new(1).on(Read, FaultCondition::Nth(3), FaultEffect::Error(ErrorKind::Io));
+        let made = copy(unreadable, FaultPlan::new(1));
         assert!(made.summary.fatal.is_none() && made.failed_paths().is_empty(), "{:?}", made.summary);
         assert!(made.summary.counters.bytes_resumed > 0);
         assert!(fs::read(place.target().join("image")).unwrap() == content);
         assert!(drafts(&place.target()).is_empty());
         // Elsewhere it is a reason.
         fs::remove_file(place.target().join("image")).unwrap();
-        let unreadable = Plan::new(1).on(Read, When::Nth(3), Fault::Error(ErrorKind::Io));
-        assert_eq!(copy(unreadable, Plan::new(1)).failed_paths(), [name.as_bytes()]);
+        let unreadable =
+            FaultPlan::new(1).on(Read, FaultCondition::Nth(3), FaultEffect::Error(ErrorKind::Io));
+        assert_eq!(copy(unreadable, FaultPlan::new(1)).failed_paths(), [name.as_bytes()]);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hakobu_core::extent::{BLOCK_BYTES, CHUNK_BYTES, PIECE_BYTES};
 use hakobu_core::job::{Mode, Update};
 use hakobu_core::losses::LossKind;
-use hakobu_testkit::faults::Plan;
+use hakobu_testkit::faults::FaultPlan;
 
 use crate::bench::{Made, Order, Place};
 use crate::tree::{Numbers, content};
@@ -19,7 +19,7 @@ const CHUNK: usize = CHUNK_BYTES as usize;
 
 /// Returns an order that synchronises trees on separate machines.
 fn order(update: Update, lanes: u16, blocks: bool) -> Order {
-    let order = Order::contents(lanes).remote().target(Plan::new(u64::from(lanes)).reorder(40));
+    let order = Order::contents(lanes).remote().target(FaultPlan::new(u64::from(lanes)).reorder(40));
     order.job(|job| {
         job.mode = Mode::Delta;
         (job.update, job.blocks, job.clone) = (update, blocks, false);

@@ -7,14 +7,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
-use hakobu_core::engine::{Clock, Setup, Summary, run};
-use hakobu_core::entry::{Attributes, Kind, Time};
+use hakobu_core::engine::{Clock, RunSummary, Setup, run};
+use hakobu_core::entry::{Attributes, EntryKind, FileTime};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
-use hakobu_core::job::{Item, Job};
+use hakobu_core::job::{Job, JobItem};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
-use hakobu_endpoints::store::{Content, Store, StoreSource, StoreTarget};
+use hakobu_endpoints::store::{EntryContent, ObjectPlace, StoreSource, StoreTarget};
 
 /// The events of a run.
 #[derive(Default)]
@@ -40,13 +40,13 @@ impl Clock for Ticking {
 
 /// Returns a job that copies the contents of the source into the target.
 pub fn contents() -> Job {
-    let item = Item { root: 0, source: EntryPath::root(), target: EntryPath::root(), ..whole() };
+    let item = JobItem { root: 0, source: EntryPath::root(), target: EntryPath::root(), ..whole() };
     Job { items: vec![item], lanes: 2, digest: true, hard_links: true, ..Job::default() }
 }
 
-fn whole() -> Item {
+fn whole() -> JobItem {
     let (source, target) = (EntryPath::root(), EntryPath::root());
-    Item { root: 0, source, target, place: hakobu_core::endpoint::DraftKind::File }
+    JobItem { root: 0, source, target, place: hakobu_core::endpoint::DraftKind::File }
 }
 
 /// Runs a job between two endpoints.
@@ -55,7 +55,7 @@ pub fn run_between(
     target: &dyn TargetEndpoint,
     job: &Job,
     cancel: &AtomicBool,
-) -> Summary {
+) -> RunSummary {
     let events = Events::default();
     let setup = Setup {
         source,
@@ -71,9 +71,9 @@ pub fn run_between(
 }
 
 /// Runs a job between two stores.
-pub fn copy(source: &Arc<impl Store>, target: &Arc<impl Store>, job: &Job) -> Summary {
-    let source = StoreSource::new(Arc::clone(source) as Arc<dyn Store>);
-    let target = Arc::clone(target) as Arc<dyn Store>;
+pub fn copy(source: &Arc<impl ObjectPlace>, target: &Arc<impl ObjectPlace>, job: &Job) -> RunSummary {
+    let source = StoreSource::new(Arc::clone(source) as Arc<dyn ObjectPlace>);
+    let target = Arc::clone(target) as Arc<dyn ObjectPlace>;
     let target = StoreTarget::open(target, &EntryPath::root(), &Grant::everything()).unwrap();
     run_between(&source, &target, job, &AtomicBool::new(false))
 }
@@ -82,34 +82,34 @@ pub fn copy(source: &Arc<impl Store>, target: &Arc<impl Store>, job: &Job) -> Su
 pub type Print = (&'static str, usize, u64);
 
 /// Returns the short form of a content.
-pub fn print(content: &Content) -> Print {
+pub fn print(content: &EntryContent) -> Print {
     let mut hasher = DefaultHasher::new();
     match content {
-        Content::File(bytes) => {
+        EntryContent::File(bytes) => {
             bytes.hash(&mut hasher);
             ("file", bytes.len(), hasher.finish())
         }
-        Content::Symlink(text) => {
+        EntryContent::Symlink(text) => {
             text.hash(&mut hasher);
             ("link", text.len(), hasher.finish())
         }
-        Content::Special(kind, device) => (kind.words(), 0, u64::from(*device)),
+        EntryContent::Special(kind, device) => (kind.words(), 0, u64::from(*device)),
     }
 }
 
 /// The properties of an entry that two stores can have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    pub kind: Kind,
+    pub kind: EntryKind,
     pub mode: u32,
-    pub mtime: Time,
+    pub mtime: FileTime,
     pub content: Option<Print>,
     /// The number of its names.
     pub links: u32,
 }
 
 /// Returns everything in a store, by path.
-pub fn view(store: &dyn Store) -> BTreeMap<Vec<u8>, Seen> {
+pub fn view(store: &dyn ObjectPlace) -> BTreeMap<Vec<u8>, Seen> {
     let mut seen = BTreeMap::new();
     let mut open = vec![EntryPath::root()];
     while let Some(directory) = open.pop() {
@@ -121,7 +121,7 @@ pub fn view(store: &dyn Store) -> BTreeMap<Vec<u8>, Seen> {
                 let path = directory.join(page.listing.name(index)).unwrap();
                 let found = *page.listing.metadata(index);
                 let content = match found.kind {
-                    Kind::Directory => {
+                    EntryKind::Directory => {
                         open.push(path.clone());
                         None
                     }
@@ -129,7 +129,7 @@ pub fn view(store: &dyn Store) -> BTreeMap<Vec<u8>, Seen> {
                 };
                 let (kind, mode, mtime, links) = (found.kind, found.mode, found.mtime, found.links);
                 let mut key = path.as_bytes().to_vec();
-                if kind == Kind::Directory {
+                if kind == EntryKind::Directory {
                     key.push(b'/');
                 }
                 assert!(seen.insert(key, Seen { kind, mode, mtime, content, links }).is_none());
@@ -144,7 +144,7 @@ pub fn view(store: &dyn Store) -> BTreeMap<Vec<u8>, Seen> {
 }
 
 /// Returns the contents of all files, by path.
-pub fn contents_of(store: &dyn Store) -> BTreeMap<Vec<u8>, Print> {
+pub fn contents_of(store: &dyn ObjectPlace) -> BTreeMap<Vec<u8>, Print> {
     let files = view(store).into_iter().filter_map(|(path, seen)| Some((path, seen.content?)));
     files.collect()
 }
@@ -154,10 +154,14 @@ pub fn path(text: &str) -> EntryPath {
 }
 
 /// Puts a file into a store.
-pub fn put(store: &impl Store, at: &str, bytes: &[u8]) {
-    let attributes =
-        Attributes { mode: 0o640, uid: 0, gid: 0, mtime: Time { seconds: 1_000_000_000, nanoseconds: 7 } };
-    store.put(&path(at), Content::File(bytes.into()), &attributes, &Grant::everything()).unwrap();
+pub fn put(store: &impl ObjectPlace, at: &str, bytes: &[u8]) {
+    let attributes = Attributes {
+        mode: 0o640,
+        uid: 0,
+        gid: 0,
+        mtime: FileTime { seconds: 1_000_000_000, nanoseconds: 7 },
+    };
+    store.put(&path(at), EntryContent::File(bytes.into()), &attributes, &Grant::everything()).unwrap();
 }
 
 /// Returns bytes that vary with the offset and the seed.

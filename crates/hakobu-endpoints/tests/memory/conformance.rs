@@ -6,20 +6,20 @@ use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::grant::Grant;
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
 use hakobu_endpoints::null::NullStore;
-use hakobu_endpoints::store::{Below, Store, StoreSource, StoreTarget};
-use hakobu_testkit::conformance::{Harness, Place, case_names, run_all};
+use hakobu_endpoints::store::{ObjectPlace, StoreSource, StoreSubtree, StoreTarget};
+use hakobu_testkit::conformance::{Harness, TestPlace, case_names, run_all};
 
 use crate::bench::path;
 
 /// Stores of one kind, with the directory in which the cases run.
 struct Stores {
-    make: fn() -> Arc<dyn Store>,
+    make: fn() -> Arc<dyn ObjectPlace>,
     root: &'static str,
     keeps: bool,
 }
 
 struct InStore {
-    store: Arc<dyn Store>,
+    store: Arc<dyn ObjectPlace>,
     root: &'static str,
 }
 
@@ -28,18 +28,18 @@ impl Harness for Stores {
         self.keeps
     }
 
-    fn place(&self) -> Box<dyn Place> {
+    fn place(&self) -> Box<dyn TestPlace> {
         Box::new(InStore { store: (self.make)(), root: self.root })
     }
 }
 
-impl Place for InStore {
+impl TestPlace for InStore {
     fn target(&self, grant: Grant) -> Box<dyn TargetEndpoint> {
         Box::new(StoreTarget::open(Arc::clone(&self.store), &path(self.root), &grant).unwrap())
     }
 
     fn source(&self) -> Box<dyn SourceEndpoint> {
-        let root = Below::of(Arc::clone(&self.store), &path(self.root));
+        let root = StoreSubtree::of(Arc::clone(&self.store), &path(self.root));
         Box::new(StoreSource::new(root))
     }
 }

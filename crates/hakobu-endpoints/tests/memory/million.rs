@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use hakobu_core::grant::Grant;
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
 use hakobu_endpoints::null::NullStore;
-use hakobu_endpoints::store::{Store, StoreSource, StoreTarget};
+use hakobu_endpoints::store::{ObjectPlace, StoreSource, StoreTarget};
 use hakobu_testkit::faults::OperationKind::{List, Store as StorePack};
-use hakobu_testkit::faults::{Fault, Faulty, Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan, Faulty};
 
 use crate::bench::{contents, contents_of, path, run_between};
 
@@ -49,17 +49,18 @@ struct Copied {
     listings: (u64, u64),
 }
 
-fn copied(source: Arc<dyn Store>, target: Arc<dyn Store>) -> Copied {
+fn copied(source: Arc<dyn ObjectPlace>, target: Arc<dyn ObjectPlace>) -> Copied {
     let (listings, by_then) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let count = Arc::clone(&listings);
-    let counted = Fault::Call(Arc::new(move || {
+    let counted = FaultEffect::Call(Arc::new(move || {
         count.fetch_add(1, Relaxed);
     }));
     let (all, first) = (Arc::clone(&listings), Arc::clone(&by_then));
-    let noted = Fault::Call(Arc::new(move || first.store(all.load(Relaxed), Relaxed)));
-    let source = Faulty::new(StoreSource::new(source), Plan::new(1).on(List, When::Always, counted));
+    let noted = FaultEffect::Call(Arc::new(move || first.store(all.load(Relaxed), Relaxed)));
+    let source =
+        Faulty::new(StoreSource::new(source), FaultPlan::new(1).on(List, FaultCondition::Always, counted));
     let opened = StoreTarget::open(target, &path(""), &Grant::everything()).unwrap();
-    let target = Faulty::new(opened, Plan::new(2).on(StorePack, When::Nth(1), noted));
+    let target = Faulty::new(opened, FaultPlan::new(2).on(StorePack, FaultCondition::Nth(1), noted));
     // Resets the peak.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS:");

@@ -8,8 +8,8 @@ use hakobu_core::grant::Grant;
 use hakobu_core::job::{Mode, Removal};
 use hakobu_core::losses::LossKind;
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
-use hakobu_endpoints::store::{Store, StoreSource, StoreTarget};
-use hakobu_testkit::faults::{Fault, Faulty, OperationKind, Plan, When};
+use hakobu_endpoints::store::{ObjectPlace, StoreSource, StoreTarget};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan, Faulty, OperationKind};
 
 use crate::bench::{bytes, contents, contents_of, copy, path, put, run_between, view};
 
@@ -133,24 +133,24 @@ fn directories_come_along_with_what_they_are_in() {
     for number in 0..20_000 {
         objects.upload(format!("a/{}/b/{number}", number / 100).as_bytes(), b"content");
     }
-    let files: Arc<dyn Store> = Arc::new(MemoryFileSystem::new());
-    let back: Arc<dyn Store> = Arc::new(MemoryObjectStore::new());
+    let files: Arc<dyn ObjectPlace> = Arc::new(MemoryFileSystem::new());
+    let back: Arc<dyn ObjectPlace> = Arc::new(MemoryObjectStore::new());
     // The source lists 402 directories in three portions, and a few that were cut off are listed again. The target is
     // listed as well once it exists.
     for (target, times) in [(&files, [1, 1]), (&back, [1, 2])] {
         for times in times {
             let listings = Arc::new(AtomicU64::new(0));
-            let count = |plan: Plan| {
+            let count = |plan: FaultPlan| {
                 let listings = Arc::clone(&listings);
-                let counted = Fault::Call(Arc::new(move || {
+                let counted = FaultEffect::Call(Arc::new(move || {
                     listings.fetch_add(1, Relaxed);
                 }));
-                plan.on(OperationKind::List, When::Always, counted)
+                plan.on(OperationKind::List, FaultCondition::Always, counted)
             };
-            let source = Faulty::new(StoreSource::new(objects.clone()), count(Plan::new(1)));
+            let source = Faulty::new(StoreSource::new(objects.clone()), count(FaultPlan::new(1)));
             let opened = StoreTarget::open(Arc::clone(target), &path(""), &Grant::everything()).unwrap();
             // A file system lists each directory separately.
-            let plan = if Arc::ptr_eq(target, &back) { count(Plan::new(2)) } else { Plan::new(2) };
+            let plan = if Arc::ptr_eq(target, &back) { count(FaultPlan::new(2)) } else { FaultPlan::new(2) };
             let target = Faulty::new(opened, plan);
             let made = run_between(&source, &target, &contents(), &AtomicBool::new(false));
             assert!(made.fatal.is_none() && made.failures.is_empty(), "{:?}", made.failures);

@@ -5,28 +5,28 @@ use std::sync::Arc;
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Metadata};
+use hakobu_core::entry::{Attributes, EntryMetadata};
 use hakobu_core::grant::Grant;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
-use hakobu_endpoints::store::{Content, Held, Page, Position, Store};
+use hakobu_endpoints::store::{EntryContent, ObjectPlace, Position, StorePage, StoredEntry};
 
 /// A store with at most `most` entries per page.
 pub struct Pages {
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn ObjectPlace>,
     pub most: usize,
 }
 
-impl Store for Pages {
+impl ObjectPlace for Pages {
     fn capabilities(&self) -> Capabilities {
         self.store.capabilities()
     }
 
-    fn inspect(&self, path: &EntryPath) -> Option<Metadata> {
+    fn inspect(&self, path: &EntryPath) -> Option<EntryMetadata> {
         self.store.inspect(path)
     }
 
-    fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<Page> {
+    fn page(&self, directory: &EntryPath, after: Option<&Position>, most: usize) -> Result<StorePage> {
         self.store.page(directory, after, most.min(self.most))
     }
 
@@ -35,18 +35,18 @@ impl Store for Pages {
         directory: &EntryPath,
         after: Option<&Position>,
         most: usize,
-    ) -> Result<Option<Page>> {
+    ) -> Result<Option<StorePage>> {
         self.store.flat_page(directory, after, most.min(self.most))
     }
 
-    fn get(&self, path: &EntryPath) -> Result<Held> {
+    fn get(&self, path: &EntryPath) -> Result<StoredEntry> {
         self.store.get(path)
     }
 
     fn put(
         &self,
         path: &EntryPath,
-        content: Content,
+        content: EntryContent,
         attributes: &Attributes,
         grant: &Grant,
     ) -> Result<Vec<LossKind>> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Time};
+use hakobu_core::entry::{Attributes, FileTime};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Mode, Removal};
 use hakobu_endpoints::memory::MemoryFileSystem;
-use hakobu_endpoints::store::{Content, Store};
+use hakobu_endpoints::store::{EntryContent, ObjectPlace};
 
 use crate::bench::{bytes, contents, copy, path, put, view};
 
@@ -20,10 +20,11 @@ fn tree() -> Arc<MemoryFileSystem> {
     {
         put(&*store, at, &bytes(length, length as u64));
     }
-    let attributes = Attributes { mode: 0o4711, uid: 5, gid: 6, mtime: Time { seconds: -5, nanoseconds: 9 } };
+    let attributes =
+        Attributes { mode: 0o4711, uid: 5, gid: 6, mtime: FileTime { seconds: -5, nanoseconds: 9 } };
     let everything = Grant::everything();
-    store.put(&path("b/link"), Content::Symlink(b"../z"[..].into()), &attributes, &everything).unwrap();
-    store.put(&path("set"), Content::File(b"x"[..].into()), &attributes, &everything).unwrap();
+    store.put(&path("b/link"), EntryContent::Symlink(b"../z"[..].into()), &attributes, &everything).unwrap();
+    store.put(&path("set"), EntryContent::File(b"x"[..].into()), &attributes, &everything).unwrap();
     for change in [
         Change::Link { path: path("again"), to: path("b/d"), replaces: false },
         Change::Directory {
@@ -77,9 +78,9 @@ fn what_differs_is_found_and_mended() {
 #[test]
 fn a_link_with_a_text_that_none_can_have_fails_by_itself() {
     let source = tree();
-    let attributes = Attributes { mode: 0o777, uid: 0, gid: 0, mtime: Time::default() };
+    let attributes = Attributes { mode: 0o777, uid: 0, gid: 0, mtime: FileTime::default() };
     for (name, text) in [("l/nul", &b"a\0b"[..]), ("l/empty", b""), ("l/long", &[b'x'; 5000])] {
-        let content = Content::Symlink(text.into());
+        let content = EntryContent::Symlink(text.into());
         source.put(&path(name), content, &attributes, &Grant::everything()).unwrap();
     }
     let target = Arc::new(MemoryFileSystem::new());

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hakobu_core::endpoint::Change;
-use hakobu_core::engine::Summary;
-use hakobu_core::entry::{Attributes, Kind, Time};
+use hakobu_core::engine::RunSummary;
+use hakobu_core::entry::{Attributes, EntryKind, FileTime};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{CHUNK_BYTES, PIECE_BYTES};
 use hakobu_core::grant::Grant;
@@ -19,9 +19,9 @@ use hakobu_core::job::{Job, Mode, Removal};
 use hakobu_core::pack::PACKED_FILE_BYTES_MAX;
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::memory::{MemoryFileSystem, MemoryObjectStore};
-use hakobu_endpoints::store::{Content, Store, StoreSource, StoreTarget};
+use hakobu_endpoints::store::{EntryContent, ObjectPlace, StoreSource, StoreTarget};
 use hakobu_testkit::faults::OperationKind::{self, *};
-use hakobu_testkit::faults::{Fault, Faulty, Plan, When};
+use hakobu_testkit::faults::{FaultCondition, FaultEffect, FaultPlan, Faulty};
 
 use crate::bench::{Print, bytes, contents, contents_of, path, print, run_between, view};
 use crate::pages::Pages;
@@ -59,7 +59,7 @@ impl Numbers {
 struct Versions(Mutex<BTreeMap<Vec<u8>, Vec<Print>>>);
 
 impl Versions {
-    fn note(&self, at: &str, content: &Content) {
+    fn note(&self, at: &str, content: &EntryContent) {
         self.0.lock().unwrap().entry(at.as_bytes().to_vec()).or_default().push(print(content));
     }
 
@@ -70,7 +70,7 @@ impl Versions {
 
 /// A source that is changed while it is read.
 struct Ground {
-    source: Arc<dyn Store>,
+    source: Arc<dyn ObjectPlace>,
     keeps_all: bool,
     /// True if a name may belong to a file at one time and to a directory at another.
     changes_kinds: bool,
@@ -89,16 +89,16 @@ impl Ground {
         }
         let content = match numbers.below(12) {
             0 if self.keeps_all => {
-                Content::Symlink(vec![b'a' + (numbers.next() % 26) as u8; numbers.below(60) + 1].into())
+                EntryContent::Symlink(vec![b'a' + (numbers.next() % 26) as u8; numbers.below(60) + 1].into())
             }
-            1 if self.keeps_all => Content::Special(Kind::Fifo, 0),
-            _ => Content::File(bytes(some_size(numbers), numbers.next()).into()),
+            1 if self.keeps_all => EntryContent::Special(EntryKind::Fifo, 0),
+            _ => EntryContent::File(bytes(some_size(numbers), numbers.next()).into()),
         };
         if self.changes_kinds && numbers.one_in(2) {
             self.make_way(&path(&at));
         }
         // A directory stays a directory.
-        if self.source.inspect(&path(&at)).is_some_and(|found| found.kind == Kind::Directory) {
+        if self.source.inspect(&path(&at)).is_some_and(|found| found.kind == EntryKind::Directory) {
             return;
         }
         self.versions.note(&at, &content);
@@ -117,17 +117,17 @@ impl Ground {
         };
         let mut above = at.split_last().map(|(parent, _)| parent);
         while let Some(parent) = above.filter(|parent| !parent.is_root()) {
-            if kind(&parent).is_some_and(|kind| kind != Kind::Directory) {
+            if kind(&parent).is_some_and(|kind| kind != EntryKind::Directory) {
                 remove(&parent, false);
             }
             above = parent.split_last().map(|(parent, _)| parent);
         }
-        if kind(at) == Some(Kind::Directory) {
+        if kind(at) == Some(EntryKind::Directory) {
             let Ok(page) = self.source.page(at, None, usize::MAX) else { return };
             for index in 0..page.listing.len() {
                 let Ok(inner) = at.join(page.listing.name(index)) else { continue };
                 match kind(&inner) {
-                    Some(Kind::Directory) => self.make_way(&inner),
+                    Some(EntryKind::Directory) => self.make_way(&inner),
                     _ => remove(&inner, false),
                 }
             }
@@ -138,7 +138,7 @@ impl Ground {
 
 fn now() -> Attributes {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let mtime = Time { seconds: now.as_secs().cast_signed(), nanoseconds: now.subsec_nanos() };
+    let mtime = FileTime { seconds: now.as_secs().cast_signed(), nanoseconds: now.subsec_nanos() };
     Attributes { mode: 0o755, uid: 0, gid: 0, mtime }
 }
 
@@ -172,33 +172,38 @@ const MILD: [ErrorKind; 6] = [
 ];
 
 /// Returns the faults of one end.
-fn plan(numbers: &mut Numbers, operations: &[OperationKind]) -> Plan {
-    let mut plan = Plan::new(numbers.next()).reorder(*numbers.one_of(&[0, 1, 12, 100]));
+fn plan(numbers: &mut Numbers, operations: &[OperationKind]) -> FaultPlan {
+    let mut plan = FaultPlan::new(numbers.next()).reorder(*numbers.one_of(&[0, 1, 12, 100]));
     plan = plan.full_queue(*numbers.one_of(&[0, 50, 500]));
     for _ in 0..numbers.below(4) {
         let kind = *numbers.one_of(&MILD);
-        let faults = [Fault::Error(kind), Fault::Error(kind), Fault::Unheard(kind), Fault::OneEntry(kind)];
+        let faults = [
+            FaultEffect::Error(kind),
+            FaultEffect::Error(kind),
+            FaultEffect::Unheard(kind),
+            FaultEffect::OneEntry(kind),
+        ];
         let operation = *numbers.one_of(operations);
         let fault = match operation {
-            Read if numbers.one_in(3) => Fault::ShortRead,
+            Read if numbers.one_in(3) => FaultEffect::ShortRead,
             _ => numbers.one_of(&faults).clone(),
         };
-        plan = plan.on(operation, When::PerMille(*numbers.one_of(&[5, 40, 200, 600])), fault);
+        plan = plan.on(operation, FaultCondition::PerMille(*numbers.one_of(&[5, 40, 200, 600])), fault);
     }
     if numbers.one_in(5) {
         let grave = [ErrorKind::NoSpace, ErrorKind::TimedOut, ErrorKind::ConnectionLost];
         let fault = match numbers.one_in(2) {
-            true => Fault::LaneLost,
-            false => Fault::Error(*numbers.one_of(&grave)),
+            true => FaultEffect::LaneLost,
+            false => FaultEffect::Error(*numbers.one_of(&grave)),
         };
-        plan = plan.on_any(When::Nth(1 + numbers.below(40) as u64), fault);
+        plan = plan.on_any(FaultCondition::Nth(1 + numbers.below(40) as u64), fault);
     }
     plan
 }
 
 /// A target with its properties.
 struct Place {
-    store: Arc<dyn Store>,
+    store: Arc<dyn ObjectPlace>,
     is_flat: bool,
 }
 
@@ -208,8 +213,8 @@ fn place(numbers: &mut Numbers) -> Place {
 }
 
 /// Creates a file system or an object store, whose directories are listed completely or a few entries at a time.
-fn store(numbers: &mut Numbers, is_file_system: bool) -> Arc<dyn Store> {
-    let store: Arc<dyn Store> = match is_file_system {
+fn store(numbers: &mut Numbers, is_file_system: bool) -> Arc<dyn ObjectPlace> {
+    let store: Arc<dyn ObjectPlace> = match is_file_system {
         true => Arc::new(MemoryFileSystem::new()),
         false => Arc::new(MemoryObjectStore::new()),
     };
@@ -225,13 +230,13 @@ fn some_job(numbers: &mut Numbers) -> Job {
 }
 
 /// Runs a job with faults at both ends, and changes of the source in the middle.
-fn run_with_faults(ground: &Arc<Ground>, target: &Place, job: &Job, numbers: &mut Numbers) -> Summary {
+fn run_with_faults(ground: &Arc<Ground>, target: &Place, job: &Job, numbers: &mut Numbers) -> RunSummary {
     let mut reading = plan(numbers, &[List, Fetch, Read, Open, Confirm]);
     for _ in 0..numbers.below(3) {
         let (ground, seed) = (Arc::clone(ground), numbers.next());
-        let change = Fault::Call(Arc::new(move || ground.change(&mut Numbers(seed))));
+        let change = FaultEffect::Call(Arc::new(move || ground.change(&mut Numbers(seed))));
         let operation = *numbers.one_of(&[List, Fetch, Read, Confirm]);
-        reading = reading.on(operation, When::Nth(1 + numbers.below(6) as u64), change);
+        reading = reading.on(operation, FaultCondition::Nth(1 + numbers.below(6) as u64), change);
     }
     let writing = plan(numbers, &[List, Store, Begin, Write, Finish, Apply, Zero, Complete]);
     let source = Faulty::new(StoreSource::new(Arc::clone(&ground.source)), reading);
@@ -239,7 +244,7 @@ fn run_with_faults(ground: &Arc<Ground>, target: &Place, job: &Job, numbers: &mu
     run_between(&source, &Faulty::new(opened, writing), job, &AtomicBool::new(false))
 }
 
-fn run_plainly(ground: &Ground, target: &Place, job: &Job) -> Summary {
+fn run_plainly(ground: &Ground, target: &Place, job: &Job) -> RunSummary {
     let source = StoreSource::new(Arc::clone(&ground.source));
     let opened = StoreTarget::open(Arc::clone(&target.store), &path(""), &Grant::everything()).unwrap();
     run_between(&source, &opened, job, &AtomicBool::new(false))
@@ -254,7 +259,7 @@ fn assert_whole(ground: &Ground, before: &BTreeMap<Vec<u8>, Print>, target: &Pla
 }
 
 /// Checks that a run without reported failures has copied all files that did not change meanwhile.
-fn assert_earned(first: &BTreeMap<Vec<u8>, Print>, ground: &Ground, target: &Place, made: &Summary) {
+fn assert_earned(first: &BTreeMap<Vec<u8>, Print>, ground: &Ground, target: &Place, made: &RunSummary) {
     if made.fatal.is_some() || !made.failures.is_empty() || made.counters.entries_failed > 0 {
         return;
     }

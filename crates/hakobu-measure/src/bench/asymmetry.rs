@@ -6,8 +6,8 @@
 use hakobu_core::units::format_rate;
 use serde::Serialize;
 
-use super::case::{Case, Direction, Starter, Way};
-use super::processes::{Cost, is_server};
+use super::case::{BenchCase, DataDirection, Initiator, Method};
+use super::processes::{ProcessCost, is_server};
 use super::result::Row;
 
 /// Rows whose speeds differ by less than this factor count as equal.
@@ -31,9 +31,9 @@ const ONE_PROCESSOR_MAX: f64 = 1.1;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Asymmetry {
     /// The slow row.
-    pub slow: Case,
+    pub slow: BenchCase,
     /// The fast row.
-    pub fast: Case,
+    pub fast: BenchCase,
     /// The ratio of the fast rate to the slow rate.
     pub times: f64,
     /// The process that limits the slow row: its end (`here`, `there`) and its name. `None` if no process is busy all
@@ -81,15 +81,15 @@ fn are_apart(slow: &Row, fast: &Row) -> bool {
 }
 
 /// Returns true if the cases differ only in direction, or only in who starts.
-fn differ_in_one(one: &Case, other: &Case) -> bool {
-    let turned = Case { direction: other.direction, ..one.clone() };
-    let by_the_other = Case { starter: other.starter, ..one.clone() };
+fn differ_in_one(one: &BenchCase, other: &BenchCase) -> bool {
+    let turned = BenchCase { direction: other.direction, ..one.clone() };
+    let by_the_other = BenchCase { starter: other.starter, ..one.clone() };
     one != other && (turned == *other || by_the_other == *other)
 }
 
 /// The busiest process of a row: its end, its name, the shares of the run that it ran and that it waited for a
 /// processor (both summed over its threads), its number of threads, and the duration of the run in seconds.
-struct Busiest {
+struct BusiestProcess {
     there: bool,
     name: String,
     cpu: f64,
@@ -98,7 +98,7 @@ struct Busiest {
     seconds: f64,
 }
 
-impl Busiest {
+impl BusiestProcess {
     fn busy(&self) -> f64 {
         self.cpu + self.waited
     }
@@ -110,18 +110,18 @@ impl Busiest {
 }
 
 /// Returns the cost of each process of a row without its start, with true for processes on the host.
-fn costs(row: &Row) -> Vec<(bool, Cost)> {
+fn costs(row: &Row) -> Vec<(bool, ProcessCost)> {
     let Some((here, there)) = row.costs() else { return Vec::new() };
     let there = there.into_iter().flatten().map(|cost| (true, cost));
     here.into_iter().map(|cost| (false, cost)).chain(there).collect()
 }
 
-fn busiest(row: &Row) -> Option<Busiest> {
+fn busiest(row: &Row) -> Option<BusiestProcess> {
     let seconds = row.middle()?.wall_seconds - row.start_seconds();
     if seconds <= 0.0 {
         return None;
     }
-    let all = costs(row).into_iter().map(|(there, cost)| Busiest {
+    let all = costs(row).into_iter().map(|(there, cost)| BusiestProcess {
         there,
         name: cost.name,
         cpu: cost.cpu_seconds / seconds,
@@ -172,15 +172,15 @@ fn explain(slow: &Row, fast: &Row, times: f64, host: &str, rows: &[Row]) -> Asym
 }
 
 /// Describes how a row differs from the other.
-fn manner(case: &Case, other: &Case, host: &str) -> String {
+fn manner(case: &BenchCase, other: &BenchCase, host: &str) -> String {
     let direction = match case.direction {
-        Direction::ToHost => format!("to {host}"),
-        Direction::FromHost => format!("from {host}"),
-        Direction::Here => "here".to_owned(),
+        DataDirection::ToHost => format!("to {host}"),
+        DataDirection::FromHost => format!("from {host}"),
+        DataDirection::Here => "here".to_owned(),
     };
     let starter = match case.starter {
-        Starter::Here => "started here".to_owned(),
-        Starter::There => format!("started on {host}"),
+        Initiator::Here => "started here".to_owned(),
+        Initiator::There => format!("started on {host}"),
     };
     match case.direction == other.direction {
         true => format!("{direction} {starter}"),
@@ -197,7 +197,7 @@ fn end_of(there: bool, host: &str) -> &str {
 }
 
 /// Explains what limits the slow row, with figures.
-fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str, rows: &[Row]) -> String {
+fn cause(found: &BusiestProcess, slow: &Row, fast: &Row, host: &str, rows: &[Row]) -> String {
     let (name, end) = (&found.name, end_of(found.there, host));
     let own = seconds_per_byte(slow, found.there, |other| other == name);
     let mut words = format!("What holds the slow one up is {name} on {end}: {}", share(found, end));
@@ -221,7 +221,7 @@ fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str, rows: &[Row]) -> S
 }
 
 /// Describes how much processor time the process had and wanted.
-fn share(found: &Busiest, end: &str) -> String {
+fn share(found: &BusiestProcess, end: &str) -> String {
     if found.waited >= STARVED_MIN && !found.is_one_thread() {
         format!(
             "its threads waited for a processor for {:.1} s and ran for {:.1} s, added up over all of them, in the {:.1} s that it \
@@ -255,7 +255,7 @@ fn share(found: &Busiest, end: &str) -> String {
 }
 
 /// Describes the cost of the same work in the fast row. ssh and sshd count as counterparts of each other.
-fn counterpart(found: &Busiest, fast: &Row, end: &str) -> String {
+fn counterpart(found: &BusiestProcess, fast: &Row, end: &str) -> String {
     let encrypts = |name: &str| is_server(name) || name == "ssh";
     let is_it = |name: &str| name == found.name || (encrypts(&found.name) && encrypts(name));
     let Some(seconds) = seconds_per_byte(fast, found.there, is_it) else { return String::new() };
@@ -281,7 +281,7 @@ fn seen_too_little(slow: &Row, host: &str) -> Option<String> {
 }
 
 /// Explains a slow row in which no process was busy all the time.
-fn no_cause(busiest: Option<&Busiest>, slow: &Row, host: &str) -> String {
+fn no_cause(busiest: Option<&BusiestProcess>, slow: &Row, host: &str) -> String {
     if let Some(found) = busiest.filter(|found| found.waited >= STARVED_MIN) {
         let (name, end) = (&found.name, end_of(found.there, host));
         let them = if found.is_one_thread() { "it" } else { "its threads, added up," };
@@ -309,12 +309,12 @@ fn no_cause(busiest: Option<&Busiest>, slow: &Row, host: &str) -> String {
 }
 
 /// Returns true if the same server also limits the row in the other direction.
-fn binds_in_both_directions(found: &Busiest, slow: &Row, rows: &[Row]) -> bool {
+fn binds_in_both_directions(found: &BusiestProcess, slow: &Row, rows: &[Row]) -> bool {
     let direction = match slow.case.direction {
-        Direction::ToHost => Direction::FromHost,
-        _ => Direction::ToHost,
+        DataDirection::ToHost => DataDirection::FromHost,
+        _ => DataDirection::ToHost,
     };
-    let turned = Case { direction, ..slow.case.clone() };
+    let turned = BenchCase { direction, ..slow.case.clone() };
     let other = rows.iter().find(|row| row.case == turned).and_then(busiest);
     other.is_some_and(|other| {
         other.busy() >= ALSO_BUSY_MIN && other.there == found.there && is_server(&other.name)
@@ -322,13 +322,17 @@ fn binds_in_both_directions(found: &Busiest, slow: &Row, rows: &[Row]) -> bool {
 }
 
 /// Reports the rates of hakobu for the same two cases if it is not affected by the difference.
-fn of_hakobu(slow: &Case, fast: &Case, rows: &[Row]) -> Option<String> {
-    if slow.way == Way::Hakobu {
+fn of_hakobu(slow: &BenchCase, fast: &BenchCase, rows: &[Row]) -> Option<String> {
+    if slow.way == Method::Hakobu {
         return None;
     }
-    let rate = |case: &Case| {
-        let wanted =
-            Case { way: Way::Hakobu, cipher: None, block_bytes: super::case::BLOCK_BYTES, ..case.clone() };
+    let rate = |case: &BenchCase| {
+        let wanted = BenchCase {
+            way: Method::Hakobu,
+            cipher: None,
+            block_bytes: super::case::BLOCK_BYTES,
+            ..case.clone()
+        };
         let row = rows.iter().find(|row| row.case == wanted)?;
         row.rate().filter(|_| row.transport.as_deref() == Some("agent"))
     };

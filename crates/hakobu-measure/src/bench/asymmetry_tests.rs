@@ -1,50 +1,50 @@
-use super::super::processes::Cost;
+use super::super::processes::ProcessCost;
 use super::super::result::tests::row;
 use super::*;
 
-fn cost(name: &str, cpu_seconds: f64, waited_seconds: f64) -> Cost {
-    Cost { name: name.to_owned(), cpu_seconds, waited_seconds, threads: 1 }
+fn cost(name: &str, cpu_seconds: f64, waited_seconds: f64) -> ProcessCost {
+    ProcessCost { name: name.to_owned(), cpu_seconds, waited_seconds, threads: 1 }
 }
 
 /// A row of 1 GB that took `seconds` after a start of 0.1 s.
-fn measured(case: Case, seconds: f64, here: Vec<Cost>, there: Vec<Cost>) -> Row {
+fn measured(case: BenchCase, seconds: f64, here: Vec<ProcessCost>, there: Vec<ProcessCost>) -> Row {
     let mut row = row(case, &[seconds + 0.1]);
     row.starts[0].here = Vec::new();
     row.runs[0].here = here;
     row.runs[0].there = Some(there);
     row.runs[0].looks_there_seconds = (1..=10).map(|part| 0.1 + seconds * f64::from(part) / 10.0).collect();
-    row.transport = (row.case.way == Way::Hakobu).then(|| "agent".to_owned());
+    row.transport = (row.case.way == Method::Hakobu).then(|| "agent".to_owned());
     row
 }
 
-fn case(way: Way, direction: Direction, starter: Starter) -> Case {
-    Case { starter, ..Case::plain(way, direction) }
+fn case(way: Method, direction: DataDirection, starter: Initiator) -> BenchCase {
+    BenchCase { starter, ..BenchCase::plain(way, direction) }
 }
 
 /// Rows in which the rate halves whenever the sshd of one host serves, as the second article reports.
 fn halved() -> Vec<Row> {
-    let both = [Direction::ToHost, Direction::FromHost];
+    let both = [DataDirection::ToHost, DataDirection::FromHost];
     both.into_iter()
         .flat_map(|direction| {
             let there = |sshd| vec![cost("sshd", sshd, 0.02), cost("dd", 0.2, 0.0)];
             let here = || vec![cost("ssh", 1.0, 0.0), cost("dd", 0.3, 0.0)];
             let ssh = |seconds| vec![cost("ssh", seconds, 0.0), cost("dd", 0.3, 0.0)];
             [
-                measured(case(Way::Dd, direction, Starter::Here), 4.0, here(), there(3.92)),
+                measured(case(Method::Dd, direction, Initiator::Here), 4.0, here(), there(3.92)),
                 measured(
-                    case(Way::Dd, direction, Starter::There),
+                    case(Method::Dd, direction, Initiator::There),
                     2.0,
                     vec![cost("sshd", 1.9, 0.0)],
                     ssh(1.2),
                 ),
                 measured(
-                    case(Way::Hakobu, direction, Starter::Here),
+                    case(Method::Hakobu, direction, Initiator::Here),
                     1.0,
                     vec![cost("hakobu", 1.5, 0.0)],
                     vec![],
                 ),
                 measured(
-                    case(Way::Hakobu, direction, Starter::There),
+                    case(Method::Hakobu, direction, Initiator::There),
                     1.1,
                     vec![cost("hakobu", 1.5, 0.0)],
                     vec![],
@@ -56,7 +56,8 @@ fn halved() -> Vec<Row> {
 
 #[test]
 fn what_may_be_chance_is_not_explained() {
-    let [to, from] = [Direction::ToHost, Direction::FromHost].map(|to| case(Way::Dd, to, Starter::Here));
+    let [to, from] =
+        [DataDirection::ToHost, DataDirection::FromHost].map(|to| case(Method::Dd, to, Initiator::Here));
     for (slow, found) in [([4.0, 4.1, 4.2], 1), ([1.9, 4.1, 4.2], 0)] {
         let rows = [row(to.clone(), &slow), row(from.clone(), &[2.0, 1.0, 1.1])];
         assert_eq!(asymmetries(&rows, "vis").len(), found, "{slow:?}");
@@ -69,7 +70,7 @@ fn a_slow_sshd_is_named_in_both_directions() {
     assert_eq!(found.len(), 2, "{found:#?}");
     for asymmetry in &found {
         assert_eq!(asymmetry.process, Some(("there".to_owned(), "sshd".to_owned())));
-        assert!((asymmetry.times - 2.0).abs() < 1e-9 && asymmetry.slow.starter == Starter::Here);
+        assert!((asymmetry.times - 2.0).abs() < 1e-9 && asymmetry.slow.starter == Initiator::Here);
     }
     let words = &found[0].words;
     for part in [
@@ -104,13 +105,13 @@ fn what_hakobu_reaches_without_its_agent_is_no_comfort() {
 #[test]
 fn one_that_is_kept_from_a_processor_is_told_from_one_that_has_all_of_it() {
     let slow = measured(
-        case(Way::Scp, Direction::ToHost, Starter::Here),
+        case(Method::Scp, DataDirection::ToHost, Initiator::Here),
         8.0,
         vec![cost("ssh", 1.0, 0.0)],
         vec![cost("sshd", 1.6, 6.2)],
     );
     let fast = measured(
-        case(Way::Scp, Direction::FromHost, Starter::Here),
+        case(Method::Scp, DataDirection::FromHost, Initiator::Here),
         1.0,
         vec![cost("ssh", 0.9, 0.0)],
         vec![cost("sshd", 0.8, 0.0)],
@@ -132,10 +133,10 @@ fn one_that_is_kept_from_a_processor_is_told_from_one_that_has_all_of_it() {
 #[test]
 fn threads_that_are_kept_from_processors_are_the_cause_too() {
     let rows = |ran, waited| {
-        let threads = |ran, waited| Cost { threads: 9, ..cost("mbuffer", ran, waited) };
-        [(Starter::Here, 4.0, threads(ran, waited)), (Starter::There, 1.0, threads(0.7, 0.1))].map(
+        let threads = |ran, waited| ProcessCost { threads: 9, ..cost("mbuffer", ran, waited) };
+        [(Initiator::Here, 4.0, threads(ran, waited)), (Initiator::There, 1.0, threads(0.7, 0.1))].map(
             |(starter, seconds, cost)| {
-                measured(case(Way::Mbuffer, Direction::ToHost, starter), seconds, vec![cost], vec![])
+                measured(case(Method::Mbuffer, DataDirection::ToHost, starter), seconds, vec![cost], vec![])
             },
         )
     };
@@ -168,9 +169,9 @@ fn threads_that_are_kept_from_processors_are_the_cause_too() {
 fn where_nobody_is_busy_it_is_not_the_processors() {
     let idle = |direction, seconds| {
         let costs = || vec![cost("ssh", 0.3, 0.0)];
-        measured(case(Way::Dd, direction, Starter::Here), seconds, costs(), costs())
+        measured(case(Method::Dd, direction, Initiator::Here), seconds, costs(), costs())
     };
-    let found = asymmetries(&[idle(Direction::ToHost, 9.0), idle(Direction::FromHost, 2.0)], "vis");
+    let found = asymmetries(&[idle(DataDirection::ToHost, 9.0), idle(DataDirection::FromHost, 2.0)], "vis");
     assert_eq!((found.len(), &found[0].process), (1, &None));
     let words = &found[0].words;
     for part in ["no process was busy all the time (the busiest, ssh on", "for 3 % of it)", "hakobu doctor"] {
@@ -182,9 +183,9 @@ fn where_nobody_is_busy_it_is_not_the_processors() {
 fn who_was_not_looked_at_for_long_may_have_been_busy() {
     let idle = |direction, seconds| {
         let costs = || vec![cost("sshd", 0.3, 0.0)];
-        measured(case(Way::Dd, direction, Starter::Here), seconds, costs(), costs())
+        measured(case(Method::Dd, direction, Initiator::Here), seconds, costs(), costs())
     };
-    let mut rows = [idle(Direction::ToHost, 9.0), idle(Direction::FromHost, 2.0)];
+    let mut rows = [idle(DataDirection::ToHost, 9.0), idle(DataDirection::FromHost, 2.0)];
     for (looks, is_known) in [
         (&[0.3, 2.0, 4.7][..], true),
         (&[0.3, 2.0, 4.5], false),
@@ -211,10 +212,11 @@ fn who_was_not_looked_at_for_long_may_have_been_busy() {
 #[test]
 fn who_waited_for_a_part_of_the_time_is_not_said_to_have_had_all() {
     let idle = |direction, seconds, waited| {
-        let threads = Cost { threads: 6, ..cost("hakobu", 0.9, waited) };
-        measured(case(Way::Hakobu, direction, Starter::Here), seconds, vec![threads], vec![])
+        let threads = ProcessCost { threads: 6, ..cost("hakobu", 0.9, waited) };
+        measured(case(Method::Hakobu, direction, Initiator::Here), seconds, vec![threads], vec![])
     };
-    let found = asymmetries(&[idle(Direction::ToHost, 9.0, 4.5), idle(Direction::FromHost, 2.0, 0.0)], "vis");
+    let found =
+        asymmetries(&[idle(DataDirection::ToHost, 9.0, 4.5), idle(DataDirection::FromHost, 2.0, 0.0)], "vis");
     assert_eq!((found.len(), &found[0].process), (1, &None));
     let words = &found[0].words;
     let part = "but hakobu on this machine was kept waiting: its threads, added up, had no processor for 4.5 s in the 9.0 s";
@@ -229,15 +231,18 @@ fn what_is_alike_or_differs_in_more_is_no_asymmetry() {
     }
     assert_eq!(asymmetries(&rows, "vis"), []);
     let other = |direction, cipher: &str, seconds| {
-        let case = Case { cipher: Some(cipher.to_owned()), ..Case::plain(Way::Dd, direction) };
+        let case = BenchCase { cipher: Some(cipher.to_owned()), ..BenchCase::plain(Method::Dd, direction) };
         measured(case, seconds, vec![], vec![])
     };
     assert_eq!(
-        asymmetries(&[other(Direction::ToHost, "a", 1.0), other(Direction::FromHost, "b", 9.0)], "vis"),
+        asymmetries(
+            &[other(DataDirection::ToHost, "a", 1.0), other(DataDirection::FromHost, "b", 9.0)],
+            "vis"
+        ),
         []
     );
     assert_eq!(
-        asymmetries(&[other(Direction::ToHost, "a", 1.0), other(Direction::ToHost, "b", 9.0)], "vis"),
+        asymmetries(&[other(DataDirection::ToHost, "a", 1.0), other(DataDirection::ToHost, "b", 9.0)], "vis"),
         []
     );
 }

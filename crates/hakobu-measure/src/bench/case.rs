@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 pub const BLOCK_BYTES: u64 = 64 * 1024;
 
 /// The methods that all others are compared with, whatever the direction, content and ends.
-pub const BASELINE: [Way; 2] = [Way::Hakobu, Way::Dd];
+pub const BASELINE: [Method; 2] = [Method::Hakobu, Method::Dd];
 
 /// The method that transfers the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Method {
     /// hakobu.
     Hakobu,
     /// `dd | ssh | dd`, or `dd` on one machine.
@@ -53,7 +53,7 @@ pub enum Compressor {
 /// The direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Direction {
+pub enum DataDirection {
     /// From this machine to the host.
     ToHost,
     /// From the host to this machine.
@@ -66,7 +66,7 @@ pub enum Direction {
 /// it listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Starter {
+pub enum Initiator {
     /// This machine.
     Here,
     /// The host.
@@ -76,7 +76,7 @@ pub enum Starter {
 /// The kind of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Content {
+pub enum DataKind {
     /// Random bytes, which do not compress.
     Random,
     /// Words and numbers, which compress to about half.
@@ -90,7 +90,7 @@ pub enum Content {
 /// The kinds of source and target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ends {
+pub enum EndKinds {
     /// From a file in memory to `/dev/null`.
     MemoryToNothing,
     /// From a file in memory to another one.
@@ -101,9 +101,9 @@ pub enum Ends {
 
 /// The parameters of one row: a command line, except for the amount of data.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Case {
+pub struct BenchCase {
     /// The method.
-    pub way: Way,
+    pub way: Method,
     /// The cipher, by the name that the method uses for it. `None` is the method's default.
     pub cipher: Option<String>,
     /// The compressor.
@@ -111,28 +111,28 @@ pub struct Case {
     /// The block size for reads and writes in bytes, if the method has one.
     pub block_bytes: u64,
     /// The direction of the data.
-    pub direction: Direction,
+    pub direction: DataDirection,
     /// The machine that starts.
-    pub starter: Starter,
+    pub starter: Initiator,
     /// The kind of data.
-    pub content: Content,
+    pub content: DataKind,
     /// The kinds of source and target.
-    pub ends: Ends,
+    pub ends: EndKinds,
 }
 
-impl Case {
+impl BenchCase {
     /// Returns the basic case of a method: random data, from memory to nothing, started here.
     #[must_use]
-    pub fn plain(way: Way, direction: Direction) -> Self {
+    pub fn plain(way: Method, direction: DataDirection) -> Self {
         Self {
             way,
             cipher: None,
             compressor: Compressor::None,
             block_bytes: BLOCK_BYTES,
             direction,
-            starter: Starter::Here,
-            content: Content::Random,
-            ends: Ends::MemoryToNothing,
+            starter: Initiator::Here,
+            content: DataKind::Random,
+            ends: EndKinds::MemoryToNothing,
         }
     }
 
@@ -148,9 +148,9 @@ impl Case {
     #[must_use]
     pub fn encrypted(&self) -> Option<bool> {
         match (self.direction, self.way) {
-            (Direction::Here, _) => None,
+            (DataDirection::Here, _) => None,
             (_, way) if way.has_own_connection() => Some(false),
-            (_, Way::Hakobu) => Some(self.cipher.as_deref() != Some("none")),
+            (_, Method::Hakobu) => Some(self.cipher.as_deref() != Some("none")),
             _ => Some(true),
         }
     }
@@ -158,7 +158,7 @@ impl Case {
     /// Returns true if the method has a block size that can be chosen.
     #[must_use]
     pub fn has_blocks(&self) -> bool {
-        matches!(self.way, Way::Dd | Way::Nc | Way::Mbuffer)
+        matches!(self.way, Method::Dd | Method::Nc | Method::Mbuffer)
     }
 
     /// Returns a short label of the row: `dd | ssh, aes128-ctr, gzip`.
@@ -171,7 +171,7 @@ impl Case {
         }
         match (self.way, self.compressor) {
             (_, Compressor::None) => {}
-            (Way::Hakobu, other) => {
+            (Method::Hakobu, other) => {
                 label.push_str(", --compress ");
                 label.push_str(other.name());
             }
@@ -185,7 +185,7 @@ impl Case {
             label.push_str(", blocks of ");
             label.push_str(&block(self.block_bytes));
         }
-        if self.starter == Starter::There {
+        if self.starter == Initiator::There {
             label.push_str(", started there");
         }
         label
@@ -202,11 +202,11 @@ pub fn block(bytes: u64) -> String {
     }
 }
 
-impl Way {
+impl Method {
     /// Returns the display name.
     #[must_use]
-    pub fn name(self, direction: Direction) -> &'static str {
-        let here = direction == Direction::Here;
+    pub fn name(self, direction: DataDirection) -> &'static str {
+        let here = direction == DataDirection::Here;
         match self {
             Self::Hakobu => "hakobu",
             Self::Dd if here => "dd",
@@ -268,7 +268,7 @@ impl Compressor {
     pub const PROGRAMS: [Self; 4] = [Self::Gzip, Self::Lzop, Self::Pigz, Self::Zstd];
 }
 
-impl Content {
+impl DataKind {
     /// Returns the display name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -281,7 +281,7 @@ impl Content {
     }
 }
 
-impl Ends {
+impl EndKinds {
     /// Returns the display name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -299,15 +299,17 @@ mod tests {
 
     #[test]
     fn a_label_says_what_is_not_plain() {
-        let mut case = Case::plain(Way::Dd, Direction::ToHost);
+        let mut case = BenchCase::plain(Method::Dd, DataDirection::ToHost);
         assert_eq!(case.label(), "dd | ssh");
         case.cipher = Some("aes128-gcm@openssh.com".to_owned());
         case.compressor = Compressor::Pigz;
         case.block_bytes = 4 << 20;
-        case.starter = Starter::There;
+        case.starter = Initiator::There;
         assert_eq!(case.label(), "dd | ssh, aes128-gcm, pigz, blocks of 4M, started there");
-        assert_eq!(Case::plain(Way::Tar, Direction::Here).label(), "tar | tar");
-        let hakobu = |compressor| Case { compressor, ..Case::plain(Way::Hakobu, Direction::ToHost) }.label();
+        assert_eq!(BenchCase::plain(Method::Tar, DataDirection::Here).label(), "tar | tar");
+        let hakobu = |compressor| {
+            BenchCase { compressor, ..BenchCase::plain(Method::Hakobu, DataDirection::ToHost) }.label()
+        };
         assert_eq!(hakobu(Compressor::Off), "hakobu, --compress none");
         assert_eq!(hakobu(Compressor::Zstd), "hakobu, --compress zstd");
         assert_eq!([512, 4096, 1000, 3 << 20].map(block), ["512", "4k", "1000", "3M"]);
@@ -315,10 +317,16 @@ mod tests {
 
     #[test]
     fn only_what_encrypts_is_said_to() {
-        let encrypted = |way| Case::plain(way, Direction::ToHost).encrypted();
-        assert_eq!([Way::Nc, Way::Mbuffer, Way::Scp].map(encrypted), [Some(false), Some(false), Some(true)]);
-        let none = Case { cipher: Some("none".to_owned()), ..Case::plain(Way::Hakobu, Direction::ToHost) };
+        let encrypted = |way| BenchCase::plain(way, DataDirection::ToHost).encrypted();
+        assert_eq!(
+            [Method::Nc, Method::Mbuffer, Method::Scp].map(encrypted),
+            [Some(false), Some(false), Some(true)]
+        );
+        let none = BenchCase {
+            cipher: Some("none".to_owned()),
+            ..BenchCase::plain(Method::Hakobu, DataDirection::ToHost)
+        };
         assert_eq!(none.encrypted(), Some(false));
-        assert_eq!(Case::plain(Way::Cp, Direction::Here).encrypted(), None);
+        assert_eq!(BenchCase::plain(Method::Cp, DataDirection::Here).encrypted(), None);
     }
 }

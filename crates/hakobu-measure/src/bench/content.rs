@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::case::Content;
-use crate::generate::{self, FileSpec, Text, available_threads};
+use super::case::DataKind;
+use crate::generate::{self, FileSpec, SeededText, available_threads};
 
 /// The size of each write in bytes.
 const WRITE_BYTES: usize = 1 << 20;
@@ -19,18 +19,18 @@ const GZIPPED_TEXT_BYTES: usize = 48 << 20;
 ///
 /// # Errors
 /// System errors; `NotFound` if gzip is needed and not installed.
-pub fn write(path: &Path, content: Content, size_bytes: u64) -> io::Result<()> {
+pub fn write(path: &Path, content: DataKind, size_bytes: u64) -> io::Result<()> {
     if path.exists() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
     let written = match content {
-        Content::Random => {
+        DataKind::Random => {
             let spec = FileSpec { size_bytes, seed: 1, compressibility: 0.0, threads: available_threads() };
             generate::file(path, spec).map_err(|error| io::Error::other(error.to_string()))
         }
-        Content::Text => repeat(path, &text(TEXT_BYTES.min(size_bytes as usize)), size_bytes),
-        Content::Zeros => repeat(path, &vec![0; WRITE_BYTES], size_bytes),
-        Content::Gzipped => {
+        DataKind::Text => repeat(path, &text(TEXT_BYTES.min(size_bytes as usize)), size_bytes),
+        DataKind::Zeros => repeat(path, &vec![0; WRITE_BYTES], size_bytes),
+        DataKind::Gzipped => {
             let wanted = GZIPPED_TEXT_BYTES.min((size_bytes as usize).saturating_mul(8).max(1 << 16));
             gzipped(&text(wanted)).and_then(|bytes| repeat(path, &bytes, size_bytes))
         }
@@ -83,7 +83,7 @@ fn gzipped(text: &[u8]) -> io::Result<Vec<u8>> {
 /// Returns reproducible text.
 fn text(length: usize) -> Vec<u8> {
     let mut text = vec![0; length];
-    Text::new(1).fill(0, &mut text);
+    SeededText::new(1).fill(0, &mut text);
     text
 }
 
@@ -96,10 +96,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let size = 3_000_001;
         for (content, least, most) in [
-            (Content::Random, 0.99, 1.1),
-            (Content::Text, 0.35, 0.65),
-            (Content::Zeros, 0.0, 0.01),
-            (Content::Gzipped, 0.97, 1.1),
+            (DataKind::Random, 0.99, 1.1),
+            (DataKind::Text, 0.35, 0.65),
+            (DataKind::Zeros, 0.0, 0.01),
+            (DataKind::Gzipped, 0.97, 1.1),
         ] {
             let path = place.path().join(format!("{content:?}"));
             write(&path, content, size).unwrap();
@@ -109,7 +109,7 @@ mod tests {
             assert!((least..most).contains(&share), "{content:?} shrinks to {share}");
             let blocks = std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&path).unwrap());
             assert!(blocks * 512 >= size, "{content:?} has holes");
-            assert!(write(&path, Content::Zeros, 1).is_err(), "what is there stays");
+            assert!(write(&path, DataKind::Zeros, 1).is_err(), "what is there stays");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 /// An error that ends a bench. An error in one row is stored in that row.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum BenchError {
     /// The user asked to stop.
     #[error("stopped as asked")]
     Stopped,
@@ -35,15 +35,15 @@ pub enum Error {
     },
 }
 
-/// A result with this module's [`Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+/// A result with this module's [`BenchError`].
+pub type BenchResult<T> = std::result::Result<T, BenchError>;
 
 /// Returns the system's message without its number.
 pub(super) fn words_of(error: &io::Error) -> String {
     hakobu_core::error::Error::io("", error).reason()
 }
 
-impl Error {
+impl BenchError {
     /// Wraps a system error; for `map_err`.
     pub(super) fn io(during: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let during = during.into();
@@ -51,10 +51,10 @@ impl Error {
     }
 }
 
-impl From<crate::Error> for Error {
-    fn from(error: crate::Error) -> Self {
+impl From<crate::MeasureError> for BenchError {
+    fn from(error: crate::MeasureError) -> Self {
         match error {
-            crate::Error::Stopped => Self::Stopped,
+            crate::MeasureError::Stopped => Self::Stopped,
             other => Self::Io { during: "measuring".to_owned(), cause: io::Error::other(other.to_string()) },
         }
     }

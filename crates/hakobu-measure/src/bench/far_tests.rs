@@ -106,7 +106,7 @@ fn what_is_no_shell_is_an_error_in_its_own_words() {
     assert!(open("exit 1").contains("a shell is needed over there"));
     let mut shell = shell();
     assert!(
-        matches!(shell.ask("exit 0").unwrap_err(), Error::Lost(words) if words.contains("to h was lost"))
+        matches!(shell.ask("exit 0").unwrap_err(), BenchError::Lost(words) if words.contains("to h was lost"))
     );
 }
 
@@ -151,7 +151,7 @@ fn what_a_shell_made_that_hears_nothing_goes_while_it_waits() {
     let place = tempfile::tempdir().unwrap();
     let mut command = Command::new("env");
     command.arg("X=1");
-    let signs = Signs { every: Duration::from_secs(600), silence_s: 1 };
+    let signs = LivenessSigns { every: Duration::from_secs(600), silence_s: 1 };
     let mut shell = FarShell::open_with(command, "h", signs, &|| false).unwrap();
     let (real, mut writer) = scratch_with_a_writer(&mut shell, place.path());
     assert!(!writer.wait().unwrap().success());
@@ -164,7 +164,7 @@ fn a_shell_hears_from_this_end_and_tells_its_watchers() {
     let place = tempfile::tempdir().unwrap();
     let mut command = Command::new("env");
     command.arg("X=1");
-    let signs = Signs { every: Duration::from_millis(10), silence_s: 600 };
+    let signs = LivenessSigns { every: Duration::from_millis(10), silence_s: 600 };
     let mut shell = FarShell::open_with(command, "h", signs, &|| false).unwrap();
     let heard = place.path().join("heard");
     // Replaces the watcher with a process that counts signs of life.

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::error::{Error, Result};
+use super::error::{BenchError, BenchResult};
 use super::facts::FACTS;
-use super::far::FarShell;
-use super::login::{Back, Login, ssh_words};
-use super::near;
+use super::local_processes;
+use super::login::{BenchLogin, ReverseLogin, ssh_words};
 use super::ports::{free_port, near_port, no_near_port, no_port};
+use super::remote_processes::FarShell;
 use super::result::MachineFacts;
 use super::scratch::{IN_MEMORY, ON_DISK};
-use super::setting::{Settings, Site, out};
+use super::settings::{BenchMachines, Settings, out};
 use super::shell::{is_plain, quoted};
 use super::tools;
 use super::wrapper::place_wrapper;
@@ -25,14 +25,14 @@ pub(super) type FarDisk = std::result::Result<Option<(String, u64)>, String>;
 
 /// Logs in, and finds out what the host is and has. Returns its directory on a disk, or the reason why there is none.
 pub(super) fn look_at_host(
-    site: &mut Site,
+    site: &mut BenchMachines,
     settings: &Settings,
-    login: &Login,
+    login: &BenchLogin,
     stop: &dyn Fn() -> bool,
-) -> Result<FarDisk> {
+) -> BenchResult<FarDisk> {
     let is_ssh = |word: &String| word.rsplit('/').next() == Some("ssh");
     if !login.ssh.iter().any(is_ssh) {
-        return Err(Error::Nothing(
+        return Err(BenchError::Nothing(
             "bench takes OpenSSH's ssh: its options keep runs from asking anything".to_owned(),
         ));
     }
@@ -45,8 +45,8 @@ pub(super) fn look_at_host(
     let there = tools::answer(facts.iter().map(String::as_str));
     let value =
         |key: &str| facts.iter().find_map(|line| line.strip_prefix(key)).map(|text| text.trim().to_owned());
-    site.same_machine = value("boot ").is_some_and(|boot| Some(boot) == near::boot());
-    site.same_network = site.same_machine && value("network ") == near::network();
+    site.same_machine = value("boot ").is_some_and(|boot| Some(boot) == local_processes::boot());
+    site.same_network = site.same_machine && value("network ") == local_processes::network();
     site.machines.push(MachineFacts {
         whose: login.typed.clone(),
         processor: value("cpu ").unwrap_or_default(),
@@ -58,7 +58,7 @@ pub(super) fn look_at_host(
     };
     let needed = missing(&tools::NEEDED_THERE);
     if !needed.is_empty() {
-        return Err(Error::Nothing(format!(
+        return Err(BenchError::Nothing(format!(
             "{} has no {} on the login's PATH ({}), and nothing can be measured without",
             login.typed,
             needed.join(", "),
@@ -79,7 +79,7 @@ pub(super) fn look_at_host(
             site.left_out
                 .push(out("memory over there", format!("{why}: files that the cache holds stand in for it")));
             far.scratch("/tmp")?
-                .map_err(|why| Error::Nothing(format!("nothing can be written over there: {why}")))?
+                .map_err(|why| BenchError::Nothing(format!("nothing can be written over there: {why}")))?
         }
     };
     let far_disk = far_disk(&mut far, settings)?;
@@ -101,7 +101,7 @@ pub(super) fn look_at_host(
             Some(plain) => (site.far_program, site.far_program_typed) = (plain, Some(path)),
             None if settings.far_program.is_some() => {
                 let words = format!("{path}, which --agent names, is no program on {}", login.typed);
-                return Err(Error::Nothing(words));
+                return Err(BenchError::Nothing(words));
             }
             None => {}
         }
@@ -112,7 +112,7 @@ pub(super) fn look_at_host(
     Ok(far_disk)
 }
 
-fn far_disk(far: &mut FarShell, settings: &Settings) -> Result<FarDisk> {
+fn far_disk(far: &mut FarShell, settings: &Settings) -> BenchResult<FarDisk> {
     let below = settings.far_scratch.as_deref().unwrap_or(ON_DISK);
     let in_memory = far.ask(&format!("stat -f -c 'kind %T' -- {} 2>/dev/null", quoted(below)))?;
     if in_memory.iter().any(|line| line == "kind tmpfs" || line == "kind ramfs") {
@@ -122,7 +122,7 @@ fn far_disk(far: &mut FarShell, settings: &Settings) -> Result<FarDisk> {
     }
     match far.scratch(below)? {
         Ok(found) => Ok(Ok(Some(found))),
-        Err(why) if settings.far_scratch.is_some() => Err(Error::Nothing(format!(
+        Err(why) if settings.far_scratch.is_some() => Err(BenchError::Nothing(format!(
             "no scratch directory can be made in {below} on the host ({why}); name another place with --far-scratch"
         ))),
         Err(why) => Ok(Err(format!("on the host: {why}; --far-scratch names another place"))),
@@ -142,19 +142,19 @@ fn ssh_ciphers(ssh: &Path, host: &str) -> Vec<String> {
 
 /// Finds out how the host logs in to this machine, by trying it. Records the reason if it cannot.
 fn way_back(
-    site: &mut Site,
+    site: &mut BenchMachines,
     settings: &Settings,
     seen_as: Option<&String>,
     far: &mut FarShell,
     stop: &dyn Fn() -> bool,
-) -> Result<Option<Back>> {
+) -> BenchResult<Option<ReverseLogin>> {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default();
     let own = seen_as.filter(|address| !address.is_empty() && !address.contains(':'));
     let own = own.map(|address| match user.is_empty() {
         true => address.clone(),
         false => format!("{user}@{address}"),
     });
-    let back = settings.back.clone().or(own.map(|host| Back { host, port: None }));
+    let back = settings.back.clone().or(own.map(|host| ReverseLogin { host, port: None }));
     let Some(back) = back.filter(|back| is_plain(&back.host)) else {
         site.ground.no_way_back =
             Some("it is not known how the host reaches this machine; --back names it".to_owned());

@@ -1,17 +1,17 @@
-use super::super::login::{Back, Login};
-use super::super::plan::{Ground, plan};
-use super::super::tools::{Machine, WANTED};
+use super::super::login::{BenchLogin, ReverseLogin};
+use super::super::plan::{PlanFacts, plan};
+use super::super::tools::{MachineTools, WANTED};
 use super::*;
 
-fn names() -> Names {
-    Names {
-        near_source: Spot::at("/dev/shm/hb.n/source/random.1"),
-        near_target: Spot::at("/dev/shm/hb.n/target/random.1"),
-        far_source: Spot::at("/dev/shm/hb.f/source/random.1"),
-        far_target: Spot::at("/dev/shm/hb.f/target/random.1"),
+fn names() -> ScriptNames {
+    ScriptNames {
+        near_source: NamedFile::at("/dev/shm/hb.n/source/random.1"),
+        near_target: NamedFile::at("/dev/shm/hb.n/target/random.1"),
+        far_source: NamedFile::at("/dev/shm/hb.f/source/random.1"),
+        far_target: NamedFile::at("/dev/shm/hb.f/target/random.1"),
         port: 40_123,
         near_port: Some(("192.0.2.1".into(), 20_001)),
-        back: Some(Back { host: "me@ws".into(), port: Some(2222) }),
+        back: Some(ReverseLogin { host: "me@ws".into(), port: Some(2222) }),
         far_hakobu: "/dev/shm/hb.f/hakobu".into(),
         near_hakobu: "/dev/shm/hb.n/hakobu".into(),
         far_report: Some("/dev/shm/hb.f/report.json".into()),
@@ -19,10 +19,10 @@ fn names() -> Names {
 }
 
 /// The user's input, with paths that need quoting for this program and the one on the host.
-fn typed() -> Typed {
+fn typed() -> TypedNamesShown {
     let login =
-        Login { typed: "h".into(), user: None, host: "h".into(), port: None, ssh: vec!["ssh".into()] };
-    Typed {
+        BenchLogin { typed: "h".into(), user: None, host: "h".into(), port: None, ssh: vec!["ssh".into()] };
+    TypedNamesShown {
         login: Some(login),
         hakobu: "/my programs/hakobu".into(),
         agent: Some("/it's there/hakobu".into()),
@@ -32,18 +32,19 @@ fn typed() -> Typed {
 
 fn tools(there: Netcat) -> Tools {
     let programs = || WANTED.map(str::to_owned).to_vec();
-    let machine = |netcat| Machine { programs: programs(), netcat: Some(netcat), ..Machine::default() };
+    let machine =
+        |netcat| MachineTools { programs: programs(), netcat: Some(netcat), ..MachineTools::default() };
     let ssh_ciphers = vec!["aes128-gcm@openssh.com".to_owned()];
     Tools { here: machine(Netcat::OpenBsd), there: Some(machine(there)), ssh_ciphers }
 }
 
-fn of(case: &Case) -> Lines {
+fn of(case: &BenchCase) -> CaseScripts {
     lines(case, &names(), &tools(Netcat::OpenBsd), &typed()).unwrap()
 }
 
 #[test]
 fn dd_and_ssh_are_what_people_type() {
-    let mut case = Case::plain(Way::Dd, Direction::ToHost);
+    let mut case = BenchCase::plain(Method::Dd, DataDirection::ToHost);
     let line = of(&case);
     assert_eq!(line.near, "dd if=\"$SOURCE\" bs=64k status=none | \"$SSH\" \"$HOST\" \"$FAR\"");
     assert_eq!(line.far.as_deref(), Some("sh -c 'dd of=/dev/null bs=64k status=none'"));
@@ -53,7 +54,7 @@ fn dd_and_ssh_are_what_people_type() {
     );
     case.cipher = Some("aes128-gcm@openssh.com".to_owned());
     case.compressor = Compressor::Pigz;
-    case.ends = Ends::DiskToDisk;
+    case.ends = EndKinds::DiskToDisk;
     case.block_bytes = 4 << 20;
     let line = of(&case);
     assert_eq!(
@@ -61,7 +62,7 @@ fn dd_and_ssh_are_what_people_type() {
         "dd if=\"$SOURCE\" bs=4M status=none | pigz -c | ssh -c aes128-gcm@openssh.com h \
          \"pigz -dc | dd of=$TARGET bs=4M status=none conv=fsync\""
     );
-    case.direction = Direction::FromHost;
+    case.direction = DataDirection::FromHost;
     let line = of(&case);
     let far = "sh -c 'dd if=/dev/shm/hb.f/source/random.1 bs=4M status=none | pigz -c'";
     assert_eq!(line.far.as_deref(), Some(far));
@@ -70,15 +71,15 @@ fn dd_and_ssh_are_what_people_type() {
 
 #[test]
 fn each_nc_ends_in_its_own_way() {
-    let to = Case::plain(Way::Nc, Direction::ToHost);
-    let from = Case::plain(Way::Nc, Direction::FromHost);
+    let to = BenchCase::plain(Method::Nc, DataDirection::ToHost);
+    let from = BenchCase::plain(Method::Nc, DataDirection::FromHost);
     for (kind, receives, sends) in [
         (Netcat::OpenBsd, "nc -l 40123 |", "| nc -N -l 40123"),
         (Netcat::Ncat, "nc --recv-only -l 40123 |", "| nc --send-only -l 40123"),
         (Netcat::Traditional, "nc -l -p 40123 |", "| nc -q 0 -l -p 40123"),
     ] {
         let listener = |case| match lines(case, &names(), &tools(kind), &typed()).unwrap().listener {
-            Some(Listener::There(script)) => script,
+            Some(ListenCommand::There(script)) => script,
             other => panic!("{other:?}"),
         };
         assert!(listener(&to).starts_with(&format!("sh -c '{receives}")));
@@ -94,37 +95,44 @@ fn each_nc_ends_in_its_own_way() {
 
 #[test]
 fn what_the_host_connects_to_listens_here() {
-    let there = |way, direction, ends| Case { starter: Starter::There, ends, ..Case::plain(way, direction) };
-    let line = of(&there(Way::Mbuffer, Direction::FromHost, Ends::DiskToDisk));
+    let there = |way, direction, ends| BenchCase {
+        starter: Initiator::There,
+        ends,
+        ..BenchCase::plain(way, direction)
+    };
+    let line = of(&there(Method::Mbuffer, DataDirection::FromHost, EndKinds::DiskToDisk));
     assert_eq!(line.near, "\"$SSH\" \"$HOST\" \"$FAR\"");
     assert_eq!(
         line.far.as_deref(),
         Some("sh -c 'mbuffer -q -s 64k -m 64M -i /dev/shm/hb.f/source/random.1 -O 192.0.2.1:20001'")
     );
     let script = "mbuffer -q -s 64k -m 64M -I 20001 >\"$TARGET\" && sync \"$TARGET\"";
-    assert_eq!(line.listener, Some(Listener::Here(script.to_owned())));
+    assert_eq!(line.listener, Some(ListenCommand::Here(script.to_owned())));
     assert_eq!(
         line.shown,
         format!(
             "({script}) & sleep 1; ssh h \"mbuffer -q -s 64k -m 64M -i $SOURCE -O 192.0.2.1:20001\"; wait"
         )
     );
-    let line = of(&there(Way::Nc, Direction::ToHost, Ends::MemoryToNothing));
+    let line = of(&there(Method::Nc, DataDirection::ToHost, EndKinds::MemoryToNothing));
     let script = "dd if=\"$SOURCE\" bs=64k status=none | nc -N -l 20001";
-    assert_eq!(line.listener, Some(Listener::Here(script.to_owned())));
+    assert_eq!(line.listener, Some(ListenCommand::Here(script.to_owned())));
     assert_eq!(
         line.far.as_deref(),
         Some("sh -c 'nc -d 192.0.2.1 20001 | dd of=/dev/null bs=64k status=none'")
     );
     // A host that sees no address of this machine cannot connect to it.
-    let case = there(Way::Nc, Direction::ToHost, Ends::MemoryToNothing);
-    let nowhere = Names { near_port: None, ..names() };
+    let case = there(Method::Nc, DataDirection::ToHost, EndKinds::MemoryToNothing);
+    let nowhere = ScriptNames { near_port: None, ..names() };
     assert_eq!(lines(&case, &nowhere, &tools(Netcat::OpenBsd), &typed()), None);
 }
 
 #[test]
 fn hakobu_goes_with_the_agent_that_is_meant_whoever_starts() {
-    let compressed = Case { compressor: Compressor::Off, ..Case::plain(Way::Hakobu, Direction::FromHost) };
+    let compressed = BenchCase {
+        compressor: Compressor::Off,
+        ..BenchCase::plain(Method::Hakobu, DataDirection::FromHost)
+    };
     let line = of(&compressed);
     assert_eq!(
         line.near,
@@ -135,10 +143,10 @@ fn hakobu_goes_with_the_agent_that_is_meant_whoever_starts() {
         line.shown,
         r#"'/my programs/hakobu' copy -q --agent '/it'\''s there/hakobu' --compress none h:"$SOURCE" /dev/null"#
     );
-    let there = Case {
-        starter: Starter::There,
-        ends: Ends::MemoryToMemory,
-        ..Case::plain(Way::Hakobu, Direction::ToHost)
+    let there = BenchCase {
+        starter: Initiator::There,
+        ends: EndKinds::MemoryToMemory,
+        ..BenchCase::plain(Method::Hakobu, DataDirection::ToHost)
     };
     let line = of(&there);
     assert_eq!(
@@ -156,31 +164,33 @@ fn hakobu_goes_with_the_agent_that_is_meant_whoever_starts() {
 
 #[test]
 fn the_host_starts_by_a_login_back() {
-    let case = |way, direction| Case { starter: Starter::There, ..Case::plain(way, direction) };
+    let case = |way, direction| BenchCase { starter: Initiator::There, ..BenchCase::plain(way, direction) };
     let far = |way, direction| of(&case(way, direction)).far.unwrap();
     assert_eq!(
-        far(Way::Dd, Direction::ToHost),
+        far(Method::Dd, DataDirection::ToHost),
         "sh -c 'ssh -o BatchMode=yes -p 2222 me@ws \"dd if=/dev/shm/hb.n/source/random.1 bs=64k status=none\" \
          </dev/null | dd of=/dev/null bs=64k status=none'"
     );
     assert!(
-        far(Way::Scp, Direction::FromHost).contains(" -P 2222 /dev/shm/hb.f/source/random.1 me@ws:/dev/null")
+        far(Method::Scp, DataDirection::FromHost)
+            .contains(" -P 2222 /dev/shm/hb.f/source/random.1 me@ws:/dev/null")
     );
-    assert!(far(Way::Hakobu, Direction::FromHost).ends_with(" ssh://me@ws:2222/dev/null'"));
-    assert_eq!(of(&case(Way::Dd, Direction::ToHost)).near, "\"$SSH\" \"$HOST\" \"$FAR\"");
+    assert!(far(Method::Hakobu, DataDirection::FromHost).ends_with(" ssh://me@ws:2222/dev/null'"));
+    assert_eq!(of(&case(Method::Dd, DataDirection::ToHost)).near, "\"$SSH\" \"$HOST\" \"$FAR\"");
 }
 
 #[test]
 fn every_line_of_a_full_plan_is_for_any_shell_and_what_is_shown_can_be_typed() {
     for has_host in [true, false] {
-        let ground = Ground { has_host, full: true, tools: tools(Netcat::OpenBsd), ..Ground::default() };
+        let ground =
+            PlanFacts { has_host, full: true, tools: tools(Netcat::OpenBsd), ..PlanFacts::default() };
         let (cases, _) = plan(&ground);
         for case in &cases {
-            let typed = if has_host { typed() } else { Typed { login: None, ..typed() } };
+            let typed = if has_host { typed() } else { TypedNamesShown { login: None, ..typed() } };
             let line = lines(case, &names(), &ground.tools, &typed).unwrap_or_else(|| panic!("{case:?}"));
             let listener = line.listener.as_ref().and_then(|listener| match listener {
-                Listener::There(script) => Some(script),
-                Listener::Here(_) => None,
+                ListenCommand::There(script) => Some(script),
+                ListenCommand::Here(_) => None,
             });
             for far in line.far.iter().chain(listener) {
                 let script = far.strip_prefix("sh -c '").and_then(|far| far.strip_suffix('\'')).unwrap();
@@ -201,13 +211,14 @@ fn every_line_of_a_full_plan_is_for_any_shell_and_what_is_shown_can_be_typed() {
 
 #[test]
 fn what_cannot_be_is_none() {
-    let none = |case: Case| assert_eq!(lines(&case, &names(), &tools(Netcat::OpenBsd), &typed()), None);
-    none(Case::plain(Way::Rsync, Direction::ToHost));
-    none(Case::plain(Way::Scp, Direction::Here));
-    none(Case::plain(Way::Mbuffer, Direction::FromHost));
-    none(Case { starter: Starter::There, ..Case::plain(Way::Mbuffer, Direction::ToHost) });
+    let none = |case: BenchCase| assert_eq!(lines(&case, &names(), &tools(Netcat::OpenBsd), &typed()), None);
+    none(BenchCase::plain(Method::Rsync, DataDirection::ToHost));
+    none(BenchCase::plain(Method::Scp, DataDirection::Here));
+    none(BenchCase::plain(Method::Mbuffer, DataDirection::FromHost));
+    none(BenchCase { starter: Initiator::There, ..BenchCase::plain(Method::Mbuffer, DataDirection::ToHost) });
     // A name that a shell would interpret never gets this far, but would be rejected here.
-    let odd = Names { far_target: Spot::at("/it's"), ..names() };
-    let case = Case { ends: Ends::MemoryToMemory, ..Case::plain(Way::Dd, Direction::ToHost) };
+    let odd = ScriptNames { far_target: NamedFile::at("/it's"), ..names() };
+    let case =
+        BenchCase { ends: EndKinds::MemoryToMemory, ..BenchCase::plain(Method::Dd, DataDirection::ToHost) };
     assert_eq!(lines(&case, &odd, &tools(Netcat::OpenBsd), &typed()), None);
 }

@@ -17,7 +17,7 @@ const SSH_OPTIONS: [&str; 8] = [
 
 /// A login on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct BenchLogin {
     /// The host as the user typed it, for messages.
     pub typed: String,
     /// The user name, if one was typed.
@@ -32,7 +32,7 @@ pub struct Login {
 
 /// A login from the host to this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Back {
+pub struct ReverseLogin {
     /// `host` or `user@host`, in plain characters.
     pub host: String,
     /// The port of this machine's sshd, if it is not the default.
@@ -40,7 +40,7 @@ pub struct Back {
 }
 
 /// Returns the ssh command with the options that bench adds, and the user and port.
-pub(super) fn ssh_words(login: &Login) -> Vec<String> {
+pub(super) fn ssh_words(login: &BenchLogin) -> Vec<String> {
     let mut words = login.ssh.clone();
     words.extend(SSH_OPTIONS.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
     words.push("-T".to_owned());
@@ -54,14 +54,14 @@ pub(super) fn ssh_words(login: &Login) -> Vec<String> {
 }
 
 /// Returns the ssh command for hakobu, which handles connection sharing itself.
-pub(super) fn ssh_of_hakobu(login: &Login) -> String {
+pub(super) fn ssh_of_hakobu(login: &BenchLogin) -> String {
     let mut words = login.ssh.clone();
     words.extend(SSH_OPTIONS[..3].iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
     joined(&words)
 }
 
 /// Returns the host in hakobu's syntax, up to the path.
-pub(super) fn hakobu_host(login: &Login) -> String {
+pub(super) fn hakobu_host(login: &BenchLogin) -> String {
     let user = login.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
     let host = copy_host(&login.host);
     match login.port {
@@ -79,8 +79,8 @@ pub(super) fn copy_host(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn login() -> Login {
-        Login {
+    fn login() -> BenchLogin {
+        BenchLogin {
             typed: "me@h".to_owned(),
             user: Some("me".to_owned()),
             host: "h".to_owned(),
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn hosts_are_spelt_as_each_tool_takes_them() {
         assert_eq!(hakobu_host(&login()), "ssh://me@h:2222");
-        let six = Login { user: None, port: None, host: "fd00::1".to_owned(), ..login() };
+        let six = BenchLogin { user: None, port: None, host: "fd00::1".to_owned(), ..login() };
         assert_eq!((hakobu_host(&six).as_str(), copy_host(&six.host).as_str()), ("[fd00::1]:", "[fd00::1]"));
     }
 }

@@ -1,10 +1,10 @@
 //! The files, ports and programs that scripts on the host may name.
 
-use super::login::Back;
+use super::login::ReverseLogin;
 
 /// A file, as a command line names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spot {
+pub struct NamedFile {
     /// Its path.
     pub path: String,
     /// The path of its directory.
@@ -13,7 +13,7 @@ pub struct Spot {
     pub name: String,
 }
 
-impl Spot {
+impl NamedFile {
     /// Returns the file at a plain path.
     #[must_use]
     pub fn at(path: &str) -> Self {
@@ -40,22 +40,22 @@ pub const NOT_PLACED: &str = "hakobu";
 
 /// The names that scripts on the host may use. All of them are plain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Names {
+pub struct ScriptNames {
     /// The file to send from this machine, as the host's login back names it.
-    pub near_source: Spot,
+    pub near_source: NamedFile,
     /// The path where a file arrives on this machine.
-    pub near_target: Spot,
+    pub near_target: NamedFile,
     /// The file to send from the host.
-    pub far_source: Spot,
+    pub far_source: NamedFile,
     /// The path where a file arrives on the host.
-    pub far_target: Spot,
+    pub far_target: NamedFile,
     /// The free port on the host, for methods with their own connection.
     pub port: u16,
     /// The address at which the host reaches this machine, and the free port here, for methods where this machine
     /// listens.
     pub near_port: Option<(String, u16)>,
     /// The login from the host to this machine, if it works.
-    pub back: Option<Back>,
+    pub back: Option<ReverseLogin>,
     /// The `hakobu` program on the host.
     pub far_hakobu: String,
     /// The `hakobu` program on this machine, as the host starts it.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::case::{BASELINE, BLOCK_BYTES, Case, Compressor, Content, Direction, Ends, Starter, Way};
+use super::case::{
+    BASELINE, BLOCK_BYTES, BenchCase, Compressor, DataDirection, DataKind, EndKinds, Initiator, Method,
+};
 use super::result::GroupKey;
 use super::tools::Tools;
 
@@ -26,7 +28,7 @@ const LABELS_MAX: usize = 6;
 
 /// The facts that the plan depends on.
 #[derive(Debug, Clone, Default)]
-pub struct Ground {
+pub struct PlanFacts {
     /// True if there is another machine.
     pub has_host: bool,
     /// True for the full set of rows, false for a subset.
@@ -40,7 +42,7 @@ pub struct Ground {
     /// The reason why the host cannot reach a port on this machine; `None` if it can.
     pub no_near_port: Option<String>,
     /// Ends without room or a suitable directory, each with the reason.
-    pub no_ends: Vec<(Ends, String)>,
+    pub no_ends: Vec<(EndKinds, String)>,
 }
 
 /// Something that is not measured.
@@ -54,10 +56,10 @@ pub struct LeftOut {
 
 /// Returns the rows, the most important first, and what is left out.
 #[must_use]
-pub fn plan(ground: &Ground) -> (Vec<Case>, Vec<LeftOut>) {
+pub fn plan(ground: &PlanFacts) -> (Vec<BenchCase>, Vec<LeftOut>) {
     let wanted = if ground.has_host { between(ground) } else { on_one(ground) };
-    let (mut cases, mut others): (Vec<Case>, Vec<LeftOut>) = (Vec::new(), Vec::new());
-    let (mut missing, mut seen): (Vec<Missing>, BTreeSet<Case>) = (Vec::new(), BTreeSet::new());
+    let (mut cases, mut others): (Vec<BenchCase>, Vec<LeftOut>) = (Vec::new(), Vec::new());
+    let (mut missing, mut seen): (Vec<MissingProgram>, BTreeSet<BenchCase>) = (Vec::new(), BTreeSet::new());
     for case in wanted {
         if !seen.insert(case.clone()) {
             continue;
@@ -66,7 +68,7 @@ pub fn plan(ground: &Ground) -> (Vec<Case>, Vec<LeftOut>) {
         for (program, place) in &lacks {
             match missing.iter_mut().find(|found| (found.program, found.place) == (*program, *place)) {
                 Some(found) => found.rows.push(case.label()),
-                None => missing.push(Missing { program, place, rows: vec![case.label()] }),
+                None => missing.push(MissingProgram { program, place, rows: vec![case.label()] }),
             }
         }
         match obstacle(&case, ground) {
@@ -76,20 +78,21 @@ pub fn plan(ground: &Ground) -> (Vec<Case>, Vec<LeftOut>) {
             Some(out) => others.push(out),
         }
     }
-    (baselines_first(&cases), missing.into_iter().map(Missing::left_out).chain(others).collect())
+    (baselines_first(&cases), missing.into_iter().map(MissingProgram::left_out).chain(others).collect())
 }
 
 /// Moves the baseline rows to the start of each group, so that whenever the time runs out, measured rows have their
 /// baselines.
-fn baselines_first(cases: &[Case]) -> Vec<Case> {
+fn baselines_first(cases: &[BenchCase]) -> Vec<BenchCase> {
     let mut begun: BTreeSet<GroupKey> = BTreeSet::new();
-    let mut ordered: Vec<Case> = Vec::with_capacity(cases.len());
+    let mut ordered: Vec<BenchCase> = Vec::with_capacity(cases.len());
     for case in cases {
         let key = GroupKey::of(case);
         if begun.insert(key) {
             for way in BASELINE {
-                let is_it =
-                    |other: &&Case| other.way == way && other.is_baseline() && GroupKey::of(other) == key;
+                let is_it = |other: &&BenchCase| {
+                    other.way == way && other.is_baseline() && GroupKey::of(other) == key
+                };
                 ordered.extend(cases.iter().find(is_it).cloned());
             }
         }
@@ -101,13 +104,13 @@ fn baselines_first(cases: &[Case]) -> Vec<Case> {
 }
 
 /// A program that is not installed, and the rows that need it.
-struct Missing {
+struct MissingProgram {
     program: &'static str,
     place: &'static str,
     rows: Vec<String>,
 }
 
-impl Missing {
+impl MissingProgram {
     fn left_out(mut self) -> LeftOut {
         let count = self.rows.len();
         self.rows.sort();
@@ -122,12 +125,12 @@ impl Missing {
 }
 
 /// Returns the programs that a row needs and that are missing, and where they are missing.
-fn lacks(case: &Case, tools: &Tools) -> Vec<(&'static str, &'static str)> {
+fn lacks(case: &BenchCase, tools: &Tools) -> Vec<(&'static str, &'static str)> {
     let mut programs = case.way.programs().to_vec();
-    if case.way != Way::Hakobu && Compressor::PROGRAMS.contains(&case.compressor) {
+    if case.way != Method::Hakobu && Compressor::PROGRAMS.contains(&case.compressor) {
         programs.push(case.compressor.name());
     }
-    if case.ends == Ends::DiskToDisk && !matches!(case.way, Way::Hakobu | Way::Dd | Way::Nc) {
+    if case.ends == EndKinds::DiskToDisk && !matches!(case.way, Method::Hakobu | Method::Dd | Method::Nc) {
         programs.push("sync");
     }
     let of = |program: &'static str| {
@@ -142,90 +145,92 @@ fn lacks(case: &Case, tools: &Tools) -> Vec<(&'static str, &'static str)> {
     };
     let mut lacks: Vec<_> = programs.into_iter().filter_map(of).collect();
     let has_gzip = tools.here.has("gzip") || lacks.iter().any(|(program, _)| *program == "gzip");
-    if case.content == Content::Gzipped && !has_gzip {
+    if case.content == DataKind::Gzipped && !has_gzip {
         lacks.push(("gzip", "here"));
     }
     lacks
 }
 
 /// Returns what prevents a row.
-fn obstacle(case: &Case, ground: &Ground) -> Option<LeftOut> {
+fn obstacle(case: &BenchCase, ground: &PlanFacts) -> Option<LeftOut> {
     let out = |what: &str, why: String| Some(LeftOut { what: what.to_owned(), why });
     if let Some((ends, why)) = ground.no_ends.iter().find(|(ends, _)| *ends == case.ends) {
         return out(ends.name(), why.clone());
     }
     if case.way.has_own_connection() {
         match (case.starter, &ground.no_port, &ground.no_near_port) {
-            (Starter::Here, Some(why), _) => return out("nc, mbuffer", why.clone()),
-            (Starter::There, _, Some(why)) => return out("nc, mbuffer, started there", why.clone()),
+            (Initiator::Here, Some(why), _) => return out("nc, mbuffer", why.clone()),
+            (Initiator::There, _, Some(why)) => return out("nc, mbuffer, started there", why.clone()),
             _ => {}
         }
         let ends = [(Some(&ground.tools.here), "here"), (ground.tools.there.as_ref(), "on the host")];
         let unknown =
             ends.into_iter().find_map(|(end, at)| Some((end.filter(|end| end.netcat.is_none())?, at)));
-        if let (Way::Nc, Some((end, at))) = (case.way, unknown) {
+        if let (Method::Nc, Some((end, at))) = (case.way, unknown) {
             let says = match end.netcat_says.as_str() {
                 "" => "it says nothing about itself".to_owned(),
                 words => format!("it says: {words}"),
             };
             return out("nc", format!("the one {at} is of a kind whose way of ending is not known; {says}"));
         }
-    } else if let (Starter::There, Some(why)) = (case.starter, &ground.no_way_back) {
+    } else if let (Initiator::There, Some(why)) = (case.starter, &ground.no_way_back) {
         return out(BY_SSH_THERE, why.clone());
     }
     None
 }
 
 /// mbuffer sends to a listener, so when the host sends, the host connects.
-const FROM_BY_MBUFFER: Case = Case {
-    way: Way::Mbuffer,
+const FROM_BY_MBUFFER: BenchCase = BenchCase {
+    way: Method::Mbuffer,
     cipher: None,
     compressor: Compressor::None,
     block_bytes: BLOCK_BYTES,
-    direction: Direction::FromHost,
-    starter: Starter::There,
-    content: Content::Random,
-    ends: Ends::MemoryToNothing,
+    direction: DataDirection::FromHost,
+    starter: Initiator::There,
+    content: DataKind::Random,
+    ends: EndKinds::MemoryToNothing,
 };
 
 /// Returns two hakobu cases for compressible data, with and without a compressor, in addition to its default.
-fn of_hakobu(content: Content) -> [Case; 2] {
-    [Compressor::Off, Compressor::Zstd].map(|compressor| Case {
+fn of_hakobu(content: DataKind) -> [BenchCase; 2] {
+    [Compressor::Off, Compressor::Zstd].map(|compressor| BenchCase {
         compressor,
         content,
-        ..Case::plain(Way::Hakobu, Direction::ToHost)
+        ..BenchCase::plain(Method::Hakobu, DataDirection::ToHost)
     })
 }
 
 /// Returns the rows between two machines.
-fn between(ground: &Ground) -> Vec<Case> {
-    let to = |way| Case::plain(way, Direction::ToHost);
-    let both = [Direction::ToHost, Direction::FromHost];
+fn between(ground: &PlanFacts) -> Vec<BenchCase> {
+    let to = |way| BenchCase::plain(way, DataDirection::ToHost);
+    let both = [DataDirection::ToHost, DataDirection::FromHost];
     let ciphers: Vec<Option<String>> = ground.tools.ssh_ciphers.iter().cloned().map(Some).collect();
-    let ways = [Way::Hakobu, Way::Dd, Way::Scp, Way::Nc, Way::Mbuffer, Way::Tar];
-    let mut cases: Vec<Case> = ways.map(to).to_vec();
+    let ways = [Method::Hakobu, Method::Dd, Method::Scp, Method::Nc, Method::Mbuffer, Method::Tar];
+    let mut cases: Vec<BenchCase> = ways.map(to).to_vec();
     // The opposite direction, and the other machine as the starter.
-    for way in [Way::Hakobu, Way::Dd, Way::Scp] {
-        cases.push(Case::plain(way, Direction::FromHost));
+    for way in [Method::Hakobu, Method::Dd, Method::Scp] {
+        cases.push(BenchCase::plain(way, DataDirection::FromHost));
     }
     for direction in both {
-        for way in [Way::Dd, Way::Hakobu] {
-            cases.push(Case { starter: Starter::There, ..Case::plain(way, direction) });
+        for way in [Method::Dd, Method::Hakobu] {
+            cases.push(BenchCase { starter: Initiator::There, ..BenchCase::plain(way, direction) });
         }
     }
     cases.push(FROM_BY_MBUFFER);
     let few =
         |cipher: &&Option<String>| cipher.as_deref().is_some_and(|cipher| FEW_CIPHERS.contains(&cipher));
-    cases.extend(ciphers.iter().filter(few).map(|cipher| Case { cipher: cipher.clone(), ..to(Way::Dd) }));
+    cases.extend(
+        ciphers.iter().filter(few).map(|cipher| BenchCase { cipher: cipher.clone(), ..to(Method::Dd) }),
+    );
     for compressor in Compressor::PROGRAMS {
-        cases.push(Case { compressor, content: Content::Text, ..to(Way::Dd) });
+        cases.push(BenchCase { compressor, content: DataKind::Text, ..to(Method::Dd) });
     }
-    cases.extend([Way::Hakobu, Way::Dd].map(|way| Case { content: Content::Text, ..to(way) }));
-    cases.extend(of_hakobu(Content::Text));
-    cases.extend(FEW_BLOCKS.map(|block_bytes| Case { block_bytes, ..to(Way::Dd) }));
-    for way in [Way::Hakobu, Way::Dd, Way::Rsync] {
-        cases.push(Case { ends: Ends::MemoryToMemory, ..to(way) });
-        cases.push(Case { ends: Ends::DiskToDisk, ..to(way) });
+    cases.extend([Method::Hakobu, Method::Dd].map(|way| BenchCase { content: DataKind::Text, ..to(way) }));
+    cases.extend(of_hakobu(DataKind::Text));
+    cases.extend(FEW_BLOCKS.map(|block_bytes| BenchCase { block_bytes, ..to(Method::Dd) }));
+    for way in [Method::Hakobu, Method::Dd, Method::Rsync] {
+        cases.push(BenchCase { ends: EndKinds::MemoryToMemory, ..to(way) });
+        cases.push(BenchCase { ends: EndKinds::DiskToDisk, ..to(way) });
     }
     if ground.full {
         all_between(&ciphers, &mut cases);
@@ -234,68 +239,82 @@ fn between(ground: &Ground) -> Vec<Case> {
 }
 
 /// Adds all values of each parameter, combined with the parameters that it depends on, but not all combinations.
-fn all_between(ciphers: &[Option<String>], cases: &mut Vec<Case>) {
-    let both = [Direction::ToHost, Direction::FromHost];
-    let to = |way| Case::plain(way, Direction::ToHost);
+fn all_between(ciphers: &[Option<String>], cases: &mut Vec<BenchCase>) {
+    let both = [DataDirection::ToHost, DataDirection::FromHost];
+    let to = |way| BenchCase::plain(way, DataDirection::ToHost);
     let own: Vec<Option<String>> = OWN_CIPHERS.iter().map(|name| Some((*name).to_owned())).collect();
-    for content in [Content::Random, Content::Text, Content::Zeros, Content::Gzipped] {
+    for content in [DataKind::Random, DataKind::Text, DataKind::Zeros, DataKind::Gzipped] {
         for compressor in [[Compressor::None].as_slice(), &Compressor::PROGRAMS].concat() {
-            cases.extend([Way::Dd, Way::Nc].map(|way| Case { compressor, content, ..to(way) }));
+            cases.extend([Method::Dd, Method::Nc].map(|way| BenchCase { compressor, content, ..to(way) }));
         }
-        cases.extend([Way::Hakobu, Way::Scp].map(|way| Case { content, ..to(way) }));
-        if matches!(content, Content::Text | Content::Zeros) {
+        cases.extend([Method::Hakobu, Method::Scp].map(|way| BenchCase { content, ..to(way) }));
+        if matches!(content, DataKind::Text | DataKind::Zeros) {
             cases.extend(of_hakobu(content));
         }
-        cases.push(Case { compressor: Compressor::Ssh, content, ..to(Way::Scp) });
+        cases.push(BenchCase { compressor: Compressor::Ssh, content, ..to(Method::Scp) });
     }
-    for way in [Way::Dd, Way::Nc, Way::Mbuffer] {
-        cases.extend(BLOCKS.map(|block_bytes| Case { block_bytes, ..to(way) }));
+    for way in [Method::Dd, Method::Nc, Method::Mbuffer] {
+        cases.extend(BLOCKS.map(|block_bytes| BenchCase { block_bytes, ..to(way) }));
     }
-    for ends in [Ends::MemoryToMemory, Ends::DiskToDisk] {
+    for ends in [EndKinds::MemoryToMemory, EndKinds::DiskToDisk] {
         for direction in both {
-            for way in [Way::Hakobu, Way::Dd, Way::Scp, Way::Nc, Way::Mbuffer, Way::Rsync, Way::Tar] {
+            for way in [
+                Method::Hakobu,
+                Method::Dd,
+                Method::Scp,
+                Method::Nc,
+                Method::Mbuffer,
+                Method::Rsync,
+                Method::Tar,
+            ] {
                 let plain = match (way, direction) {
-                    (Way::Mbuffer, Direction::FromHost) => FROM_BY_MBUFFER,
-                    _ => Case::plain(way, direction),
+                    (Method::Mbuffer, DataDirection::FromHost) => FROM_BY_MBUFFER,
+                    _ => BenchCase::plain(way, direction),
                 };
-                cases.push(Case { ends, ..plain });
+                cases.push(BenchCase { ends, ..plain });
             }
         }
     }
     for direction in both {
-        for starter in [Starter::Here, Starter::There] {
-            let case = |way, cipher: &Option<String>| Case {
+        for starter in [Initiator::Here, Initiator::There] {
+            let case = |way, cipher: &Option<String>| BenchCase {
                 cipher: cipher.clone(),
                 starter,
-                ..Case::plain(way, direction)
+                ..BenchCase::plain(way, direction)
             };
-            cases.push(case(Way::Scp, &None));
-            cases.extend(ciphers.iter().flat_map(|cipher| [Way::Dd, Way::Scp].map(|way| case(way, cipher))));
-            cases.extend(own.iter().map(|cipher| case(Way::Hakobu, cipher)));
+            cases.push(case(Method::Scp, &None));
+            cases.extend(
+                ciphers.iter().flat_map(|cipher| [Method::Dd, Method::Scp].map(|way| case(way, cipher))),
+            );
+            cases.extend(own.iter().map(|cipher| case(Method::Hakobu, cipher)));
         }
-        cases.extend([Way::Nc, Way::Tar].map(|way| Case::plain(way, direction)));
-        cases.push(Case { starter: Starter::There, ..Case::plain(Way::Nc, direction) });
+        cases.extend([Method::Nc, Method::Tar].map(|way| BenchCase::plain(way, direction)));
+        cases.push(BenchCase { starter: Initiator::There, ..BenchCase::plain(Method::Nc, direction) });
     }
 }
 
 /// Returns the rows of one machine.
-fn on_one(ground: &Ground) -> Vec<Case> {
-    let here = |way| Case::plain(way, Direction::Here);
+fn on_one(ground: &PlanFacts) -> Vec<BenchCase> {
+    let here = |way| BenchCase::plain(way, DataDirection::Here);
     let mut cases = Vec::new();
-    for ends in [Ends::MemoryToNothing, Ends::MemoryToMemory, Ends::DiskToDisk] {
-        for way in [Way::Hakobu, Way::Cp, Way::Dd, Way::Rsync, Way::Tar] {
-            if ends != Ends::MemoryToNothing || way.discards() {
-                cases.push(Case { ends, ..here(way) });
+    for ends in [EndKinds::MemoryToNothing, EndKinds::MemoryToMemory, EndKinds::DiskToDisk] {
+        for way in [Method::Hakobu, Method::Cp, Method::Dd, Method::Rsync, Method::Tar] {
+            if ends != EndKinds::MemoryToNothing || way.discards() {
+                cases.push(BenchCase { ends, ..here(way) });
             }
         }
     }
     let blocks = if ground.full { BLOCKS.as_slice() } else { &FEW_BLOCKS };
-    let ends = Ends::MemoryToMemory;
-    cases.extend(blocks.iter().map(|block_bytes| Case { ends, block_bytes: *block_bytes, ..here(Way::Dd) }));
+    let ends = EndKinds::MemoryToMemory;
+    cases.extend(blocks.iter().map(|block_bytes| BenchCase {
+        ends,
+        block_bytes: *block_bytes,
+        ..here(Method::Dd)
+    }));
     if ground.full {
-        for content in [Content::Text, Content::Zeros] {
-            for way in [Way::Hakobu, Way::Cp, Way::Dd, Way::Rsync, Way::Tar] {
-                cases.push(Case { ends: Ends::DiskToDisk, content, ..here(way) });
+        for content in [DataKind::Text, DataKind::Zeros] {
+            for way in [Method::Hakobu, Method::Cp, Method::Dd, Method::Rsync, Method::Tar] {
+                cases.push(BenchCase { ends: EndKinds::DiskToDisk, content, ..here(way) });
             }
         }
     }
@@ -304,18 +323,18 @@ fn on_one(ground: &Ground) -> Vec<Case> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tools::{Machine, Netcat, WANTED};
+    use super::super::tools::{MachineTools, Netcat, WANTED};
     use super::*;
 
-    fn ground(full: bool) -> Ground {
+    fn ground(full: bool) -> PlanFacts {
         let (programs, netcat) = (WANTED.map(str::to_owned).to_vec(), Some(Netcat::OpenBsd));
-        let all = Machine { programs, netcat, ..Machine::default() };
+        let all = MachineTools { programs, netcat, ..MachineTools::default() };
         let tools = Tools {
             here: all.clone(),
             there: Some(all),
             ssh_ciphers: vec!["aes128-ctr".to_owned(), "aes256-gcm@openssh.com".to_owned()],
         };
-        Ground { has_host: true, full, tools, ..Ground::default() }
+        PlanFacts { has_host: true, full, tools, ..PlanFacts::default() }
     }
 
     #[test]
@@ -325,7 +344,7 @@ mod tests {
         let (all, left_out) = plan(&ground(true));
         assert_eq!(left_out, []);
         assert!(few.len() < 45 && all.len() > 2 * few.len(), "{} {}", few.len(), all.len());
-        assert_eq!(few[0], Case::plain(Way::Hakobu, Direction::ToHost));
+        assert_eq!(few[0], BenchCase::plain(Method::Hakobu, DataDirection::ToHost));
         for case in &few {
             assert!(all.contains(case), "{case:?}");
         }
@@ -333,33 +352,35 @@ mod tests {
         once.sort();
         once.dedup();
         assert_eq!(once.len(), all.len());
-        let has = |holds: fn(&Case) -> bool| assert!(all.iter().any(holds));
+        let has = |holds: fn(&BenchCase) -> bool| assert!(all.iter().any(holds));
         has(|case| {
-            case.compressor == Compressor::Lzop && case.way == Way::Nc && case.content == Content::Gzipped
+            case.compressor == Compressor::Lzop && case.way == Method::Nc && case.content == DataKind::Gzipped
         });
-        has(|case| case.block_bytes == 4 << 20 && case.way == Way::Mbuffer);
+        has(|case| case.block_bytes == 4 << 20 && case.way == Method::Mbuffer);
         has(|case| {
-            case.starter == Starter::There && case.direction == Direction::FromHost && case.way == Way::Scp
+            case.starter == Initiator::There
+                && case.direction == DataDirection::FromHost
+                && case.way == Method::Scp
         });
-        has(|case| case.ends == Ends::DiskToDisk && case.way == Way::Rsync);
-        has(|case| case.way == Way::Mbuffer && case.direction == Direction::FromHost);
-        has(|case| case.way == Way::Nc && case.starter == Starter::There);
+        has(|case| case.ends == EndKinds::DiskToDisk && case.way == Method::Rsync);
+        has(|case| case.way == Method::Mbuffer && case.direction == DataDirection::FromHost);
+        has(|case| case.way == Method::Nc && case.starter == Initiator::There);
         for compressor in [Compressor::None, Compressor::Off, Compressor::Zstd] {
-            let wanted = |case: &Case| case.way == Way::Hakobu && case.compressor == compressor;
-            assert!(few.iter().any(|case| wanted(case) && case.content == Content::Text), "{compressor:?}");
+            let wanted = |case: &BenchCase| case.way == Method::Hakobu && case.compressor == compressor;
+            assert!(few.iter().any(|case| wanted(case) && case.content == DataKind::Text), "{compressor:?}");
         }
     }
 
     #[test]
     fn every_group_begins_with_what_it_is_compared_with() {
-        for ground in [ground(false), ground(true), Ground { has_host: false, ..ground(true) }] {
+        for ground in [ground(false), ground(true), PlanFacts { has_host: false, ..ground(true) }] {
             let cases = plan(&ground).0;
             let keys: BTreeSet<GroupKey> = cases.iter().map(GroupKey::of).collect();
             for key in keys {
-                let group: Vec<&Case> = cases.iter().filter(|case| GroupKey::of(case) == key).collect();
-                let first: Vec<Way> =
+                let group: Vec<&BenchCase> = cases.iter().filter(|case| GroupKey::of(case) == key).collect();
+                let first: Vec<Method> =
                     group.iter().take_while(|case| case.is_baseline()).map(|case| case.way).collect();
-                assert_eq!(first, [Way::Hakobu, Way::Dd], "{key:?}");
+                assert_eq!(first, [Method::Hakobu, Method::Dd], "{key:?}");
                 assert!(group[2..].iter().all(|case| !case.is_baseline()), "{key:?}");
             }
         }
@@ -373,7 +394,7 @@ mod tests {
         ground.tools.there.as_mut().unwrap().netcat = None;
         ground.no_way_back = Some("it cannot log in here".to_owned());
         ground.tools.here.programs.retain(|name| name != "zstd");
-        ground.no_ends = vec![(Ends::DiskToDisk, "no room".to_owned())];
+        ground.no_ends = vec![(EndKinds::DiskToDisk, "no room".to_owned())];
         let (cases, left_out) = plan(&ground);
         let said: Vec<String> = left_out.iter().map(|out| format!("{}: {}", out.what, out.why)).collect();
         for words in [
@@ -396,11 +417,11 @@ mod tests {
             let why = &out.unwrap_or_else(|| panic!("{program}: {bare:?}")).why;
             assert!(why.contains(" row") && why.contains("on the host"), "{why}");
         }
-        let fits = |case: &Case| {
-            !matches!(case.way, Way::Mbuffer | Way::Rsync | Way::Nc)
+        let fits = |case: &BenchCase| {
+            !matches!(case.way, Method::Mbuffer | Method::Rsync | Method::Nc)
                 && case.compressor != Compressor::Pigz
-                && case.starter == Starter::Here
-                && case.ends != Ends::DiskToDisk
+                && case.starter == Initiator::Here
+                && case.ends != EndKinds::DiskToDisk
         };
         assert!(cases.iter().all(fits) && cases.len() > 20);
         // hakobu's own compression needs no program.
@@ -412,28 +433,28 @@ mod tests {
         let of = |no_port: Option<&str>, no_near_port: Option<&str>| {
             let words = |why: Option<&str>| why.map(str::to_owned);
             let ground =
-                Ground { no_port: words(no_port), no_near_port: words(no_near_port), ..ground(true) };
+                PlanFacts { no_port: words(no_port), no_near_port: words(no_near_port), ..ground(true) };
             let (cases, left_out) = plan(&ground);
-            let mut starters: Vec<Starter> =
+            let mut starters: Vec<Initiator> =
                 cases.iter().filter(|case| case.way.has_own_connection()).map(|case| case.starter).collect();
             starters.sort();
             starters.dedup();
             (starters, left_out)
         };
-        assert_eq!(of(None, None), (vec![Starter::Here, Starter::There], vec![]));
+        assert_eq!(of(None, None), (vec![Initiator::Here, Initiator::There], vec![]));
         let (starters, left_out) = of(Some("filtered"), None);
-        assert_eq!(starters, [Starter::There]);
+        assert_eq!(starters, [Initiator::There]);
         assert_eq!((left_out.len(), left_out[0].what.as_str()), (1, "nc, mbuffer"));
         let (starters, left_out) = of(None, Some("filtered"));
-        assert_eq!(starters, [Starter::Here]);
+        assert_eq!(starters, [Initiator::Here]);
         assert_eq!((left_out.len(), left_out[0].what.as_str()), (1, "nc, mbuffer, started there"));
     }
 
     #[test]
     fn one_machine_has_ways_of_its_own() {
-        let (cases, _) = plan(&Ground { has_host: false, ..ground(false) });
-        assert!(cases.iter().all(|case| case.direction == Direction::Here));
-        for way in [Way::Hakobu, Way::Cp, Way::Dd, Way::Rsync, Way::Tar] {
+        let (cases, _) = plan(&PlanFacts { has_host: false, ..ground(false) });
+        assert!(cases.iter().all(|case| case.direction == DataDirection::Here));
+        for way in [Method::Hakobu, Method::Cp, Method::Dd, Method::Rsync, Method::Tar] {
             assert!(cases.iter().any(|case| case.way == way), "{way:?}");
         }
     }

@@ -6,16 +6,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::error::{Result, words_of};
-use super::far::FarShell;
-use super::near;
-use super::setting::Site;
+use super::error::{BenchResult, words_of};
+use super::local_processes;
+use super::remote_processes::FarShell;
+use super::settings::BenchMachines;
 
 /// The time limit for reaching a port.
 const REACH_LIMIT: Duration = Duration::from_secs(3);
 
 /// Returns a free port on the host.
-pub(super) fn free_port(far: &mut FarShell, typed: Option<u16>) -> Result<u16> {
+pub(super) fn free_port(far: &mut FarShell, typed: Option<u16>) -> BenchResult<u16> {
     if let Some(port) = typed {
         return Ok(port);
     }
@@ -37,14 +37,15 @@ pub(super) fn near_port(
     seen_as: Option<&String>,
 ) -> Option<(String, u16)> {
     let address: IpAddr = seen_as?.parse().ok()?;
-    let port =
-        typed.or_else(|| ports().find(|port| *port != far_port && !near::listens(*port))).unwrap_or(far_port);
+    let port = typed
+        .or_else(|| ports().find(|port| *port != far_port && !local_processes::listens(*port)))
+        .unwrap_or(far_port);
     Some((address.to_string(), port))
 }
 
 /// Returns the reason why the host cannot reach that port, or `None` if it can. Tests it with the tool that would
 /// connect.
-pub(super) fn no_near_port(site: &Site, ssh: &Path, host: &str) -> Option<String> {
+pub(super) fn no_near_port(site: &BenchMachines, ssh: &Path, host: &str) -> Option<String> {
     let Some((address, port)) = &site.near_port else {
         return Some("it is not known at which address the host reaches this machine".to_owned());
     };
@@ -88,7 +89,7 @@ pub(super) fn no_near_port(site: &Site, ssh: &Path, host: &str) -> Option<String
 }
 
 /// Returns the reason why the port cannot be reached, or `None` if it can. Tests it with an nc that listens there.
-pub(super) fn no_port(site: &Site, ssh: &Path, host: &str, far: &mut FarShell) -> Option<String> {
+pub(super) fn no_port(site: &BenchMachines, ssh: &Path, host: &str, far: &mut FarShell) -> Option<String> {
     let Some(address) = site.address else { return Some("the host's address is not known".to_owned()) };
     let kind = site.ground.tools.there.as_ref()?.netcat?;
     let port = site.port;
@@ -123,7 +124,7 @@ mod tests {
     fn the_port_here_is_a_free_one_at_the_address_that_the_host_sees() {
         let seen = "192.0.2.1".to_owned();
         let (address, port) = near_port(None, *ports().start(), Some(&seen)).unwrap();
-        assert!(address == seen && port > *ports().start() && !near::listens(port));
+        assert!(address == seen && port > *ports().start() && !local_processes::listens(port));
         assert_eq!(near_port(Some(77), 77, Some(&seen)).unwrap().1, 77);
         assert_eq!((near_port(None, 1, None), near_port(None, 1, Some(&"UNKNOWN".to_owned()))), (None, None));
     }

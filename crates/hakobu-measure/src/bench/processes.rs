@@ -20,7 +20,7 @@ const APART_MIN_S: f64 = 0.1;
 
 /// A process at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedProcess {
     /// The process ID.
     pub pid: u32,
     /// The process ID of the parent.
@@ -41,7 +41,7 @@ pub struct Seen {
     pub waited_ns: Option<u64>,
 }
 
-impl Seen {
+impl ObservedProcess {
     /// Updates this state from a later look. The wait of threads that have ended is missing from the later sum, so
     /// the maximum is kept.
     fn update(&mut self, later: &Self) {
@@ -53,16 +53,16 @@ impl Seen {
 
 /// The processes at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct ProcessSnapshot {
     /// The processes that may matter.
-    pub processes: Vec<Seen>,
+    pub processes: Vec<ObservedProcess>,
     /// The number of TCP segments retransmitted since boot.
     pub retransmitted: Option<u64>,
 }
 
 /// A root whose descendants count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Root {
+pub enum ProcessRoot {
     /// All descendants of this process.
     Process(u32),
     /// The sessions that this server has started: its children that are server processes too.
@@ -71,7 +71,7 @@ pub enum Root {
 
 /// The resource usage of all processes with one name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
+pub struct ProcessCost {
     /// The process name.
     pub name: String,
     /// User and system time, in seconds.
@@ -86,9 +86,9 @@ pub struct Cost {
 
 /// A process of the run. Times are in seconds since the start of the run.
 #[derive(Debug)]
-struct Tracked {
+struct TrackedProcess {
     /// The latest state.
-    seen: Seen,
+    seen: ObservedProcess,
     /// The time of the first look, and the waiting time by then in nanoseconds.
     first: (f64, u64),
     last_s: f64,
@@ -98,15 +98,15 @@ struct Tracked {
     gone_s: Option<f64>,
 }
 
-impl Tracked {
-    fn new(seen: &Seen, at_s: f64) -> Self {
+impl TrackedProcess {
+    fn new(seen: &ObservedProcess, at_s: f64) -> Self {
         let first = (at_s, seen.waited_ns.unwrap_or(0));
         let stuck_s = seen.is_runnable.then_some(at_s);
         Self { seen: seen.clone(), first, last_s: at_s, stuck_s, gone_s: None }
     }
 
-    fn look(&mut self, seen: &Seen, at_s: f64) {
-        let state = |seen: &Seen| (seen.is_runnable, seen.ticks, seen.waited_ns);
+    fn look(&mut self, seen: &ObservedProcess, at_s: f64) {
+        let state = |seen: &ObservedProcess| (seen.is_runnable, seen.ticks, seen.waited_ns);
         let is_stuck = seen.is_runnable && state(seen) == state(&self.seen);
         self.stuck_s = match self.stuck_s {
             Some(since_s) if is_stuck => Some(since_s),
@@ -137,12 +137,12 @@ impl Tracked {
 
 /// The account of one run at one end.
 #[derive(Debug)]
-pub struct Account {
-    roots: Vec<Root>,
+pub struct ProcessUsage {
+    roots: Vec<ProcessRoot>,
     before: BTreeSet<(u32, u64)>,
     child_ticks_before: u64,
     child_ticks: u64,
-    ours: BTreeMap<(u32, u64), Tracked>,
+    ours: BTreeMap<(u32, u64), TrackedProcess>,
     looks_s: Vec<f64>,
 }
 
@@ -152,12 +152,12 @@ fn one() -> u32 {
 
 /// Parses a line of `/proc/PID/stat`.
 #[must_use]
-pub fn parse_stat(line: &str) -> Option<Seen> {
+pub fn parse_stat(line: &str) -> Option<ObservedProcess> {
     let (pid, rest) = line.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Seen {
+    Some(ObservedProcess {
         pid: pid.trim().parse().ok()?,
         parent: u32::try_from(number(4)?).ok()?,
         name: name.to_owned(),
@@ -179,8 +179,8 @@ pub fn parse_waited(text: &str) -> Option<u64> {
 /// Parses the output of the host's shell for one moment: `P` and a line of `stat`; `W`, a process ID and the waiting
 /// time of its threads; `R` and the number of retransmitted segments. Other lines are ignored.
 #[must_use]
-pub fn parse_moment<'a>(lines: impl IntoIterator<Item = &'a str>) -> Moment {
-    let mut moment = Moment::default();
+pub fn parse_moment<'a>(lines: impl IntoIterator<Item = &'a str>) -> ProcessSnapshot {
+    let mut moment = ProcessSnapshot::default();
     let mut waited: BTreeMap<u32, u64> = BTreeMap::new();
     for line in lines {
         match line.split_once(' ') {
@@ -216,10 +216,10 @@ pub fn is_server(name: &str) -> bool {
     name.starts_with("sshd") || name.starts_with("dropbear")
 }
 
-impl Account {
+impl ProcessUsage {
     /// Creates an account from the processes that exist before the run.
     #[must_use]
-    pub fn new(roots: Vec<Root>, before: &Moment) -> Self {
+    pub fn new(roots: Vec<ProcessRoot>, before: &ProcessSnapshot) -> Self {
         let keys = before.processes.iter().map(|seen| (seen.pid, seen.began_ticks)).collect();
         let waited_for = children_of(&roots, before);
         Self {
@@ -233,9 +233,10 @@ impl Account {
     }
 
     /// Records a moment, `at_s` seconds after the start of the run.
-    pub fn look(&mut self, moment: &Moment, at_s: f64) {
+    pub fn look(&mut self, moment: &ProcessSnapshot, at_s: f64) {
         self.child_ticks = self.child_ticks.max(children_of(&self.roots, moment));
-        let by_pid: BTreeMap<u32, &Seen> = moment.processes.iter().map(|seen| (seen.pid, seen)).collect();
+        let by_pid: BTreeMap<u32, &ObservedProcess> =
+            moment.processes.iter().map(|seen| (seen.pid, seen)).collect();
         for (key, known) in &mut self.ours {
             match by_pid.get(&key.0).filter(|seen| seen.began_ticks == key.1) {
                 Some(seen) => known.look(seen, at_s),
@@ -245,7 +246,7 @@ impl Account {
         for seen in &moment.processes {
             let key = (seen.pid, seen.began_ticks);
             if !self.ours.contains_key(&key) && !self.before.contains(&key) && self.descends(seen, &by_pid) {
-                self.ours.insert(key, Tracked::new(seen, at_s));
+                self.ours.insert(key, TrackedProcess::new(seen, at_s));
             }
         }
         if !self.is_over(moment) {
@@ -261,18 +262,18 @@ impl Account {
 
     /// Returns true if no process of the run is left.
     #[must_use]
-    pub fn is_over(&self, moment: &Moment) -> bool {
+    pub fn is_over(&self, moment: &ProcessSnapshot) -> bool {
         moment.processes.iter().all(|seen| !self.ours.contains_key(&(seen.pid, seen.began_ticks)))
     }
 
-    fn descends(&self, seen: &Seen, by_pid: &BTreeMap<u32, &Seen>) -> bool {
+    fn descends(&self, seen: &ObservedProcess, by_pid: &BTreeMap<u32, &ObservedProcess>) -> bool {
         let mut at = seen;
         // Process IDs are reused, so a table that is read over time may contain a cycle.
         for _ in 0..64 {
             let parent = at.parent;
-            let is_root = |root: &Root| match root {
-                Root::Process(pid) => parent == *pid,
-                Root::Server(pid) => parent == *pid && is_server(&at.name),
+            let is_root = |root: &ProcessRoot| match root {
+                ProcessRoot::Process(pid) => parent == *pid,
+                ProcessRoot::Server(pid) => parent == *pid && is_server(&at.name),
             };
             if self.roots.iter().any(is_root) {
                 return true;
@@ -289,7 +290,7 @@ impl Account {
     /// is the total processor time, if a parent has waited for all processes. Without it, the total is the time of
     /// the children that the servers have waited for.
     #[must_use]
-    pub fn costs(&self, run_s: f64, known_seconds: Option<f64>, ticks_per_second: f64) -> Vec<Cost> {
+    pub fn costs(&self, run_s: f64, known_seconds: Option<f64>, ticks_per_second: f64) -> Vec<ProcessCost> {
         let mut costs: BTreeMap<&str, (f64, f64, u32)> = BTreeMap::new();
         for known in self.ours.values() {
             let cost = costs.entry(&known.seen.name).or_default();
@@ -302,9 +303,9 @@ impl Account {
         let whole = known_seconds.unwrap_or(waited_for);
         // A look that saw almost nothing says little about the rest.
         let stretch = if sum > 0.0 && whole > sum { (whole / sum).min(4.0) } else { 1.0 };
-        let mut costs: Vec<Cost> = costs
+        let mut costs: Vec<ProcessCost> = costs
             .into_iter()
-            .map(|(name, (cpu, waited, threads))| Cost {
+            .map(|(name, (cpu, waited, threads))| ProcessCost {
                 name: name.to_owned(),
                 cpu_seconds: cpu * stretch,
                 waited_seconds: waited,
@@ -315,7 +316,7 @@ impl Account {
         if whole - seen > 1.5 / ticks_per_second {
             let cpu_seconds = whole - seen;
             let name = "(not seen alone)".to_owned();
-            costs.push(Cost { name, cpu_seconds, waited_seconds: 0.0, threads: 1 });
+            costs.push(ProcessCost { name, cpu_seconds, waited_seconds: 0.0, threads: 1 });
         }
         costs.sort_by(|one, other| other.cpu_seconds.total_cmp(&one.cpu_seconds));
         costs
@@ -323,8 +324,9 @@ impl Account {
 }
 
 /// Returns the processor time, in ticks, of the children that the servers among the roots have waited for.
-fn children_of(roots: &[Root], moment: &Moment) -> u64 {
-    let is_server_root = |seen: &&Seen| roots.contains(&Root::Server(seen.pid)) && is_server(&seen.name);
+fn children_of(roots: &[ProcessRoot], moment: &ProcessSnapshot) -> u64 {
+    let is_server_root =
+        |seen: &&ObservedProcess| roots.contains(&ProcessRoot::Server(seen.pid)) && is_server(&seen.name);
     moment.processes.iter().filter(is_server_root).map(|seen| seen.child_ticks).sum()
 }
 
@@ -332,14 +334,24 @@ fn children_of(roots: &[Root], moment: &Moment) -> u64 {
 mod tests {
     use super::*;
 
-    fn seen(pid: u32, parent: u32, name: &str, ticks: u64) -> Seen {
+    fn seen(pid: u32, parent: u32, name: &str, ticks: u64) -> ObservedProcess {
         let (began_ticks, waited_ns) = (u64::from(pid), Some(500_000_000));
         let (name, is_runnable) = (name.to_owned(), false);
-        Seen { pid, parent, name, is_runnable, ticks, child_ticks: 0, began_ticks, threads: 1, waited_ns }
+        ObservedProcess {
+            pid,
+            parent,
+            name,
+            is_runnable,
+            ticks,
+            child_ticks: 0,
+            began_ticks,
+            threads: 1,
+            waited_ns,
+        }
     }
 
-    fn moment(processes: &[Seen]) -> Moment {
-        Moment { processes: processes.to_vec(), retransmitted: None }
+    fn moment(processes: &[ObservedProcess]) -> ProcessSnapshot {
+        ProcessSnapshot { processes: processes.to_vec(), retransmitted: None }
     }
 
     #[test]
@@ -369,7 +381,7 @@ mod tests {
     #[test]
     fn only_what_began_with_the_run_and_descends_counts() {
         let old = [seen(5, 1, "sshd", 0), seen(6, 5, "sshd", 9), seen(7, 6, "sh", 9)];
-        let mut account = Account::new(vec![Root::Server(5)], &moment(&old));
+        let mut account = ProcessUsage::new(vec![ProcessRoot::Server(5)], &moment(&old));
         let run = [
             seen(20, 5, "sshd", 100),
             seen(21, 20, "dd", 50),
@@ -388,19 +400,23 @@ mod tests {
 
     #[test]
     fn threads_that_end_take_back_nothing() {
-        let of = |threads, waited| Seen { threads, waited_ns: Some(waited), ..seen(2, 1, "mbuffer", 80) };
-        let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
+        let of = |threads, waited| ObservedProcess {
+            threads,
+            waited_ns: Some(waited),
+            ..seen(2, 1, "mbuffer", 80)
+        };
+        let mut account = ProcessUsage::new(vec![ProcessRoot::Process(1)], &ProcessSnapshot::default());
         for found in [of(3, 700_000_000), of(2, 900_000_000), of(1, 1000)] {
             account.look(&moment(&[found]), 1.0);
         }
-        account.look(&moment(&[Seen { waited_ns: None, ticks: 90, ..of(1, 0) }]), 2.0);
+        account.look(&moment(&[ObservedProcess { waited_ns: None, ticks: 90, ..of(1, 0) }]), 2.0);
         let costs = account.costs(2.0, None, 100.0);
         assert_eq!((costs[0].waited_seconds, costs[0].threads, costs[0].cpu_seconds), (0.9, 3, 0.9));
     }
 
     #[test]
     fn what_was_not_seen_is_spread_and_named() {
-        let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
+        let mut account = ProcessUsage::new(vec![ProcessRoot::Process(1)], &ProcessSnapshot::default());
         account.look(&moment(&[seen(2, 1, "ssh", 80), seen(3, 1, "dd", 20)]), 1.0);
         let costs = account.costs(1.0, Some(1.5), 100.0);
         assert!((costs[0].cpu_seconds - 1.2).abs() < 1e-9 && (costs[1].cpu_seconds - 0.3).abs() < 1e-9);
@@ -413,8 +429,8 @@ mod tests {
 
     #[test]
     fn a_server_tells_what_it_has_waited_for() {
-        let server = |child_ticks| Seen { child_ticks, ..seen(5, 1, "sshd", 0) };
-        let mut account = Account::new(vec![Root::Server(5)], &moment(&[server(1000)]));
+        let server = |child_ticks| ObservedProcess { child_ticks, ..seen(5, 1, "sshd", 0) };
+        let mut account = ProcessUsage::new(vec![ProcessRoot::Server(5)], &moment(&[server(1000)]));
         account.look(&moment(&[server(1000), seen(20, 5, "sshd", 100)]), 1.0);
         account.look(&moment(&[server(1150)]), 2.0);
         assert_eq!(account.costs(2.0, None, 100.0)[0].cpu_seconds, 1.5);
@@ -423,11 +439,14 @@ mod tests {
     /// Waiting times in a run of 4 s with a process that waits nine tenths of the time, starting at the first second.
     #[test]
     fn waiting_goes_on_as_it_was_seen() {
-        let at = |waited_s: f64| Seen { waited_ns: Some((waited_s * 1e9) as u64), ..seen(2, 1, "sshd", 9) };
+        let at = |waited_s: f64| ObservedProcess {
+            waited_ns: Some((waited_s * 1e9) as u64),
+            ..seen(2, 1, "sshd", 9)
+        };
         let waited = |looks: &[(f64, Option<f64>)]| {
-            let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
+            let mut account = ProcessUsage::new(vec![ProcessRoot::Process(1)], &ProcessSnapshot::default());
             for (at_s, waited_s) in looks {
-                let found: Vec<Seen> = waited_s.iter().map(|waited_s| at(*waited_s)).collect();
+                let found: Vec<ObservedProcess> = waited_s.iter().map(|waited_s| at(*waited_s)).collect();
                 account.look(&moment(&found), *at_s);
             }
             (account.costs(4.0, None, 100.0)[0].waited_seconds, account.looks_s().last().copied())
@@ -455,10 +474,10 @@ mod tests {
     fn a_wait_that_lasts_is_one() {
         let at = |ticks, is_runnable| {
             let waited_ns = Some(400_000_000);
-            moment(&[Seen { waited_ns, is_runnable, ..seen(2, 1, "sshd", ticks) }])
+            moment(&[ObservedProcess { waited_ns, is_runnable, ..seen(2, 1, "sshd", ticks) }])
         };
         let waited = |looks: &[(f64, u64, bool)]| {
-            let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
+            let mut account = ProcessUsage::new(vec![ProcessRoot::Process(1)], &ProcessSnapshot::default());
             looks.iter().for_each(|(at_s, ticks, runnable)| account.look(&at(*ticks, *runnable), *at_s));
             account.costs(2.0, None, 100.0)[0].waited_seconds
         };
@@ -471,7 +490,7 @@ mod tests {
 
     #[test]
     fn parents_in_a_circle_end() {
-        let account = Account::new(vec![Root::Process(1)], &Moment::default());
+        let account = ProcessUsage::new(vec![ProcessRoot::Process(1)], &ProcessSnapshot::default());
         let circle = [seen(2, 3, "a", 0), seen(3, 2, "b", 0)];
         let by_pid = circle.iter().map(|seen| (seen.pid, seen)).collect();
         assert!(!account.descends(&circle[0], &by_pid));

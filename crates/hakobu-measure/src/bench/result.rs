@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::case::{BASELINE, Case, Content, Direction, Ends, Way};
+use super::case::{BASELINE, BenchCase, DataDirection, DataKind, EndKinds, Method};
 use super::plan::LeftOut;
-use super::processes::Cost;
+use super::processes::ProcessCost;
 use crate::statistics::median;
 
 /// The minimum duration without the start, in seconds and as a multiple of the start, for a usable figure. Starts
@@ -18,9 +18,9 @@ pub struct Timing {
     /// The wall-clock time from the start of the command until both ends have exited.
     pub wall_seconds: f64,
     /// The costs on this machine by process name.
-    pub here: Vec<Cost>,
+    pub here: Vec<ProcessCost>,
     /// The costs on the host by process name; `None` if they cannot be seen.
-    pub there: Option<Vec<Cost>>,
+    pub there: Option<Vec<ProcessCost>>,
     /// The times of the looks at the processes on the host, in seconds since the start of the run.
     #[serde(default)]
     pub looks_there_seconds: Vec<f64>,
@@ -34,7 +34,7 @@ pub struct Timing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The parameters of the row.
-    pub case: Case,
+    pub case: BenchCase,
     /// The command line, for a shell in which SOURCE and TARGET are set.
     pub command: String,
     /// The transport that hakobu reports: `agent`, `local`, `ssh`, `sftp` and so on. `None` for other tools.
@@ -53,7 +53,7 @@ pub struct Row {
 impl Row {
     /// Creates a row without results.
     #[must_use]
-    pub fn of(case: &Case) -> Self {
+    pub fn of(case: &BenchCase) -> Self {
         Self {
             case: case.clone(),
             command: String::new(),
@@ -127,7 +127,7 @@ impl Row {
     /// Returns the cost of each process in the median run, without the cost of the start, on this machine and on the
     /// host.
     #[must_use]
-    pub fn costs(&self) -> Option<(Vec<Cost>, Option<Vec<Cost>>)> {
+    pub fn costs(&self) -> Option<(Vec<ProcessCost>, Option<Vec<ProcessCost>>)> {
         let run = self.middle()?;
         let start = self.starts.first();
         let here = less(&run.here, start.map_or(&[], |start| start.here.as_slice()));
@@ -138,7 +138,7 @@ impl Row {
     /// Returns the sums of [`Row::costs`], in seconds.
     #[must_use]
     pub fn cpu_seconds(&self) -> (Option<f64>, Option<f64>) {
-        let sum = |costs: &[Cost]| costs.iter().map(|cost| cost.cpu_seconds).sum::<f64>();
+        let sum = |costs: &[ProcessCost]| costs.iter().map(|cost| cost.cpu_seconds).sum::<f64>();
         let costs = self.costs();
         (
             costs.as_ref().map(|(here, _)| sum(here)),
@@ -159,12 +159,12 @@ impl Row {
 }
 
 /// Subtracts the costs of the start, down to zero at least.
-fn less(costs: &[Cost], start: &[Cost]) -> Vec<Cost> {
+fn less(costs: &[ProcessCost], start: &[ProcessCost]) -> Vec<ProcessCost> {
     let of_start = |name: &str| start.iter().find(|cost| cost.name == name);
-    let one = |cost: &Cost| {
+    let one = |cost: &ProcessCost| {
         let (cpu, waited) =
             of_start(&cost.name).map_or((0.0, 0.0), |cost| (cost.cpu_seconds, cost.waited_seconds));
-        Cost {
+        ProcessCost {
             name: cost.name.clone(),
             cpu_seconds: (cost.cpu_seconds - cpu).max(0.0),
             waited_seconds: (cost.waited_seconds - waited).max(0.0),
@@ -178,24 +178,24 @@ fn less(costs: &[Cost], start: &[Cost]) -> Vec<Cost> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct GroupKey {
     /// The direction of the data.
-    pub direction: Direction,
+    pub direction: DataDirection,
     /// The kinds of source and target.
-    pub ends: Ends,
+    pub ends: EndKinds,
     /// The kind of data.
-    pub content: Content,
+    pub content: DataKind,
 }
 
 impl GroupKey {
     /// Returns the group of a case.
     #[must_use]
-    pub fn of(case: &Case) -> Self {
+    pub fn of(case: &BenchCase) -> Self {
         Self { direction: case.direction, ends: case.ends, content: case.content }
     }
 }
 
 /// Comparable rows, the fastest first and those without a rate last.
 #[derive(Debug, Clone)]
-pub struct Group<'a> {
+pub struct RowGroup<'a> {
     /// The properties that the rows share.
     pub key: GroupKey,
     /// The rows.
@@ -218,7 +218,7 @@ pub struct PartSpeed {
 
 /// The results of a bench.
 #[derive(Debug, Clone, Default)]
-pub struct Bench {
+pub struct BenchResults {
     /// The host, as the user typed it.
     pub host: Option<String>,
     /// True if the host is this machine.
@@ -259,13 +259,13 @@ pub struct MachineFacts {
 /// Returns the rows in groups, sorted by direction (to the host first), ends and content, the most measured kinds
 /// first.
 #[must_use]
-pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+pub fn groups(rows: &[Row]) -> Vec<RowGroup<'_>> {
+    let mut groups: Vec<RowGroup<'_>> = Vec::new();
     for row in rows {
         let key = GroupKey::of(&row.case);
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) => group.rows.push(row),
-            None => groups.push(Group { key, rows: vec![row] }),
+            None => groups.push(RowGroup { key, rows: vec![row] }),
         }
     }
     groups.sort_by_key(|group| group.key);
@@ -278,8 +278,8 @@ pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
 
 /// Returns the baseline methods of a group without a rate. If there are any, the group is incomplete.
 #[must_use]
-pub fn not_measured(group: &Group<'_>) -> Vec<Way> {
-    let is_measured = |way: Way| {
+pub fn not_measured(group: &RowGroup<'_>) -> Vec<Method> {
+    let is_measured = |way: Method| {
         group.rows.iter().any(|row| row.case.way == way && row.case.is_baseline() && row.rate().is_some())
     };
     BASELINE.into_iter().filter(|way| !is_measured(*way)).collect()
@@ -288,7 +288,7 @@ pub fn not_measured(group: &Group<'_>) -> Vec<Way> {
 /// Returns the fastest row of a group, and the fastest encrypted one, which may be the same. `None` if the group is
 /// incomplete, since the fastest measured row then says little.
 #[must_use]
-pub fn winners<'a>(group: &Group<'a>) -> Option<(&'a Row, Option<&'a Row>)> {
+pub fn winners<'a>(group: &RowGroup<'a>) -> Option<(&'a Row, Option<&'a Row>)> {
     if !not_measured(group).is_empty() {
         return None;
     }
@@ -301,7 +301,7 @@ pub fn winners<'a>(group: &Group<'a>) -> Option<(&'a Row, Option<&'a Row>)> {
 
 /// Returns the group that determines the overall winner: the first with a measured row.
 #[must_use]
-pub fn main_group<'a>(groups: &'a [Group<'a>]) -> Option<&'a Group<'a>> {
+pub fn main_group<'a>(groups: &'a [RowGroup<'a>]) -> Option<&'a RowGroup<'a>> {
     groups.iter().find(|group| group.rows.iter().any(|row| row.rate().is_some()))
 }
 
@@ -310,9 +310,13 @@ pub(super) mod tests {
     use super::*;
 
     /// A row whose runs took `walls` seconds, with a start of 0.1 s.
-    pub fn row(case: Case, walls: &[f64]) -> Row {
-        let cost =
-            |cpu_seconds| Cost { name: "ssh".to_owned(), cpu_seconds, waited_seconds: 0.0, threads: 1 };
+    pub fn row(case: BenchCase, walls: &[f64]) -> Row {
+        let cost = |cpu_seconds| ProcessCost {
+            name: "ssh".to_owned(),
+            cpu_seconds,
+            waited_seconds: 0.0,
+            threads: 1,
+        };
         let run = |wall: &f64| Timing {
             wall_seconds: *wall,
             here: vec![cost(*wall)],
@@ -334,7 +338,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_row_that_went_another_way_once_is_labelled_so() {
-        let mut row = row(Case::plain(Way::Hakobu, Direction::ToHost), &[1.0]);
+        let mut row = row(BenchCase::plain(Method::Hakobu, DataDirection::ToHost), &[1.0]);
         assert_eq!(row.label(), "hakobu");
         for (transport, label) in [
             ("agent", "hakobu"),
@@ -350,11 +354,11 @@ pub(super) mod tests {
 
     #[test]
     fn the_median_counts_without_the_start() {
-        let row = row(Case::plain(Way::Dd, Direction::ToHost), &[9.0, 1.1, 2.1]);
+        let row = row(BenchCase::plain(Method::Dd, DataDirection::ToHost), &[9.0, 1.1, 2.1]);
         assert_eq!((row.wall_seconds(), row.seconds()), (Some(2.1), Some(2.0)));
         assert_eq!((row.rate(), row.middle().unwrap().wall_seconds), (Some(5e8), 2.1));
         assert_eq!(row.cpu_seconds(), (Some(2.0), None));
-        let short = super::tests::row(Case::plain(Way::Dd, Direction::ToHost), &[0.1]);
+        let short = super::tests::row(BenchCase::plain(Method::Dd, DataDirection::ToHost), &[0.1]);
         assert_eq!((short.rate(), short.wall_seconds()), (None, Some(0.1)));
         let failed = Row { failed: Some("no".to_owned()), ..row };
         assert_eq!(failed.rate(), None);
@@ -362,35 +366,35 @@ pub(super) mod tests {
 
     #[test]
     fn groups_are_sorted_and_the_fastest_that_encrypts_is_known() {
-        let to = |way, wall| row(Case::plain(way, Direction::ToHost), &[wall]);
-        let failed = Row { failed: Some("no".to_owned()), runs: vec![], ..to(Way::Tar, 1.0) };
+        let to = |way, wall| row(BenchCase::plain(way, DataDirection::ToHost), &[wall]);
+        let failed = Row { failed: Some("no".to_owned()), runs: vec![], ..to(Method::Tar, 1.0) };
         let rows = vec![
-            row(Case::plain(Way::Dd, Direction::FromHost), &[1.0]),
+            row(BenchCase::plain(Method::Dd, DataDirection::FromHost), &[1.0]),
             failed,
-            to(Way::Dd, 3.0),
-            to(Way::Nc, 1.0),
-            to(Way::Hakobu, 2.0),
+            to(Method::Dd, 3.0),
+            to(Method::Nc, 1.0),
+            to(Method::Hakobu, 2.0),
         ];
         let groups = groups(&rows);
         assert_eq!(groups.len(), 2);
-        let ways: Vec<Way> = groups[0].rows.iter().map(|row| row.case.way).collect();
-        assert_eq!(ways, [Way::Nc, Way::Hakobu, Way::Dd, Way::Tar]);
+        let ways: Vec<Method> = groups[0].rows.iter().map(|row| row.case.way).collect();
+        assert_eq!(ways, [Method::Nc, Method::Hakobu, Method::Dd, Method::Tar]);
         let (first, sound) = winners(main_group(&groups).unwrap()).unwrap();
-        assert_eq!((first.case.way, sound.unwrap().case.way), (Way::Nc, Way::Hakobu));
+        assert_eq!((first.case.way, sound.unwrap().case.way), (Method::Nc, Method::Hakobu));
         assert!(main_group(&super::groups(&rows[1..2])).is_none());
         // Without the baselines, the fastest of the other rows is not a winner.
         assert!(winners(&groups[1]).is_none());
-        assert_eq!(not_measured(&groups[1]), [Way::Hakobu]);
+        assert_eq!(not_measured(&groups[1]), [Method::Hakobu]);
         let mut rows = rows;
         rows[2].case.cipher = Some("aes128-ctr".to_owned());
         let groups = super::groups(&rows);
         assert!(winners(main_group(&groups).unwrap()).is_none());
-        assert_eq!(not_measured(&groups[0]), [Way::Dd]);
+        assert_eq!(not_measured(&groups[0]), [Method::Dd]);
     }
 
     #[test]
     fn what_was_sent_again_is_counted_once() {
-        let mut row = row(Case::plain(Way::Dd, Direction::ToHost), &[1.0]);
+        let mut row = row(BenchCase::plain(Method::Dd, DataDirection::ToHost), &[1.0]);
         assert_eq!(row.retransmitted(false), Some(1));
         row.runs[0].retransmitted_there = Some(5);
         assert_eq!((row.retransmitted(false), row.retransmitted(true)), (Some(6), Some(1)));

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::error::{Error, words_of};
-use super::far::{FarShell, moment_of};
-use super::keeper::{Keeper, Kept};
-use super::near;
-use super::processes::{Account, Moment};
+use super::cleanup_shell::{CleanupShell, KeptProcessGroup};
+use super::error::{BenchError, words_of};
+use super::local_processes;
+use super::processes::{ProcessSnapshot, ProcessUsage};
+use super::remote_processes::{FarShell, moment_of};
 use super::result::Timing;
-use crate::process::Running;
+use crate::process::MeasuredCommand;
 
 /// The interval of looks at the processes on this machine and on the host.
 const LOOK_HERE: Duration = Duration::from_millis(200);
@@ -33,27 +33,27 @@ const WORDS_BYTES_MAX: i64 = 4096;
 
 /// The reason why there is no timing.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum NoTiming {
     /// An error that ends the bench.
-    Ends(Error),
+    Ends(BenchError),
     /// The failure of this row, as text.
     Row(String),
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
+impl From<BenchError> for NoTiming {
+    fn from(error: BenchError) -> Self {
         Self::Ends(error)
     }
 }
 
 /// A run to execute.
-pub(super) struct Task<'a> {
+pub(super) struct BenchTask<'a> {
     /// The script for this machine.
     pub near: &'a str,
     /// The environment of the script.
     pub environment: &'a [(&'a str, String)],
     /// The command that runs first, and the port on which it then listens.
-    pub listener: Option<Waiting>,
+    pub listener: Option<ListeningCommand>,
     /// True if the ssh servers of this machine serve the run.
     pub serves: bool,
     /// The time limit for the run.
@@ -61,11 +61,11 @@ pub(super) struct Task<'a> {
     /// The file for the output of the commands.
     pub log: &'a Path,
     /// Ends all commands if this process cannot.
-    pub keeper: &'a Keeper,
+    pub keeper: &'a CleanupShell,
 }
 
 /// A command that waits for a connection.
-pub(super) struct Waiting {
+pub(super) struct ListeningCommand {
     /// The command on this machine. For a listener on the host it is ssh.
     pub command: Command,
     /// True if it listens on the host.
@@ -74,21 +74,22 @@ pub(super) struct Waiting {
 }
 
 /// A command with all processes it has started. If it is dropped before it has ended, all of them are killed.
-struct Group<'a> {
-    running: Option<Running>,
+struct CommandTree<'a> {
+    running: Option<MeasuredCommand>,
     group: Option<Pid>,
     log: File,
-    _kept: Kept<'a>,
+    _kept: KeptProcessGroup<'a>,
 }
 
-impl<'a> Group<'a> {
-    fn start(mut command: Command, log: &Path, keeper: &'a Keeper) -> Result<Self, Failure> {
-        let words = |error: std::io::Error| Failure::Row(format!("{}: {}", log.display(), words_of(&error)));
+impl<'a> CommandTree<'a> {
+    fn start(mut command: Command, log: &Path, keeper: &'a CleanupShell) -> Result<Self, NoTiming> {
+        let words = |error: std::io::Error| NoTiming::Row(format!("{}: {}", log.display(), words_of(&error)));
         let file =
             File::options().create(true).truncate(true).read(true).write(true).open(log).map_err(words)?;
         let write = || file.try_clone().map_err(words);
         command.stdin(Stdio::null()).stdout(write()?).stderr(write()?).process_group(0);
-        let running = Running::start(&mut command).map_err(|error| Failure::Row(error.to_string()))?;
+        let running =
+            MeasuredCommand::start(&mut command).map_err(|error| NoTiming::Row(error.to_string()))?;
         let group = i32::try_from(running.pid()).ok().and_then(Pid::from_raw);
         let kept = keeper.group(running.pid());
         Ok(Self { running: Some(running), group, log: file, _kept: kept })
@@ -124,7 +125,7 @@ impl<'a> Group<'a> {
     }
 }
 
-impl Drop for Group<'_> {
+impl Drop for CommandTree<'_> {
     fn drop(&mut self) {
         if let (Some(_), Some(group)) = (&self.running, self.group) {
             // On SIGTERM ssh also ends its proxy commands.
@@ -137,10 +138,10 @@ impl Drop for Group<'_> {
 }
 
 /// The process accounts of both ends during a run.
-struct Looks<'a> {
+struct ProcessSamples<'a> {
     far: Option<&'a mut FarShell>,
-    here: Account,
-    there: Option<Account>,
+    here: ProcessUsage,
+    there: Option<ProcessUsage>,
     sent_again: (Option<u64>, Option<u64>),
     /// The start of the command.
     began: Instant,
@@ -149,17 +150,18 @@ struct Looks<'a> {
     next_there: Instant,
 }
 
-impl<'a> Looks<'a> {
-    fn begin(mut far: Option<&'a mut FarShell>, serves: bool) -> Result<Self, Failure> {
-        let moment = near::moment();
+impl<'a> ProcessSamples<'a> {
+    fn begin(mut far: Option<&'a mut FarShell>, serves: bool) -> Result<Self, NoTiming> {
+        let moment = local_processes::moment();
         let server = far.as_ref().and_then(|far| far.server());
-        let here = Account::new(near::roots(&moment, serves, server), &moment);
+        let here = ProcessUsage::new(local_processes::roots(&moment, serves, server), &moment);
         let (mut there, mut sent_again) = (None, (moment.retransmitted, None));
         if let Some(far) = &mut far {
             let moment = far.moment()?;
             sent_again.1 = moment.retransmitted;
             let roots = far.roots();
-            there = (!roots.is_empty() && !moment.processes.is_empty()).then(|| Account::new(roots, &moment));
+            there = (!roots.is_empty() && !moment.processes.is_empty())
+                .then(|| ProcessUsage::new(roots, &moment));
         }
         let now = Instant::now();
         let (began, asked, next_there) = (now, now, now);
@@ -167,10 +169,10 @@ impl<'a> Looks<'a> {
     }
 
     /// Takes all looks that are due.
-    fn look(&mut self) -> Result<(), Failure> {
+    fn look(&mut self) -> Result<(), NoTiming> {
         let now = Instant::now();
         if now >= self.next_here {
-            self.here.look(&near::moment(), self.since_began(now));
+            self.here.look(&local_processes::moment(), self.since_began(now));
             self.next_here = now + LOOK_HERE;
         }
         let (Some(far), Some(_)) = (&mut self.far, &self.there) else { return Ok(()) };
@@ -201,8 +203,8 @@ impl<'a> Looks<'a> {
     }
 
     /// Takes the last looks, once the sessions on the host are gone.
-    fn end(mut self, wall: Duration, cpu_seconds: f64) -> Result<Timing, Failure> {
-        let (moment, run_s) = (near::moment(), wall.as_secs_f64());
+    fn end(mut self, wall: Duration, cpu_seconds: f64) -> Result<Timing, NoTiming> {
+        let (moment, run_s) = (local_processes::moment(), wall.as_secs_f64());
         // A pending look is the most informative one.
         if let Some(far) = self.far.as_mut().filter(|far| far.is_asked())
             && let Some(lines) = far.poll(SESSIONS_LIMIT)?
@@ -224,7 +226,7 @@ impl<'a> Looks<'a> {
         };
         if let Some(far) = self.far.take() {
             let deadline = Instant::now() + SESSIONS_LIMIT;
-            let moment: Moment = loop {
+            let moment: ProcessSnapshot = loop {
                 let moment = far.moment()?;
                 let Some(there) = &mut self.there else { break moment };
                 there.look(&moment, run_s);
@@ -234,25 +236,26 @@ impl<'a> Looks<'a> {
                 std::thread::sleep(Duration::from_millis(20));
             };
             timing.retransmitted_there = again(moment.retransmitted, self.sent_again.1);
-            timing.there = self.there.map(|there| there.costs(run_s, None, near::ticks_per_second()));
+            timing.there =
+                self.there.map(|there| there.costs(run_s, None, local_processes::ticks_per_second()));
         }
         let known = (cpu_seconds > 0.0).then_some(cpu_seconds);
-        timing.here = self.here.costs(run_s, known, near::ticks_per_second());
+        timing.here = self.here.costs(run_s, known, local_processes::ticks_per_second());
         Ok(timing)
     }
 }
 
 /// Runs a task to its end.
 pub(super) fn once(
-    task: Task<'_>,
+    task: BenchTask<'_>,
     far: Option<&mut FarShell>,
     stop: &dyn Fn() -> bool,
-) -> Result<Timing, Failure> {
-    let mut looks = Looks::begin(far, task.serves)?;
+) -> Result<Timing, NoTiming> {
+    let mut looks = ProcessSamples::begin(far, task.serves)?;
     let listener = match task.listener {
         None => None,
-        Some(Waiting { command, there, port }) => {
-            let group = Group::start(command, &task.log.with_extension("listener"), task.keeper)?;
+        Some(ListeningCommand { command, there, port }) => {
+            let group = CommandTree::start(command, &task.log.with_extension("listener"), task.keeper)?;
             let far = if there { looks.far.as_deref_mut() } else { None };
             wait_until_listening(far, port, group, stop).map(Some)?
         }
@@ -261,25 +264,25 @@ pub(super) fn once(
     command.args(["-c", task.near]).envs(task.environment.iter().map(|(name, value)| (name, value)));
     let began = Instant::now();
     looks.began = began;
-    let mut near_end = Group::start(command, task.log, task.keeper)?;
+    let mut near_end = CommandTree::start(command, task.log, task.keeper)?;
     while !near_end.ended_within(Duration::from_millis(10)) {
         if stop() {
-            return Err(Failure::Ends(Error::Stopped));
+            return Err(NoTiming::Ends(BenchError::Stopped));
         }
         if began.elapsed() > task.limit {
             let words = near_end.words();
-            return Err(Failure::Row(format!("still running after {} s. {words}", task.limit.as_secs())));
+            return Err(NoTiming::Row(format!("still running after {} s. {words}", task.limit.as_secs())));
         }
         looks.look()?;
     }
     let mut wall = began.elapsed();
-    let mut cpu_seconds = near_end.finish().map_err(Failure::Row)?;
+    let mut cpu_seconds = near_end.finish().map_err(NoTiming::Row)?;
     if let Some(listener) = listener {
         if !listener.ended_within(END_LIMIT) {
-            return Err(Failure::Row("the end that listened has not ended after the other one".to_owned()));
+            return Err(NoTiming::Row("the end that listened has not ended after the other one".to_owned()));
         }
         wall = began.elapsed();
-        cpu_seconds += listener.finish().map_err(Failure::Row)?;
+        cpu_seconds += listener.finish().map_err(NoTiming::Row)?;
     }
     // Sessions of this machine's servers are not children of this process, so the sum does not include them.
     looks.end(wall, if task.serves { 0.0 } else { cpu_seconds })
@@ -290,24 +293,24 @@ pub(super) fn once(
 fn wait_until_listening<'a>(
     mut far: Option<&mut FarShell>,
     port: u16,
-    mut listener: Group<'a>,
+    mut listener: CommandTree<'a>,
     stop: &dyn Fn() -> bool,
-) -> Result<Group<'a>, Failure> {
+) -> Result<CommandTree<'a>, NoTiming> {
     let deadline = Instant::now() + END_LIMIT;
     loop {
         let listens = match &mut far {
             Some(far) => far.listens(port)?,
-            None => near::listens(port),
+            None => local_processes::listens(port),
         };
         if listens {
             return Ok(listener);
         }
         if stop() {
-            return Err(Failure::Ends(Error::Stopped));
+            return Err(NoTiming::Ends(BenchError::Stopped));
         }
         if listener.ended_within(Duration::from_millis(20)) || Instant::now() > deadline {
             let words = listener.words();
-            return Err(Failure::Row(format!("the end that is to listen does not. {words}")));
+            return Err(NoTiming::Row(format!("the end that is to listen does not. {words}")));
         }
     }
 }
@@ -316,12 +319,12 @@ fn wait_until_listening<'a>(
 mod tests {
     use super::*;
 
-    fn run(script: &str, limit: Duration) -> Result<Timing, Failure> {
+    fn run(script: &str, limit: Duration) -> Result<Timing, NoTiming> {
         let place = tempfile::tempdir().unwrap();
         let environment = [("X", "a b".to_owned())];
         let log = place.path().join("log");
-        let (near, environment, keeper) = (script, environment.as_slice(), &Keeper::start().unwrap());
-        let task = Task { near, environment, listener: None, serves: false, limit, log: &log, keeper };
+        let (near, environment, keeper) = (script, environment.as_slice(), &CleanupShell::start().unwrap());
+        let task = BenchTask { near, environment, listener: None, serves: false, limit, log: &log, keeper };
         once(task, None, &|| false)
     }
 
@@ -337,7 +340,7 @@ mod tests {
     #[test]
     fn a_failure_has_its_own_words() {
         let words = |script| match run(script, Duration::from_secs(100)) {
-            Err(Failure::Row(words)) => words,
+            Err(NoTiming::Row(words)) => words,
             other => panic!("{other:?}"),
         };
         assert_eq!(words("echo first; echo why >&2; exit 3"), "first / why");
@@ -349,7 +352,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let pid = place.path().join("pid");
         let script = format!("sleep 600 & echo $! >{}; wait", pid.display());
-        assert!(matches!(run(&script, Duration::from_millis(400)), Err(Failure::Row(_))));
+        assert!(matches!(run(&script, Duration::from_millis(400)), Err(NoTiming::Row(_))));
         let pid = std::fs::read_to_string(pid).unwrap();
         // On a busy machine a terminated process may take a while to exit.
         let deadline = Instant::now() + Duration::from_secs(20);

@@ -6,10 +6,10 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::case::{Case, Content, Direction, Ends};
+use super::case::{BenchCase, DataDirection, DataKind, EndKinds};
+use super::cleanup_shell::CleanupShell;
 use super::content;
-use super::error::{Error, Result};
-use super::keeper::Keeper;
+use super::error::{BenchError, BenchResult};
 use super::shell::is_plain;
 use crate::memory;
 
@@ -39,7 +39,7 @@ pub(super) struct NearDirectory {
 
 impl NearDirectory {
     /// Creates a directory below `below`, with `source` and `target` in it.
-    pub fn make(below: &Path, keeper: &Keeper) -> io::Result<Self> {
+    pub fn make(below: &Path, keeper: &CleanupShell) -> io::Result<Self> {
         let real = fresh(below)?;
         keeper.place(&real);
         let mut directory = Self { made: vec![real.clone()], path: String::new() };
@@ -114,7 +114,7 @@ fn fresh(below: &Path) -> io::Result<PathBuf> {
 
 /// The scratch directories at both ends, in memory or on disk.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ScratchPair {
     /// The directory on this machine.
     pub near: NearDirectory,
     /// The directory on the host. Without a host, the one on this machine serves both purposes.
@@ -125,7 +125,7 @@ pub(super) struct Place {
     pub sources_bytes: u64,
 }
 
-impl Place {
+impl ScratchPair {
     /// Creates a place, with limits that follow from the free space at each end.
     pub fn new(near: NearDirectory, far: Option<(String, u64)>) -> Self {
         let near_free = near.free_bytes();
@@ -161,26 +161,26 @@ impl Place {
 }
 
 /// Returns the name of a file with this content and size.
-pub(super) fn file_name(content: Content, bytes: u64) -> String {
+pub(super) fn file_name(content: DataKind, bytes: u64) -> String {
     let content = match content {
-        Content::Random => "random",
-        Content::Text => "text",
-        Content::Zeros => "zeros",
-        Content::Gzipped => "gzipped",
+        DataKind::Random => "random",
+        DataKind::Text => "text",
+        DataKind::Zeros => "zeros",
+        DataKind::Gzipped => "gzipped",
     };
     format!("{content}.{bytes}")
 }
 
 /// Creates the source of a case on this machine, unless it exists. A source of one byte does not depend on the
 /// content.
-pub(super) fn near_source(place: &Place, content: Content, bytes: u64) -> Result<PathBuf> {
+pub(super) fn near_source(place: &ScratchPair, content: DataKind, bytes: u64) -> BenchResult<PathBuf> {
     let path = Path::new(place.near.path()).join("source").join(file_name(content, bytes));
     if path.exists() {
         return Ok(path);
     }
-    place.make_room(bytes).map_err(Error::io("removing sources of other rows"))?;
+    place.make_room(bytes).map_err(BenchError::io("removing sources of other rows"))?;
     let made = if bytes == 1 { content::write_least(&path) } else { content::write(&path, content, bytes) };
-    made.map_err(Error::io(format!("making {}", path.display())))?;
+    made.map_err(BenchError::io(format!("making {}", path.display())))?;
     Ok(path)
 }
 
@@ -193,13 +193,13 @@ pub(super) fn forget(path: &Path) -> io::Result<()> {
 }
 
 /// Returns true if the source of the case is on this machine.
-pub(super) fn source_is_here(case: &Case) -> bool {
-    case.direction != Direction::FromHost
+pub(super) fn source_is_here(case: &BenchCase) -> bool {
+    case.direction != DataDirection::FromHost
 }
 
 /// Returns true if the case uses a disk.
-pub(super) fn is_on_disk(case: &Case) -> bool {
-    case.ends == Ends::DiskToDisk
+pub(super) fn is_on_disk(case: &BenchCase) -> bool {
+    case.ends == EndKinds::DiskToDisk
 }
 
 /// Returns true if a directory is in memory.
@@ -215,18 +215,18 @@ mod tests {
 
     #[test]
     fn a_directory_of_an_odd_name_is_reached_by_a_plain_one_and_all_goes() {
-        let keeper = Keeper::start().unwrap();
+        let keeper = CleanupShell::start().unwrap();
         let below = tempfile::Builder::new().prefix("it's a $place").tempdir().unwrap();
         let directory = NearDirectory::make(below.path(), &keeper).unwrap();
         let path = PathBuf::from(directory.path());
         assert!(is_plain(directory.path()) && directory.free_bytes() > 0);
         let real = fs::canonicalize(&path).unwrap();
         assert!(real.starts_with(below.path()));
-        let place = Place::new(directory, None);
-        let source = near_source(&place, Content::Zeros, 5000).unwrap();
-        assert_eq!(near_source(&place, Content::Zeros, 5000).unwrap(), source);
+        let place = ScratchPair::new(directory, None);
+        let source = near_source(&place, DataKind::Zeros, 5000).unwrap();
+        assert_eq!(near_source(&place, DataKind::Zeros, 5000).unwrap(), source);
         assert_eq!(fs::metadata(&source).unwrap().len(), 5000);
-        assert_eq!(fs::metadata(near_source(&place, Content::Gzipped, 1).unwrap()).unwrap().len(), 1);
+        assert_eq!(fs::metadata(near_source(&place, DataKind::Gzipped, 1).unwrap()).unwrap().len(), 1);
         forget(&source).unwrap();
         fs::create_dir(path.join("target/x")).unwrap();
         fs::write(path.join("target/y"), "").unwrap();
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn there_is_no_directory_where_none_can_be_made() {
-        let keeper = Keeper::start().unwrap();
+        let keeper = CleanupShell::start().unwrap();
         assert!(NearDirectory::make(Path::new("/proc"), &keeper).is_err());
         assert!(NearDirectory::make(Path::new("/no/such"), &keeper).is_err());
         assert!(is_in_memory(Path::new(IN_MEMORY)) && !is_in_memory(Path::new("/proc")));
@@ -247,16 +247,16 @@ mod tests {
 
     #[test]
     fn the_smaller_room_decides() {
-        let keeper = Keeper::start().unwrap();
+        let keeper = CleanupShell::start().unwrap();
         let near = || NearDirectory::make(Path::new(IN_MEMORY), &keeper).unwrap();
-        let place = Place::new(near(), Some(("/x".to_owned(), 2400)));
+        let place = ScratchPair::new(near(), Some(("/x".to_owned(), 2400)));
         assert_eq!((place.most_bytes, place.sources_bytes), (100, 400));
         // The third source exceeds the limit, so the others are removed.
         for (bytes, left) in [(150, 1), (200, 2), (151, 1)] {
-            near_source(&place, Content::Zeros, bytes).unwrap();
+            near_source(&place, DataKind::Zeros, bytes).unwrap();
             let sources = Path::new(place.near.path()).join("source");
             assert_eq!(fs::read_dir(sources).unwrap().count(), left);
         }
-        assert!(Place::new(near(), None).most_bytes <= MOST_BYTES);
+        assert!(ScratchPair::new(near(), None).most_bytes <= MOST_BYTES);
     }
 }

@@ -1,10 +1,10 @@
 //! The scripts of a case, and the words that scripts on this machine use.
 
-use super::names::{NOT_PLACED, Names};
+use super::names::{NOT_PLACED, ScriptNames};
 
 /// A command that waits for a connection before the script starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listener {
+pub enum ListenCommand {
     /// A command that ssh runs on the host.
     There(String),
     /// A script for this machine.
@@ -16,13 +16,13 @@ pub enum Listener {
 pub(super) struct Scripts {
     pub near: String,
     pub far: Option<String>,
-    pub listener: Option<Listener>,
+    pub listener: Option<ListenCommand>,
 }
 
 /// The names of programs and hosts in scripts for this machine: variables in scripts that run, and the user's input
 /// in those that are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct CommandNames {
     /// The ssh command, up to the host.
     pub ssh: String,
     /// The ssh command, for use within double quotes.
@@ -43,9 +43,9 @@ pub(super) struct Words {
     pub port: String,
 }
 
-impl Words {
+impl CommandNames {
     /// Returns the words for scripts that run.
-    pub(super) fn variables(names: &Names) -> Self {
+    pub(super) fn variables(names: &ScriptNames) -> Self {
         let word = str::to_owned;
         Self {
             ssh: word("\"$SSH\""),

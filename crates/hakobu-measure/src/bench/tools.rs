@@ -32,7 +32,7 @@ impl Netcat {
 
 /// The tools of one machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineTools {
     /// The names of the installed programs.
     pub programs: Vec<String>,
     /// The variant of its `nc`.
@@ -45,9 +45,9 @@ pub struct Machine {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tools {
     /// The tools of this machine.
-    pub here: Machine,
+    pub here: MachineTools,
     /// The tools of the host, if there is one.
-    pub there: Option<Machine>,
+    pub there: Option<MachineTools>,
     /// The names of the ciphers that ssh on this machine offers and the sshd on the host accepts.
     pub ssh_ciphers: Vec<String>,
 }
@@ -60,7 +60,7 @@ pub const WANTED: [&str; 22] = [
 /// The programs without which nothing can be measured on the host. They create, list and remove its directories.
 pub const NEEDED_THERE: [&str; 5] = ["df", "ln", "ls", "mkdir", "rm"];
 
-impl Machine {
+impl MachineTools {
     /// Returns true if a program is installed.
     #[must_use]
     pub fn has(&self, program: &str) -> bool {
@@ -81,7 +81,7 @@ pub fn question() -> String {
 
 /// Parses a machine's answer to [`question`].
 #[must_use]
-pub fn answer<'a>(lines: impl IntoIterator<Item = &'a str>) -> Machine {
+pub fn answer<'a>(lines: impl IntoIterator<Item = &'a str>) -> MachineTools {
     let (mut programs, mut help) = (Vec::new(), String::new());
     for line in lines {
         match line.split_once(' ') {
@@ -95,7 +95,7 @@ pub fn answer<'a>(lines: impl IntoIterator<Item = &'a str>) -> Machine {
     }
     let netcat = programs.iter().any(|name| name == "nc").then(|| Netcat::of(&help)).flatten();
     let netcat_says = help.lines().next().unwrap_or_default().chars().take(80).collect();
-    Machine { programs, netcat, netcat_says }
+    MachineTools { programs, netcat, netcat_says }
 }
 
 /// Returns the secure ciphers of `ssh -Q cipher`: those in counter mode, or authenticated. The others are broken or

@@ -4,11 +4,12 @@ use std::net::IpAddr;
 
 use hakobu_core::host::BOND_PORTS_MAX;
 use hakobu_core::host::{
-    Bond, HostFacts, NETWORK_DEVICES_MAX, Name, NetworkDevice, Offloads, Queue, Ring, WayOut,
+    Bond, HostFacts, KernelName, NETWORK_DEVICES_MAX, NetworkDevice, Offloads, PacketBuffers,
+    QueueDiscipline, WayOut,
 };
 use hakobu_sys::ethtool::{self, Feature};
 
-use super::root::Root;
+use super::system_root::SystemRoot;
 use super::{netlink, queues};
 
 /// Network facts that only the kernel reports, and no file.
@@ -16,24 +17,24 @@ pub trait Hardware {
     /// Returns how a connection to an address leaves this machine.
     fn way_out(&self, toward: IpAddr) -> Option<WayOut>;
     /// Returns the queues of a device.
-    fn queues(&self, name: &str) -> Vec<Queue>;
+    fn queues(&self, name: &str) -> Vec<QueueDiscipline>;
     /// Returns the operations that the device takes over from the processor.
     fn offloads(&self, name: &[u8]) -> Option<Offloads>;
     /// Returns the size of the ring for received packets.
-    fn receive_ring(&self, name: &[u8]) -> Option<Ring>;
+    fn receive_ring(&self, name: &[u8]) -> Option<PacketBuffers>;
 }
 
 /// The kernel that this process runs on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Kernel;
+pub struct NetworkKernel;
 
-impl Hardware for Kernel {
+impl Hardware for NetworkKernel {
     fn way_out(&self, toward: IpAddr) -> Option<WayOut> {
         let route = netlink::route(toward).ok()?;
-        Some(WayOut { device: Name::from(route.device.as_str()), routed: route.has_gateway })
+        Some(WayOut { device: KernelName::from(route.device.as_str()), routed: route.has_gateway })
     }
 
-    fn queues(&self, name: &str) -> Vec<Queue> {
+    fn queues(&self, name: &str) -> Vec<QueueDiscipline> {
         queues::of(name)
     }
 
@@ -48,13 +49,13 @@ impl Hardware for Kernel {
         })
     }
 
-    fn receive_ring(&self, name: &[u8]) -> Option<Ring> {
+    fn receive_ring(&self, name: &[u8]) -> Option<PacketBuffers> {
         let (packets, packets_max) = ethtool::receive_ring_packets(name).ok()?;
-        Some(Ring { packets, packets_max })
+        Some(PacketBuffers { packets, packets_max })
     }
 }
 
-pub(super) fn read(root: &Root<'_>, hardware: &dyn Hardware, facts: &mut HostFacts) {
+pub(super) fn read(root: &SystemRoot<'_>, hardware: &dyn Hardware, facts: &mut HostFacts) {
     let names = root.names("/sys/class/net");
     if names.is_empty() {
         facts.unread("/sys/class/net: no network devices are to be seen");
@@ -79,12 +80,12 @@ pub(super) fn read(root: &Root<'_>, hardware: &dyn Hardware, facts: &mut HostFac
 }
 
 /// Returns true if the machine has several NUMA nodes.
-pub(super) fn has_several_nodes(root: &Root<'_>) -> bool {
+pub(super) fn has_several_nodes(root: &SystemRoot<'_>) -> bool {
     root.has("/sys/devices/system/node/node1")
 }
 
 fn device(
-    root: &Root<'_>,
+    root: &SystemRoot<'_>,
     hardware: &dyn Hardware,
     name: &str,
     several_nodes: bool,
@@ -99,7 +100,7 @@ fn device(
     let count = |counter: &str| root.number(&at(&format!("statistics/{counter}"))).unwrap_or(0_u64);
     let node = root.number::<i32>(&at("device/numa_node")).filter(|_| several_nodes);
     Some(NetworkDevice {
-        name: Name::from(name),
+        name: KernelName::from(name),
         up: root.text(&at("operstate")).is_some_and(|state| state == "up" || state == "unknown"),
         hardware: is_hardware,
         speed_bits_per_second: speed_mbit.map(|speed| speed.unsigned_abs().saturating_mul(1_000_000)),
@@ -119,23 +120,23 @@ fn device(
     })
 }
 
-fn bond(root: &Root<'_>, name: &str) -> Option<Bond> {
+fn bond(root: &SystemRoot<'_>, name: &str) -> Option<Bond> {
     let text = |attribute: &str| root.text(&format!("/sys/class/net/{name}/bonding/{attribute}"));
     // The value is a name and its number: `802.3ad 4`.
-    let first = |text: String| Name::from(text.split_whitespace().next().unwrap_or_default());
+    let first = |text: String| KernelName::from(text.split_whitespace().next().unwrap_or_default());
     let mode = text("mode").map(first)?;
     let ports = text("slaves").unwrap_or_default();
     Some(Bond {
         mode,
         hash: text("xmit_hash_policy").map(first).unwrap_or_default(),
-        ports: ports.split_whitespace().take(BOND_PORTS_MAX).map(Name::from).collect(),
+        ports: ports.split_whitespace().take(BOND_PORTS_MAX).map(KernelName::from).collect(),
         joined_ports: text("ad_num_ports").and_then(|count| count.parse().ok()),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::recorded::facts;
+    use super::super::system_root::recorded::facts;
     use super::*;
 
     #[test]
@@ -165,7 +166,7 @@ mod tests {
             ],
             None,
         );
-        let device = |name: &str| found.device(&Name::from(name)).unwrap();
+        let device = |name: &str| found.device(&KernelName::from(name)).unwrap();
         assert_eq!(found.devices.len(), 4);
         let bond = device("bond0");
         assert_eq!((bond.up, bond.speed_bits_per_second), (true, Some(50_000_000_000)));
@@ -181,8 +182,8 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_of_the_loopback_device() {
-        let offloads = Kernel.offloads(b"lo").unwrap();
+        let offloads = NetworkKernel.offloads(b"lo").unwrap();
         assert!(offloads.segmentation && offloads.send_checksums, "{offloads:?}");
-        assert_eq!(Kernel.receive_ring(b"lo"), None);
+        assert_eq!(NetworkKernel.receive_ring(b"lo"), None);
     }
 }

@@ -1,16 +1,16 @@
 //! Reads facts about disks and processors.
 
-use hakobu_core::host::{HOST_DISKS_MAX, HostDisk, HostFacts, Name, PROCESSOR_KINDS_MAX, Processors};
+use hakobu_core::host::{HOST_DISKS_MAX, HostDisk, HostFacts, KernelName, PROCESSOR_KINDS_MAX, Processors};
 
 use super::device::has_several_nodes;
-use super::root::Root;
+use super::system_root::SystemRoot;
 
 /// The maximum number of processors that are read.
 const PROCESSORS_MAX: usize = 2048;
 /// Block devices without a disk behind them: in memory, on files, or empty.
 const NO_DISKS: [&str; 5] = ["loop", "ram", "zram", "nbd", "fd"];
 
-pub(super) fn read(root: &Root<'_>, facts: &mut HostFacts) {
+pub(super) fn read(root: &SystemRoot<'_>, facts: &mut HostFacts) {
     facts.processors = processors(root);
     let several_nodes = has_several_nodes(root);
     let names = root.names("/sys/block");
@@ -18,7 +18,7 @@ pub(super) fn read(root: &Root<'_>, facts: &mut HostFacts) {
     facts.disks = disks.filter_map(|name| disk(root, name, several_nodes)).take(HOST_DISKS_MAX).collect();
 }
 
-fn disk(root: &Root<'_>, name: &str, several_nodes: bool) -> Option<HostDisk> {
+fn disk(root: &SystemRoot<'_>, name: &str, several_nodes: bool) -> Option<HostDisk> {
     let at = |attribute: &str| format!("/sys/block/{name}/{attribute}");
     // A drive without a medium does not matter.
     root.number::<u64>(&at("size")).filter(|size| *size > 0)?;
@@ -27,9 +27,9 @@ fn disk(root: &Root<'_>, name: &str, several_nodes: bool) -> Option<HostDisk> {
     let node = ["device/numa_node", "device/device/numa_node"];
     let node = node.iter().find_map(|path| root.number::<i32>(&at(path))).filter(|_| several_nodes);
     Some(HostDisk {
-        name: Name::from(name),
+        name: KernelName::from(name),
         rotational: root.number::<u8>(&at("queue/rotational")).unwrap_or(0) != 0,
-        scheduler: Name::from(chosen(&scheduler)),
+        scheduler: KernelName::from(chosen(&scheduler)),
         numa_node: node.and_then(|node| node.try_into().ok()),
     })
 }
@@ -41,7 +41,7 @@ fn chosen(text: &str) -> &str {
     marked.next().unwrap_or_default()
 }
 
-fn processors(root: &Root<'_>) -> Vec<Processors> {
+fn processors(root: &SystemRoot<'_>) -> Vec<Processors> {
     let mut kinds: Vec<Processors> = Vec::new();
     let is_processor = |name: &&String| {
         name.strip_prefix("cpu")
@@ -54,8 +54,8 @@ fn processors(root: &Root<'_>) -> Vec<Processors> {
         let khz = |attribute: &str| root.number(&at(attribute)).unwrap_or(0);
         let found = Processors {
             count: 1,
-            governor: Name::from(governor.as_str()),
-            driver: Name::new(root.text(&at("scaling_driver")).unwrap_or_default()),
+            governor: KernelName::from(governor.as_str()),
+            driver: KernelName::new(root.text(&at("scaling_driver")).unwrap_or_default()),
             lowest_khz: khz("scaling_min_freq"),
             highest_khz: khz("scaling_max_freq"),
             hardware_khz: khz("cpuinfo_max_freq"),
@@ -71,7 +71,7 @@ fn processors(root: &Root<'_>) -> Vec<Processors> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::recorded::facts;
+    use super::super::system_root::recorded::facts;
 
     #[test]
     fn disks_have_a_scheduler_and_processors_of_a_kind_are_counted() {

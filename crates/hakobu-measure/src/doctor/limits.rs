@@ -2,9 +2,9 @@
 
 use hakobu_core::host::{Capped, HostFacts, ProcessLimits};
 
-use super::root::Root;
+use super::system_root::SystemRoot;
 
-pub(super) fn read(root: &Root<'_>, facts: &mut HostFacts) {
+pub(super) fn read(root: &SystemRoot<'_>, facts: &mut HostFacts) {
     let Some(text) = root.text("/proc/self/limits") else {
         facts.unread("/proc/self/limits: it cannot be read");
         return;
@@ -31,7 +31,7 @@ fn capped(word: &str) -> Capped {
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::recorded::facts;
+    use super::super::system_root::recorded::facts;
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::root::Root;
+use super::system_root::SystemRoot;
 
 /// A login through ssh, from the server's point of view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +18,14 @@ pub struct SshLogin {
 }
 
 /// A login with the groups of its account, if known.
-pub(super) struct Known<'a> {
+pub(super) struct KnownLogin<'a> {
     login: &'a SshLogin,
     groups: Option<Vec<String>>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownLogin<'a> {
     /// Reads the groups from files only; other sources are not consulted.
-    pub fn new(root: &Root<'_>, login: &'a SshLogin) -> Self {
+    pub fn new(root: &SystemRoot<'_>, login: &'a SshLogin) -> Self {
         Self { login, groups: groups(root, &login.user) }
     }
 
@@ -129,7 +129,7 @@ fn is_within(pattern: &str, address: IpAddr) -> bool {
 }
 
 /// Returns the groups of an account: its primary group, and those that list it. `None` if the account is in no file.
-fn groups(root: &Root<'_>, user: &str) -> Option<Vec<String>> {
+fn groups(root: &SystemRoot<'_>, user: &str) -> Option<Vec<String>> {
     let (accounts, groups) = (root.text("/etc/passwd")?, root.text("/etc/group")?);
     let mut accounts = accounts.lines().map(|line| line.split(':'));
     let own = accounts.find_map(|mut words| (words.next() == Some(user)).then(|| words.nth(2)).flatten())?;
@@ -143,7 +143,7 @@ fn groups(root: &Root<'_>, user: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::recorded::tree;
+    use super::super::system_root::recorded::tree;
     use super::*;
 
     fn login() -> SshLogin {
@@ -162,7 +162,7 @@ mod tests {
             ("etc/group", "users:x:100:\nwheel:x:10:bob,ann\nother:x:11:bob\n"),
         ];
         let (tree, login) = (tree(&files), login());
-        let known = Known::new(&Root::new(tree.path()), &login);
+        let known = KnownLogin::new(&SystemRoot::new(tree.path()), &login);
         for (criteria, wanted) in [
             ("all", Some(true)),
             ("User ann", Some(true)),
@@ -190,7 +190,7 @@ mod tests {
             assert_eq!(known.fits(criteria), wanted, "{criteria}");
         }
         let unknown = SshLogin { user: "eve".to_owned(), ..login.clone() };
-        assert_eq!(Known::new(&Root::new(tree.path()), &unknown).fits("Group users"), None);
+        assert_eq!(KnownLogin::new(&SystemRoot::new(tree.path()), &unknown).fits("Group users"), None);
     }
 
     #[test]

@@ -12,17 +12,19 @@ mod mounts;
 mod netlink;
 mod network;
 mod queues;
-mod root;
 mod sshd;
+mod system_root;
 
 use std::net::IpAddr;
 use std::path::Path;
 
-pub use advice::{Capacity, Change, Expected, Finding, SHAPED, Severity, Way, Whose, advise};
-pub use device::{Hardware, Kernel};
+pub use advice::{
+    Capacity, ExpectedGain, ExpectedRates, Finding, FindingHost, NetworkPath, SHAPED, Severity, advise,
+};
+pub use device::{Hardware, NetworkKernel};
 use hakobu_core::host::HostFacts;
 pub use logins::SshLogin;
-use root::Root;
+use system_root::SystemRoot;
 
 /// Reads the settings of this machine. `root` is `/`, or a recorded tree in its place. `toward` is the other machine,
 /// if there is one, and `login` is the login through ssh that started this process.
@@ -34,7 +36,7 @@ pub fn read(
     toward: Option<IpAddr>,
     login: Option<&SshLogin>,
 ) -> HostFacts {
-    let root = Root::new(root);
+    let root = SystemRoot::new(root);
     let mut facts = HostFacts::default();
     network::read(&root, hardware, toward, &mut facts);
     device::read(&root, hardware, &mut facts);

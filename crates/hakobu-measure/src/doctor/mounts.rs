@@ -1,9 +1,9 @@
 //! Reads the mounted file systems that hold data.
 
 use hakobu_core::disk::PATH_BYTES_MAX;
-use hakobu_core::host::{HostFacts, HostMount, MOUNT_OPTIONS_BYTES_MAX, MOUNTS_MAX, Name};
+use hakobu_core::host::{HostFacts, HostMount, KernelName, MOUNT_OPTIONS_BYTES_MAX, MOUNTS_MAX};
 
-use super::root::Root;
+use super::system_root::SystemRoot;
 
 /// The kinds of file system that people copy to and from, and whose options are known here.
 const KINDS: [&str; 14] = [
@@ -11,7 +11,7 @@ const KINDS: [&str; 14] = [
     "fuseblk",
 ];
 
-pub(super) fn read(root: &Root<'_>, facts: &mut HostFacts) {
+pub(super) fn read(root: &SystemRoot<'_>, facts: &mut HostFacts) {
     let Some(text) = root.text("/proc/self/mounts") else {
         facts.unread("/proc/self/mounts: it cannot be read");
         return;
@@ -35,7 +35,7 @@ fn mount(line: &str) -> Option<HostMount> {
         }
         false => options.len(),
     };
-    Some(HostMount { path, kind: Name::from(kind), options: options.as_bytes()[..end].to_vec() })
+    Some(HostMount { path, kind: KernelName::from(kind), options: options.as_bytes()[..end].to_vec() })
 }
 
 fn unescaped(path: &[u8]) -> Vec<u8> {
@@ -60,7 +60,7 @@ fn unescaped(path: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::recorded::facts;
+    use super::super::system_root::recorded::facts;
     use super::*;
 
     #[test]

@@ -52,14 +52,14 @@ const TRAFFIC_OPTIONS: u16 = 2;
 
 /// The route of packets to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Route {
+pub(super) struct NetworkRoute {
     pub device: String,
     pub has_gateway: bool,
 }
 
 /// A queueing discipline of a device, or a class of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Traffic {
+pub(super) struct TrafficControl {
     pub device: u32,
     pub handle: u32,
     pub parent: u32,
@@ -74,7 +74,7 @@ pub(super) struct Traffic {
 ///
 /// # Errors
 /// The kernel's error: there is no route, or the query is not permitted.
-pub(super) fn route(toward: IpAddr) -> io::Result<Route> {
+pub(super) fn route(toward: IpAddr) -> io::Result<NetworkRoute> {
     let toward = toward.to_canonical();
     let socket = socket()?;
     let first = route_from(&socket, toward, None)?;
@@ -83,14 +83,14 @@ pub(super) fn route(toward: IpAddr) -> io::Result<Route> {
         None => first,
     };
     let device = netdevice::index_to_name(&socket, second.device)?;
-    Ok(Route { device, has_gateway: second.has_gateway })
+    Ok(NetworkRoute { device, has_gateway: second.has_gateway })
 }
 
 /// Queries all queueing disciplines of a device.
 ///
 /// # Errors
 /// The kernel's error.
-pub(super) fn queues(device: &str) -> io::Result<Vec<Traffic>> {
+pub(super) fn queues(device: &str) -> io::Result<Vec<TrafficControl>> {
     of_device(GET_QUEUE, device)
 }
 
@@ -98,11 +98,11 @@ pub(super) fn queues(device: &str) -> io::Result<Vec<Traffic>> {
 ///
 /// # Errors
 /// The kernel's error.
-pub(super) fn classes(device: &str) -> io::Result<Vec<Traffic>> {
+pub(super) fn classes(device: &str) -> io::Result<Vec<TrafficControl>> {
     of_device(GET_CLASS, device)
 }
 
-fn of_device(kind: u16, device: &str) -> io::Result<Vec<Traffic>> {
+fn of_device(kind: u16, device: &str) -> io::Result<Vec<TrafficControl>> {
     let socket = socket()?;
     let index = netdevice::name_to_index(&socket, device)?;
     let mut body = [0; TRAFFIC_BYTES];
@@ -111,10 +111,10 @@ fn of_device(kind: u16, device: &str) -> io::Result<Vec<Traffic>> {
     Ok(found.iter().filter_map(|body| traffic(body)).filter(|found| found.device == index).collect())
 }
 
-fn traffic(body: &[u8]) -> Option<Traffic> {
+fn traffic(body: &[u8]) -> Option<TrafficControl> {
     let (head, rest) = body.split_at_checked(TRAFFIC_BYTES)?;
     let value = |kind| attribute(rest, kind).map(<[u8]>::to_vec);
-    Some(Traffic {
+    Some(TrafficControl {
         device: number(head, 4)?,
         handle: number(head, 8)?,
         parent: number(head, 12)?,
@@ -125,13 +125,13 @@ fn traffic(body: &[u8]) -> Option<Traffic> {
 
 /// The kernel's answer to a route query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Found {
+struct RouteReply {
     device: u32,
     has_gateway: bool,
     own_address: Option<IpAddr>,
 }
 
-fn route_from(socket: &OwnedFd, toward: IpAddr, from: Option<IpAddr>) -> io::Result<Found> {
+fn route_from(socket: &OwnedFd, toward: IpAddr, from: Option<IpAddr>) -> io::Result<RouteReply> {
     let family = match toward {
         IpAddr::V4(_) => AddressFamily::INET,
         IpAddr::V6(_) => AddressFamily::INET6,
@@ -149,9 +149,9 @@ fn route_from(socket: &OwnedFd, toward: IpAddr, from: Option<IpAddr>) -> io::Res
     found.first().and_then(|body| read_route(body)).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-fn read_route(body: &[u8]) -> Option<Found> {
+fn read_route(body: &[u8]) -> Option<RouteReply> {
     let rest = body.get(ROUTE_BYTES..)?;
-    Some(Found {
+    Some(RouteReply {
         device: number(attribute(rest, ROUTE_DEVICE)?, 0)?,
         has_gateway: attribute(rest, ROUTE_GATEWAY).or(attribute(rest, ROUTE_VIA)).is_some(),
         own_address: attribute(rest, ROUTE_OWN_ADDRESS).and_then(address),
@@ -271,7 +271,7 @@ mod tests {
     fn the_kernel_knows_the_way_to_itself() {
         for address in ["127.0.0.1", "::ffff:127.0.0.1"] {
             let route = route(address.parse().unwrap()).unwrap();
-            assert_eq!(route, Route { device: "lo".to_owned(), has_gateway: false }, "{address}");
+            assert_eq!(route, NetworkRoute { device: "lo".to_owned(), has_gateway: false }, "{address}");
         }
         let error = queues("no-such-device").unwrap_err();
         assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NODEV.raw_os_error()), "{error}");

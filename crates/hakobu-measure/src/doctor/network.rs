@@ -2,16 +2,21 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use hakobu_core::host::{HostFacts, Name, Tcp};
+use hakobu_core::host::{HostFacts, KernelName, Tcp};
 
 use super::device::Hardware;
-use super::root::Root;
+use super::system_root::SystemRoot;
 
 /// Unassigned addresses. The route to them is the default route.
 const ELSEWHERE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 
-pub(super) fn read(root: &Root<'_>, hardware: &dyn Hardware, toward: Option<IpAddr>, facts: &mut HostFacts) {
+pub(super) fn read(
+    root: &SystemRoot<'_>,
+    hardware: &dyn Hardware,
+    toward: Option<IpAddr>,
+    facts: &mut HostFacts,
+) {
     facts.kernel = root.text("/proc/sys/kernel/osrelease").as_deref().and_then(version);
     let setting = |name: &str| format!("/proc/sys/net/ipv4/{name}");
     let is_on = |name: &str| root.number::<u32>(&setting(name)).map(|value| value != 0);
@@ -23,7 +28,9 @@ pub(super) fn read(root: &Root<'_>, hardware: &dyn Hardware, toward: Option<IpAd
         window_scaling: is_on("tcp_window_scaling"),
         selective_acknowledgements: is_on("tcp_sack"),
         timestamps: is_on("tcp_timestamps"),
-        congestion_control: Name::new(root.text(&setting("tcp_congestion_control")).unwrap_or_default()),
+        congestion_control: KernelName::new(
+            root.text(&setting("tcp_congestion_control")).unwrap_or_default(),
+        ),
         segments: root.text("/proc/net/snmp").as_deref().and_then(segments),
     };
     if facts.tcp.receive_buffer_bytes.is_none() || facts.tcp.send_buffer_bytes.is_none() {
@@ -62,7 +69,7 @@ fn segments(text: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::recorded::facts;
+    use super::super::system_root::recorded::facts;
 
     #[test]
     fn where_there_is_no_way_that_is_noted() {

@@ -1,8 +1,8 @@
 //! Reads the queues of a network device, and their effect on packets.
 
-use hakobu_core::host::{Name, QUEUES_MAX, Queue};
+use hakobu_core::host::{KernelName, QUEUES_MAX, QueueDiscipline};
 
-use super::netlink::{self, Traffic, attribute, long, number};
+use super::netlink::{self, TrafficControl, attribute, long, number};
 
 /// The parent of a discipline that is not below another one.
 const ROOT: u32 = 0xffff_ffff;
@@ -17,15 +17,15 @@ const RATE_BYTES: usize = 12;
 const CLASSES_DEEP_MAX: usize = 16;
 
 /// Returns the queues of a device, without duplicates. Empty if the kernel does not report them.
-pub(super) fn of(device: &str) -> Vec<Queue> {
+pub(super) fn of(device: &str) -> Vec<QueueDiscipline> {
     let Ok(queues) = netlink::queues(device) else { return Vec::new() };
     let has_classes = queues.iter().any(|queue| queue.kind == b"htb");
     let classes = if has_classes { netlink::classes(device).unwrap_or_default() } else { Vec::new() };
     read(&queues, &classes)
 }
 
-fn read(queues: &[Traffic], classes: &[Traffic]) -> Vec<Queue> {
-    let mut found: Vec<Queue> = Vec::new();
+fn read(queues: &[TrafficControl], classes: &[TrafficControl]) -> Vec<QueueDiscipline> {
+    let mut found: Vec<QueueDiscipline> = Vec::new();
     for traffic in queues.iter().filter(|queue| queue.parent != INCOMING) {
         let queue = one(traffic, classes);
         if found.len() < QUEUES_MAX && !found.contains(&queue) {
@@ -35,21 +35,24 @@ fn read(queues: &[Traffic], classes: &[Traffic]) -> Vec<Queue> {
     found
 }
 
-fn one(traffic: &Traffic, classes: &[Traffic]) -> Queue {
+fn one(traffic: &TrafficControl, classes: &[TrafficControl]) -> QueueDiscipline {
     let options = &traffic.options[..];
-    let queue =
-        Queue { kind: Name::new(traffic.kind.clone()), is_root: traffic.parent == ROOT, ..Queue::default() };
+    let queue = QueueDiscipline {
+        kind: KernelName::new(traffic.kind.clone()),
+        is_root: traffic.parent == ROOT,
+        ..QueueDiscipline::default()
+    };
     match &traffic.kind[..] {
         b"tbf" => {
             let parameters = attribute(options, 1).unwrap_or_default();
-            Queue { bytes_per_second: rate(parameters, attribute(options, 4)), ..queue }
+            QueueDiscipline { bytes_per_second: rate(parameters, attribute(options, 4)), ..queue }
         }
-        b"cake" => Queue {
+        b"cake" => QueueDiscipline {
             bytes_per_second: attribute(options, 2).and_then(|rate| long(rate, 0)).filter(|rate| *rate > 0),
             ..queue
         },
-        b"htb" => Queue { bytes_per_second: usual_class(traffic, classes), ..queue },
-        b"fq" => Queue {
+        b"htb" => QueueDiscipline { bytes_per_second: usual_class(traffic, classes), ..queue },
+        b"fq" => QueueDiscipline {
             connection_bytes_per_second: attribute(options, 7)
                 .and_then(|rate| number(rate, 0))
                 .filter(|rate| *rate != NO_RATE && *rate > 0)
@@ -57,8 +60,8 @@ fn one(traffic: &Traffic, classes: &[Traffic]) -> Queue {
             ..queue
         },
         b"netem" => netem(options, queue),
-        b"pfifo" | b"pfifo_head_drop" => Queue { packets_max: number(options, 0), ..queue },
-        b"bfifo" => Queue { bytes_max: number(options, 0), ..queue },
+        b"pfifo" | b"pfifo_head_drop" => QueueDiscipline { packets_max: number(options, 0), ..queue },
+        b"bfifo" => QueueDiscipline { bytes_max: number(options, 0), ..queue },
         _ => queue,
     }
 }
@@ -70,7 +73,7 @@ fn rate(parameters: &[u8], large: Option<&[u8]>) -> Option<u64> {
 }
 
 /// Parses `struct tc_netem_qopt` and the attributes that follow it.
-fn netem(options: &[u8], queue: Queue) -> Queue {
+fn netem(options: &[u8], queue: QueueDiscipline) -> QueueDiscipline {
     const BYTES: usize = 24;
     const LOSS_AT: usize = 8;
     let attributes = options.get(BYTES..).unwrap_or_default();
@@ -78,7 +81,7 @@ fn netem(options: &[u8], queue: Queue) -> Queue {
     let lost = number(options, LOSS_AT).unwrap_or(0);
     let lost_per_million = (u64::from(lost) * 1_000_000).div_ceil(u64::from(u32::MAX)) as u32;
     let delay_ns = attribute(attributes, 10).and_then(|delay| long(delay, 0)).unwrap_or(0);
-    Queue {
+    QueueDiscipline {
         bytes_per_second,
         lost_per_million: Some(lost_per_million).filter(|lost| *lost > 0),
         delay_us: Some(delay_ns / 1000).filter(|delay| *delay > 0),
@@ -93,7 +96,7 @@ fn rate_of_netem(attributes: &[u8]) -> Option<u64> {
 
 /// Returns the maximum rate of the default class, which takes packets that no filter matches, limited by the classes
 /// above it.
-fn usual_class(htb: &Traffic, classes: &[Traffic]) -> Option<u64> {
+fn usual_class(htb: &TrafficControl, classes: &[TrafficControl]) -> Option<u64> {
     const USUAL_AT: usize = 8;
     let minor = attribute(&htb.options, 2).and_then(|global| number(global, USUAL_AT))?;
     let mut id = htb.handle | (minor & 0xffff);
@@ -116,8 +119,8 @@ mod tests {
     use super::super::netlink::push;
     use super::*;
 
-    fn traffic(kind: &str, options: Vec<u8>) -> Traffic {
-        Traffic { device: 1, handle: 0x10000, parent: ROOT, kind: kind.into(), options }
+    fn traffic(kind: &str, options: Vec<u8>) -> TrafficControl {
+        TrafficControl { device: 1, handle: 0x10000, parent: ROOT, kind: kind.into(), options }
     }
 
     /// Returns a sequence of 32-bit numbers as bytes.
@@ -131,7 +134,7 @@ mod tests {
         bytes
     }
 
-    fn read_one(kind: &str, options: Vec<u8>) -> Queue {
+    fn read_one(kind: &str, options: Vec<u8>) -> QueueDiscipline {
         read(&[traffic(kind, options)], &[]).remove(0)
     }
 
@@ -160,13 +163,13 @@ mod tests {
         assert_eq!((queue.lost_per_million, queue.delay_us), (Some(10_000), Some(20_000)));
         assert_eq!(
             read_one("netem", numbers(&[0; 6])),
-            Queue { kind: "netem".into(), is_root: true, ..Queue::default() }
+            QueueDiscipline { kind: "netem".into(), is_root: true, ..QueueDiscipline::default() }
         );
     }
 
     #[test]
     fn the_usual_class_is_held_by_those_above_it() {
-        let class = |minor: u32, parent: u32, most: u32| Traffic {
+        let class = |minor: u32, parent: u32, most: u32| TrafficControl {
             handle: 0x10000 | minor,
             parent,
             options: with(&[(1, numbers(&[0, 0, 1, 0, 0, most, 0, 0, 0, 0, 0]))]),
@@ -181,8 +184,8 @@ mod tests {
 
     #[test]
     fn alike_queues_of_a_device_are_told_once_and_incoming_ones_are_none() {
-        let fifo = |parent| Traffic { parent, ..traffic("pfifo", numbers(&[1000])) };
-        let incoming = Traffic { parent: INCOMING, ..traffic("ingress", Vec::new()) };
+        let fifo = |parent| TrafficControl { parent, ..traffic("pfifo", numbers(&[1000])) };
+        let incoming = TrafficControl { parent: INCOMING, ..traffic("ingress", Vec::new()) };
         let found = read(&[traffic("mq", Vec::new()), fifo(0x10001), fifo(0x10002), incoming], &[]);
         let kinds: Vec<_> = found.iter().map(|queue| (queue.kind.shown(), queue.packets_max)).collect();
         assert_eq!(kinds, [("mq".to_owned(), None), ("pfifo".to_owned(), Some(1000))]);

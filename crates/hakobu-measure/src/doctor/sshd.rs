@@ -3,17 +3,18 @@
 
 use hakobu_core::host::{HostFacts, LoginServer, Penalties};
 
-use super::logins::{Known, SshLogin};
-use super::root::Root;
+use super::logins::{KnownLogin, SshLogin};
+use super::system_root::SystemRoot;
 
 const MAIN: &str = "/etc/ssh/sshd_config";
 /// The maximum number of included files in total.
 const INCLUDED_MAX: usize = 64;
 
-pub(super) fn read(root: &Root<'_>, login: Option<&SshLogin>, facts: &mut HostFacts) {
-    let known = login.map(|login| Known::new(root, login));
-    let mut reading = Reading { root, login: known.as_ref(), files_left: INCLUDED_MAX, lines: Vec::new() };
-    if !reading.file(MAIN, Section::ForAll { matched: false }, facts) {
+pub(super) fn read(root: &SystemRoot<'_>, login: Option<&SshLogin>, facts: &mut HostFacts) {
+    let known = login.map(|login| KnownLogin::new(root, login));
+    let mut reading =
+        SshdConfigParser { root, login: known.as_ref(), files_left: INCLUDED_MAX, lines: Vec::new() };
+    if !reading.file(MAIN, MatchSection::ForAll { matched: false }, facts) {
         return;
     }
     let lines = reading.lines;
@@ -31,38 +32,39 @@ pub(super) fn read(root: &Root<'_>, login: Option<&SshLogin>, facts: &mut HostFa
 
 /// The logins to which lines apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Section {
+enum MatchSection {
     /// All logins: at the beginning, or after `Match all`.
     ForAll { matched: bool },
     /// The logins of a `Match`. It may be unknown whether it applies to the login in question.
     ForSome { login: Option<bool> },
 }
 
-struct Line {
+struct SshdLine {
     /// In lower case.
     keyword: String,
     value: String,
-    section: Section,
+    section: MatchSection,
 }
 
 /// Returns the value for the server itself: the first one outside of any `Match`, or in a `Match all`.
-fn of_server<'a>(lines: &'a [Line], keyword: &str) -> Option<&'a str> {
-    let holds = |line: &&Line| line.keyword == keyword && matches!(line.section, Section::ForAll { .. });
+fn of_server<'a>(lines: &'a [SshdLine], keyword: &str) -> Option<&'a str> {
+    let holds =
+        |line: &&SshdLine| line.keyword == keyword && matches!(line.section, MatchSection::ForAll { .. });
     lines.iter().find(holds).map(|line| line.value.as_str())
 }
 
 /// Returns the value for the login, and true if it is in a `Match`: the first value in a `Match` that applies,
 /// otherwise the first global one.
-fn of_login<'a>(lines: &'a [Line], keyword: &str, facts: &mut HostFacts) -> Option<(&'a str, bool)> {
+fn of_login<'a>(lines: &'a [SshdLine], keyword: &str, facts: &mut HostFacts) -> Option<(&'a str, bool)> {
     let mut usual = None;
     for line in lines.iter().filter(|line| line.keyword == keyword) {
         match line.section {
-            Section::ForAll { matched: true } | Section::ForSome { login: Some(true) } => {
+            MatchSection::ForAll { matched: true } | MatchSection::ForSome { login: Some(true) } => {
                 return Some((&line.value, true));
             }
-            Section::ForAll { matched: false } => usual = usual.or(Some((line.value.as_str(), false))),
-            Section::ForSome { login: Some(false) } => {}
-            Section::ForSome { login: None } => {
+            MatchSection::ForAll { matched: false } => usual = usual.or(Some((line.value.as_str(), false))),
+            MatchSection::ForSome { login: Some(false) } => {}
+            MatchSection::ForSome { login: None } => {
                 facts.unread(format!("{MAIN}: a Match sets {keyword}, and for whom was not found out"));
             }
         }
@@ -75,16 +77,16 @@ fn is_of_match(found: Option<(&str, bool)>) -> bool {
 }
 
 /// A parser for a configuration and its included files.
-struct Reading<'a> {
-    root: &'a Root<'a>,
-    login: Option<&'a Known<'a>>,
+struct SshdConfigParser<'a> {
+    root: &'a SystemRoot<'a>,
+    login: Option<&'a KnownLogin<'a>>,
     files_left: usize,
-    lines: Vec<Line>,
+    lines: Vec<SshdLine>,
 }
 
-impl Reading<'_> {
+impl SshdConfigParser<'_> {
     /// Adds the lines of a file in the order in which they apply. Returns true if the file could be read.
-    fn file(&mut self, path: &str, begins: Section, facts: &mut HostFacts) -> bool {
+    fn file(&mut self, path: &str, begins: MatchSection, facts: &mut HostFacts) -> bool {
         let Some(text) = self.root.text_or_note(path, facts) else { return false };
         let mut section = begins;
         for line in text.lines() {
@@ -99,7 +101,7 @@ impl Reading<'_> {
                 "" => {}
                 _ => {
                     let value = value.trim_matches('"').to_owned();
-                    self.lines.push(Line { keyword, value, section });
+                    self.lines.push(SshdLine { keyword, value, section });
                 }
             }
         }
@@ -108,24 +110,24 @@ impl Reading<'_> {
 
     /// Returns the section that a `Match` begins. A `Match` ends with its file, and a `Match` in an included file
     /// cannot apply to more logins than the section that includes it.
-    fn section(&self, begins: Section, criteria: &str) -> Section {
+    fn section(&self, begins: MatchSection, criteria: &str) -> MatchSection {
         if criteria.trim_matches('"').eq_ignore_ascii_case("all") {
             return match begins {
-                Section::ForAll { .. } => Section::ForAll { matched: true },
+                MatchSection::ForAll { .. } => MatchSection::ForAll { matched: true },
                 of_some => of_some,
             };
         }
         // Without a login in question, no `Match` applies.
         let fits = self.login.map_or(Some(false), |login| login.fits(criteria));
         let login = match (begins, fits) {
-            (Section::ForSome { login: Some(false) }, _) | (_, Some(false)) => Some(false),
-            (Section::ForSome { login: None }, _) => None,
+            (MatchSection::ForSome { login: Some(false) }, _) | (_, Some(false)) => Some(false),
+            (MatchSection::ForSome { login: None }, _) => None,
             (_, fits) => fits,
         };
-        Section::ForSome { login }
+        MatchSection::ForSome { login }
     }
 
-    fn include(&mut self, patterns: &str, section: Section, facts: &mut HostFacts) {
+    fn include(&mut self, patterns: &str, section: MatchSection, facts: &mut HostFacts) {
         for pattern in patterns.split_whitespace() {
             for path in included(self.root, pattern.trim_matches('"'), facts) {
                 let Some(fewer) = self.files_left.checked_sub(1) else { return };
@@ -152,7 +154,7 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// Returns the files that a pattern matches. Only `*` in the last component is supported.
-fn included(root: &Root<'_>, pattern: &str, facts: &mut HostFacts) -> Vec<String> {
+fn included(root: &SystemRoot<'_>, pattern: &str, facts: &mut HostFacts) -> Vec<String> {
     let whole = match pattern.starts_with('/') {
         true => pattern.to_owned(),
         false => format!("/etc/ssh/{pattern}"),

@@ -11,9 +11,9 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::content::derive;
 use super::threads::available_threads;
-use super::{Pattern, Text};
-use crate::Error;
-use crate::Result;
+use super::{Pattern, SeededText};
+use crate::MeasureError;
+use crate::MeasureResult;
 
 /// The size of a piece in bytes, which is either all zeros or all content.
 pub const PIECE_BYTES: u64 = 256 * 1024;
@@ -39,7 +39,7 @@ pub struct DiskSpec {
     pub seed: u64,
     /// The compressibility of the content that is not zeros, from 0.0 (random) to 1.0; see [`Pattern::new`].
     pub compressibility: f64,
-    /// True for [`Text`] instead of a pattern.
+    /// True for [`SeededText`] instead of a pattern.
     pub text: bool,
     /// The share of pieces that are all zeros, from 0.0 to 1.0.
     pub zeros: f64,
@@ -65,7 +65,7 @@ impl Default for DiskSpec {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiskPattern {
     pattern: Pattern,
-    text: Option<Text>,
+    text: Option<SeededText>,
     seed: u64,
     zeros: f64,
 }
@@ -75,7 +75,7 @@ impl DiskPattern {
     #[must_use]
     pub fn new(spec: &DiskSpec) -> Self {
         let pattern = Pattern::new(spec.seed, spec.compressibility);
-        let text = spec.text.then(|| Text::new(spec.seed));
+        let text = spec.text.then(|| SeededText::new(spec.seed));
         Self { pattern, text, seed: spec.seed, zeros: spec.zeros.clamp(0.0, 1.0) }
     }
 
@@ -119,28 +119,28 @@ pub struct Output<'a> {
 /// Writes the content of a disk to stable storage. Returns the number of bytes that are zeros.
 ///
 /// # Errors
-/// [`Error::Stopped`] if a stop was requested; [`Error::Io`] for system errors. Data that was written remains.
-pub fn disk(output: &Output<'_>, spec: &DiskSpec) -> Result<u64> {
+/// [`MeasureError::Stopped`] if a stop was requested; [`MeasureError::Io`] for system errors. Data that was written remains.
+pub fn disk(output: &Output<'_>, spec: &DiskSpec) -> MeasureResult<u64> {
     let written = write(output, spec).and_then(|zeros| output.file.sync_all().map(|()| zeros));
     written.map_err(|error| match error.kind() {
-        io::ErrorKind::Interrupted => Error::Stopped,
-        _ => Error::io("write", output.path)(error),
+        io::ErrorKind::Interrupted => MeasureError::Stopped,
+        _ => MeasureError::io("write", output.path)(error),
     })
 }
 
 /// Writes like [`disk`], without waiting for stable storage. A stop returns the error `Interrupted`.
 pub(super) fn write(output: &Output<'_>, spec: &DiskSpec) -> io::Result<u64> {
-    let writer = Writer { output, pattern: DiskPattern::new(spec), size_bytes: spec.size_bytes };
+    let writer = DiskWriter { output, pattern: DiskPattern::new(spec), size_bytes: spec.size_bytes };
     writer.write_with(spec.threads)
 }
 
-struct Writer<'a> {
+struct DiskWriter<'a> {
     output: &'a Output<'a>,
     pattern: DiskPattern,
     size_bytes: u64,
 }
 
-impl Writer<'_> {
+impl DiskWriter<'_> {
     fn write_with(&self, threads: usize) -> io::Result<u64> {
         let chunks = self.size_bytes.div_ceil(CHUNK_BYTES);
         let threads = (threads.max(1) as u64).min(chunks);
@@ -156,7 +156,7 @@ impl Writer<'_> {
     }
 
     fn write_chunks(&self, next: &AtomicU64, zeros: &AtomicU64) -> io::Result<()> {
-        let mut buffer = Buffer::new(self.output);
+        let mut buffer = WriteBuffer::new(self.output);
         loop {
             let start = next.fetch_add(1, Ordering::Relaxed).saturating_mul(CHUNK_BYTES);
             if start >= self.size_bytes {
@@ -182,7 +182,7 @@ impl Writer<'_> {
     }
 
     /// Writes as many pieces of one kind, starting at `at`, as fit into the buffer. Returns their size in bytes.
-    fn write_run(&self, at: u64, end: u64, buffer: &mut Buffer, zeros: &AtomicU64) -> io::Result<u64> {
+    fn write_run(&self, at: u64, end: u64, buffer: &mut WriteBuffer, zeros: &AtomicU64) -> io::Result<u64> {
         let most = end - at;
         let kind = self.pattern.is_zeros(at / PIECE_BYTES);
         let pieces = (at / PIECE_BYTES..).take_while(|piece| self.pattern.is_zeros(*piece) == kind);
@@ -204,7 +204,7 @@ impl Writer<'_> {
 }
 
 /// The write buffer of one thread.
-struct Buffer {
+struct WriteBuffer {
     storage: Vec<u8>,
     begin: usize,
     length: usize,
@@ -212,7 +212,7 @@ struct Buffer {
     direct: Option<File>,
 }
 
-impl Buffer {
+impl WriteBuffer {
     fn new(output: &Output<'_>) -> Self {
         let direct = if output.is_device { open_direct(output.file) } else { None };
         let length = if direct.is_some() { DIRECT_BYTES } else { WRITE_BYTES };
@@ -327,7 +327,7 @@ mod tests {
             done_bytes: &done,
         };
         let spec = DiskSpec { size_bytes: CHUNK_BYTES, ..DiskSpec::default() };
-        assert!(matches!(disk(&output, &spec), Err(Error::Stopped)));
+        assert!(matches!(disk(&output, &spec), Err(MeasureError::Stopped)));
         assert_eq!(done.into_inner(), 0);
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::disk::{self, DiskSpec, Output};
-use crate::Error;
-use crate::Result;
+use crate::MeasureError;
+use crate::MeasureResult;
 
 /// The specification of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,11 +25,11 @@ pub struct FileSpec {
 ///
 /// # Errors
 ///
-/// [`Error::NotEmpty`] if `path` is anything but absent or an empty regular file. [`Error::Io`] for system errors; a
+/// [`MeasureError::NotEmpty`] if `path` is anything but absent or an empty regular file. [`MeasureError::Io`] for system errors; a
 /// file that this call created is then removed.
-pub fn file(path: &Path, spec: FileSpec) -> Result<()> {
+pub fn file(path: &Path, spec: FileSpec) -> MeasureResult<()> {
     let (file, created) = open_empty(path)?;
-    let written = write_all(&file, path, spec).map_err(Error::io("write", path));
+    let written = write_all(&file, path, spec).map_err(MeasureError::io("write", path));
     if written.is_err() && created {
         // The first error is the relevant one.
         let _ = std::fs::remove_file(path);
@@ -38,19 +38,19 @@ pub fn file(path: &Path, spec: FileSpec) -> Result<()> {
 }
 
 /// Opens `path` for writing. The flag is true if it was created here.
-fn open_empty(path: &Path) -> Result<(File, bool)> {
+fn open_empty(path: &Path) -> MeasureResult<(File, bool)> {
     let mut options = OpenOptions::new();
     options.write(true);
     match options.clone().create_new(true).open(path) {
         Ok(file) => return Ok((file, true)),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(Error::io("create", path)(error)),
+        Err(error) => return Err(MeasureError::io("create", path)(error)),
     }
-    let metadata = std::fs::metadata(path).map_err(Error::io("examine", path))?;
+    let metadata = std::fs::metadata(path).map_err(MeasureError::io("examine", path))?;
     if !metadata.is_file() || metadata.len() > 0 {
-        return Err(Error::NotEmpty(path.to_path_buf()));
+        return Err(MeasureError::NotEmpty(path.to_path_buf()));
     }
-    let file = options.open(path).map_err(Error::io("open", path))?;
+    let file = options.open(path).map_err(MeasureError::io("open", path))?;
     Ok((file, false))
 }
 
@@ -90,9 +90,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("kept");
         std::fs::write(&path, "data").unwrap();
-        assert!(matches!(file(&path, spec(10, 1)), Err(Error::NotEmpty(_))));
+        assert!(matches!(file(&path, spec(10, 1)), Err(MeasureError::NotEmpty(_))));
         assert_eq!(std::fs::read(&path).unwrap(), b"data");
-        assert!(matches!(file(place.path(), spec(10, 1)), Err(Error::NotEmpty(_))));
+        assert!(matches!(file(place.path(), spec(10, 1)), Err(MeasureError::NotEmpty(_))));
         assert!(file(Path::new("/dev/null"), spec(10, 1)).is_err());
     }
 

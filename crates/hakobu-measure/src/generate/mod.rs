@@ -17,6 +17,6 @@ pub use content::{BLOCK_BYTES, Pattern, fill};
 pub use disk::{DiskPattern, DiskSpec, Output, PIECE_BYTES, disk};
 pub use file::{FileSpec, file};
 pub use plan::{SizeDistribution, TreeSpec};
-pub use text::Text;
+pub use text::SeededText;
 pub use threads::available_threads;
 pub use tree::{TreeSummary, tree};

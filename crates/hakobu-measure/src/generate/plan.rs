@@ -8,8 +8,8 @@ use rustix::fs::{Timespec, Timestamps};
 use super::content::derive;
 use super::names;
 use super::threads::available_threads;
-use crate::Error;
-use crate::Result;
+use crate::MeasureError;
+use crate::MeasureResult;
 
 /// The distribution of file sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,7 +82,7 @@ impl Default for TreeSpec {
 
 /// The purposes of derived numbers. Each has independent numbers for one seed.
 #[derive(Clone, Copy)]
-enum Purpose {
+enum NumberPurpose {
     FileContent = 1,
     FileSize,
     FileSizeAngle,
@@ -112,13 +112,13 @@ const SPAN_SECONDS: u64 = 700_000_000;
 
 /// A validated specification and everything that follows from it. Directory 0 is the root, followed by the
 /// directories with files and then the empty ones.
-pub(super) struct Plan<'a> {
+pub(super) struct DataPlan<'a> {
     spec: &'a TreeSpec,
 }
 
-impl<'a> Plan<'a> {
-    pub(super) fn new(spec: &'a TreeSpec) -> Result<Self> {
-        let wrong = |text: &str| Err(Error::Specification(text.to_owned()));
+impl<'a> DataPlan<'a> {
+    pub(super) fn new(spec: &'a TreeSpec) -> MeasureResult<Self> {
+        let wrong = |text: &str| Err(MeasureError::Specification(text.to_owned()));
         if spec.fanout == 0 {
             return wrong("a directory's fanout must be at least 1");
         }
@@ -137,7 +137,7 @@ impl<'a> Plan<'a> {
         Ok(Self { spec })
     }
 
-    fn number(&self, purpose: Purpose, index: u64) -> u64 {
+    fn number(&self, purpose: NumberPurpose, index: u64) -> u64 {
         derive(self.spec.seed, purpose as u64, index)
     }
 
@@ -193,7 +193,7 @@ impl<'a> Plan<'a> {
     }
 
     fn directory_name(&self, directory: u64) -> OsString {
-        let number = self.number(Purpose::DirectoryName, directory);
+        let number = self.number(NumberPurpose::DirectoryName, directory);
         let child = directory.saturating_mul(self.spec.fanout).saturating_add(1);
         let kind = match child <= self.spec.directories {
             // The longest names are only used for directories without subdirectories, since path lengths are limited.
@@ -220,7 +220,7 @@ impl<'a> Plan<'a> {
     }
 
     pub(super) fn file_name(&self, file: u64) -> OsString {
-        let number = self.number(Purpose::FileName, file);
+        let number = self.number(NumberPurpose::FileName, file);
         match self.spec.nasty_names && number.is_multiple_of(4) {
             true => names::nasty('f', file, number >> 32),
             false => names::plain('f', file),
@@ -236,8 +236,8 @@ impl<'a> Plan<'a> {
                     let bits = self.number(purpose, file) >> 11;
                     (bits + 1) as f64 / (1_u64 << 53) as f64
                 };
-                let radius = (-2.0 * share(Purpose::FileSize).ln()).sqrt();
-                let angle = std::f64::consts::TAU * share(Purpose::FileSizeAngle);
+                let radius = (-2.0 * share(NumberPurpose::FileSize).ln()).sqrt();
+                let angle = std::f64::consts::TAU * share(NumberPurpose::FileSizeAngle);
                 let factor = (sigma * radius * angle.cos()).exp();
                 (median_bytes as f64 * factor).round() as u64
             }
@@ -245,28 +245,28 @@ impl<'a> Plan<'a> {
     }
 
     pub(super) fn file_seed(&self, file: u64) -> u64 {
-        self.number(Purpose::FileContent, file)
+        self.number(NumberPurpose::FileContent, file)
     }
 
     pub(super) fn file_mode(&self, file: u64) -> u32 {
-        choose(&FILE_MODES, self.number(Purpose::FileMode, file))
+        choose(&FILE_MODES, self.number(NumberPurpose::FileMode, file))
     }
 
     pub(super) fn file_times(&self, file: u64) -> Timestamps {
-        times(self.number(Purpose::FileTime, file))
+        times(self.number(NumberPurpose::FileTime, file))
     }
 
     /// Returns the names and values of a file's extended attributes.
     pub(super) fn file_attributes(&self, file: u64) -> impl Iterator<Item = (String, Vec<u8>)> {
-        self.attributes(Purpose::FileAttributes, file)
+        self.attributes(NumberPurpose::FileAttributes, file)
     }
 
     /// Returns the names and values of a directory's extended attributes.
     pub(super) fn directory_attributes(&self, directory: u64) -> impl Iterator<Item = (String, Vec<u8>)> {
-        self.attributes(Purpose::DirectoryAttributes, directory)
+        self.attributes(NumberPurpose::DirectoryAttributes, directory)
     }
 
-    fn attributes(&self, purpose: Purpose, index: u64) -> impl Iterator<Item = (String, Vec<u8>)> {
+    fn attributes(&self, purpose: NumberPurpose, index: u64) -> impl Iterator<Item = (String, Vec<u8>)> {
         let number = self.number(purpose, index);
         let count = match self.spec.extended_attributes && number.is_multiple_of(3) {
             true => 1 + (number >> 8) % 3,
@@ -283,12 +283,12 @@ impl<'a> Plan<'a> {
     }
 
     pub(super) fn directory_mode(&self, directory: u64) -> u32 {
-        let number = self.number(Purpose::DirectoryMode, directory);
+        let number = self.number(NumberPurpose::DirectoryMode, directory);
         choose(&DIRECTORY_MODES, number)
     }
 
     pub(super) fn directory_times(&self, directory: u64) -> Timestamps {
-        times(self.number(Purpose::DirectoryTime, directory))
+        times(self.number(NumberPurpose::DirectoryTime, directory))
     }
 
     /// Returns the number of symbolic links in a directory with files.
@@ -303,8 +303,8 @@ impl<'a> Plan<'a> {
     /// Returns the name, target and times of a symbolic link in a directory.
     pub(super) fn link(&self, directory: u64, link: u64) -> (OsString, OsString, Timestamps) {
         let name = names::plain('l', link);
-        let index = derive(directory, Purpose::LinkTarget as u64, link);
-        let number = self.number(Purpose::LinkTarget, index);
+        let index = derive(directory, NumberPurpose::LinkTarget as u64, link);
+        let number = self.number(NumberPurpose::LinkTarget, index);
         let files = self.files_in(directory);
         // All kinds of target occur in turn, starting with a different one in each directory.
         let target = match directory.wrapping_add(link) % 7 {
@@ -316,7 +316,7 @@ impl<'a> Plan<'a> {
             6 if self.spec.nasty_names => names::nasty('t', link, number),
             _ => "long/".repeat(LONG_TARGET_BYTES / 5).into(),
         };
-        (name, target, times(self.number(Purpose::LinkTime, index)))
+        (name, target, times(self.number(NumberPurpose::LinkTime, index)))
     }
 }
 

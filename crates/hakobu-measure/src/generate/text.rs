@@ -17,11 +17,11 @@ const LETTERS: &[u8; 64] = b"eeeeeeetttttaaaaaoooooiiiiinnnnnsssshhhhrrrrddddlll
 
 /// The text that belongs to a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Text {
+pub struct SeededText {
     seed: u64,
 }
 
-impl Text {
+impl SeededText {
     /// Creates the text of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn any_part_is_that_of_the_whole() {
-        let text = Text::new(7);
+        let text = SeededText::new(7);
         let mut whole = vec![0; 5 * BLOCK];
         text.fill(0, &mut whole);
         for (offset, length) in [(0, 1), (4095, 2), (5000, 9000), (BLOCK, BLOCK)] {
@@ -104,14 +104,14 @@ mod tests {
             assert_eq!(part, whole[offset..offset + length]);
         }
         let mut other = vec![0; 5 * BLOCK];
-        Text::new(8).fill(0, &mut other);
+        SeededText::new(8).fill(0, &mut other);
         assert_ne!(whole, other);
     }
 
     #[test]
     fn it_is_words_and_numbers() {
         let mut text = vec![0; 16 * BLOCK];
-        Text::new(1).fill(0, &mut text);
+        SeededText::new(1).fill(0, &mut text);
         assert!(text.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b' ' | b'\n')));
         let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
         assert!((text.len() / 8..text.len() / 3).contains(&digits), "{digits}");

@@ -11,9 +11,9 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, XattrFlags, fsetxattr};
 
 use super::Pattern;
 use super::disk::WRITE_BYTES;
-use super::plan::{Plan, TreeSpec};
-use crate::Error;
-use crate::Result;
+use super::plan::{DataPlan, TreeSpec};
+use crate::MeasureError;
+use crate::MeasureResult;
 
 /// The maximum number of files that a thread takes at a time.
 const FILES_AT_A_TIME: u64 = 256;
@@ -38,16 +38,16 @@ pub struct TreeSummary {
 ///
 /// # Errors
 ///
-/// [`Error::NotEmpty`] if `path` exists and is anything but an empty directory, [`Error::Specification`] if `spec`
-/// cannot be met, [`Error::Io`] for system errors; entries that were created remain.
-pub fn tree(path: &Path, spec: &TreeSpec) -> Result<TreeSummary> {
-    let plan = Plan::new(spec)?;
+/// [`MeasureError::NotEmpty`] if `path` exists and is anything but an empty directory, [`MeasureError::Specification`] if `spec`
+/// cannot be met, [`MeasureError::Io`] for system errors; entries that were created remain.
+pub fn tree(path: &Path, spec: &TreeSpec) -> MeasureResult<TreeSummary> {
+    let plan = DataPlan::new(spec)?;
     make_root(path)?;
     for directory in 1..plan.directories() {
         let below = plan.directory_path(path, directory);
-        fs::create_dir(&below).map_err(Error::io("create", &below))?;
+        fs::create_dir(&below).map_err(MeasureError::io("create", &below))?;
     }
-    let maker = Maker {
+    let maker = TreeMaker {
         root: path,
         plan: &plan,
         compressibility: spec.compressibility,
@@ -72,15 +72,15 @@ pub fn tree(path: &Path, spec: &TreeSpec) -> Result<TreeSummary> {
     })
 }
 
-fn make_root(path: &Path) -> Result<()> {
+fn make_root(path: &Path) -> MeasureResult<()> {
     fs::create_dir_all(path).map_err(|cause| match path.symlink_metadata() {
-        Ok(_) => Error::NotEmpty(path.to_path_buf()),
-        Err(_) => Error::io("create", path)(cause),
+        Ok(_) => MeasureError::NotEmpty(path.to_path_buf()),
+        Err(_) => MeasureError::io("create", path)(cause),
     })?;
-    let mut entries = fs::read_dir(path).map_err(Error::io("list", path))?;
+    let mut entries = fs::read_dir(path).map_err(MeasureError::io("list", path))?;
     match entries.next() {
         None => Ok(()),
-        Some(_) => Err(Error::NotEmpty(path.to_path_buf())),
+        Some(_) => Err(MeasureError::NotEmpty(path.to_path_buf())),
     }
 }
 
@@ -110,32 +110,32 @@ impl Slices {
     }
 }
 
-struct Maker<'a> {
+struct TreeMaker<'a> {
     root: &'a Path,
-    plan: &'a Plan<'a>,
+    plan: &'a DataPlan<'a>,
     compressibility: f64,
     bytes: AtomicU64,
     links: AtomicU64,
 }
 
-impl Maker<'_> {
-    fn fill_directory(&self, directory: u64, slice: Range<u64>, buffer: &mut [u8]) -> Result<()> {
+impl TreeMaker<'_> {
+    fn fill_directory(&self, directory: u64, slice: Range<u64>, buffer: &mut [u8]) -> MeasureResult<()> {
         let path = self.plan.directory_path(self.root, directory);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened =
-            rustix::fs::openat(CWD, &path, flags, Mode::empty()).map_err(Error::io("open", &path))?;
+            rustix::fs::openat(CWD, &path, flags, Mode::empty()).map_err(MeasureError::io("open", &path))?;
         let files = self.plan.files_in(directory);
         let end = files.end.min(files.start + slice.end);
         let mut bytes = 0;
         for file in files.start + slice.start..end {
             bytes += self.make_file(opened.as_fd(), file, buffer).map_err(|cause| {
                 let path = path.join(self.plan.file_name(file));
-                Error::io("create", &path)(cause)
+                MeasureError::io("create", &path)(cause)
             })?;
         }
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if slice.start == 0 {
-            self.make_links(&opened, directory).map_err(Error::io("create a link in", &path))?;
+            self.make_links(&opened, directory).map_err(MeasureError::io("create a link in", &path))?;
         }
         Ok(())
     }
@@ -175,24 +175,24 @@ impl Maker<'_> {
         Ok(())
     }
 
-    fn link_again(&self, link: u64) -> Result<()> {
+    fn link_again(&self, link: u64) -> MeasureResult<()> {
         let (holder, file, other, name) = self.plan.hard_link(link);
         let [first, second] = [holder, other].map(|directory| self.plan.directory_path(self.root, directory));
         let (first, second) = (first.join(self.plan.file_name(file)), second.join(name));
-        fs::hard_link(first, &second).map_err(Error::io("create", &second))
+        fs::hard_link(first, &second).map_err(MeasureError::io("create", &second))
     }
 
-    fn finish_directory(&self, directory: u64) -> Result<()> {
+    fn finish_directory(&self, directory: u64) -> MeasureResult<()> {
         let path = self.plan.directory_path(self.root, directory);
         for (name, value) in self.plan.directory_attributes(directory) {
             rustix::fs::setxattr(&path, name, &value, XattrFlags::empty())
-                .map_err(Error::io("set an attribute of", &path))?;
+                .map_err(MeasureError::io("set an attribute of", &path))?;
         }
         let mode = Mode::from_raw_mode(self.plan.directory_mode(directory));
         let times = self.plan.directory_times(directory);
         rustix::fs::chmod(&path, mode)
             .and_then(|()| rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()))
-            .map_err(Error::io("finish", &path))
+            .map_err(MeasureError::io("finish", &path))
     }
 }
 
@@ -213,9 +213,9 @@ fn write_all(file: &OwnedFd, mut offset: u64, mut data: &[u8]) -> rustix::io::Re
 
 /// Calls `work` for every number below `count` on several threads, each with its own buffer, until all are done or
 /// one fails. Returns the first error.
-fn in_parallel<W>(threads: usize, count: u64, work: W) -> Result<()>
+fn in_parallel<W>(threads: usize, count: u64, work: W) -> MeasureResult<()>
 where
-    W: Fn(u64, &mut [u8]) -> Result<()> + Sync,
+    W: Fn(u64, &mut [u8]) -> MeasureResult<()> + Sync,
 {
     let next = AtomicU64::new(0);
     let run = || {

@@ -80,7 +80,7 @@ fn second_names_are_in_other_directories_and_attributes_are_what_the_plan_says()
     let root = place.path().join("tree");
     let plain = TreeSpec { nasty_names: false, ..spec() };
     tree(&root, &plain).unwrap();
-    let plan = Plan::new(&plain).unwrap();
+    let plan = DataPlan::new(&plain).unwrap();
     for link in 0..7 {
         let (holder, file, other, name) = plan.hard_link(link);
         assert!(plan.files_in(holder).contains(&file) && holder != other, "{link}");
@@ -109,7 +109,7 @@ fn second_names_are_in_other_directories_and_attributes_are_what_the_plan_says()
 fn more_second_names_than_files_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let spec = TreeSpec { files: 3, hard_links: 4, ..TreeSpec::default() };
-    assert!(matches!(tree(&place.path().join("tree"), &spec), Err(Error::Specification(_))));
+    assert!(matches!(tree(&place.path().join("tree"), &spec), Err(MeasureError::Specification(_))));
     let all = TreeSpec { files: 3, hard_links: 3, ..TreeSpec::default() };
     assert_eq!(tree(&place.path().join("all"), &all).unwrap().hard_links, 3);
 }
@@ -121,7 +121,7 @@ fn attributes_are_set_with_nanoseconds() {
     let plain = TreeSpec { nasty_names: false, ..spec() };
     tree(&root, &plain).unwrap();
     let metadata = fs::metadata(root.join("d0000001/f0000000")).unwrap();
-    let plan = Plan::new(&plain).unwrap();
+    let plan = DataPlan::new(&plain).unwrap();
     let time = plan.file_times(0).last_modification;
     assert_eq!((metadata.mtime(), metadata.mtime_nsec()), (time.tv_sec, time.tv_nsec));
     assert_eq!(metadata.mode() & 0o7777, plan.file_mode(0));
@@ -141,7 +141,7 @@ fn few_files_in_the_root_alone() {
     let summary = tree(place.path(), &small).unwrap();
     assert_eq!(summary.files, 3);
     let data = fs::read(place.path().join("f0000002")).unwrap();
-    let seed = Plan::new(&small).unwrap().file_seed(2);
+    let seed = DataPlan::new(&small).unwrap().file_seed(2);
     assert_eq!(Pattern::new(seed, 0.0).first_difference(0, &data), None);
 }
 
@@ -150,8 +150,8 @@ fn what_is_there_is_not_touched() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
     fs::write(&file, "data").unwrap();
-    assert!(matches!(tree(place.path(), &spec()), Err(Error::NotEmpty(_))));
-    assert!(matches!(tree(&file, &spec()), Err(Error::NotEmpty(_))));
+    assert!(matches!(tree(place.path(), &spec()), Err(MeasureError::NotEmpty(_))));
+    assert!(matches!(tree(&file, &spec()), Err(MeasureError::NotEmpty(_))));
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
 }
 
@@ -160,5 +160,5 @@ fn a_path_too_long_is_an_error() {
     let place = tempfile::tempdir().unwrap();
     let chain = TreeSpec { directories: 1000, fanout: 1, ..TreeSpec::default() };
     let error = tree(&place.path().join("chain"), &chain).unwrap_err();
-    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(matches!(error, MeasureError::Io { .. }), "{error}");
 }

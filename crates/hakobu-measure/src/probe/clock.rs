@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hakobu_core::probe::Work;
+use hakobu_core::probe::MeasuredWork;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::statistics::median;
@@ -18,12 +18,12 @@ pub(super) fn processor_time() -> Duration {
 
 /// The end of work: a deadline or a cancellation.
 #[derive(Clone, Copy)]
-pub(super) struct Until<'a> {
+pub(super) struct WorkEnd<'a> {
     end: Instant,
     cancel: &'a AtomicBool,
 }
 
-impl<'a> Until<'a> {
+impl<'a> WorkEnd<'a> {
     pub fn after(limit: Duration, cancel: &'a AtomicBool) -> Self {
         Self { end: Instant::now() + limit, cancel }
     }
@@ -34,7 +34,7 @@ impl<'a> Until<'a> {
 }
 
 /// Runs `work` on several threads. Each call returns the number of items and of bytes that it has processed.
-pub(super) fn on_threads(threads: usize, work: impl Fn(usize) -> (u64, u64) + Sync) -> Work {
+pub(super) fn on_threads(threads: usize, work: impl Fn(usize) -> (u64, u64) + Sync) -> MeasuredWork {
     let began = Instant::now();
     let done: Vec<(u64, u64, Duration, u64)> = std::thread::scope(|scope| {
         let work = &work;
@@ -50,7 +50,7 @@ pub(super) fn on_threads(threads: usize, work: impl Fn(usize) -> (u64, u64) + Sy
         running.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     let elapsed_ns = began.elapsed().as_nanos() as u64;
-    let mut all = Work { elapsed_ns, threads: threads as u16, ..Work::default() };
+    let mut all = MeasuredWork { elapsed_ns, threads: threads as u16, ..MeasuredWork::default() };
     for (count, bytes, processor, queued_ns) in done {
         all.count += count;
         all.bytes += bytes;

@@ -6,13 +6,13 @@ use crate::generate;
 pub(super) const ALIGNMENT: usize = 4096;
 
 /// A buffer that starts at a multiple of [`ALIGNMENT`].
-pub(super) struct Buffer {
+pub(super) struct ContentBuffer {
     bytes: Box<[u8]>,
     begin: usize,
     length: usize,
 }
 
-impl Buffer {
+impl ContentBuffer {
     pub fn new(length: usize) -> Self {
         let bytes = vec![0; length + ALIGNMENT].into_boxed_slice();
         let begin = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn content_is_aligned_and_differs_by_its_seed() {
-        let (one, other) = (Buffer::filled(1 << 16, 1), Buffer::filled(1 << 16, 9));
+        let (one, other) = (ContentBuffer::filled(1 << 16, 1), ContentBuffer::filled(1 << 16, 9));
         assert_eq!(one.bytes().as_ptr().align_offset(ALIGNMENT), 0);
         assert!(one.bytes() != other.bytes() && one.bytes()[..4096] != one.bytes()[4096..8192]);
     }

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hakobu_core::probe::{Work, WriteAsk, WriteFigures, WriteHow};
+use hakobu_core::probe::{MeasuredWork, WriteAsk, WriteFigures, WriteHow};
 use rustix::fs::{OFlags, SeekFrom, fcntl_getfl, fcntl_setfl, fdatasync, seek};
 
-use super::clock::{Until, median_ns, on_threads};
-use super::content::{ALIGNMENT, Buffer};
+use super::clock::{WorkEnd, median_ns, on_threads};
+use super::content::{ALIGNMENT, ContentBuffer};
 use super::load::Load;
 
 /// The size of one read or write in bytes, and the number of pieces in memory at a time.
@@ -38,7 +38,7 @@ pub fn device(file: &File, ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<Wr
     let size_bytes = seek(file, SeekFrom::End(0))?;
     let end = size_bytes.min(load.bytes_max()) / PIECE_BYTES as u64 * PIECE_BYTES as u64;
     let mut figures = WriteFigures { how: WriteHow::WrittenBack, ..WriteFigures::default() };
-    let (mut begin, mut all) = (0, None::<Work>);
+    let (mut begin, mut all) = (0, None::<MeasuredWork>);
     for _ in 0..TURNS {
         let pieces = read(file, begin, end, load, &mut figures, cancel);
         if pieces.is_empty() || cancel.load(Relaxed) {
@@ -65,12 +65,12 @@ fn read(
     load: Load,
     figures: &mut WriteFigures,
     cancel: &AtomicBool,
-) -> Vec<Buffer> {
-    let until = Until::after(load.limit(READ_LIMIT), cancel);
+) -> Vec<ContentBuffer> {
+    let until = WorkEnd::after(load.limit(READ_LIMIT), cancel);
     let mut pieces = Vec::new();
     let mut offset = begin;
     while offset < end && pieces.len() < PIECES && !until.is_over() {
-        let mut piece = Buffer::new(PIECE_BYTES);
+        let mut piece = ContentBuffer::new(PIECE_BYTES);
         if let Err(error) = file.read_exact_at(piece.bytes_mut(), offset) {
             figures.remark(&format!("reading it at {offset}: {error}"));
             break;
@@ -82,7 +82,7 @@ fn read(
 }
 
 /// Writes pieces back to their offsets, and waits until they are on stable storage.
-fn written_back(file: &File, begin: u64, pieces: &[Buffer], load: Load) -> io::Result<Work> {
+fn written_back(file: &File, begin: u64, pieces: &[ContentBuffer], load: Load) -> io::Result<MeasuredWork> {
     let (next, failed) = (AtomicU64::new(0), Mutex::new(None));
     let began = Instant::now();
     let work = on_threads(load.threads(), |_| {
@@ -101,11 +101,11 @@ fn written_back(file: &File, begin: u64, pieces: &[Buffer], load: Load) -> io::R
         return Err(error);
     }
     fdatasync(file)?;
-    Ok(Work { elapsed_ns: began.elapsed().as_nanos() as u64, ..work })
+    Ok(MeasuredWork { elapsed_ns: began.elapsed().as_nanos() as u64, ..work })
 }
 
-fn sum(one: Work, other: Work) -> Work {
-    Work {
+fn sum(one: MeasuredWork, other: MeasuredWork) -> MeasuredWork {
+    MeasuredWork {
         bytes: one.bytes + other.bytes,
         elapsed_ns: one.elapsed_ns + other.elapsed_ns,
         processor_ns: one.processor_ns + other.processor_ns,
@@ -116,9 +116,9 @@ fn sum(one: Work, other: Work) -> Work {
 
 /// Returns the median time to make one page stable, at scattered offsets. Each page is written with its own content.
 fn latency(file: &File, size_bytes: u64, load: Load, cancel: &AtomicBool) -> io::Result<Option<u64>> {
-    let until = Until::after(load.limit(LATENCY_LIMIT), cancel);
+    let until = WorkEnd::after(load.limit(LATENCY_LIMIT), cancel);
     let pages = size_bytes / ALIGNMENT as u64;
-    let mut page = Buffer::new(ALIGNMENT);
+    let mut page = ContentBuffer::new(ALIGNMENT);
     let mut times = Vec::new();
     for number in 0..WRITES.min(pages) {
         let at = number.wrapping_mul(7_919 * 1_013) % pages * ALIGNMENT as u64;

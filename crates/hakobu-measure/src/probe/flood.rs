@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::probe::{WayFigures, WayStep, Work};
+use hakobu_core::probe::{MeasuredWork, WayFigures, WayStep};
 use hakobu_sys::tcp_info::{TcpInfo, tcp_info};
 use socket2::SockRef;
 
-use super::stream::{Account, Stream};
+use super::stream::{Stream, StreamCounters};
 use hakobu_core::lane_count;
-use hakobu_net::gather::Arriving;
+use hakobu_net::acceptor::ArrivingConnections;
 
 /// The most connections that are tried.
 pub const CONNECTIONS: u16 = lane_count::TUNED_MAX;
@@ -63,9 +63,9 @@ const DURING: &str = "measuring the way";
 /// # Errors
 /// `ConnectionLost` if there is no connection, `TimedOut` if nothing was acknowledged, `Cancelled`, or the target's
 /// error.
-pub fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) -> Result<WayFigures> {
+pub fn measure(arriving: &ArrivingConnections, gentle: bool, cancel: &AtomicBool) -> Result<WayFigures> {
     let wanted = if gentle { 1 } else { CONNECTIONS };
-    let work = |shared: &Shared| if gentle { shared.bursts(cancel) } else { shared.steps(cancel) };
+    let work = |shared: &FloodState| if gentle { shared.bursts(cancel) } else { shared.steps(cancel) };
     let (figures, failure) = flooded(arriving, wanted, cancel, work)?;
     match figures.best() {
         Some(_) => Ok(figures),
@@ -79,8 +79,12 @@ pub fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) -> Result
 ///
 /// # Errors
 /// The errors of [`measure`].
-pub fn capacity(arriving: &Arriving, content_bytes: u64, cancel: &AtomicBool) -> Result<Option<u64>> {
-    let work = |shared: &Shared| shared.all(content_bytes, cancel);
+pub fn capacity(
+    arriving: &ArrivingConnections,
+    content_bytes: u64,
+    cancel: &AtomicBool,
+) -> Result<Option<u64>> {
+    let work = |shared: &FloodState| shared.all(content_bytes, cancel);
     let ((rate, acknowledged), failure) = flooded(arriving, CONNECTIONS, cancel, work)?;
     match rate {
         _ if cancel.load(Relaxed) => Err(Error::new(ErrorKind::Cancelled, DURING, "it was interrupted")),
@@ -95,14 +99,14 @@ fn nothing() -> Error {
 
 /// Has connections send until `work` returns. Returns its result, and the error of one failed connection, if any.
 fn flooded<T>(
-    arriving: &Arriving,
+    arriving: &ArrivingConnections,
     wanted: u16,
     cancel: &AtomicBool,
-    work: impl FnOnce(&Shared) -> T,
+    work: impl FnOnce(&FloodState) -> T,
 ) -> Result<(T, Option<Error>)> {
     let streams = taken(arriving, wanted.into(), cancel)?;
-    let shared = Shared {
-        accounts: streams.iter().map(|_| Account::default()).collect(),
+    let shared = FloodState {
+        accounts: streams.iter().map(|_| StreamCounters::default()).collect(),
         active: AtomicUsize::new(0),
         allowed_bytes: AtomicU64::new(0),
         begun: AtomicBool::new(false),
@@ -130,7 +134,7 @@ fn flooded<T>(
 }
 
 /// Takes up to `wanted` connections. Only the first is certain to exist already.
-fn taken(arriving: &Arriving, wanted: usize, cancel: &AtomicBool) -> Result<Vec<Stream>> {
+fn taken(arriving: &ArrivingConnections, wanted: usize, cancel: &AtomicBool) -> Result<Vec<Stream>> {
     let deadline = Instant::now() + COMING_LIMIT;
     let mut streams = Vec::new();
     while streams.len() < wanted && !cancel.load(Relaxed) {
@@ -150,8 +154,8 @@ fn taken(arriving: &Arriving, wanted: usize, cancel: &AtomicBool) -> Result<Vec<
 }
 
 /// The state shared by the connections' threads and the measuring thread.
-pub(super) struct Shared {
-    pub accounts: Vec<Account>,
+pub(super) struct FloodState {
+    pub accounts: Vec<StreamCounters>,
     /// The number of connections that send; the others wait.
     active: AtomicUsize,
     /// The number of bytes that each connection may send in total.
@@ -164,7 +168,7 @@ pub(super) struct Shared {
 
 /// The counters at one moment.
 #[derive(Clone, Copy)]
-struct Sample {
+struct CounterSample {
     at: Instant,
     bytes: u64,
     retransmits: u64,
@@ -173,7 +177,7 @@ struct Sample {
     far_processor_ns: u64,
 }
 
-impl Shared {
+impl FloodState {
     /// Returns true if this connection may send now.
     pub fn may_send(&self, index: usize, sent_bytes: u64) -> bool {
         index < self.active.load(Relaxed) && sent_bytes < self.allowed_bytes.load(Relaxed)
@@ -183,7 +187,7 @@ impl Shared {
         self.sockets.iter().filter_map(|socket| tcp_info(socket).ok())
     }
 
-    fn sample(&self) -> Sample {
+    fn sample(&self) -> CounterSample {
         let (mut counted, mut bytes, mut retransmits) = (0, 0_u64, 0);
         for info in self.infos() {
             counted += 1;
@@ -196,10 +200,10 @@ impl Shared {
             // The connection belongs to an ssh process, so the bytes handed to it are counted instead.
             bytes = self.accounts.iter().map(|account| account.sent_bytes.load(Relaxed)).sum();
         }
-        let sum = |of: fn(&Account) -> &AtomicU64| -> u64 {
+        let sum = |of: fn(&StreamCounters) -> &AtomicU64| -> u64 {
             self.accounts.iter().map(|account| of(account).load(Relaxed)).fold(0, u64::saturating_add)
         };
-        Sample {
+        CounterSample {
             at: Instant::now(),
             bytes,
             retransmits,
@@ -280,9 +284,9 @@ impl Shared {
         last
     }
 
-    fn between(&self, connections: u16, before: Sample) -> WayStep {
+    fn between(&self, connections: u16, before: CounterSample) -> WayStep {
         let now = self.sample();
-        let sent = Work {
+        let sent = MeasuredWork {
             count: 0,
             bytes: now.bytes.saturating_sub(before.bytes),
             elapsed_ns: now.at.duration_since(before.at).as_nanos() as u64,
@@ -343,8 +347,9 @@ impl Shared {
         let share = content_bytes / (self.accounts.len() as u64).max(1);
         self.allowed_bytes.store(share, Relaxed);
         self.active.store(self.accounts.len(), Relaxed);
-        let is_sent =
-            |account: &Account| account.ended.load(Relaxed) || account.sent_bytes.load(Relaxed) >= share;
+        let is_sent = |account: &StreamCounters| {
+            account.ended.load(Relaxed) || account.sent_bytes.load(Relaxed) >= share
+        };
         let mut counted: Vec<(Instant, u64)> = Vec::new();
         while began.elapsed() < ALL_LIMIT && !cancel.load(Relaxed) && !self.accounts.iter().all(is_sent) {
             if began.elapsed() >= beginning {

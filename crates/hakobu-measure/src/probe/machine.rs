@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hakobu_core::host::Name;
+use hakobu_core::host::KernelName;
 use hakobu_core::probe::{CompressorFigures, MachineFigures};
 
 use super::quota;
@@ -26,7 +26,7 @@ const LEVELS: [i32; 4] = [-5, -1, 1, 3];
 pub fn figures(gentle: bool, boot_id: String, processors: u16) -> MachineFigures {
     let turns = if gentle { 1 } else { TURNS };
     MachineFigures {
-        boot_id: Name::new(boot_id),
+        boot_id: KernelName::new(boot_id),
         processors,
         quota_permille: quota::permille(Path::new("/")),
         copied_bytes_per_second: copied(turns),
@@ -63,7 +63,7 @@ fn packed(turns: u32) -> Vec<CompressorFigures> {
         });
         let packed_permille = (length * 1000 / text.len().max(1)) as u32;
         (length > 0).then(|| CompressorFigures {
-            name: Name::new(format!("zstd {level}")),
+            name: KernelName::new(format!("zstd {level}")),
             bytes_per_second,
             packed_permille,
         })

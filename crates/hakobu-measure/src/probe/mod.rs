@@ -18,7 +18,9 @@ pub mod stream;
 mod target;
 
 pub use device::device;
-pub use predict::{Measured, Prediction, Span, Stage, StageRate, TreePrediction, predict};
+pub use predict::{
+    Measurements, PredictedTime, Prediction, StageRate, TransferStage, TreePrediction, predict,
+};
 pub use read::source;
 pub use scan::SMALL_BYTES;
 pub use target::target;

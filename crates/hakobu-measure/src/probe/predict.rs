@@ -3,12 +3,12 @@
 //! A stage that was not measured, or whose figures are implausible, is omitted. The prediction is then an upper limit
 //! of the speed.
 
-use hakobu_core::probe::{MachineFigures, ReadFigures, ReadHow, Work, WriteHow, sound_rate};
+use hakobu_core::probe::{MachineFigures, MeasuredWork, ReadFigures, ReadHow, WriteHow, sound_rate};
 
 use self::costs::Costs;
-pub use self::measured::Measured;
+pub use self::measured::Measurements;
 use self::moving::{held, moving};
-pub use self::prediction::{Prediction, Span, Stage, StageRate, TreePrediction};
+pub use self::prediction::{PredictedTime, Prediction, StageRate, TransferStage, TreePrediction};
 use self::prediction::{bounded, slower};
 use self::tree::tree;
 
@@ -28,7 +28,7 @@ const ROUND_TRIPS: f64 = 6.0;
 const FILE_BYTES: u64 = 2 << 30;
 
 /// Predicts a transfer.
-pub fn predict(measured: &Measured<'_>) -> Prediction {
+pub fn predict(measured: &Measurements<'_>) -> Prediction {
     let costs = Costs::of(measured);
     let mut made = stages(measured, &costs);
     lower(&mut made.stages, f64::from(measured.lanes()));
@@ -50,7 +50,7 @@ pub fn predict(measured: &Measured<'_>) -> Prediction {
 }
 
 /// Returns the rate of each stage on its own.
-fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
+fn stages(measured: &Measurements<'_>, costs: &Costs) -> Prediction {
     let mut made = Prediction::default();
     let mut add = |stage, rate: Option<f64>, at_least, is_held| match rate.and_then(sound_rate) {
         Some(bytes_per_second) => {
@@ -61,32 +61,32 @@ fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
     if let Some(source) = measured.source.filter(|source| source.size_bytes > 0 || source.content.is_some()) {
         let is_held =
             source.content.as_ref().is_some_and(|work| costs.is_work(work, measured.source_machine));
-        add(Stage::SourceRead, read_rate(source, measured.source_machine), measured.gentle, is_held);
+        add(TransferStage::SourceRead, read_rate(source, measured.source_machine), measured.gentle, is_held);
     }
     let (before, behind): (Vec<_>, Vec<_>) =
-        costs.rates().into_iter().partition(|(stage, _)| *stage != Stage::TargetProcessor);
+        costs.rates().into_iter().partition(|(stage, _)| *stage != TransferStage::TargetProcessor);
     before.into_iter().for_each(|(stage, rate)| add(stage, rate, false, false));
     if let Some(limit) = measured.limit_bytes_per_second {
-        add(Stage::Limit, Some(limit as f64), false, false);
+        add(TransferStage::Limit, Some(limit as f64), false, false);
     }
     if measured.apart && measured.way.is_none() {
-        add(Stage::Network, None, false, false);
+        add(TransferStage::Network, None, false, false);
     }
     if let Some(way) = measured.way {
         let most = way.up_to(measured.lanes.1.max(measured.lanes()));
         let rate = most.and_then(|step| step.sent.bytes_per_second());
-        add(Stage::Network, rate, way.at_least, costs.hold);
+        add(TransferStage::Network, rate, way.at_least, costs.hold);
     }
     behind.into_iter().for_each(|(stage, rate)| add(stage, rate, false, false));
     match measured.target {
         Some(target) if target.how == WriteHow::Nowhere => {}
         Some(target) if target.is_of_writing() => {
-            let rate = target.content.as_ref().and_then(Work::bytes_per_second);
+            let rate = target.content.as_ref().and_then(MeasuredWork::bytes_per_second);
             let is_held =
                 target.content.as_ref().is_some_and(|work| costs.is_work(work, measured.target_machine));
-            add(Stage::TargetWrite, rate, measured.gentle, is_held);
+            add(TransferStage::TargetWrite, rate, measured.gentle, is_held);
         }
-        _ => add(Stage::TargetWrite, None, false, false),
+        _ => add(TransferStage::TargetWrite, None, false, false),
     }
     made
 }
@@ -94,9 +94,12 @@ fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
 /// Lowers the rate of the slower of reading and processing. A lane reads and processes in turn, and while it waits
 /// for the source it uses no processor. With few lanes this affects both stages, and the slower one keeps its name.
 fn lower(stages: &mut [StageRate], lanes: f64) {
-    let is_work = |stage: Stage| matches!(stage, Stage::Processor | Stage::SourceProcessor);
-    let of = |wanted: &dyn Fn(Stage) -> bool| stages.iter().position(|stage| wanted(stage.stage));
-    let (Some(read), Some(work)) = (of(&|stage| stage == Stage::SourceRead), of(&is_work)) else { return };
+    let is_work =
+        |stage: TransferStage| matches!(stage, TransferStage::Processor | TransferStage::SourceProcessor);
+    let of = |wanted: &dyn Fn(TransferStage) -> bool| stages.iter().position(|stage| wanted(stage.stage));
+    let (Some(read), Some(work)) = (of(&|stage| stage == TransferStage::SourceRead), of(&is_work)) else {
+        return;
+    };
     if stages[read].is_held {
         return;
     }
@@ -131,7 +134,7 @@ fn read_rate(source: &ReadFigures, machine: Option<&MachineFigures>) -> Option<f
 }
 
 /// Returns the duration of one file.
-fn file_span(made: &Prediction, measured: &Measured<'_>, bytes: u64) -> Option<Span> {
+fn file_span(made: &Prediction, measured: &Measurements<'_>, bytes: u64) -> Option<PredictedTime> {
     let slowest = made.slowest?;
     let seconds = measured.start.as_secs_f64()
         + measured.round_trip.as_secs_f64() * ROUND_TRIPS

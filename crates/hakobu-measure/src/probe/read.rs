@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hakobu_core::probe::{ReadAsk, ReadFigures, ReadHow, Work};
+use hakobu_core::probe::{MeasuredWork, ReadAsk, ReadFigures, ReadHow};
 use rustix::fs::{Advice, OFlags, SeekFrom, fadvise, fstatfs, seek};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::clock::{Until, median_ns, on_threads};
-use super::content::{ALIGNMENT, Buffer};
+use super::clock::{WorkEnd, median_ns, on_threads};
+use super::content::{ALIGNMENT, ContentBuffer};
 use super::load::Load;
 use super::scan::{BLOCK_BYTES, scan};
 
@@ -80,7 +80,7 @@ fn directory(path: &Path, load: Load, figures: &mut ReadFigures, cancel: &Atomic
 
 /// Reads small files in their current state, cached or not, as a run would find them.
 fn small(paths: &[PathBuf], load: Load, figures: &mut ReadFigures, cancel: &AtomicBool) {
-    let until = Until::after(load.limit(SMALL_LIMIT), cancel);
+    let until = WorkEnd::after(load.limit(SMALL_LIMIT), cancel);
     let (next, denied, one_denied) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
     let work = on_threads(load.threads(), |_| {
         let (mut count, mut bytes) = (0, 0);
@@ -200,12 +200,17 @@ fn device(path: &Path, load: Load, figures: &mut ReadFigures, cancel: &AtomicBoo
 }
 
 /// Reads sequentially, as the lanes of a copy do: each takes the next chunk.
-fn in_order(files: &[(File, u64, u64)], load: Load, at_once: usize, cancel: &AtomicBool) -> Option<Work> {
-    let until = Until::after(load.limit(CONTENT_LIMIT), cancel);
+fn in_order(
+    files: &[(File, u64, u64)],
+    load: Load,
+    at_once: usize,
+    cancel: &AtomicBool,
+) -> Option<MeasuredWork> {
+    let until = WorkEnd::after(load.limit(CONTENT_LIMIT), cancel);
     let next = AtomicU64::new(0);
     let work = on_threads(load.threads(), |_| {
         let (mut count, mut bytes) = (0, 0);
-        let mut buffer = Buffer::new(at_once);
+        let mut buffer = ContentBuffer::new(at_once);
         while let Some((file, begin, end)) = chunk(files, next.fetch_add(1, Relaxed)) {
             let mut offset = begin;
             while offset < end && !until.is_over() {
@@ -265,9 +270,9 @@ fn lies_in_memory(file: &File) -> bool {
 
 /// Returns the median time to read one page at scattered offsets.
 fn latency(file: &File, begin: u64, length: u64, load: Load, cancel: &AtomicBool) -> Option<u64> {
-    let until = Until::after(load.limit(LATENCY_LIMIT), cancel);
+    let until = WorkEnd::after(load.limit(LATENCY_LIMIT), cancel);
     let pages = length / PAGE_BYTES;
-    let mut page = Buffer::new(ALIGNMENT);
+    let mut page = ContentBuffer::new(ALIGNMENT);
     let mut times = Vec::new();
     for number in 0..PAGES_READ.min(pages) {
         // A stride that is not a power of two defeats read-ahead.

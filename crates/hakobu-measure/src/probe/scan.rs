@@ -12,7 +12,7 @@ use hakobu_core::probe::TreeFigures;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use super::clock::{Until, on_threads};
+use super::clock::{WorkEnd, on_threads};
 
 /// The size in bytes below which a file is small. Small files are sent in packs, and their fixed cost outweighs the
 /// cost of their bytes.
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// The result of a scan.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct ProbeScan {
     pub tree: TreeFigures,
     /// The largest files, with their sizes in bytes.
     pub large: Vec<(u64, PathBuf)>,
@@ -41,12 +41,12 @@ pub(super) struct Found {
     pub denied: (u64, Option<PathBuf>),
 }
 
-struct Shared<'a> {
+struct ScanState<'a> {
     open: Mutex<Vec<PathBuf>>,
     /// The number of directories that are open or waiting.
     pending: AtomicUsize,
-    found: Mutex<Found>,
-    until: Until<'a>,
+    found: Mutex<ProbeScan>,
+    until: WorkEnd<'a>,
 }
 
 /// Returns true if the user lacks permission.
@@ -55,12 +55,12 @@ pub(super) fn is_denied(error: Errno) -> bool {
 }
 
 /// Lists the tree below a directory for at most `limit`.
-pub(super) fn scan(root: &Path, threads: usize, limit: Duration, cancel: &AtomicBool) -> Found {
-    let shared = Shared {
+pub(super) fn scan(root: &Path, threads: usize, limit: Duration, cancel: &AtomicBool) -> ProbeScan {
+    let shared = ScanState {
         open: Mutex::new(vec![root.to_owned()]),
         pending: AtomicUsize::new(1),
-        found: Mutex::new(Found::default()),
-        until: Until::after(limit, cancel),
+        found: Mutex::new(ProbeScan::default()),
+        until: WorkEnd::after(limit, cancel),
     };
     let work = on_threads(threads, |_| shared.work());
     let complete = shared.pending.load(SeqCst) == 0;
@@ -69,7 +69,7 @@ pub(super) fn scan(root: &Path, threads: usize, limit: Duration, cancel: &Atomic
     found
 }
 
-impl Shared<'_> {
+impl ScanState<'_> {
     /// Reads directories until there are none left or the time is over. Returns the number of entries.
     fn work(&self) -> (u64, u64) {
         let mut count = 0;
@@ -92,7 +92,7 @@ impl Shared<'_> {
     fn read(&self, path: &Path) -> Result<u64, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(CWD, path, flags, Mode::empty())?;
-        let (mut own, mut below) = (Found::default(), Vec::new());
+        let (mut own, mut below) = (ProbeScan::default(), Vec::new());
         for entry in Dir::read_from(&directory)? {
             let Ok(entry) = entry else { break };
             if matches!(entry.file_name().to_bytes(), b"." | b"..")
@@ -125,7 +125,7 @@ impl Shared<'_> {
     }
 }
 
-impl Found {
+impl ProbeScan {
     fn lacks(&mut self, directory: PathBuf, error: Errno) {
         self.unread += 1;
         if is_denied(error) {
@@ -154,7 +154,7 @@ impl Found {
         self.large.truncate(LARGE_KEPT);
     }
 
-    fn add(&mut self, own: Found) {
+    fn add(&mut self, own: ProbeScan) {
         let sum = &mut self.tree;
         sum.files += own.tree.files;
         sum.directories += own.tree.directories;

@@ -59,12 +59,12 @@ impl Scratch {
     ///
     /// # Errors
     /// If the directory cannot be created.
-    pub fn apart(&self) -> io::Result<Apart<'_>> {
+    pub fn apart(&self) -> io::Result<ThreadScratch<'_>> {
         // The first file shows whether files need a name.
         if self.nameless.load(Relaxed) {
             let directory = self.directory.try_clone()?;
             let scratch = Self { directory, nameless: AtomicBool::new(true) };
-            return Ok(Apart { scratch, within: None });
+            return Ok(ThreadScratch { scratch, within: None });
         }
         let name = name();
         mkdirat(&self.directory, name.as_slice(), Mode::RWXU)?;
@@ -72,7 +72,7 @@ impl Scratch {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&self.directory, name.as_slice(), flags, Mode::empty()) {
             Ok(directory) => {
-                Ok(Apart { scratch: Self { directory, nameless: AtomicBool::new(false) }, within })
+                Ok(ThreadScratch { scratch: Self { directory, nameless: AtomicBool::new(false) }, within })
             }
             Err(error) => {
                 remove(&self.directory, &name);
@@ -96,13 +96,13 @@ impl Scratch {
 }
 
 /// A directory in which one thread creates scratch files.
-pub(super) struct Apart<'a> {
+pub(super) struct ThreadScratch<'a> {
     pub scratch: Scratch,
     /// The parent directory and the name, if the directory is to be removed.
     within: Option<(&'a OwnedFd, Vec<u8>)>,
 }
 
-impl Drop for Apart<'_> {
+impl Drop for ThreadScratch<'_> {
     fn drop(&mut self) {
         if let Some((directory, name)) = &self.within {
             remove(directory, name);

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
-use hakobu_core::endpoint::{Begin, DraftKind};
+use hakobu_core::endpoint::{DraftKind, DraftParameters};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_net::thread_time::thread_time;
 use hakobu_proto::data::{self, kind};
 
-use super::flood::{CONNECTIONS, Shared};
+use super::flood::{CONNECTIONS, FloodState};
 use hakobu_net::connection::checked::lost;
-use hakobu_net::connection::{Connection, Wait};
+use hakobu_net::connection::{Connection, FrameWait};
 
 /// The name of the target's device that discards everything.
 pub const NOWHERE: &str = "null";
@@ -36,7 +36,7 @@ const MESSAGES_MAX: u32 = 64;
 
 /// The counters of one connection.
 #[derive(Default)]
-pub(super) struct Account {
+pub(super) struct StreamCounters {
     /// Bytes of content handed to the kernel.
     pub sent_bytes: AtomicU64,
     pub processor_ns: AtomicU64,
@@ -72,14 +72,14 @@ impl Stream {
     }
 
     /// Sends until the measurement ends.
-    pub fn run(mut self, index: usize, shared: &Shared) -> Result<()> {
+    pub fn run(mut self, index: usize, shared: &FloodState) -> Result<()> {
         let account = &shared.accounts[index];
         let sent = self.send(index, shared, account);
         account.ended.store(true, Relaxed);
         sent
     }
 
-    fn send(&mut self, index: usize, shared: &Shared, account: &Account) -> Result<()> {
+    fn send(&mut self, index: usize, shared: &FloodState, account: &StreamCounters) -> Result<()> {
         self.message(kind::HELLO, 0, &data::Hello { lane: index as u16 })?;
         if index == 0 {
             self.begin(shared, account)?;
@@ -99,14 +99,14 @@ impl Stream {
                 if !std::mem::replace(&mut is_idle, true) {
                     tell();
                 }
-                self.hear(Wait::For(IDLE), account)?;
+                self.hear(FrameWait::For(IDLE), account)?;
                 continue;
             }
             self.piece((index as u64) << PART_SHIFT | sent_bytes)?;
             sent_bytes += PIECE_BYTES;
             is_idle = false;
             account.sent_bytes.store(sent_bytes, Relaxed);
-            self.hear(Wait::Now, account)?;
+            self.hear(FrameWait::Now, account)?;
             if told.elapsed() >= TIMES_EVERY {
                 told = Instant::now();
                 tell();
@@ -115,17 +115,17 @@ impl Stream {
         Ok(())
     }
 
-    fn begin(&mut self, shared: &Shared, account: &Account) -> Result<()> {
-        let begin = Begin {
+    fn begin(&mut self, shared: &FloodState, account: &StreamCounters) -> Result<()> {
+        let begin = DraftParameters {
             path: EntryPath::new(NOWHERE)?,
             size_bytes: u64::from(CONNECTIONS) << PART_SHIFT,
             kind: DraftKind::Sink,
-            ..Begin::default()
+            ..DraftParameters::default()
         };
-        self.message(kind::BEGIN, REQUEST, &data::Begin { draft: DRAFT, begin })?;
+        self.message(kind::BEGIN, REQUEST, &data::BeginDraft { draft: DRAFT, begin })?;
         self.connection.flush().map_err(lost)?;
         let deadline = Instant::now() + BEGIN_LIMIT;
-        while !self.hear(Wait::For(IDLE), account)? {
+        while !self.hear(FrameWait::For(IDLE), account)? {
             if Instant::now() >= deadline || shared.ended.load(Relaxed) {
                 let words = "the target does not begin to take anything";
                 return Err(Error::new(ErrorKind::TimedOut, "measuring the way", words));
@@ -137,7 +137,7 @@ impl Stream {
     /// Sends one piece, with all that a copy does for it.
     fn piece(&mut self, offset: u64) -> Result<()> {
         self.meta.clear();
-        data::encode(&data::Write { draft: DRAFT, offset }, &mut self.meta)?;
+        data::encode(&data::WritePiece { draft: DRAFT, offset }, &mut self.meta)?;
         let value = piece_value(u64::from(CONNECTIONS) << PART_SHIFT, offset, &self.content);
         let crc = if self.connection.is_sealed() { 0 } else { crc64(&self.content) };
         let digest = self.connection.is_sealed().then_some(&value);
@@ -152,18 +152,18 @@ impl Stream {
     }
 
     /// Reads the target's messages. Returns true if the answer to the request was among them.
-    fn hear(&mut self, wait: Wait, account: &Account) -> Result<bool> {
+    fn hear(&mut self, wait: FrameWait, account: &StreamCounters) -> Result<bool> {
         let (mut wait, mut answered) = (wait, false);
         for _ in 0..MESSAGES_MAX {
             let Some(frame) = self.connection.receive(wait).map_err(lost)? else { break };
-            wait = Wait::Now;
+            wait = FrameWait::Now;
             match frame.kind {
                 kind::TIMES if frame.payload_bytes == 0 => {
-                    let data::Times(far) = data::decode(self.connection.meta())?;
+                    let data::TimesReply(far) = data::decode(self.connection.meta())?;
                     account.far_processor_ns.store(far.processor_ns, Relaxed);
                 }
                 kind::FAILED => {
-                    let data::Failed(error) = data::decode(self.connection.meta())?;
+                    let data::FailedReply(error) = data::decode(self.connection.meta())?;
                     return Err(data::bounded(error));
                 }
                 kind::DONE | kind::BEGUN => {

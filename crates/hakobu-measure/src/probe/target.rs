@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hakobu_core::probe::{ReadAsk, Work, WriteAsk, WriteFigures, WriteHow};
+use hakobu_core::probe::{MeasuredWork, ReadAsk, WriteAsk, WriteFigures, WriteHow};
 use rustix::fs::{
     Access, AtFlags, FallocateFlags, Mode, StatVfsMountFlags, Timespec, Timestamps, accessat, fallocate,
     fchmod, fdatasync, fstatfs, fstatvfs, futimens, statat,
 };
 use rustix::io::Errno;
 
-use super::clock::{Until, median_ns, on_threads, processor_time};
-use super::content::Buffer;
+use super::clock::{WorkEnd, median_ns, on_threads, processor_time};
+use super::content::ContentBuffer;
 use super::load::Load;
 use super::read;
 use super::scan::scan;
@@ -165,7 +165,7 @@ fn content(
     let (in_memory, content) = written(file, FIRST_BYTES, bytes, load.threads(), cancel)?;
     figures.content = Some(content);
     // Threads that only write to one file waste processor time on its lock. Lanes do other work in between.
-    let cost = |work: &Work| work.processor_seconds_per_byte().unwrap_or(f64::INFINITY);
+    let cost = |work: &MeasuredWork| work.processor_seconds_per_byte().unwrap_or(f64::INFINITY);
     if cost(&in_memory) < cost(&first.0) {
         figures.in_memory = Some(in_memory);
     }
@@ -179,7 +179,7 @@ fn written(
     length: u64,
     threads: usize,
     cancel: &AtomicBool,
-) -> io::Result<(Work, Work)> {
+) -> io::Result<(MeasuredWork, MeasuredWork)> {
     let began = Instant::now();
     // A copy does this too, and only on ext4.
     if fstatfs(file.as_fd()).is_ok_and(|system| system.f_type as u32 == EXT4) {
@@ -188,7 +188,7 @@ fn written(
     let next = AtomicU64::new(0);
     let failed = std::sync::Mutex::new(None);
     let in_memory = on_threads(threads, |index| {
-        let piece = Buffer::filled(PIECE_BYTES, begin + index as u64 + 1);
+        let piece = ContentBuffer::filled(PIECE_BYTES, begin + index as u64 + 1);
         let mut bytes = 0;
         loop {
             let chunk = next.fetch_add(CHUNK_BYTES, Relaxed);
@@ -213,14 +213,14 @@ fn written(
     fdatasync(file)?;
     let processor = processor_time().saturating_sub(before).as_nanos() as u64;
     let elapsed_ns = began.elapsed().as_nanos() as u64;
-    let stable = Work { elapsed_ns, processor_ns: in_memory.processor_ns + processor, ..in_memory };
+    let stable = MeasuredWork { elapsed_ns, processor_ns: in_memory.processor_ns + processor, ..in_memory };
     Ok((in_memory, stable))
 }
 
 /// Returns the median time to make one small write stable.
 fn latency(file: &File, load: Load, cancel: &AtomicBool) -> io::Result<Option<u64>> {
-    let until = Until::after(load.limit(LATENCY_LIMIT), cancel);
-    let page = Buffer::filled(PAGE_BYTES, 1);
+    let until = WorkEnd::after(load.limit(LATENCY_LIMIT), cancel);
+    let page = ContentBuffer::filled(PAGE_BYTES, 1);
     let mut times = Vec::new();
     while times.len() < WRITES && !until.is_over() {
         let began = Instant::now();
@@ -232,12 +232,12 @@ fn latency(file: &File, load: Load, cancel: &AtomicBool) -> io::Result<Option<u6
 }
 
 /// Creates small files as a copy does: each is created, written, and given its mode and times.
-fn small(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> io::Result<Option<Work>> {
+fn small(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> io::Result<Option<MeasuredWork>> {
     let own = (0..load.threads()).map(|_| scratch.apart()).collect::<io::Result<Vec<_>>>()?;
-    let until = Until::after(load.limit(SMALL_LIMIT), cancel);
+    let until = WorkEnd::after(load.limit(SMALL_LIMIT), cancel);
     let next = AtomicU64::new(0);
     let work = on_threads(load.threads(), |index| {
-        let content = Buffer::filled(SMALL_FILE_BYTES, index as u64 + 1);
+        let content = ContentBuffer::filled(SMALL_FILE_BYTES, index as u64 + 1);
         let (mut count, mut bytes) = (0, 0);
         let Some(own) = own.get(index) else { return (0, 0) };
         while next.fetch_add(1, Relaxed) < SMALL_FILES && !until.is_over() {
@@ -253,8 +253,8 @@ fn small(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> io::Result<Optio
 }
 
 /// Looks up missing names that no cache holds, to measure a server's cost for each.
-fn lookups(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> Option<Work> {
-    let until = Until::after(load.limit(LOOKUP_LIMIT), cancel);
+fn lookups(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> Option<MeasuredWork> {
+    let until = WorkEnd::after(load.limit(LOOKUP_LIMIT), cancel);
     let next = AtomicU64::new(0);
     let work = on_threads(load.threads(), |_| {
         let mut count = 0;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use crate::Result;
+use crate::MeasureError;
+use crate::MeasureResult;
 
 /// The I/O counters of a process, including the children it has waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,37 +56,39 @@ pub struct InterfaceCounters {
 ///
 /// # Errors
 ///
-/// [`Error::Io`] if there is no such process, [`Error::Counters`] if it no longer has memory (it has ended) or never
+/// [`MeasureError::Io`] if there is no such process, [`MeasureError::Counters`] if it no longer has memory (it has ended) or never
 /// had any (a kernel thread).
-pub fn peak_rss_bytes(pid: u32) -> Result<u64> {
+pub fn peak_rss_bytes(pid: u32) -> MeasureResult<u64> {
     let path = PathBuf::from(format!("/proc/{pid}/status"));
-    parse_peak_rss(&read(&path)?).ok_or(Error::Counters { path, what: "no VmHWM" })
+    parse_peak_rss(&read(&path)?).ok_or(MeasureError::Counters { path, what: "no VmHWM" })
 }
 
 /// Returns the I/O counters of a process so far. This also works between the end of a process and its reaping.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] if there is no such process or it belongs to another user, [`Error::Counters`] if a line is missing.
-pub fn process_io(pid: u32) -> Result<ProcessIo> {
+/// [`MeasureError::Io`] if there is no such process or it belongs to another user, [`MeasureError::Counters`] if a line is missing.
+pub fn process_io(pid: u32) -> MeasureResult<ProcessIo> {
     let path = PathBuf::from(format!("/proc/{pid}/io"));
-    parse_io(&read(&path)?).ok_or(Error::Counters { path, what: "a counter is missing" })
+    parse_io(&read(&path)?).ok_or(MeasureError::Counters { path, what: "a counter is missing" })
 }
 
 /// Returns the counters of the interfaces in a process's network namespace, in the kernel's order.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] if there is no such process, or [`Error::Counters`].
-pub fn interface_counters_of(pid: u32) -> Result<Vec<InterfaceCounters>> {
+/// [`MeasureError::Io`] if there is no such process, or [`MeasureError::Counters`].
+pub fn interface_counters_of(pid: u32) -> MeasureResult<Vec<InterfaceCounters>> {
     let path = PathBuf::from(format!("/proc/{pid}/net/dev"));
     parse_interfaces(&read(&path)?)
-        .ok_or(Error::Counters { path, what: "a line does not read as an interface" })
+        .ok_or(MeasureError::Counters { path, what: "a line does not read as an interface" })
 }
 
-fn read(path: &Path) -> Result<String> {
+fn read(path: &Path) -> MeasureResult<String> {
     // Names of processes and interfaces may be invalid UTF-8; figures never are.
-    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(Error::io("read", path))
+    fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .map_err(MeasureError::io("read", path))
 }
 
 fn parse_peak_rss(status: &str) -> Option<u64> {

@@ -6,4 +6,4 @@ mod counters;
 mod running;
 
 pub use counters::{InterfaceCounters, ProcessIo, interface_counters_of, peak_rss_bytes, process_io};
-pub use running::{Measured, Running, measure};
+pub use running::{CommandCost, MeasuredCommand, measure};

@@ -9,13 +9,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::counters::{ProcessIo, peak_rss_bytes, process_io};
-use crate::Error;
-use crate::Result;
+use crate::MeasureError;
+use crate::MeasureResult;
 
 /// The cost of a command, including all descendants that it waited for. Processes that it left in the background are
 /// not included.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measured {
+pub struct CommandCost {
     /// The exit status. A failed command is measured like any other.
     pub status: ExitStatus,
     /// The wall-clock time from before the start until the end.
@@ -33,7 +33,7 @@ pub struct Measured {
     pub io: Option<ProcessIo>,
 }
 
-impl Measured {
+impl CommandCost {
     /// Returns the sum of user and system time.
     #[must_use]
     pub fn cpu(&self) -> Duration {
@@ -43,7 +43,7 @@ impl Measured {
 
 /// A command that is being measured. If dropped before it is finished, the command is killed.
 #[derive(Debug)]
-pub struct Running {
+pub struct MeasuredCommand {
     name: String,
     child: Child,
     handle: OwnedFd,
@@ -54,22 +54,22 @@ pub struct Running {
 }
 
 /// Runs `command` to its end. Its standard streams are those of `command`. A pipe that nobody reads would block it;
-/// use [`Running::start`] for that.
+/// use [`MeasuredCommand::start`] for that.
 ///
 /// # Errors
 ///
-/// [`Error::Command`] if it cannot be started.
-pub fn measure(command: &mut Command) -> Result<Measured> {
-    Running::start(command)?.finish()
+/// [`MeasureError::Command`] if it cannot be started.
+pub fn measure(command: &mut Command) -> MeasureResult<CommandCost> {
+    MeasuredCommand::start(command)?.finish()
 }
 
-impl Running {
+impl MeasuredCommand {
     /// Starts `command`.
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] if that fails.
-    pub fn start(command: &mut Command) -> Result<Self> {
+    /// [`MeasureError::Command`] if that fails.
+    pub fn start(command: &mut Command) -> MeasureResult<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let rss_floor_bytes = peak_rss_bytes(std::process::id())?;
         let started = Instant::now();
@@ -83,7 +83,7 @@ impl Running {
         });
         match started_child {
             Ok((child, handle)) => Ok(Self { name, child, handle, started, rss_floor_bytes, reaped: false }),
-            Err(cause) => Err(Error::Command { during: "start", command: name, cause }),
+            Err(cause) => Err(MeasureError::Command { during: "start", command: name, cause }),
         }
     }
 
@@ -102,8 +102,8 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] if waiting fails.
-    pub fn ended_within(&self, wait: Duration) -> Result<bool> {
+    /// [`MeasureError::Command`] if waiting fails.
+    pub fn ended_within(&self, wait: Duration) -> MeasureResult<bool> {
         self.wait_for_end(Some(self.started.elapsed() + wait)).map_err(|cause| self.wait_error(cause))
     }
 
@@ -111,8 +111,8 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] if the child was reaped elsewhere.
-    pub fn finish(self) -> Result<Measured> {
+    /// [`MeasureError::Command`] if the child was reaped elsewhere.
+    pub fn finish(self) -> MeasureResult<CommandCost> {
         self.finish_by(None)
     }
 
@@ -120,18 +120,18 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// The errors of [`Running::finish`], and [`Error::TimedOut`]. The process is killed then, but processes that it
+    /// The errors of [`MeasuredCommand::finish`], and [`MeasureError::TimedOut`]. The process is killed then, but processes that it
     /// started may continue.
-    pub fn finish_within(self, limit: Duration) -> Result<Measured> {
+    pub fn finish_within(self, limit: Duration) -> MeasureResult<CommandCost> {
         self.finish_by(Some(limit))
     }
 
-    fn finish_by(mut self, limit: Option<Duration>) -> Result<Measured> {
+    fn finish_by(mut self, limit: Option<Duration>) -> MeasureResult<CommandCost> {
         // Closes standard input, since a filter would otherwise wait forever.
         drop(self.child.stdin.take());
         let ended = self.wait_for_end(limit).map_err(|cause| self.wait_error(cause))?;
         if let (false, Some(limit)) = (ended, limit) {
-            return Err(Error::TimedOut { command: self.name.clone(), limit });
+            return Err(MeasureError::TimedOut { command: self.name.clone(), limit });
         }
         let wall = self.started.elapsed();
         // The counters can still be read between the end of a process and its reaping.
@@ -139,7 +139,7 @@ impl Running {
         let usage =
             hakobu_sys::process::wait_with_usage(self.pid()).map_err(|cause| self.wait_error(cause))?;
         self.reaped = true;
-        Ok(Measured {
+        Ok(CommandCost {
             status: usage.status,
             wall,
             user: usage.user,
@@ -167,12 +167,12 @@ impl Running {
         }
     }
 
-    fn wait_error(&self, cause: io::Error) -> Error {
-        Error::Command { during: "wait for", command: self.name.clone(), cause }
+    fn wait_error(&self, cause: io::Error) -> MeasureError {
+        MeasureError::Command { during: "wait for", command: self.name.clone(), cause }
     }
 }
 
-impl Drop for Running {
+impl Drop for MeasuredCommand {
     fn drop(&mut self) {
         if !self.reaped {
             let _ = self.child.kill();
@@ -227,7 +227,7 @@ mod tests {
     fn pipes_can_be_used_meanwhile() {
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut running = Running::start(&mut command).unwrap();
+        let mut running = MeasuredCommand::start(&mut command).unwrap();
         let mut output = running.child_mut().stdout.take().unwrap();
         let input = running.child_mut().stdin.as_mut().unwrap();
         input.write_all(b"through").unwrap();
@@ -241,16 +241,16 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_killed() {
-        let running = Running::start(Command::new("sleep").arg("1000")).unwrap();
+        let running = MeasuredCommand::start(Command::new("sleep").arg("1000")).unwrap();
         let pid = running.pid();
         let error = running.finish_within(Duration::from_millis(50));
-        assert!(matches!(error, Err(Error::TimedOut { .. })));
+        assert!(matches!(error, Err(MeasureError::TimedOut { .. })));
         assert!(process_io(pid).is_err());
     }
 
     #[test]
     fn what_ends_in_time_is_measured() {
-        let running = Running::start(&mut Command::new("true")).unwrap();
+        let running = MeasuredCommand::start(&mut Command::new("true")).unwrap();
         let measured = running.finish_within(Duration::from_secs(1000)).unwrap();
         assert!(measured.status.success());
     }
@@ -259,7 +259,7 @@ mod tests {
     fn one_can_look_before_it_is_finished() {
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped());
-        let mut running = Running::start(&mut command).unwrap();
+        let mut running = MeasuredCommand::start(&mut command).unwrap();
         assert!(!running.ended_within(Duration::from_millis(20)).unwrap());
         drop(running.child_mut().stdin.take());
         assert!(running.ended_within(Duration::from_secs(1000)).unwrap());

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use crate::thread_time::thread_time;
-use hakobu_core::compression::{Compressed, Compression, LEVEL_MAX, LEVEL_MIN};
+use hakobu_core::compression::{Compression, CompressionStats, LEVEL_MAX, LEVEL_MIN};
 use hakobu_core::counters::{FarTime, ThreadTime};
 use hakobu_core::digest::Digest;
-use hakobu_proto::compressed::Head;
+use hakobu_proto::compressed::CompressedHead;
 use zstd::bulk::Compressor;
 
-use super::pilot::{FarShares, Pilot, Window};
+use super::pilot::{LevelPilot, PeerThreadShares, Window};
 
 /// The interval at which the level is reconsidered.
 const WINDOW: Duration = Duration::from_millis(200);
@@ -33,7 +33,7 @@ const UNSEEN_MAX: u32 = 7;
 
 /// Compresses what one lane sends. Its contexts and buffers are reused.
 pub struct Packer {
-    pub(super) pilot: Pilot,
+    pub(super) pilot: LevelPilot,
     compressor: Option<Compressor<'static>>,
     /// The level that the compressor is set to.
     level: i8,
@@ -46,19 +46,19 @@ pub struct Packer {
     by_entropy: bool,
     /// The number of payloads still to be sent without a sample, and its value after the last sample.
     unseen: (u32, u32),
-    compressed: Compressed,
+    compressed: CompressionStats,
     made: Instant,
-    began: Marks,
+    began: WindowMarks,
     content_bytes: u64,
 }
 
 /// The counters at the beginning of a window.
-struct Marks {
+struct WindowMarks {
     at: Instant,
     thread: ThreadTime,
     output_waited: Duration,
     far: FarTime,
-    compressed: Compressed,
+    compressed: CompressionStats,
 }
 
 impl Packer {
@@ -71,15 +71,15 @@ impl Packer {
             Compression::Level(level) => Compression::Level(level.clamp(LEVEL_MIN, LEVEL_MAX)),
             compression => compression,
         };
-        let began = Marks {
+        let began = WindowMarks {
             at: Instant::now(),
             thread: thread_time(),
             output_waited: Duration::ZERO,
             far: FarTime::default(),
-            compressed: Compressed::default(),
+            compressed: CompressionStats::default(),
         };
-        let mut pilot = Pilot::new(compression, on_a_long_way);
-        let compressed = Compressed { choice: pilot.choose_at_once(), ..Compressed::default() };
+        let mut pilot = LevelPilot::new(compression, on_a_long_way);
+        let compressed = CompressionStats { choice: pilot.choose_at_once(), ..CompressionStats::default() };
         Some(Self {
             pilot,
             compressor: None,
@@ -98,7 +98,7 @@ impl Packer {
     }
 
     /// Returns the totals of everything compressed so far.
-    pub fn compressed(&self) -> Compressed {
+    pub fn compressed(&self) -> CompressionStats {
         self.compressed
     }
 
@@ -139,7 +139,7 @@ impl Packer {
     /// Reconsiders the level. `output_waited`: the time since its creation for which the connection could not take
     /// more; `far`: the times that the peer last reported.
     pub fn think(&mut self, output_waited: Duration, far: FarTime) {
-        let now = Marks {
+        let now = WindowMarks {
             at: Instant::now(),
             thread: thread_time(),
             output_waited,
@@ -215,7 +215,7 @@ impl Packer {
             self.level = level;
         }
         let content_bytes = u32::try_from(content.len()).ok()?;
-        let (head, head_bytes) = Head { content_bytes, digest }.encode();
+        let (head, head_bytes) = CompressedHead { content_bytes, digest }.encode();
         let most = shrunk(content.len());
         if self.out.len() < most {
             self.out.resize(most, 0);
@@ -234,7 +234,7 @@ fn shrunk(bytes: usize) -> usize {
 }
 
 /// Returns what happened between two moments, or none if nothing was sent.
-fn window(began: &Marks, now: &Marks, content_bytes: u64) -> Option<Window> {
+fn window(began: &WindowMarks, now: &WindowMarks, content_bytes: u64) -> Option<Window> {
     let wall = now.at.saturating_duration_since(began.at).as_nanos() as f64;
     if content_bytes == 0 || wall <= 0.0 {
         return None;
@@ -252,7 +252,7 @@ fn window(began: &Marks, now: &Marks, content_bytes: u64) -> Option<Window> {
         processor: share(busy(now.thread).saturating_sub(busy(began.thread)) as f64),
         compressing: share((now.compressed.time_ns - began.compressed.time_ns) as f64),
         shrank_to: (in_bytes > 0).then(|| (out_bytes as f64 / in_bytes as f64) as f32),
-        far: (far_ns > 0).then(|| FarShares {
+        far: (far_ns > 0).then(|| PeerThreadShares {
             input: far_share(now.far.input_ns.saturating_sub(began.far.input_ns)),
             processor: far_share(far_busy(now.far).saturating_sub(far_busy(began.far))),
         }),

@@ -3,7 +3,7 @@
 //! While sending waits for the network path, the processor is idle and may as well compress. A lane whose sending never
 //! waits gains nothing from compression.
 
-use hakobu_core::compression::{Choice, Compression, Reason};
+use hakobu_core::compression::{Compression, LevelChoice, Reason};
 
 /// The levels that are tried, and their cost for text: nanoseconds per byte on one core of the machine that they were
 /// measured on. Only their proportions matter, and for the first choice their magnitude.
@@ -54,12 +54,12 @@ pub(super) struct Window {
     /// The ratio of compressed to original size of what was compressed.
     pub shrank_to: Option<f32>,
     /// The peer's activity in the same time.
-    pub far: Option<FarShares>,
+    pub far: Option<PeerThreadShares>,
 }
 
 /// The activity of the peer's thread, in shares of its time, 0 to 1.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FarShares {
+pub(super) struct PeerThreadShares {
     /// Waiting for input.
     pub input: f32,
     /// Using a processor, or waiting for one.
@@ -68,25 +68,25 @@ pub(super) struct FarShares {
 
 /// Chooses the level of one lane.
 #[derive(Debug)]
-pub(super) struct Pilot {
+pub(super) struct LevelPilot {
     rule: Compression,
     /// The index in [`LEVELS`] of the level in use.
     at: Option<usize>,
     /// A level to be compared with the one in use, and the window that gave reason to try it.
     candidate: Option<(usize, Window)>,
     /// A trial without compression, to see whether the lane is as fast.
-    trial: Option<Trial>,
+    trial: Option<LevelTrial>,
     /// The windows for which no level is raised.
-    rest: Rest,
+    rest: TrialPause,
     /// The windows for which compression is not switched off.
-    rest_off: Rest,
+    rest_off: TrialPause,
     /// The number of consecutive windows in which the peer was the bottleneck.
     far_limited: u32,
     choices: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Trial {
+struct LevelTrial {
     level: usize,
     bytes_per_second: f64,
     windows: u32,
@@ -94,12 +94,12 @@ struct Trial {
 
 /// The number of windows for which something is not tried again: those left, and the last full number.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rest {
+struct TrialPause {
     left: u32,
     last: u32,
 }
 
-impl Rest {
+impl TrialPause {
     /// Begins after a failure, twice as long as the last time.
     fn begin(&mut self) {
         self.last = (2 * self.last).clamp(REST_MIN, REST_MAX);
@@ -115,22 +115,22 @@ impl Rest {
     }
 }
 
-impl Pilot {
+impl LevelPilot {
     /// Creates a pilot. `at_once`: compression starts before the network path is known to be the bottleneck.
     pub fn new(rule: Compression, at_once: bool) -> Self {
         // If compression starts at once, it starts in the middle of the range.
         let begins = rule == Compression::Adapted || at_once && rule == Compression::Auto;
         let at = begins.then_some(LEVELS.len() / 2);
-        let (rest, rest_off) = (Rest::default(), Rest::default());
+        let (rest, rest_off) = (TrialPause::default(), TrialPause::default());
         Self { rule, at, candidate: None, trial: None, rest, rest_off, far_limited: 0, choices: 0 }
     }
 
     /// Returns the choice made before any measurement, if it is worth reporting.
-    pub fn choose_at_once(&mut self) -> Option<Choice> {
+    pub fn choose_at_once(&mut self) -> Option<LevelChoice> {
         let level = self.level().filter(|_| self.rule == Compression::Auto)?;
         self.choices += 1;
         let (reason, blocked, shrank_to) = (Reason::LongWay, 0.0, None);
-        Some(Choice { number: self.choices, level: Some(level), reason, blocked, shrank_to })
+        Some(LevelChoice { number: self.choices, level: Some(level), reason, blocked, shrank_to })
     }
 
     /// Returns the level to compress with now, if any.
@@ -153,7 +153,7 @@ impl Pilot {
 
     /// Compares the results in bytes of the two levels on one content; sizes of different contents could not be
     /// compared. Returns the choice if the candidate is better.
-    pub fn compare(&mut self, now_bytes: usize, candidate_bytes: usize) -> Option<Choice> {
+    pub fn compare(&mut self, now_bytes: usize, candidate_bytes: usize) -> Option<LevelChoice> {
         let (at, window) = self.candidate.take()?;
         if candidate_bytes as f32 > now_bytes as f32 * WORTH {
             self.rest.begin();
@@ -163,7 +163,7 @@ impl Pilot {
     }
 
     /// Judges a window. Returns the new choice if it differs from the last.
-    pub fn judge(&mut self, window: &Window) -> Option<Choice> {
+    pub fn judge(&mut self, window: &Window) -> Option<LevelChoice> {
         self.rest.pass();
         self.rest_off.pass();
         self.candidate = None;
@@ -175,14 +175,14 @@ impl Pilot {
         self.choose(at, reason, window)
     }
 
-    fn choose(&mut self, at: Option<usize>, reason: Reason, window: &Window) -> Option<Choice> {
+    fn choose(&mut self, at: Option<usize>, reason: Reason, window: &Window) -> Option<LevelChoice> {
         if at == self.at {
             return None;
         }
         self.at = at;
         self.choices += 1;
         let (blocked, shrank_to) = (window.blocked, window.shrank_to);
-        Some(Choice { number: self.choices, level: self.level(), reason, blocked, shrank_to })
+        Some(LevelChoice { number: self.choices, level: self.level(), reason, blocked, shrank_to })
     }
 
     /// Returns the first level, if the network path is the bottleneck.
@@ -225,7 +225,7 @@ impl Pilot {
                 return None;
             }
             let bytes_per_second = window.bytes_per_second;
-            self.trial = Some(Trial { level: at, bytes_per_second, windows: TRIAL });
+            self.trial = Some(LevelTrial { level: at, bytes_per_second, windows: TRIAL });
         }
         self.rest.begin();
         Some((lower, Reason::ProcessorLimits))
@@ -241,10 +241,10 @@ impl Pilot {
     }
 
     /// Restores the level if the lane is slower without compression.
-    fn judge_trial(&mut self, trial: Trial, window: &Window) -> Option<(Option<usize>, Reason)> {
+    fn judge_trial(&mut self, trial: LevelTrial, window: &Window) -> Option<(Option<usize>, Reason)> {
         let windows = trial.windows - 1;
         if windows > 0 {
-            self.trial = Some(Trial { windows, ..trial });
+            self.trial = Some(LevelTrial { windows, ..trial });
             return None;
         }
         self.trial = None;

@@ -1,6 +1,6 @@
 use hakobu_core::compression::{Compression, Levels, Reason};
 
-use super::pilot::{FarShares, Pilot, Window};
+use super::pilot::{LevelPilot, PeerThreadShares, Window};
 use super::{Packer, Unpacker};
 
 const PIECE: usize = 256 * 1024;
@@ -185,14 +185,14 @@ fn waiting() -> Window {
         processor: 0.1,
         compressing: 0.0,
         shrank_to: None,
-        far: Some(FarShares { input: 0.9, processor: 0.1 }),
+        far: Some(PeerThreadShares { input: 0.9, processor: 0.1 }),
     }
 }
 
 #[test]
 fn it_begins_only_where_the_way_limits() {
     let level = |window: Window| {
-        let mut pilot = Pilot::new(Compression::Auto, false);
+        let mut pilot = LevelPilot::new(Compression::Auto, false);
         pilot.judge(&window);
         pilot.level()
     };
@@ -201,7 +201,7 @@ fn it_begins_only_where_the_way_limits() {
     assert_eq!(level(Window { bytes_per_second: 1e9, ..waiting() }), Some(-5));
     assert_eq!(level(Window { blocked: 0.1, ..waiting() }), None);
     assert_eq!(level(Window { far: None, ..waiting() }), None);
-    let far = |input, processor| Window { far: Some(FarShares { input, processor }), ..waiting() };
+    let far = |input, processor| Window { far: Some(PeerThreadShares { input, processor }), ..waiting() };
     assert_eq!(level(far(0.3, 0.1)), None, "the far end works");
     assert_eq!(level(far(0.6, 0.75)), None, "both ends share a processor");
     assert_eq!(level(Window { processor: 0.8, ..waiting() }), None);
@@ -209,16 +209,16 @@ fn it_begins_only_where_the_way_limits() {
 
 #[test]
 fn what_is_fixed_stays_fixed() {
-    let mut pilot = Pilot::new(Compression::Level(7), false);
+    let mut pilot = LevelPilot::new(Compression::Level(7), false);
     assert!(!pilot.adapts());
     assert_eq!(pilot.level(), Some(7));
-    let mut adapted = Pilot::new(Compression::Adapted, false);
+    let mut adapted = LevelPilot::new(Compression::Adapted, false);
     let busy = Window { blocked: 0.0, compressing: 0.9, processor: 1.0, shrank_to: Some(0.5), ..waiting() };
     for _ in 0..1000 {
         assert!(adapted.judge(&busy).is_none_or(|choice| choice.reason == Reason::ProcessorLimits));
     }
     assert_eq!(adapted.level(), Some(-5), "it goes down and never off");
-    let mut on_a_long_way = Pilot::new(Compression::Auto, true);
+    let mut on_a_long_way = LevelPilot::new(Compression::Auto, true);
     let first = on_a_long_way.choose_at_once().unwrap();
     assert_eq!((first.number, first.level, first.reason), (1, Some(1), Reason::LongWay));
     let choices = (0..20).filter_map(|_| on_a_long_way.judge(&busy));
@@ -228,7 +228,7 @@ fn what_is_fixed_stays_fixed() {
 
 #[test]
 fn it_goes_up_while_that_pays_and_down_when_the_processor_is_busy() {
-    let mut pilot = Pilot::new(Compression::Auto, false);
+    let mut pilot = LevelPilot::new(Compression::Auto, false);
     let first = pilot.judge(&Window { bytes_per_second: 200e6, ..waiting() }).unwrap();
     assert_eq!((first.level, first.reason, first.number), (Some(-5), Reason::WayLimits, 1));
     let on = |shrank_to, blocked, compressing| Window {
@@ -250,7 +250,7 @@ fn it_goes_up_while_that_pays_and_down_when_the_processor_is_busy() {
     let tried = (0..200).filter(|_| raised(on(0.5, 0.6, 0.2), 1000, 1000).0.is_some()).count();
     assert!((1..=5).contains(&tried), "{tried}");
     // There is no time for it, or nothing is a bottleneck.
-    let mut pilot = Pilot::new(Compression::Adapted, false);
+    let mut pilot = LevelPilot::new(Compression::Adapted, false);
     assert!(pilot.judge(&on(0.5, 0.3, 0.95)).is_none() && pilot.candidate().is_some());
     assert!(pilot.judge(&on(0.5, 0.15, 0.6)).is_none() && pilot.candidate().is_none());
     // There is no spare time.
@@ -270,7 +270,7 @@ fn without_it_for_a_moment_shows_whether_it_pays() {
         ..waiting()
     };
     for (without, level) in [(60e6, Some(-5)), (200e6, None)] {
-        let mut pilot = Pilot::new(Compression::Auto, false);
+        let mut pilot = LevelPilot::new(Compression::Auto, false);
         pilot.judge(&rate(1e9, 0.9, 0.0));
         assert_eq!(pilot.level(), Some(-5));
         let off = pilot.judge(&rate(100e6, 0.01, 0.7)).unwrap();
@@ -289,9 +289,9 @@ fn without_it_for_a_moment_shows_whether_it_pays() {
 
 #[test]
 fn it_ends_where_the_far_end_limits() {
-    let mut pilot = Pilot::new(Compression::Auto, false);
+    let mut pilot = LevelPilot::new(Compression::Auto, false);
     pilot.judge(&Window { bytes_per_second: 1e9, ..waiting() });
-    let busy = Some(FarShares { input: 0.05, processor: 0.5 });
+    let busy = Some(PeerThreadShares { input: 0.05, processor: 0.5 });
     let far = Window { far: busy, shrank_to: Some(0.5), compressing: 0.1, ..waiting() };
     // Once or twice may be due to another process.
     for window in [&far, &far, &waiting(), &far, &far] {

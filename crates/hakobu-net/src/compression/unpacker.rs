@@ -2,12 +2,12 @@
 
 use hakobu_core::digest::Digest;
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_proto::compressed::Head;
+use hakobu_proto::compressed::CompressedHead;
 use zstd::bulk::Decompressor;
 use zstd::zstd_safe;
 
 use crate::connection::checked::{corrupt, lost};
-use crate::connection::{Connection, Incoming};
+use crate::connection::{Connection, IncomingFrame};
 
 /// Decompresses what is received on one connection. Its context and buffer are reused.
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Unpacker {
     pub fn receive(
         &mut self,
         connection: &mut Connection,
-        frame: &Incoming,
+        frame: &IncomingFrame,
         content_max: usize,
         content: &mut Vec<u8>,
     ) -> Result<Option<Digest>> {
@@ -53,7 +53,7 @@ impl Unpacker {
         content_max: usize,
         content: &mut Vec<u8>,
     ) -> Result<Option<Digest>> {
-        let (head, packed) = Head::decode(payload, is_sealed, content_max)?;
+        let (head, packed) = CompressedHead::decode(payload, is_sealed, content_max)?;
         let decompressor = match &mut self.decompressor {
             Some(decompressor) => decompressor,
             empty => empty.insert(Decompressor::new().map_err(|error| Error::io(UNPACKING, &error))?),

@@ -24,13 +24,13 @@ const LEAST_ROOM_BYTES: usize = 128 * 1024;
 
 /// A queue of bytes for the socket.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
+pub(super) struct SendQueue {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Outgoing {
+impl SendQueue {
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Self { bytes: vec![0; bytes], start: 0, end: 0 }
     }

@@ -4,7 +4,7 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::endpoint::Check;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
-use super::{Connection, ConnectionError, Incoming};
+use super::{Connection, ConnectionError, IncomingFrame};
 
 /// Returns the check that the peer applies to a payload.
 pub fn check_of(connection: &Connection, payload: &[u8]) -> Check {
@@ -29,7 +29,7 @@ pub fn send_checked(
 }
 
 /// Reads a whole payload and checks it.
-pub fn read_checked(connection: &mut Connection, frame: &Incoming, payload: &mut Vec<u8>) -> Result<()> {
+pub fn read_checked(connection: &mut Connection, frame: &IncomingFrame, payload: &mut Vec<u8>) -> Result<()> {
     connection.read_payload_into(payload).map_err(lost)?;
     if payload.is_empty() {
         return Ok(());

@@ -6,7 +6,7 @@ use hakobu_proto::frame::FrameError;
 use thiserror::Error;
 
 /// The result of connection operations.
-pub type Result<T> = std::result::Result<T, ConnectionError>;
+pub type ConnectionResult<T> = std::result::Result<T, ConnectionError>;
 
 /// The reason why a connection ended, could not be opened or refused an operation.
 #[derive(Debug, Error)]

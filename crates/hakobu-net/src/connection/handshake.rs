@@ -4,15 +4,15 @@ use std::io::{IoSlice, Read as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hakobu_proto::frame::{Opener, SealKey, Sealer};
+use hakobu_proto::frame::{SealChecker, SealKey, Sealer};
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 
-use super::buffers::{Inbound, Outgoing, RECORD_BYTES};
-use super::error::{ConnectionError, Result};
-use super::records::{Session, Step};
-use super::socket::{Received, Socket};
-use super::tls_config::{Terms, server_name};
+use super::buffers::{Inbound, RECORD_BYTES, SendQueue};
+use super::error::{ConnectionError, ConnectionResult};
+use super::records::{RecordStep, TlsSession};
+use super::socket::{ReceiveResult, Socket};
+use super::tls_config::{HandshakeParameters, server_name};
 
 /// The TLS side of this end. The engine is always the client, whichever end opened the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,17 +45,19 @@ impl Deadline {
 pub(super) fn tls(
     socket: &mut Socket,
     inbound: &mut Inbound,
-    outgoing: &mut Outgoing,
+    outgoing: &mut SendQueue,
     role: Role,
-    terms: &Terms<'_>,
+    terms: &HandshakeParameters<'_>,
     deadline: Deadline,
-) -> Result<Session> {
+) -> ConnectionResult<TlsSession> {
     let mut session = match role {
-        Role::Client => Session::Client(UnbufferedClientConnection::new(
+        Role::Client => TlsSession::Client(UnbufferedClientConnection::new(
             Arc::new(terms.client_config()?),
             server_name()?,
         )?),
-        Role::Server => Session::Server(UnbufferedServerConnection::new(Arc::new(terms.server_config()?))?),
+        Role::Server => {
+            TlsSession::Server(UnbufferedServerConnection::new(Arc::new(terms.server_config()?))?)
+        }
     };
     loop {
         let step = session.step(inbound, outgoing);
@@ -64,14 +66,14 @@ pub(super) fn tls(
         sent?;
         match step {
             _ if !session.is_handshaking() => return Ok(session),
-            Step::NeedMore => {
+            RecordStep::NeedMore => {
                 let room = inbound.room();
                 let room_bytes = room.len().min(2 * RECORD_BYTES);
                 let bytes = receive(socket, &mut room[..room_bytes], deadline)?;
                 inbound.received(bytes);
             }
-            Step::Plain => return Err(ConnectionError::Protocol("data during the handshake")),
-            Step::Closed => return Err(ConnectionError::Cut),
+            RecordStep::Plain => return Err(ConnectionError::Protocol("data during the handshake")),
+            RecordStep::Closed => return Err(ConnectionError::Cut),
         }
     }
 }
@@ -84,9 +86,9 @@ pub(super) fn tls(
 pub(super) fn sealed(
     socket: &mut Socket,
     role: Role,
-    terms: &Terms<'_>,
+    terms: &HandshakeParameters<'_>,
     deadline: Deadline,
-) -> Result<(Sealer, Opener)> {
+) -> ConnectionResult<(Sealer, SealChecker)> {
     let mut tls: rustls::Connection = match role {
         Role::Client => {
             rustls::ClientConnection::new(Arc::new(terms.client_config()?), server_name()?)?.into()
@@ -107,10 +109,14 @@ pub(super) fn sealed(
         Role::Client => (client, server),
         Role::Server => (server, client),
     };
-    Ok((Sealer::new(SealKey::new(&ours)), Opener::new(SealKey::new(&theirs))))
+    Ok((Sealer::new(SealKey::new(&ours)), SealChecker::new(SealKey::new(&theirs))))
 }
 
-fn expect_go_plain(socket: &mut Socket, tls: &mut rustls::Connection, deadline: Deadline) -> Result<()> {
+fn expect_go_plain(
+    socket: &mut Socket,
+    tls: &mut rustls::Connection,
+    deadline: Deadline,
+) -> ConnectionResult<()> {
     let mut got = [0; GO_PLAIN.len() + 1];
     loop {
         match tls.reader().read(&mut got) {
@@ -124,7 +130,11 @@ fn expect_go_plain(socket: &mut Socket, tls: &mut rustls::Connection, deadline: 
 }
 
 /// Receives one record and sends the library's answer.
-fn exchange_record(socket: &mut Socket, tls: &mut rustls::Connection, deadline: Deadline) -> Result<()> {
+fn exchange_record(
+    socket: &mut Socket,
+    tls: &mut rustls::Connection,
+    deadline: Deadline,
+) -> ConnectionResult<()> {
     let mut record = [0; RECORD_BYTES];
     receive_all(socket, &mut record[..5], deadline)?;
     let body_bytes = usize::from(u16::from_be_bytes([record[3], record[4]]));
@@ -143,17 +153,17 @@ fn exchange_record(socket: &mut Socket, tls: &mut rustls::Connection, deadline: 
     sent
 }
 
-fn send_tls(socket: &mut Socket, tls: &mut rustls::Connection, deadline: Deadline) -> Result<()> {
+fn send_tls(socket: &mut Socket, tls: &mut rustls::Connection, deadline: Deadline) -> ConnectionResult<()> {
     let mut bytes = Vec::new();
     while tls.wants_write() {
         tls.write_tls(&mut bytes)?;
     }
-    let mut outgoing = Outgoing::default();
+    let mut outgoing = SendQueue::default();
     outgoing.append(&bytes);
     send_all(socket, &mut outgoing, deadline)
 }
 
-fn send_all(socket: &mut Socket, outgoing: &mut Outgoing, deadline: Deadline) -> Result<()> {
+fn send_all(socket: &mut Socket, outgoing: &mut SendQueue, deadline: Deadline) -> ConnectionResult<()> {
     while !outgoing.pending().is_empty() {
         match socket.send(&[IoSlice::new(outgoing.pending())])? {
             Some(bytes) => outgoing.sent(bytes),
@@ -165,7 +175,7 @@ fn send_all(socket: &mut Socket, outgoing: &mut Outgoing, deadline: Deadline) ->
     Ok(())
 }
 
-fn receive_all(socket: &mut Socket, into: &mut [u8], deadline: Deadline) -> Result<()> {
+fn receive_all(socket: &mut Socket, into: &mut [u8], deadline: Deadline) -> ConnectionResult<()> {
     let mut filled = 0;
     while filled < into.len() {
         filled += receive(socket, &mut into[filled..], deadline)?;
@@ -173,20 +183,20 @@ fn receive_all(socket: &mut Socket, into: &mut [u8], deadline: Deadline) -> Resu
     Ok(())
 }
 
-fn receive(socket: &mut Socket, into: &mut [u8], deadline: Deadline) -> Result<usize> {
+fn receive(socket: &mut Socket, into: &mut [u8], deadline: Deadline) -> ConnectionResult<usize> {
     loop {
         check(deadline)?;
         if !socket.wait(true, false, Some(deadline.0))?.read {
             return Err(ConnectionError::HandshakeTimeout);
         }
         match socket.receive(into, false)? {
-            Received::Bytes(bytes) => return Ok(bytes),
-            Received::NothingYet => {}
-            Received::End => return Err(ConnectionError::Cut),
+            ReceiveResult::Bytes(bytes) => return Ok(bytes),
+            ReceiveResult::NothingYet => {}
+            ReceiveResult::End => return Err(ConnectionError::Cut),
         }
     }
 }
 
-fn check(deadline: Deadline) -> Result<()> {
+fn check(deadline: Deadline) -> ConnectionResult<()> {
     if Instant::now() < deadline.0 { Ok(()) } else { Err(ConnectionError::HandshakeTimeout) }
 }

@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use serde::{Deserialize, Serialize};
 
-use super::error::Result;
+use super::error::ConnectionResult;
 
 /// The BLAKE3 digest of a certificate in DER form.
 ///
@@ -37,17 +37,17 @@ impl fmt::Debug for Fingerprint {
 
 /// A certificate and its key, made for one job and never stored.
 #[derive(Clone)]
-pub struct Identity {
+pub struct TlsIdentity {
     pub(super) certified: Arc<CertifiedKey>,
     fingerprint: Fingerprint,
 }
 
-impl Identity {
+impl TlsIdentity {
     /// Generates a new key (ECDSA P-256) and a certificate signed with it.
     ///
     /// # Errors
     /// The cryptographic library fails, which means that it has no randomness.
-    pub fn generate() -> Result<Self> {
+    pub fn generate() -> ConnectionResult<Self> {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut parameters = rcgen::CertificateParams::new(Vec::<String>::new())?;
         // The default names the library that made it; nobody reads this name.
@@ -60,7 +60,7 @@ impl Identity {
     pub(super) fn from_parts(
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
-    ) -> Result<Self> {
+    ) -> ConnectionResult<Self> {
         let fingerprint = Fingerprint::of(&certificate);
         let key = provider().key_provider.load_private_key(key)?;
         Ok(Self { certified: Arc::new(CertifiedKey::new(vec![certificate], key)), fingerprint })
@@ -73,7 +73,7 @@ impl Identity {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for TlsIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Identity({})", self.fingerprint)
     }

@@ -1,7 +1,7 @@
 //! The data connection: frames over TCP or through an ssh process, on a connection that one thread owns.
 //!
 //! Both ends know the other's [`Fingerprint`] beforehand and accept no other peer. The connection is protected by TLS
-//! 1.3 or, on request, only authenticated ([`Cipher::None`]). All calls block. A call that sends keeps receiving while
+//! 1.3 or, on request, only authenticated ([`ConnectionCipher::None`]). All calls block. A call that sends keeps receiving while
 //! the peer takes nothing, so two ends that both send cannot block each other forever.
 //!
 //! To read a frame: [`Connection::receive`] returns its header, [`Connection::meta`] its meta, then
@@ -27,20 +27,20 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hakobu_proto::frame::{Opener, Sealer};
+use hakobu_proto::frame::{SealChecker, Sealer};
 use hakobu_sys::tcp_info::{TcpInfo, tcp_info};
 
-use buffers::{Inbound, Outgoing};
+use buffers::{Inbound, SendQueue};
 use handshake::{Deadline, Role};
-use records::Session;
+use records::TlsSession;
 use socket::Socket;
-use tls_config::Terms;
+use tls_config::HandshakeParameters;
 
-pub use error::{ConnectionError, Result};
-pub use identity::{Fingerprint, Identity};
-use receive::Slow;
-pub use receive::{Incoming, PIECE_LIMIT_BYTES, Wait};
-pub use tls_config::Cipher;
+pub use error::{ConnectionError, ConnectionResult};
+pub use identity::{Fingerprint, TlsIdentity};
+use receive::PartialFrame;
+pub use receive::{FrameWait, IncomingFrame, PIECE_LIMIT_BYTES};
+pub use tls_config::ConnectionCipher;
 
 /// The time after which a missing answer is an error. A target whose disk is busy for minutes is slow, not gone.
 const SILENCE_LIMIT: Duration = Duration::from_secs(900);
@@ -52,7 +52,7 @@ const OUTGOING_BYTES: usize = 320 * 1024;
 pub struct Connection {
     socket: Socket,
     protection: Protection,
-    outgoing: Outgoing,
+    outgoing: SendQueue,
     inbound: Inbound,
     /// The header and meta of the frame being sent.
     head: Vec<u8>,
@@ -69,15 +69,15 @@ pub struct Connection {
     send_failed: bool,
     receive_failed: bool,
     /// The time waited for a frame that has begun, and the bytes of it received so far.
-    slow: Slow,
+    slow: PartialFrame,
     /// The time for which nothing at all may be received while something is awaited.
     silence_limit: Duration,
 }
 
 #[derive(Debug)]
 enum Protection {
-    Tls(Box<Session>),
-    Sealed { sealer: Sealer, opener: Opener },
+    Tls(Box<TlsSession>),
+    Sealed { sealer: Sealer, opener: SealChecker },
 }
 
 impl Connection {
@@ -85,18 +85,18 @@ impl Connection {
     /// handshake as a whole must end within `handshake_timeout`.
     ///
     /// With TLS 1.3 a client finishes before the server has checked its certificate: if the server refuses it, this
-    /// succeeds and the first [`receive`](Self::receive) fails. With [`Cipher::None`] it fails here.
+    /// succeeds and the first [`receive`](Self::receive) fails. With [`ConnectionCipher::None`] it fails here.
     ///
     /// # Errors
     /// Wrong fingerprint or key, refusal, time-out, TLS or socket errors.
     pub fn client(
         stream: impl Into<socket2::Socket>,
-        identity: &Identity,
+        identity: &TlsIdentity,
         peer: Fingerprint,
-        cipher: Cipher,
+        cipher: ConnectionCipher,
         handshake_timeout: Duration,
-    ) -> Result<Self> {
-        let terms = Terms::new(identity, peer, cipher);
+    ) -> ConnectionResult<Self> {
+        let terms = HandshakeParameters::new(identity, peer, cipher);
         Self::establish(stream.into(), Role::Client, &terms, handshake_timeout)
     }
 
@@ -107,26 +107,26 @@ impl Connection {
     /// Wrong fingerprint or key, refusal, time-out, TLS or socket errors.
     pub fn server(
         stream: impl Into<socket2::Socket>,
-        identity: &Identity,
+        identity: &TlsIdentity,
         peer: Fingerprint,
-        cipher: Cipher,
+        cipher: ConnectionCipher,
         handshake_timeout: Duration,
-    ) -> Result<Self> {
-        let terms = Terms::new(identity, peer, cipher);
+    ) -> ConnectionResult<Self> {
+        let terms = HandshakeParameters::new(identity, peer, cipher);
         Self::establish(stream.into(), Role::Server, &terms, handshake_timeout)
     }
 
     fn establish(
         stream: socket2::Socket,
         role: Role,
-        terms: &Terms<'_>,
+        terms: &HandshakeParameters<'_>,
         handshake_timeout: Duration,
-    ) -> Result<Self> {
+    ) -> ConnectionResult<Self> {
         let deadline = Deadline::after(handshake_timeout);
         let mut socket = Socket::new(stream)?;
-        let mut outgoing = Outgoing::with_capacity(OUTGOING_BYTES);
-        let mut inbound = Inbound::new(terms.cipher != Cipher::None);
-        let protection = if terms.cipher == Cipher::None {
+        let mut outgoing = SendQueue::with_capacity(OUTGOING_BYTES);
+        let mut inbound = Inbound::new(terms.cipher != ConnectionCipher::None);
+        let protection = if terms.cipher == ConnectionCipher::None {
             let (sealer, opener) = handshake::sealed(&mut socket, role, terms, deadline)?;
             Protection::Sealed { sealer, opener }
         } else {
@@ -148,7 +148,7 @@ impl Connection {
             closed: false,
             send_failed: false,
             receive_failed: false,
-            slow: Slow::default(),
+            slow: PartialFrame::default(),
             silence_limit: match role {
                 // A client waits only for answers, and a slow disk may delay them.
                 Role::Client => SILENCE_LIMIT,

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use hakobu_core::stopping;
-use hakobu_proto::frame::{Digest, HEADER_BYTES, Header, KIND_CLOSE, PAYLOAD_LIMIT_BYTES, SEAL_BYTES, Seal};
+use hakobu_proto::frame::{
+    HEADER_BYTES, Header, KIND_CLOSE, PAYLOAD_LIMIT_BYTES, PayloadDigest, SEAL_BYTES, Seal,
+};
 
-use super::error::{ConnectionError, Result};
-use super::records::{Step, has_whole_record};
-use super::socket::{READ_LIMIT, Received};
+use super::error::{ConnectionError, ConnectionResult};
+use super::records::{RecordStep, has_whole_record};
+use super::socket::{READ_LIMIT, ReceiveResult};
 use super::{Connection, Protection};
 
 /// The most bytes that [`Connection::payload_piece`] can be asked for.
@@ -19,7 +21,7 @@ const RECEIVE_BYTES: usize = 256 * 1024;
 
 /// The time to wait for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum FrameWait {
     /// Do not wait.
     Now,
     /// Wait at most this long.
@@ -30,7 +32,7 @@ pub enum Wait {
 
 /// A received frame whose payload is not yet consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Incoming {
+pub struct IncomingFrame {
     /// The message's kind, never [`KIND_CLOSE`].
     pub kind: u8,
     /// Bits whose meaning depends on the kind.
@@ -43,7 +45,7 @@ pub struct Incoming {
     pub checksum: u64,
     /// The BLAKE3 that the payload must have, on a sealed connection. Nothing else protects the payload there: compare
     /// it before using the payload.
-    pub digest: Option<Digest>,
+    pub digest: Option<PayloadDigest>,
 }
 
 /// The time that a frame may take once it has begun, in addition to a least rate for its bytes: a peer that sends a
@@ -53,13 +55,13 @@ const FRAME_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 120
 
 /// The bytes of a frame received so far, and the time waited for them.
 #[derive(Debug, Default)]
-pub(super) struct Slow {
+pub(super) struct PartialFrame {
     waited: Duration,
     bytes: u64,
 }
 
-impl Slow {
-    fn check(&mut self, is_under_way: bool, waited: Duration, bytes: u64) -> Result<()> {
+impl PartialFrame {
+    fn check(&mut self, is_under_way: bool, waited: Duration, bytes: u64) -> ConnectionResult<()> {
         if !is_under_way {
             return Ok(());
         }
@@ -72,20 +74,20 @@ impl Slow {
     }
 }
 
-/// A [`Wait`] with its deadline.
+/// A [`FrameWait`] with its deadline.
 #[derive(Debug, Clone, Copy)]
-enum Until {
+enum WaitDeadline {
     Now,
     At(Instant),
     Forever,
 }
 
-impl From<Wait> for Until {
-    fn from(wait: Wait) -> Self {
+impl From<FrameWait> for WaitDeadline {
+    fn from(wait: FrameWait) -> Self {
         match wait {
-            Wait::Now => Self::Now,
-            Wait::For(time) => Instant::now().checked_add(time).map_or(Self::Forever, Self::At),
-            Wait::Forever => Self::Forever,
+            FrameWait::Now => Self::Now,
+            FrameWait::For(time) => Instant::now().checked_add(time).map_or(Self::Forever, Self::At),
+            FrameWait::Forever => Self::Forever,
         }
     }
 }
@@ -98,7 +100,7 @@ impl Connection {
     /// # Errors
     /// [`ConnectionError::Closed`] after the last frame of a peer that closed; otherwise the connection failed, and
     /// nothing more can be received.
-    pub fn receive(&mut self, wait: Wait) -> Result<Option<Incoming>> {
+    pub fn receive(&mut self, wait: FrameWait) -> ConnectionResult<Option<IncomingFrame>> {
         self.guarded(|connection| connection.next_frame(wait.into()))
     }
 
@@ -121,12 +123,12 @@ impl Connection {
     ///
     /// # Errors
     /// The connection failed.
-    pub fn payload_piece(&mut self, least_bytes: usize) -> Result<Option<&[u8]>> {
+    pub fn payload_piece(&mut self, least_bytes: usize) -> ConnectionResult<Option<&[u8]>> {
         if self.payload_left == 0 {
             return Ok(None);
         }
         let least = least_bytes.clamp(1, PIECE_LIMIT_BYTES).min(self.payload_left);
-        self.guarded(|connection| connection.need(least, Until::Forever))?;
+        self.guarded(|connection| connection.need(least, WaitDeadline::Forever))?;
         let bytes = self.inbound.plain().len().min(self.payload_left);
         self.payload_left -= bytes;
         Ok(Some(self.inbound.take(bytes)))
@@ -136,7 +138,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection failed.
-    pub fn read_payload_into(&mut self, to: &mut Vec<u8>) -> Result<()> {
+    pub fn read_payload_into(&mut self, to: &mut Vec<u8>) -> ConnectionResult<()> {
         to.reserve(self.payload_left.min(PAYLOAD_LIMIT_BYTES));
         while let Some(piece) = self.payload_piece(1)? {
             to.extend_from_slice(piece);
@@ -145,7 +147,7 @@ impl Connection {
     }
 
     /// Runs `work` unless receiving has failed: after a failure the bytes that follow mean nothing.
-    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> ConnectionResult<T>) -> ConnectionResult<T> {
         if self.receive_failed {
             return Err(ConnectionError::Cut);
         }
@@ -156,9 +158,9 @@ impl Connection {
         done
     }
 
-    fn next_frame(&mut self, until: Until) -> Result<Option<Incoming>> {
+    fn next_frame(&mut self, until: WaitDeadline) -> ConnectionResult<Option<IncomingFrame>> {
         if self.payload_left == 0 {
-            self.slow = Slow::default();
+            self.slow = PartialFrame::default();
         }
         while self.payload_left > 0 {
             if !self.need(1, until)? {
@@ -190,7 +192,7 @@ impl Connection {
             return Err(self.closing_frame(&header));
         }
         self.payload_left = header.payload_bytes as usize;
-        Ok(Some(Incoming {
+        Ok(Some(IncomingFrame {
             kind: header.kind,
             flags: header.flags,
             request: header.request,
@@ -206,7 +208,7 @@ impl Connection {
         header_bytes: &[u8; HEADER_BYTES],
         header: &Header,
         head_bytes: usize,
-    ) -> Result<Option<Digest>> {
+    ) -> ConnectionResult<Option<PayloadDigest>> {
         if !self.is_sealed() {
             return Ok(None);
         }
@@ -227,7 +229,7 @@ impl Connection {
         ConnectionError::Closed
     }
 
-    fn plain_array<const BYTES: usize>(&self, at: usize) -> Result<[u8; BYTES]> {
+    fn plain_array<const BYTES: usize>(&self, at: usize) -> ConnectionResult<[u8; BYTES]> {
         self.inbound
             .plain()
             .get(at..)
@@ -237,7 +239,7 @@ impl Connection {
     }
 
     /// Waits for at least `bytes` of plaintext. Returns `false` if they did not arrive in time.
-    fn need(&mut self, bytes: usize, until: Until) -> Result<bool> {
+    fn need(&mut self, bytes: usize, until: WaitDeadline) -> ConnectionResult<bool> {
         loop {
             self.open_records(bytes)?;
             if self.inbound.plain().len() >= bytes {
@@ -257,16 +259,16 @@ impl Connection {
     }
 
     /// Decrypts until there are `bytes` of plaintext or no whole record is left.
-    fn open_records(&mut self, bytes: usize) -> Result<()> {
+    fn open_records(&mut self, bytes: usize) -> ConnectionResult<()> {
         let Protection::Tls(session) = &mut self.protection else {
             return Ok(());
         };
         while !self.peer_closed && self.inbound.plain().len() < bytes && has_whole_record(self.inbound.raw())
         {
             match session.step(&mut self.inbound, &mut self.outgoing) {
-                Ok(Step::Plain) => {}
-                Ok(Step::NeedMore) => break,
-                Ok(Step::Closed) => self.peer_closed = true,
+                Ok(RecordStep::Plain) => {}
+                Ok(RecordStep::NeedMore) => break,
+                Ok(RecordStep::Closed) => self.peer_closed = true,
                 Err(error) => {
                     // Tell the peer the reason, if that does not block.
                     let alert = std::io::IoSlice::new(self.outgoing.pending());
@@ -280,8 +282,8 @@ impl Connection {
     }
 
     /// Takes bytes from the socket. Returns `false` if none arrived in time.
-    fn take_in(&mut self, until: Until) -> Result<bool> {
-        if !matches!(until, Until::Now) && !self.send_failed {
+    fn take_in(&mut self, until: WaitDeadline) -> ConnectionResult<bool> {
+        if !matches!(until, WaitDeadline::Now) && !self.send_failed {
             // The peer may be waiting for data that is held back. Sending it can itself receive the awaited data.
             let before = self.socket.received_bytes;
             self.flush()?;
@@ -294,8 +296,8 @@ impl Connection {
         let room_bytes = room.len().min(RECEIVE_BYTES);
         let room = &mut room[..room_bytes];
         let received = match until {
-            Until::Now => self.socket.receive(room, false)?,
-            Until::Forever => {
+            WaitDeadline::Now => self.socket.receive(room, false)?,
+            WaitDeadline::Forever => {
                 let mut silent = Duration::ZERO;
                 loop {
                     let (bytes, waited) = (self.socket.received_bytes, self.socket.input_waited);
@@ -304,21 +306,23 @@ impl Connection {
                     self.slow.check(is_under_way, waited, self.socket.received_bytes - bytes)?;
                     silent += waited.min(2 * READ_LIMIT);
                     match received {
-                        Received::NothingYet if silent < self.silence_limit => {}
-                        Received::NothingYet => return Err(ConnectionError::TooSlow("no answer has come")),
+                        ReceiveResult::NothingYet if silent < self.silence_limit => {}
+                        ReceiveResult::NothingYet => {
+                            return Err(ConnectionError::TooSlow("no answer has come"));
+                        }
                         other => break other,
                     }
                 }
             }
-            Until::At(deadline) => match self.socket.wait(true, false, Some(deadline))?.read {
+            WaitDeadline::At(deadline) => match self.socket.wait(true, false, Some(deadline))?.read {
                 true => self.socket.receive(room, false)?,
-                false => Received::NothingYet,
+                false => ReceiveResult::NothingYet,
             },
         };
         match received {
-            Received::Bytes(bytes) => self.took_in(bytes),
-            Received::NothingYet => return Ok(false),
-            Received::End => self.ended = true,
+            ReceiveResult::Bytes(bytes) => self.took_in(bytes),
+            ReceiveResult::NothingYet => return Ok(false),
+            ReceiveResult::End => self.ended = true,
         }
         Ok(true)
     }

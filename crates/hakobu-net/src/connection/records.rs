@@ -1,7 +1,7 @@
 //! TLS records through the library's unbuffered interface.
 //!
 //! The library never sees the socket. It receives the raw bytes of [`Inbound`] one record at a time and writes its
-//! output into [`Outgoing`].
+//! output into [`SendQueue`].
 
 use rustls::CommonState;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
@@ -11,16 +11,16 @@ use rustls::unbuffered::{
     WriteTraffic,
 };
 
-use super::buffers::{Inbound, Outgoing, RECORD_BYTES};
-use super::error::{ConnectionError, Result};
+use super::buffers::{Inbound, RECORD_BYTES, SendQueue};
+use super::error::{ConnectionError, ConnectionResult};
 
 /// One TLS session, of either side.
-pub(super) enum Session {
+pub(super) enum TlsSession {
     Client(UnbufferedClientConnection),
     Server(UnbufferedServerConnection),
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Client(_) => "Session::Client",
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Session {
 
 /// The result of processing raw bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RecordStep {
     /// Plaintext was added.
     Plain,
     /// There is no whole record left.
@@ -40,7 +40,7 @@ pub(super) enum Step {
     Closed,
 }
 
-impl Session {
+impl TlsSession {
     pub(super) fn is_handshaking(&self) -> bool {
         match self {
             Self::Client(session) => session.is_handshaking(),
@@ -50,7 +50,11 @@ impl Session {
 
     /// Processes raw bytes up to the next plaintext. Answers to the peer (handshake, alerts) are put into `outgoing`,
     /// even on failure.
-    pub(super) fn step(&mut self, inbound: &mut Inbound, outgoing: &mut Outgoing) -> Result<Step> {
+    pub(super) fn step(
+        &mut self,
+        inbound: &mut Inbound,
+        outgoing: &mut SendQueue,
+    ) -> ConnectionResult<RecordStep> {
         match self {
             Self::Client(session) => {
                 step(session, inbound, outgoing).inspect_err(|_| fetch_alert(session, inbound, outgoing))
@@ -62,7 +66,7 @@ impl Session {
     }
 
     /// Appends `plain`, encrypted, to `outgoing`.
-    pub(super) fn encrypt(&mut self, plain: &[u8], outgoing: &mut Outgoing) -> Result<()> {
+    pub(super) fn encrypt(&mut self, plain: &[u8], outgoing: &mut SendQueue) -> ConnectionResult<()> {
         let needed = plain.len() + plain.len() / 256 + 1024;
         match self {
             Self::Client(session) => write(session, outgoing, |mut traffic, outgoing| {
@@ -75,7 +79,7 @@ impl Session {
     }
 
     /// Appends a close_notify to `outgoing`.
-    pub(super) fn close(&mut self, outgoing: &mut Outgoing) -> Result<()> {
+    pub(super) fn close(&mut self, outgoing: &mut SendQueue) -> ConnectionResult<()> {
         match self {
             Self::Client(session) => write(session, outgoing, |mut traffic, outgoing| {
                 fill(outgoing, 1024, |spare| traffic.queue_close_notify(spare))
@@ -88,13 +92,13 @@ impl Session {
 }
 
 /// The calls in which the two sides' types differ.
-trait Side {
+trait SessionCalls {
     type Data;
     fn process<'c, 'i>(&'c mut self, raw: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
     fn common(&self) -> &CommonState;
 }
 
-impl Side for UnbufferedClientConnection {
+impl SessionCalls for UnbufferedClientConnection {
     type Data = ClientConnectionData;
     fn process<'c, 'i>(&'c mut self, raw: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(raw)
@@ -104,7 +108,7 @@ impl Side for UnbufferedClientConnection {
     }
 }
 
-impl Side for UnbufferedServerConnection {
+impl SessionCalls for UnbufferedServerConnection {
     type Data = ServerConnectionData;
     fn process<'c, 'i>(&'c mut self, raw: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(raw)
@@ -114,7 +118,11 @@ impl Side for UnbufferedServerConnection {
     }
 }
 
-fn step<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) -> Result<Step> {
+fn step<S: SessionCalls>(
+    side: &mut S,
+    inbound: &mut Inbound,
+    outgoing: &mut SendQueue,
+) -> ConnectionResult<RecordStep> {
     loop {
         let (raw, target) = inbound.raw_and_target();
         let UnbufferedStatus { mut discard, state } = side.process(raw);
@@ -138,7 +146,7 @@ fn step<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) -
                         .copy_from_slice(record.payload);
                     plain_bytes = end;
                 }
-                Some(Step::Plain)
+                Some(RecordStep::Plain)
             }
             ConnectionState::EncodeTlsData(mut encoder) => {
                 encode(&mut encoder, outgoing)?;
@@ -149,15 +157,17 @@ fn step<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) -
                 transmit.done();
                 None
             }
-            ConnectionState::PeerClosed | ConnectionState::Closed => Some(Step::Closed),
-            ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) => Some(Step::NeedMore),
+            ConnectionState::PeerClosed | ConnectionState::Closed => Some(RecordStep::Closed),
+            ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) => {
+                Some(RecordStep::NeedMore)
+            }
             _ => return Err(ConnectionError::Protocol("unexpected TLS state")),
         };
         inbound.decrypted(discard, plain_bytes);
         match found {
-            Some(Step::NeedMore) => {
+            Some(RecordStep::NeedMore) => {
                 refuse_fragments(side.common().is_handshaking(), inbound.raw())?;
-                return Ok(Step::NeedMore);
+                return Ok(RecordStep::NeedMore);
             }
             Some(found) => return Ok(found),
             None => {}
@@ -169,7 +179,7 @@ fn step<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) -
 ///
 /// It passes the bytes that the session already has, because the session keeps positions in them. It does not ask once
 /// too often, because the session would then continue with those bytes.
-fn fetch_alert<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) {
+fn fetch_alert<S: SessionCalls>(side: &mut S, inbound: &mut Inbound, outgoing: &mut SendQueue) {
     while side.common().wants_write() {
         let (raw, _) = inbound.raw_and_target();
         let UnbufferedStatus { discard, state } = side.process(raw);
@@ -187,7 +197,7 @@ fn fetch_alert<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outg
 ///
 /// The library keeps such a record in the raw bytes and remembers positions in it, which writing in between would
 /// invalidate. No message that this protocol uses is long enough to need a second record.
-fn refuse_fragments(handshaking: bool, raw: &[u8]) -> Result<()> {
+fn refuse_fragments(handshaking: bool, raw: &[u8]) -> ConnectionResult<()> {
     if !handshaking && has_whole_record(raw) {
         return Err(ConnectionError::Protocol("a TLS message in pieces after the handshake"));
     }
@@ -207,11 +217,11 @@ pub(super) fn has_whole_record(raw: &[u8]) -> bool {
 }
 
 /// Advances the session until it may write, and writes.
-fn write<S: Side>(
+fn write<S: SessionCalls>(
     side: &mut S,
-    outgoing: &mut Outgoing,
-    fill: impl FnOnce(WriteTraffic<'_, S::Data>, &mut Outgoing) -> Result<()>,
-) -> Result<()> {
+    outgoing: &mut SendQueue,
+    fill: impl FnOnce(WriteTraffic<'_, S::Data>, &mut SendQueue) -> ConnectionResult<()>,
+) -> ConnectionResult<()> {
     loop {
         match side.process(&mut []).state? {
             ConnectionState::WriteTraffic(traffic) => return fill(traffic, outgoing),
@@ -224,7 +234,7 @@ fn write<S: Side>(
     }
 }
 
-fn encode<D>(encoder: &mut EncodeTlsData<'_, D>, outgoing: &mut Outgoing) -> Result<()> {
+fn encode<D>(encoder: &mut EncodeTlsData<'_, D>, outgoing: &mut SendQueue) -> ConnectionResult<()> {
     let mut needed = 4096;
     loop {
         match encoder.encode(outgoing.spare(needed)) {
@@ -241,10 +251,10 @@ fn encode<D>(encoder: &mut EncodeTlsData<'_, D>, outgoing: &mut Outgoing) -> Res
 }
 
 fn fill(
-    outgoing: &mut Outgoing,
+    outgoing: &mut SendQueue,
     mut needed: usize,
     mut write: impl FnMut(&mut [u8]) -> std::result::Result<usize, EncryptError>,
-) -> Result<()> {
+) -> ConnectionResult<()> {
     loop {
         match write(outgoing.spare(needed)) {
             Ok(bytes) => {

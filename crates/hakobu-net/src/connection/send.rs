@@ -4,11 +4,11 @@ use std::io::IoSlice;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use hakobu_proto::frame::{Digest, Header, KIND_CLOSE};
+use hakobu_proto::frame::{Header, KIND_CLOSE, PayloadDigest};
 
 use super::buffers::RECORD_PLAIN_BYTES;
-use super::error::{ConnectionError, Result};
-use super::socket::Received;
+use super::error::{ConnectionError, ConnectionResult};
+use super::socket::ReceiveResult;
 use super::{Connection, Protection};
 
 /// The number of held-back bytes that triggers sending.
@@ -42,8 +42,8 @@ impl Connection {
         meta: &[u8],
         payload: &[u8],
         checksum: u64,
-        digest: Option<&Digest>,
-    ) -> Result<()> {
+        digest: Option<&PayloadDigest>,
+    ) -> ConnectionResult<()> {
         self.check_sendable()?;
         if kind == KIND_CLOSE {
             return Err(ConnectionError::Misuse("frame kind 0 is taken"));
@@ -62,7 +62,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection failed.
-    pub fn flush(&mut self) -> Result<()> {
+    pub fn flush(&mut self) -> ConnectionResult<()> {
         if self.outgoing.pending().is_empty() {
             return Ok(());
         }
@@ -76,7 +76,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection failed. Closing twice is not an error.
-    pub fn close(&mut self) -> Result<()> {
+    pub fn close(&mut self) -> ConnectionResult<()> {
         if self.closed {
             return Ok(());
         }
@@ -92,7 +92,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection failed.
-    pub fn close_at_once(&mut self) -> Result<()> {
+    pub fn close_at_once(&mut self) -> ConnectionResult<()> {
         if self.closed {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Connection {
         Ok(())
     }
 
-    fn send_close(&mut self) -> Result<()> {
+    fn send_close(&mut self) -> ConnectionResult<()> {
         self.prepare_close()?;
         self.push(&[])?;
         // This fails if the peer has already gone, which does not matter.
@@ -118,7 +118,7 @@ impl Connection {
     }
 
     /// Appends the close message to the data held back.
-    fn prepare_close(&mut self) -> Result<()> {
+    fn prepare_close(&mut self) -> ConnectionResult<()> {
         if let Protection::Tls(session) = &mut self.protection {
             session.close(&mut self.outgoing)?;
         } else {
@@ -129,7 +129,7 @@ impl Connection {
         Ok(())
     }
 
-    fn check_sendable(&self) -> Result<()> {
+    fn check_sendable(&self) -> ConnectionResult<()> {
         if self.closed {
             return Err(ConnectionError::Misuse("sending after closing"));
         }
@@ -140,7 +140,12 @@ impl Connection {
     }
 
     /// Makes header, seal and meta, in the order of the wire.
-    pub(super) fn make_head(&mut self, header: &Header, meta: &[u8], digest: Option<&Digest>) -> Result<()> {
+    pub(super) fn make_head(
+        &mut self,
+        header: &Header,
+        meta: &[u8],
+        digest: Option<&PayloadDigest>,
+    ) -> ConnectionResult<()> {
         self.head.clear();
         self.head.extend_from_slice(&header.encode());
         if let Protection::Sealed { sealer, .. } = &mut self.protection {
@@ -158,7 +163,7 @@ impl Connection {
         Ok(())
     }
 
-    fn send_encrypted(&mut self, payload: &[u8]) -> Result<()> {
+    fn send_encrypted(&mut self, payload: &[u8]) -> ConnectionResult<()> {
         if self.head.len() + payload.len() <= RECORD_PLAIN_BYTES {
             // One record costs less than copying so small a payload.
             self.head.extend_from_slice(payload);
@@ -178,14 +183,14 @@ impl Connection {
         Ok(())
     }
 
-    fn encrypt_head(&mut self) -> Result<()> {
+    fn encrypt_head(&mut self) -> ConnectionResult<()> {
         match &mut self.protection {
             Protection::Tls(session) => session.encrypt(&self.head, &mut self.outgoing),
             Protection::Sealed { .. } => Ok(()),
         }
     }
 
-    fn send_sealed(&mut self, payload: &[u8]) -> Result<()> {
+    fn send_sealed(&mut self, payload: &[u8]) -> ConnectionResult<()> {
         self.outgoing.append(&self.head);
         if payload.len() >= CORK_BYTES {
             return self.push(payload);
@@ -194,7 +199,7 @@ impl Connection {
         self.push_if(CORK_BYTES)
     }
 
-    fn push_if(&mut self, least_bytes: usize) -> Result<()> {
+    fn push_if(&mut self, least_bytes: usize) -> ConnectionResult<()> {
         if self.outgoing.pending().len() >= least_bytes {
             self.push(&[])?;
         }
@@ -202,7 +207,7 @@ impl Connection {
     }
 
     /// Sends the send buffer, then `rest`, which is not copied.
-    fn push(&mut self, mut rest: &[u8]) -> Result<()> {
+    fn push(&mut self, mut rest: &[u8]) -> ConnectionResult<()> {
         loop {
             let pending = self.outgoing.pending();
             let both = [IoSlice::new(pending), IoSlice::new(rest)];
@@ -225,7 +230,7 @@ impl Connection {
 
     /// Waits until the kernel takes more. The peer may itself be waiting to send, so this receives meanwhile, as far as
     /// the receive buffer allows.
-    fn wait_to_send(&mut self) -> Result<()> {
+    fn wait_to_send(&mut self) -> ConnectionResult<()> {
         let room = self.inbound.room();
         let read = !self.ended && !room.is_empty();
         // A peer that sends nothing more may still take data in transit. If it has gone instead, nothing reveals that:
@@ -242,9 +247,9 @@ impl Connection {
         }
         let room_bytes = room.len().min(SIDE_RECEIVE_BYTES);
         match self.socket.receive(&mut room[..room_bytes], false)? {
-            Received::Bytes(bytes) => self.took_in(bytes),
-            Received::NothingYet => {}
-            Received::End => self.ended = true,
+            ReceiveResult::Bytes(bytes) => self.took_in(bytes),
+            ReceiveResult::NothingYet => {}
+            ReceiveResult::End => self.ended = true,
         }
         Ok(())
     }

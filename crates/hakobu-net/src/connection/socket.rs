@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 
-use super::error::Result;
+use super::error::ConnectionResult;
 
 /// The most bytes in the kernel's send buffer that are not yet sent. Without a limit it grows to megabytes, which a
 /// lane that is to pause cannot take back and which other lanes wait behind.
@@ -28,7 +28,7 @@ pub(super) const READ_LIMIT: Duration = Duration::from_secs(1);
 
 /// The result of one attempt to receive.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Received {
+pub(super) enum ReceiveResult {
     Bytes(usize),
     NothingYet,
     End,
@@ -36,7 +36,7 @@ pub(super) enum Received {
 
 /// The operations that a socket is ready for. Errors make it ready for both, so that the next call reports them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ready {
+pub(super) struct Readiness {
     pub read: bool,
     pub write: bool,
 }
@@ -61,7 +61,7 @@ impl Drop for Socket {
 }
 
 impl Socket {
-    pub(super) fn new(stream: socket2::Socket) -> Result<Self> {
+    pub(super) fn new(stream: socket2::Socket) -> ConnectionResult<Self> {
         // Only TCP can lose its network path without notice. An ssh process watches its own connection.
         if sockopt::socket_domain(&stream)? == AddressFamily::UNIX {
             stream.set_nonblocking(false)?;
@@ -97,7 +97,7 @@ impl Socket {
     }
 
     /// Sends as much as fits now. Returns `None` if nothing fits.
-    pub(super) fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<Option<usize>> {
+    pub(super) fn send(&mut self, parts: &[IoSlice<'_>]) -> ConnectionResult<Option<usize>> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
             let sent = match parts {
@@ -117,7 +117,7 @@ impl Socket {
     }
 
     /// Receives the available bytes. With `block` it waits up to [`READ_LIMIT`] for at least one byte.
-    pub(super) fn receive(&mut self, into: &mut [u8], block: bool) -> Result<Received> {
+    pub(super) fn receive(&mut self, into: &mut [u8], block: bool) -> ConnectionResult<ReceiveResult> {
         // Zero bytes received into an empty buffer would look like the end.
         debug_assert!(!into.is_empty());
         let flags = if block { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
@@ -127,16 +127,16 @@ impl Socket {
         received
     }
 
-    fn receive_with(&mut self, into: &mut [u8], flags: RecvFlags) -> Result<Received> {
+    fn receive_with(&mut self, into: &mut [u8], flags: RecvFlags) -> ConnectionResult<ReceiveResult> {
         loop {
             match rustix::net::recv(&self.stream, &mut *into, flags) {
-                Ok((_, 0)) => return Ok(Received::End),
+                Ok((_, 0)) => return Ok(ReceiveResult::End),
                 Ok((_, bytes)) => {
                     self.received_bytes += bytes as u64;
-                    return Ok(Received::Bytes(bytes));
+                    return Ok(ReceiveResult::Bytes(bytes));
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(Received::NothingYet),
+                Err(Errno::AGAIN) => return Ok(ReceiveResult::NothingYet),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -144,7 +144,12 @@ impl Socket {
 
     /// Waits until the socket is ready for one of the wanted operations. If it is ready for none, the deadline has
     /// passed or a stop was requested.
-    pub(super) fn wait(&self, read: bool, write: bool, deadline: Option<Instant>) -> Result<Ready> {
+    pub(super) fn wait(
+        &self,
+        read: bool,
+        write: bool,
+        deadline: Option<Instant>,
+    ) -> ConnectionResult<Readiness> {
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, read);
         wanted.set(PollFlags::OUT, write);
@@ -159,7 +164,7 @@ impl Socket {
                 Ok(0) if left.is_none_or(|left| step < left) && !stopping::is_asked() => {}
                 Ok(_) => {
                     let ready = polled[0].revents();
-                    return Ok(Ready {
+                    return Ok(Readiness {
                         read: read && ready.intersects(PollFlags::IN | failed),
                         write: write && ready.intersects(PollFlags::OUT | failed),
                     });

@@ -15,11 +15,11 @@ use rustls::{
     ServerConfig, SignatureScheme, SupportedCipherSuite,
 };
 
-use super::identity::{Fingerprint, Identity, provider};
+use super::identity::{Fingerprint, TlsIdentity, provider};
 
 /// The protection of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cipher {
+pub enum ConnectionCipher {
     /// TLS 1.3 with AES-128-GCM.
     Aes128Gcm,
     /// TLS 1.3 with AES-256-GCM.
@@ -31,7 +31,7 @@ pub enum Cipher {
     None,
 }
 
-impl From<control::Cipher> for Cipher {
+impl From<control::Cipher> for ConnectionCipher {
     fn from(cipher: control::Cipher) -> Self {
         match cipher {
             control::Cipher::Aes128Gcm => Self::Aes128Gcm,
@@ -42,7 +42,7 @@ impl From<control::Cipher> for Cipher {
     }
 }
 
-impl Cipher {
+impl ConnectionCipher {
     pub(super) fn suite(self) -> SupportedCipherSuite {
         match self {
             Self::Aes128Gcm | Self::None => cipher_suite::TLS13_AES_128_GCM_SHA256,
@@ -62,16 +62,16 @@ impl Cipher {
 
 /// The parameters that one end brings to a handshake.
 #[derive(Clone)]
-pub(super) struct Terms<'a> {
-    pub identity: &'a Identity,
+pub(super) struct HandshakeParameters<'a> {
+    pub identity: &'a TlsIdentity,
     pub peer: Fingerprint,
-    pub cipher: Cipher,
+    pub cipher: ConnectionCipher,
     /// The suite of `cipher`; tests use one with lower limits.
     pub suite: SupportedCipherSuite,
 }
 
-impl<'a> Terms<'a> {
-    pub(super) fn new(identity: &'a Identity, peer: Fingerprint, cipher: Cipher) -> Self {
+impl<'a> HandshakeParameters<'a> {
+    pub(super) fn new(identity: &'a TlsIdentity, peer: Fingerprint, cipher: ConnectionCipher) -> Self {
         Self { identity, peer, cipher, suite: cipher.suite() }
     }
 

@@ -9,13 +9,13 @@ use super::{FrameError, HEADER_BYTES, Header};
 pub const SEAL_BYTES: usize = 64;
 
 /// The BLAKE3 digest of a payload; all zeros without a payload.
-pub type Digest = [u8; 32];
+pub type PayloadDigest = [u8; 32];
 
 /// The seal that follows the header of a sealed frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     /// The BLAKE3 digest of the payload; all zeros without a payload.
-    pub digest: Digest,
+    pub digest: PayloadDigest,
     /// The keyed BLAKE3 digest of sequence number, header, digest and meta.
     pub mac: [u8; 32],
 }
@@ -27,7 +27,7 @@ impl Seal {
         zerocopy::transmute!([self.digest, self.mac])
     }
 
-    /// Decodes a seal. Its content must not be trusted before [`Opener::open`] has accepted it.
+    /// Decodes a seal. Its content must not be trusted before [`SealChecker::open`] has accepted it.
     #[must_use]
     pub fn decode(bytes: &[u8; SEAL_BYTES]) -> Self {
         let [digest, mac]: [[u8; 32]; 2] = zerocopy::transmute!(*bytes);
@@ -45,7 +45,7 @@ impl SealKey {
         Self(*key)
     }
 
-    fn mac(&self, sequence: u64, header: &[u8], digest: &Digest, meta: &[u8]) -> blake3::Hash {
+    fn mac(&self, sequence: u64, header: &[u8], digest: &PayloadDigest, meta: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(&sequence.to_le_bytes());
         hasher.update(header);
@@ -79,7 +79,7 @@ impl Sealer {
     ///
     /// # Errors
     /// If there is a digest without a payload, or no sequence number is left.
-    pub fn seal(&mut self, header: &Header, digest: &Digest, meta: &[u8]) -> Result<Seal, FrameError> {
+    pub fn seal(&mut self, header: &Header, digest: &PayloadDigest, meta: &[u8]) -> Result<Seal, FrameError> {
         check_digest(header, digest)?;
         let sequence = take(&mut self.next)?;
         let mac = self.key.mac(sequence, &header.encode(), digest, meta);
@@ -89,12 +89,12 @@ impl Sealer {
 
 /// Checks the frames of one direction, in the order in which they arrive.
 #[derive(Debug)]
-pub struct Opener {
+pub struct SealChecker {
     key: SealKey,
     next: u64,
 }
 
-impl Opener {
+impl SealChecker {
     /// Creates an opener that starts at sequence number 0.
     #[must_use]
     pub fn new(key: SealKey) -> Self {
@@ -128,7 +128,7 @@ pub(super) fn take(next: &mut u64) -> Result<u64, FrameError> {
     Ok(sequence)
 }
 
-fn check_digest(header: &Header, digest: &Digest) -> Result<(), FrameError> {
+fn check_digest(header: &Header, digest: &PayloadDigest) -> Result<(), FrameError> {
     if header.payload_bytes == 0 && digest != &[0; 32] {
         return Err(FrameError::ChecksumWithoutPayload);
     }

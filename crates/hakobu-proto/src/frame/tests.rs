@@ -8,8 +8,8 @@ fn header(meta: usize, payload: usize) -> Header {
     Header::new(3, 1, 0x0102_0304, meta, payload, u64::from(payload > 0)).unwrap()
 }
 
-fn pair() -> (Sealer, Opener) {
-    (Sealer::new(SealKey::new(&KEY)), Opener::new(SealKey::new(&KEY)))
+fn pair() -> (Sealer, SealChecker) {
+    (Sealer::new(SealKey::new(&KEY)), SealChecker::new(SealKey::new(&KEY)))
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn header_matches_the_documented_vector() {
 }
 
 /// The MAC of the documented vectors, computed without the code under test.
-fn mac_by_hand(sequence: u64, header: &Header, digest: &Digest, meta: &[u8]) -> [u8; 32] {
+fn mac_by_hand(sequence: u64, header: &Header, digest: &PayloadDigest, meta: &[u8]) -> [u8; 32] {
     let mut message = sequence.to_le_bytes().to_vec();
     message.extend_from_slice(&header.encode());
     message.extend_from_slice(digest);
@@ -35,7 +35,7 @@ fn mac_by_hand(sequence: u64, header: &Header, digest: &Digest, meta: &[u8]) -> 
 #[test]
 fn seal_matches_the_documented_vectors() {
     let payload = [0x5a; 1000];
-    let digest: Digest = blake3::hash(&payload).into();
+    let digest: PayloadDigest = blake3::hash(&payload).into();
     let header = Header::new(0x21, 0, 9, 5, payload.len(), 0).unwrap();
     let mut sealer = Sealer::new(SealKey::new(&KEY));
     let first = sealer.seal(&header, &digest, b"hello").unwrap();

@@ -3,7 +3,7 @@
 use super::mirror::mirror;
 
 mirror! {
-    struct Snapshot of hakobu_core::counters::Snapshot {
+    struct CounterTotals of hakobu_core::counters::CounterTotals {
         entries_scanned: u64,
         bytes_scanned: u64,
         entries_created: u64,

@@ -2,24 +2,24 @@
 
 use hakobu_core::disk::{PATH_BYTES_MAX, TEXT_BYTES_MAX};
 
-use super::bounded::{Bytes, Text};
+use super::bounded::{BoundedBytes, BoundedText};
 use super::mirror::mirror;
 
 mirror! {
-    struct Use of hakobu_core::disk::Use {
-        device: Bytes<TEXT_BYTES_MAX>,
+    struct DeviceUse of hakobu_core::disk::DeviceUse {
+        device: BoundedBytes<TEXT_BYTES_MAX>,
         kind: UseKind,
     }
 }
 
 mirror! {
     enum UseKind of hakobu_core::disk::UseKind {
-        Mounted { path: Bytes<PATH_BYTES_MAX>, file_system: Text<TEXT_BYTES_MAX>, read_only: bool },
+        Mounted { path: BoundedBytes<PATH_BYTES_MAX>, file_system: BoundedText<TEXT_BYTES_MAX>, read_only: bool },
         Swap,
-        Holder { name: Bytes<TEXT_BYTES_MAX>, label: Bytes<TEXT_BYTES_MAX>, kind: HolderKind },
-        Loop { name: Bytes<TEXT_BYTES_MAX> },
-        Zfs { pool: Bytes<TEXT_BYTES_MAX>, imported: Option<bool> },
-        OpenForWriting { pid: u32, command: Bytes<TEXT_BYTES_MAX> },
+        Holder { name: BoundedBytes<TEXT_BYTES_MAX>, label: BoundedBytes<TEXT_BYTES_MAX>, kind: HolderKind },
+        Loop { name: BoundedBytes<TEXT_BYTES_MAX> },
+        Zfs { pool: BoundedBytes<TEXT_BYTES_MAX>, imported: Option<bool> },
+        OpenForWriting { pid: u32, command: BoundedBytes<TEXT_BYTES_MAX> },
         Claimed,
     }
 }

@@ -4,16 +4,16 @@ use hakobu_core::disk::{
     DISKS_MAX, NOTES_MAX, PARTITIONS_MAX, PATH_BYTES_MAX, SIGNATURES_MAX, TEXT_BYTES_MAX, USES_MAX,
 };
 
-use super::bounded::{Bytes, List, Text};
-use super::device_use::Use;
+use super::bounded::{BoundedBytes, BoundedList, BoundedText};
+use super::device_use::DeviceUse;
 use super::identity::DeviceIdentity;
 use super::mirror::mirror;
 use super::signature::{PartitionTable, Signature};
 
 mirror! {
     struct DeviceFacts of hakobu_core::disk::DeviceFacts {
-        name: Bytes<TEXT_BYTES_MAX>,
-        path: Bytes<PATH_BYTES_MAX>,
+        name: BoundedBytes<TEXT_BYTES_MAX>,
+        path: BoundedBytes<PATH_BYTES_MAX>,
         identity: DeviceIdentity,
         size_bytes: u64,
         logical_sector_bytes: u32,
@@ -21,15 +21,15 @@ mirror! {
         read_only: bool,
         removable: bool,
         rotational: bool,
-        model: Bytes<TEXT_BYTES_MAX>,
-        serial: Bytes<TEXT_BYTES_MAX>,
-        wwn: Bytes<TEXT_BYTES_MAX>,
+        model: BoundedBytes<TEXT_BYTES_MAX>,
+        serial: BoundedBytes<TEXT_BYTES_MAX>,
+        wwn: BoundedBytes<TEXT_BYTES_MAX>,
         table: Option<PartitionTable>,
-        partitions: List<Partition, PARTITIONS_MAX>,
-        contents: List<Signature, SIGNATURES_MAX>,
-        uses: List<Use, USES_MAX>,
+        partitions: BoundedList<Partition, PARTITIONS_MAX>,
+        contents: BoundedList<Signature, SIGNATURES_MAX>,
+        uses: BoundedList<DeviceUse, USES_MAX>,
         boot: Boot,
-        notes: List<Text<TEXT_BYTES_MAX>, NOTES_MAX>,
+        notes: BoundedList<BoundedText<TEXT_BYTES_MAX>, NOTES_MAX>,
         contents_hidden: bool,
     }
 }
@@ -37,13 +37,13 @@ mirror! {
 mirror! {
     struct Partition of hakobu_core::disk::Partition {
         number: u32,
-        name: Bytes<TEXT_BYTES_MAX>,
+        name: BoundedBytes<TEXT_BYTES_MAX>,
         start_bytes: u64,
         size_bytes: u64,
-        type_id: Text<TEXT_BYTES_MAX>,
-        uuid: Text<TEXT_BYTES_MAX>,
-        label: Text<TEXT_BYTES_MAX>,
-        contents: List<Signature, SIGNATURES_MAX>,
+        type_id: BoundedText<TEXT_BYTES_MAX>,
+        uuid: BoundedText<TEXT_BYTES_MAX>,
+        label: BoundedText<TEXT_BYTES_MAX>,
+        contents: BoundedList<Signature, SIGNATURES_MAX>,
     }
 }
 
@@ -52,19 +52,19 @@ mirror! {
         efi: bool,
         bios: bool,
         bios_partition: bool,
-        obstacles: List<Obstacle, NOTES_MAX>,
+        obstacles: BoundedList<BootObstacle, NOTES_MAX>,
     }
 }
 
 mirror! {
-    enum Obstacle of hakobu_core::disk::Obstacle {
+    enum BootObstacle of hakobu_core::disk::BootObstacle {
         SectorSize { table_bytes: u32, device_bytes: u32 },
         BackupNotAtEnd,
         TableDamaged,
-        SameUuid { uuid: Text<TEXT_BYTES_MAX>, disk: Bytes<TEXT_BYTES_MAX> },
+        SameUuid { uuid: BoundedText<TEXT_BYTES_MAX>, disk: BoundedBytes<TEXT_BYTES_MAX> },
     }
 }
 
 mirror! {
-    struct DiskList(disks: List<DeviceFacts, DISKS_MAX>) of hakobu_core::disk::DiskList
+    struct DiskList(disks: BoundedList<DeviceFacts, DISKS_MAX>) of hakobu_core::disk::DiskList
 }

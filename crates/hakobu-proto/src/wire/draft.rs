@@ -24,7 +24,7 @@ mirror! {
 }
 
 mirror! {
-    struct Begin of hakobu_core::endpoint::Begin {
+    struct DraftParameters of hakobu_core::endpoint::DraftParameters {
         path: EntryPath,
         size_bytes: u64,
         kind: DraftKind,
@@ -37,7 +37,7 @@ mirror! {
 }
 
 mirror! {
-    struct Begun of hakobu_core::endpoint::Begun {
+    struct EarlierWork of hakobu_core::endpoint::EarlierWork {
         done: Vec<Extent>,
         subtrees: Vec<Subtree>,
         samples: Vec<(Extent, [u8; 32])>,
@@ -60,7 +60,7 @@ mirror! {
 }
 
 mirror! {
-    struct Copied of hakobu_core::moved::Copied {
+    struct Copied of hakobu_core::block_table::Copied {
         at: u32,
         length: u32,
         from: u64,

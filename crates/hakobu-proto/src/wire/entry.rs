@@ -3,7 +3,7 @@
 use super::mirror::mirror;
 
 mirror! {
-    enum Kind of hakobu_core::entry::Kind {
+    enum EntryKind of hakobu_core::entry::EntryKind {
         File,
         Directory,
         Symlink,
@@ -15,21 +15,21 @@ mirror! {
 }
 
 mirror! {
-    struct Time of hakobu_core::entry::Time {
+    struct FileTime of hakobu_core::entry::FileTime {
         seconds: i64,
         nanoseconds: u32,
     }
 }
 
 mirror! {
-    struct Metadata of hakobu_core::entry::Metadata {
-        kind: Kind,
+    struct EntryMetadata of hakobu_core::entry::EntryMetadata {
+        kind: EntryKind,
         mode: u32,
         uid: u32,
         gid: u32,
         size_bytes: u64,
-        mtime: Time,
-        ctime: Time,
+        mtime: FileTime,
+        ctime: FileTime,
         links: u32,
         sparse: bool,
         device: u32,
@@ -46,7 +46,7 @@ mirror! {
         mode: u32,
         uid: u32,
         gid: u32,
-        mtime: Time,
+        mtime: FileTime,
     }
 }
 
@@ -58,7 +58,7 @@ mirror! {
 }
 
 mirror! {
-    enum Account of hakobu_core::entry::Account {
+    enum AccountId of hakobu_core::entry::AccountId {
         User(number: u32),
         Group(number: u32),
     }

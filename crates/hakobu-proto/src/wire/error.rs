@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bounded::Bytes;
+use super::bounded::BoundedBytes;
 use super::mirror::{Mirror, mirror};
 
 mirror! {
     struct Error of hakobu_core::error::Error {
         kind: ErrorKind,
-        step: Step,
+        step: ErrorStep,
         during: String,
-        at: Bytes,
+        at: BoundedBytes,
         detail: String,
         hint: Option<String>,
     }
@@ -43,7 +43,7 @@ mirror! {
 }
 
 mirror! {
-    enum Step of hakobu_core::error::Step {
+    enum ErrorStep of hakobu_core::error::ErrorStep {
         Other,
         Login,
         Connect,
@@ -58,7 +58,7 @@ mirror! {
 pub(crate) struct RefusedError {
     kind: ErrorKind,
     during: String,
-    at: Bytes,
+    at: BoundedBytes,
     detail: String,
 }
 
@@ -70,6 +70,6 @@ impl Mirror<hakobu_core::error::Error> for RefusedError {
 
     fn into_value(self) -> hakobu_core::error::Error {
         let Self { kind, during, at, detail } = self;
-        Error { kind, step: Step::Other, during, at, detail, hint: None }.into_value()
+        Error { kind, step: ErrorStep::Other, during, at, detail, hint: None }.into_value()
     }
 }

@@ -1,7 +1,7 @@
 //! The wire format of a run's events.
 
-use super::bounded::Bytes;
-use super::counters::Snapshot;
+use super::bounded::BoundedBytes;
+use super::counters::CounterTotals;
 use super::draft::Extent;
 use super::error::Error;
 use super::mirror::mirror;
@@ -11,24 +11,24 @@ mirror! {
         Decision { choice: String, reason: String },
         Failure(failure: Failure),
         Notice { words: String },
-        Located { sources: Vec<Bytes>, target: Bytes },
-        Planned { action: String, path: Bytes, size_bytes: u64 },
-        Digest { path: Bytes, digest: [u8; 32] },
+        Located { sources: Vec<BoundedBytes>, target: BoundedBytes },
+        Planned { action: String, path: BoundedBytes, size_bytes: u64 },
+        Digest { path: BoundedBytes, digest: [u8; 32] },
         Difference(difference: Difference),
-        Progress(snapshot: Box<Snapshot>),
+        Progress(snapshot: Box<CounterTotals>),
     }
 }
 
 mirror! {
     struct Failure of hakobu_core::event::Failure {
-        path: Bytes,
+        path: BoundedBytes,
         error: Error,
     }
 }
 
 mirror! {
     struct Difference of hakobu_core::event::Difference {
-        path: Bytes,
+        path: BoundedBytes,
         what: Different,
     }
 }

@@ -4,7 +4,7 @@ use hakobu_core::extended::{self as attributes, EXTENDED_BYTES_MAX};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::bounded::Bytes;
+use super::bounded::BoundedBytes;
 use super::mirror::Mirror;
 
 /// A set of classes, as the sum of their numbers.
@@ -22,7 +22,7 @@ fn as_bytes<S: Serializer>(extended: &attributes::Extended, to: S) -> Result<S::
 }
 
 fn checked<'de, D: Deserializer<'de>>(from: D) -> Result<attributes::Extended, D::Error> {
-    let Bytes(bytes) = Bytes::<EXTENDED_BYTES_MAX>::deserialize(from)?;
+    let BoundedBytes(bytes) = BoundedBytes::<EXTENDED_BYTES_MAX>::deserialize(from)?;
     attributes::Extended::decode(bytes).map_err(D::Error::custom)
 }
 

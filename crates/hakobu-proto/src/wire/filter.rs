@@ -1,14 +1,14 @@
 //! The wire format of filter rules.
 
-use super::entry::Time;
+use super::entry::FileTime;
 use super::mirror::mirror;
 use super::path::PathBytes;
 
 mirror! {
     struct FilterRules of hakobu_core::filter::FilterRules {
-        rules: Vec<Rule>,
-        newer_than: Option<Time>,
-        older_than: Option<Time>,
+        rules: Vec<FilterRule>,
+        newer_than: Option<FileTime>,
+        older_than: Option<FileTime>,
         bytes_min: Option<u64>,
         bytes_max: Option<u64>,
         only: Option<Vec<PathBytes>>,
@@ -17,7 +17,7 @@ mirror! {
 }
 
 mirror! {
-    struct Rule of hakobu_core::filter::Rule {
+    struct FilterRule of hakobu_core::filter::FilterRule {
         line: String,
         from: String,
     }

@@ -5,7 +5,7 @@ use hakobu_core::host::{
     HOST_DISKS_MAX, MOUNT_OPTIONS_BYTES_MAX, MOUNTS_MAX, NETWORK_DEVICES_MAX, PROCESSOR_KINDS_MAX,
 };
 
-use super::bounded::{Bytes, List, Name, Text};
+use super::bounded::{BoundedBytes, BoundedList, BoundedName, BoundedText};
 use super::mirror::mirror;
 use super::network::{NetworkDevice, Tcp, WayOut};
 
@@ -13,22 +13,22 @@ mirror! {
     struct HostFacts of hakobu_core::host::HostFacts {
         kernel: Option<(u16, u16)>,
         tcp: Tcp,
-        devices: List<NetworkDevice, NETWORK_DEVICES_MAX>,
+        devices: BoundedList<NetworkDevice, NETWORK_DEVICES_MAX>,
         way_out: Option<WayOut>,
-        processors: List<Processors, PROCESSOR_KINDS_MAX>,
-        disks: List<HostDisk, HOST_DISKS_MAX>,
+        processors: BoundedList<Processors, PROCESSOR_KINDS_MAX>,
+        disks: BoundedList<HostDisk, HOST_DISKS_MAX>,
         limits: ProcessLimits,
         login_server: Option<LoginServer>,
-        mounts: List<HostMount, MOUNTS_MAX>,
-        unread: List<Text<TEXT_BYTES_MAX>, NOTES_MAX>,
+        mounts: BoundedList<HostMount, MOUNTS_MAX>,
+        unread: BoundedList<BoundedText<TEXT_BYTES_MAX>, NOTES_MAX>,
     }
 }
 
 mirror! {
     struct Processors of hakobu_core::host::Processors {
         count: u32,
-        governor: Name,
-        driver: Name,
+        governor: BoundedName,
+        driver: BoundedName,
         lowest_khz: u64,
         highest_khz: u64,
         hardware_khz: u64,
@@ -37,18 +37,18 @@ mirror! {
 
 mirror! {
     struct HostDisk of hakobu_core::host::HostDisk {
-        name: Name,
+        name: BoundedName,
         rotational: bool,
-        scheduler: Name,
+        scheduler: BoundedName,
         numa_node: Option<u16>,
     }
 }
 
 mirror! {
     struct HostMount of hakobu_core::host::HostMount {
-        path: Bytes<PATH_BYTES_MAX>,
-        kind: Name,
-        options: Bytes<MOUNT_OPTIONS_BYTES_MAX>,
+        path: BoundedBytes<PATH_BYTES_MAX>,
+        kind: BoundedName,
+        options: BoundedBytes<MOUNT_OPTIONS_BYTES_MAX>,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use hakobu_core::disk::{ID_BYTES_MAX, PATH_BYTES_MAX, USES_MAX};
 
-use super::bounded::{Bytes, List, Text};
+use super::bounded::{BoundedBytes, BoundedList, BoundedText};
 use super::mirror::mirror;
 
 mirror! {
@@ -31,16 +31,16 @@ mirror! {
 
 mirror! {
     struct DeviceIdentity of hakobu_core::disk::DeviceIdentity {
-        id: Text<ID_BYTES_MAX>,
+        id: BoundedText<ID_BYTES_MAX>,
         kind: IdKind,
-        place_id: Text<ID_BYTES_MAX>,
-        boot_id: Text<ID_BYTES_MAX>,
+        place_id: BoundedText<ID_BYTES_MAX>,
+        boot_id: BoundedText<ID_BYTES_MAX>,
         number: DeviceNumber,
         whole: Option<DeviceNumber>,
-        whole_id: Text<ID_BYTES_MAX>,
-        below: List<DeviceNumber, USES_MAX>,
+        whole_id: BoundedText<ID_BYTES_MAX>,
+        below: BoundedList<DeviceNumber, USES_MAX>,
         backing: Option<FileNumber>,
-        backing_path: Bytes<PATH_BYTES_MAX>,
+        backing_path: BoundedBytes<PATH_BYTES_MAX>,
         size_bytes: u64,
     }
 }

@@ -4,14 +4,14 @@ use super::draft::{DraftKind, Earlier};
 use super::entry::Inode;
 use super::extended::Classes;
 use super::filter::FilterRules;
-use super::limits::Limits;
+use super::limits::RunLimits;
 use super::loss::LossKind;
 use super::mirror::mirror;
 use super::path::EntryPath;
 
 mirror! {
     struct Job of hakobu_core::job::Job {
-        items: Vec<Item>,
+        items: Vec<JobItem>,
         make_directory: Option<EntryPath>,
         lanes: u16,
         lanes_max: u16,
@@ -32,12 +32,12 @@ mirror! {
         by_name: bool,
         owners: bool,
         compare_content: bool,
-        sample: Option<Sample>,
+        sample: Option<FileSample>,
         one_file_system: bool,
         hard_links: bool,
         update: Update,
         blocks: bool,
-        limits: Limits,
+        limits: RunLimits,
         compression: Compression,
         target_directories: Vec<Inode>,
         source_file_systems: Vec<u64>,
@@ -45,7 +45,7 @@ mirror! {
 }
 
 mirror! {
-    struct Item of hakobu_core::job::Item {
+    struct JobItem of hakobu_core::job::JobItem {
         root: u16,
         source: EntryPath,
         target: EntryPath,
@@ -86,7 +86,7 @@ mirror! {
 }
 
 mirror! {
-    struct Sample of hakobu_core::job::Sample {
+    struct FileSample of hakobu_core::job::FileSample {
         per_million: u32,
         seed: u64,
     }

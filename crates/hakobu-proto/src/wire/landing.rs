@@ -1,7 +1,7 @@
 //! The wire format of the entry that exists at the target's path, and of the identities that show whether it is the
 //! source.
 
-use super::bounded::Bytes;
+use super::bounded::BoundedBytes;
 use super::mirror::mirror;
 
 mirror! {
@@ -18,7 +18,7 @@ mirror! {
 }
 
 mirror! {
-    struct Identity of hakobu_core::landing::Identity {
+    struct FileIdentity of hakobu_core::landing::FileIdentity {
         boot_id: String,
         device: u64,
         inode: u64,
@@ -28,7 +28,7 @@ mirror! {
 mirror! {
     struct Ancestry of hakobu_core::landing::Ancestry {
         exists: bool,
-        upwards: Vec<Identity>,
+        upwards: Vec<FileIdentity>,
         volumes: Vec<VolumePath>,
     }
 }
@@ -36,8 +36,8 @@ mirror! {
 mirror! {
     struct VolumePath of hakobu_core::landing::VolumePath {
         volume: String,
-        path: Bytes,
-        mounted_at: Bytes,
+        path: BoundedBytes,
+        mounted_at: BoundedBytes,
         identity: Option<(u64, u64)>,
         only_read: bool,
     }

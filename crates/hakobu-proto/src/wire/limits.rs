@@ -3,7 +3,7 @@
 use super::mirror::mirror;
 
 mirror! {
-    struct Limits of hakobu_core::pace::Limits {
+    struct RunLimits of hakobu_core::pace::RunLimits {
         rate: RateLimit,
         operations_per_second: Option<u32>,
         source_p99_us: Option<u64>,
@@ -11,7 +11,7 @@ mirror! {
 }
 
 mirror! {
-    enum Rate of hakobu_core::pace::Rate {
+    enum RateSetting of hakobu_core::pace::RateSetting {
         Unlimited,
         BytesPerSecond(bytes: u64),
         Paused,
@@ -20,7 +20,7 @@ mirror! {
 
 mirror! {
     struct RateLimit of hakobu_core::pace::RateLimit {
-        steps: Vec<(u32, Rate)>,
+        steps: Vec<(u32, RateSetting)>,
         began_s: u32,
     }
 }

@@ -1,6 +1,6 @@
 //! The wire format of losses, the metadata that a copy does not keep.
 
-use super::bounded::Bytes;
+use super::bounded::BoundedBytes;
 use super::mirror::mirror;
 
 mirror! {
@@ -8,7 +8,7 @@ mirror! {
         what: LossKind,
         count: u64,
         at_target: bool,
-        example: Bytes,
+        example: BoundedBytes,
     }
 }
 

@@ -15,9 +15,9 @@ pub(crate) trait Mirror<T> {
 }
 
 /// Encodes a value as its mirror `W`. For `#[serde(with)]`.
-pub(crate) struct As<W>(PhantomData<W>);
+pub(crate) struct AsMirror<W>(PhantomData<W>);
 
-impl<W> As<W> {
+impl<W> AsMirror<W> {
     pub(crate) fn serialize<T, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error>
     where
         W: Mirror<T> + Serialize,

@@ -2,12 +2,12 @@
 
 use hakobu_core::host::{BOND_PORTS_MAX, QUEUES_MAX};
 
-use super::bounded::{List, Name};
+use super::bounded::{BoundedList, BoundedName};
 use super::mirror::mirror;
 
 mirror! {
     struct NetworkDevice of hakobu_core::host::NetworkDevice {
-        name: Name,
+        name: BoundedName,
         up: bool,
         hardware: bool,
         speed_bits_per_second: Option<u64>,
@@ -18,8 +18,8 @@ mirror! {
         missed_packets: u64,
         bond: Option<Bond>,
         offloads: Option<Offloads>,
-        receive_ring: Option<Ring>,
-        queues: List<Queue, QUEUES_MAX>,
+        receive_ring: Option<PacketBuffers>,
+        queues: BoundedList<TaskQueue, QUEUES_MAX>,
     }
 }
 
@@ -32,23 +32,23 @@ mirror! {
         window_scaling: Option<bool>,
         selective_acknowledgements: Option<bool>,
         timestamps: Option<bool>,
-        congestion_control: Name,
+        congestion_control: BoundedName,
         segments: Option<(u64, u64)>,
     }
 }
 
 mirror! {
     struct WayOut of hakobu_core::host::WayOut {
-        device: Name,
+        device: BoundedName,
         routed: bool,
     }
 }
 
 mirror! {
     struct Bond of hakobu_core::host::Bond {
-        mode: Name,
-        hash: Name,
-        ports: List<Name, BOND_PORTS_MAX>,
+        mode: BoundedName,
+        hash: BoundedName,
+        ports: BoundedList<BoundedName, BOND_PORTS_MAX>,
         joined_ports: Option<u32>,
     }
 }
@@ -64,15 +64,15 @@ mirror! {
 }
 
 mirror! {
-    struct Ring of hakobu_core::host::Ring {
+    struct PacketBuffers of hakobu_core::host::PacketBuffers {
         packets: u32,
         packets_max: u32,
     }
 }
 
 mirror! {
-    struct Queue of hakobu_core::host::Queue {
-        kind: Name,
+    struct TaskQueue of hakobu_core::host::QueueDiscipline {
+        kind: BoundedName,
         is_root: bool,
         bytes_per_second: Option<u64>,
         connection_bytes_per_second: Option<u64>,

@@ -4,7 +4,7 @@ use hakobu_core::path::{self, PATH_BYTES_MAX};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::bounded::Bytes;
+use super::bounded::BoundedBytes;
 use super::mirror::Mirror;
 
 /// A path below a root, which is checked while it is decoded.
@@ -15,14 +15,14 @@ pub(crate) struct EntryPath(
 
 /// A path that only the process that opens it can interpret.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct PathBytes(Bytes);
+pub(crate) struct PathBytes(BoundedBytes);
 
 fn as_bytes<S: Serializer>(path: &path::EntryPath, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_bytes(path.as_bytes())
 }
 
 fn checked<'de, D: Deserializer<'de>>(from: D) -> Result<path::EntryPath, D::Error> {
-    let Bytes(path) = Bytes::<PATH_BYTES_MAX>::deserialize(from)?;
+    let BoundedBytes(path) = BoundedBytes::<PATH_BYTES_MAX>::deserialize(from)?;
     path::EntryPath::new(path).map_err(D::Error::custom)
 }
 
@@ -38,7 +38,7 @@ impl Mirror<path::EntryPath> for EntryPath {
 
 impl Mirror<Vec<u8>> for PathBytes {
     fn of(value: &Vec<u8>) -> Self {
-        Self(Bytes::of(value))
+        Self(BoundedBytes::of(value))
     }
 
     fn into_value(self) -> Vec<u8> {

@@ -3,12 +3,12 @@
 use hakobu_core::disk::{ID_BYTES_MAX, PATH_BYTES_MAX, TEXT_BYTES_MAX};
 use hakobu_core::probe::{COMPRESSORS_MAX, REMARKS_MAX, STEPS_MAX};
 
-use super::bounded::{Bytes, List, Name, Text};
+use super::bounded::{BoundedBytes, BoundedList, BoundedName, BoundedText};
 use super::mirror::mirror;
 
 mirror! {
     struct ReadAsk of hakobu_core::probe::ReadAsk {
-        path: Bytes<PATH_BYTES_MAX>,
+        path: BoundedBytes<PATH_BYTES_MAX>,
         gentle: bool,
         lanes: u16,
     }
@@ -16,16 +16,16 @@ mirror! {
 
 mirror! {
     struct WriteAsk of hakobu_core::probe::WriteAsk {
-        path: Bytes<PATH_BYTES_MAX>,
+        path: BoundedBytes<PATH_BYTES_MAX>,
         write: bool,
         gentle: bool,
         lanes: u16,
-        device: Bytes<ID_BYTES_MAX>,
+        device: BoundedBytes<ID_BYTES_MAX>,
     }
 }
 
 mirror! {
-    struct Work of hakobu_core::probe::Work {
+    struct MeasuredWork of hakobu_core::probe::MeasuredWork {
         count: u64,
         bytes: u64,
         elapsed_ns: u64,
@@ -37,18 +37,18 @@ mirror! {
 
 mirror! {
     struct MachineFigures of hakobu_core::probe::MachineFigures {
-        boot_id: Name,
+        boot_id: BoundedName,
         processors: u16,
         quota_permille: Option<u32>,
         copied_bytes_per_second: u64,
         hashed_bytes_per_second: u64,
-        compressors: List<CompressorFigures, COMPRESSORS_MAX>,
+        compressors: BoundedList<CompressorFigures, COMPRESSORS_MAX>,
     }
 }
 
 mirror! {
     struct CompressorFigures of hakobu_core::probe::CompressorFigures {
-        name: Name,
+        name: BoundedName,
         bytes_per_second: u64,
         packed_permille: u32,
     }
@@ -68,13 +68,13 @@ mirror! {
         size_bytes: u64,
         allocated_bytes: u64,
         how: ReadHow,
-        content: Option<Work>,
+        content: Option<MeasuredWork>,
         cached_permille: Option<u16>,
         latency_ns: Option<u64>,
         tree: Option<TreeFigures>,
-        small: Option<Work>,
+        small: Option<MeasuredWork>,
         denied: u64,
-        remarks: List<Text<TEXT_BYTES_MAX>, REMARKS_MAX>,
+        remarks: BoundedList<BoundedText<TEXT_BYTES_MAX>, REMARKS_MAX>,
     }
 }
 
@@ -87,7 +87,7 @@ mirror! {
         allocated_bytes: u64,
         small_files: u64,
         small_bytes: u64,
-        scan: Work,
+        scan: MeasuredWork,
         complete: bool,
     }
 }
@@ -109,24 +109,24 @@ mirror! {
 mirror! {
     struct WriteFigures of hakobu_core::probe::WriteFigures {
         how: WriteHow,
-        directory: Bytes<PATH_BYTES_MAX>,
+        directory: BoundedBytes<PATH_BYTES_MAX>,
         free_bytes: Option<u64>,
         free_inodes: Option<u64>,
         may_share: bool,
-        content: Option<Work>,
-        in_memory: Option<Work>,
+        content: Option<MeasuredWork>,
+        in_memory: Option<MeasuredWork>,
         latency_ns: Option<u64>,
-        small: Option<Work>,
-        lookups: Option<Work>,
+        small: Option<MeasuredWork>,
+        lookups: Option<MeasuredWork>,
         held_bytes: Option<u64>,
         tree: Option<TreeFigures>,
-        remarks: List<Text<TEXT_BYTES_MAX>, REMARKS_MAX>,
+        remarks: BoundedList<BoundedText<TEXT_BYTES_MAX>, REMARKS_MAX>,
     }
 }
 
 mirror! {
     struct WayFigures of hakobu_core::probe::WayFigures {
-        steps: List<WayStep, STEPS_MAX>,
+        steps: BoundedList<WayStep, STEPS_MAX>,
         round_trip_us: Option<u32>,
         mtu_bytes: Option<u32>,
         at_least: bool,
@@ -136,7 +136,7 @@ mirror! {
 mirror! {
     struct WayStep of hakobu_core::probe::WayStep {
         connections: u16,
-        sent: Work,
+        sent: MeasuredWork,
         receiver_processor_ns: u64,
         retransmits: u64,
     }

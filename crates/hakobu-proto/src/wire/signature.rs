@@ -2,15 +2,15 @@
 
 use hakobu_core::disk::TEXT_BYTES_MAX;
 
-use super::bounded::{Bytes, List, Text};
+use super::bounded::{BoundedBytes, BoundedList, BoundedText};
 use super::mirror::mirror;
 
 mirror! {
     struct Signature of hakobu_core::disk::Signature {
         kind: SignatureKind,
         offset_bytes: u64,
-        uuid: Text<TEXT_BYTES_MAX>,
-        label: Bytes<TEXT_BYTES_MAX>,
+        uuid: BoundedText<TEXT_BYTES_MAX>,
+        label: BoundedBytes<TEXT_BYTES_MAX>,
     }
 }
 
@@ -53,10 +53,10 @@ mirror! {
 mirror! {
     struct PartitionTable of hakobu_core::disk::PartitionTable {
         kind: TableKind,
-        uuid: Text<TEXT_BYTES_MAX>,
+        uuid: BoundedText<TEXT_BYTES_MAX>,
         sector_bytes: u32,
         backup: Option<BackupTable>,
-        faults: List<TableFault, 16>,
+        faults: BoundedList<TableFault, 16>,
     }
 }
 

@@ -3,7 +3,7 @@
 use hakobu_core::compression::{self, LEVEL_MAX, LEVEL_MIN};
 use serde::{Deserialize, Serialize};
 
-use super::counters::Snapshot;
+use super::counters::CounterTotals;
 use super::error::Error;
 use super::event::{Difference, Failure};
 use super::loss::Loss;
@@ -11,8 +11,8 @@ use super::mirror::{Mirror, mirror};
 use super::path::EntryPath;
 
 mirror! {
-    struct Summary of hakobu_core::engine::Summary {
-        counters: Snapshot,
+    struct RunSummary of hakobu_core::engine::RunSummary {
+        counters: CounterTotals,
         failures: Vec<Failure>,
         failures_of_source: u64,
         fatal: Option<Error>,

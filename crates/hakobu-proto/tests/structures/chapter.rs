@@ -89,7 +89,7 @@ pub fn check(structures: &Structures, frames: &[Frame]) {
     let rows: Vec<_> = frames.iter().map(frame).collect();
     right.push_str(&written.section("Frames", ["kind", "postcard in it"], &rows, &mut missing));
     // The root types come first, the others sorted by name.
-    let first = ["Request", "Answer"];
+    let first = ["Request", "AgentMessage"];
     let rest = structures.0.keys().filter(|name| !first.contains(name));
     for name in first.iter().chain(rest) {
         let structure = &structures.0[name];

@@ -9,7 +9,7 @@ mod chapter;
 mod shape;
 mod trace;
 
-use hakobu_proto::control::{Answer, Request};
+use hakobu_proto::control::{AgentMessage, Request};
 use hakobu_proto::data::{self, kind};
 use shape::Shape;
 use trace::Tracer;
@@ -21,7 +21,7 @@ type Frame = (u8, &'static str, Option<Shape>, Option<Shape>);
 fn traced() -> (shape::Structures, Vec<Frame>) {
     let mut tracer = Tracer::default();
     tracer.trace::<Request>();
-    tracer.trace::<Answer>();
+    tracer.trace::<AgentMessage>();
     let mut frames: Vec<Frame> = Vec::new();
     macro_rules! frames {
         ($($name:ident $(meta $meta:ty)? $(, payload $payload:ty)?;)*) => {
@@ -36,37 +36,37 @@ fn traced() -> (shape::Structures, Vec<Frame>) {
     }
     frames! {
         HELLO meta data::Hello;
-        INSPECT meta data::Inspect;
-        LIST meta data::List, payload data::Directories;
-        STORE;
-        BEGIN meta data::Begin;
-        WRITE meta data::Write;
+        STAT meta data::StatRequest;
+        LIST meta data::ListMessage, payload data::ListRequest;
+        WRITE_PACK;
+        BEGIN meta data::BeginDraft;
+        WRITE meta data::WritePiece;
         FINISH meta data::Finish;
         ABANDON meta data::Abandon;
-        APPLY, payload data::Changes;
+        APPLY, payload data::ApplyChanges;
         BARRIER meta data::Barrier;
-        ZERO meta data::Zero;
-        SIGN meta data::Sign;
+        ZERO meta data::ZeroRange;
+        HASH_RANGE meta data::HashRange;
         COMPLETE meta data::Complete;
-        LENGTH meta data::Length;
+        SET_LENGTH meta data::SetLength;
         DIGEST, payload data::Digests;
-        NUMBERS, payload data::Numbers;
+        NUMBERS, payload data::NumbersRequest;
         PATCH meta data::Patch;
-        SUM meta data::Sum;
+        WEAK_SUMS meta data::WeakSums;
         ASSEMBLE meta data::Assemble;
-        HOLE meta data::Hole;
+        HOLE meta data::HoleRequest;
         DONE;
-        INSPECTED meta data::Inspected;
+        STAT_REPLY meta data::StatReply;
         LISTED;
-        STORED, payload data::Stored;
-        FAILED meta data::Failed;
-        BEGUN, payload data::Begun;
-        SIGNED;
-        DIGESTED, payload data::Digested;
-        NUMBERED, payload data::Numbered;
-        SUMMED;
-        BLOCKS_SIGNED;
-        TIMES meta data::Times;
+        PACK_WRITTEN, payload data::StoredReply;
+        FAILED meta data::FailedReply;
+        BEGUN, payload data::BegunReply;
+        HASHES;
+        DIGESTED, payload data::DigestReply;
+        NUMBERED, payload data::NumbersReply;
+        SUMS;
+        BLOCK_HASHES;
+        TIMES meta data::TimesReply;
         HOLE_UNTIL meta u64;
     }
     (tracer.structures, frames)

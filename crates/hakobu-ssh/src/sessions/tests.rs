@@ -42,7 +42,7 @@ fn works(pipe: &mut Pipe) -> bool {
 
 /// Opens the first session and `further` more, all alive at once.
 fn open(sessions: &Sessions, further: usize) -> Vec<Pipe> {
-    let mut pipes = vec![sessions.first(Session::Command("exec cat")).unwrap()];
+    let mut pipes = vec![sessions.first(SessionCommand::Command("exec cat")).unwrap()];
     assert!(works(&mut pipes[0]));
     pipes.extend(self::further(sessions, further));
     pipes
@@ -51,7 +51,7 @@ fn open(sessions: &Sessions, further: usize) -> Vec<Pipe> {
 /// Opens `count` further sessions.
 fn further(sessions: &Sessions, count: usize) -> Vec<Pipe> {
     let open = |_| {
-        let mut pipe = sessions.further(Session::Command("exec cat"), &NEVER).unwrap();
+        let mut pipe = sessions.further(SessionCommand::Command("exec cat"), &NEVER).unwrap();
         assert!(works(&mut pipe), "{}", pipe.said.last_line());
         pipe
     };
@@ -170,7 +170,7 @@ fn a_server_that_allows_no_second_session_is_an_end_with_words() {
     let password = Password::create().unwrap();
     let sessions = sessions(&server, asking(&password, &server));
     let _first = open(&sessions, 0);
-    let mut pipe = sessions.further(Session::Command("exec cat"), &NEVER).unwrap();
+    let mut pipe = sessions.further(SessionCommand::Command("exec cat"), &NEVER).unwrap();
     assert!(!works(&mut pipe));
     assert!(pipe.said.last_words().contains("ssh says"), "{}", pipe.said.last_line());
     assert!(server.penalty_s() <= 5, "{}", server.log());
@@ -178,7 +178,7 @@ fn a_server_that_allows_no_second_session_is_an_end_with_words() {
     // A forwarded port is not a session for the server.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let _pipe = sessions.further(Session::Forward { address: "127.0.0.1", port }, &NEVER).unwrap();
+    let _pipe = sessions.further(SessionCommand::Forward { address: "127.0.0.1", port }, &NEVER).unwrap();
     listener.accept().unwrap();
 }
 
@@ -193,7 +193,7 @@ fn a_refused_connection_is_no_reason_to_insist() {
     // From now on the server accepts no new connections.
     let listener = rustix::process::Pid::from_raw(server.id() as i32).unwrap();
     rustix::process::kill_process(listener, rustix::process::Signal::KILL).unwrap();
-    let mut pipe = sessions.further(Session::Command("exec cat"), &NEVER).unwrap();
+    let mut pipe = sessions.further(SessionCommand::Command("exec cat"), &NEVER).unwrap();
     assert!(works(&mut pipe), "{}", pipe.said.last_line());
     assert_eq!(sessions.lock().own, Some(false));
 }
@@ -229,8 +229,8 @@ fn another_program_is_left_as_it_is() {
     settings.ssh_command = format!("sh {}", path.display());
     let sessions = Sessions::new(settings).unwrap();
     for pipe in [
-        sessions.first(Session::Subsystem("sftp")).unwrap(),
-        sessions.further(Session::Subsystem("sftp"), &NEVER).unwrap(),
+        sessions.first(SessionCommand::Subsystem("sftp")).unwrap(),
+        sessions.further(SessionCommand::Subsystem("sftp"), &NEVER).unwrap(),
     ] {
         let Pipe { mut socket, ssh: _ssh, .. } = pipe;
         socket.shutdown(Shutdown::Write).unwrap();
@@ -238,6 +238,6 @@ fn another_program_is_left_as_it_is() {
         socket.read_to_string(&mut said).unwrap();
         assert_eq!(said, "-s -T far sftp\n");
     }
-    let refused = sessions.further(Session::Forward { address: "127.0.0.1", port: 1 }, &NEVER);
+    let refused = sessions.further(SessionCommand::Forward { address: "127.0.0.1", port: 1 }, &NEVER);
     assert!(matches!(refused, Err(SshError::Unusable { .. })));
 }

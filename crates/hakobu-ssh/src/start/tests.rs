@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::script;
-use hakobu_core::prompts::Nobody;
+use hakobu_core::prompts::NoPrompts;
 
 /// An agent that prints the preamble and echoes its input.
 const AGENT: &str = "#!/bin/sh\nprintf \"\\000hakobu:agent\\n\"\nexec cat\n";
@@ -48,8 +48,8 @@ impl Far {
         self.root.path().join(name)
     }
 
-    fn start(&self) -> Result<Started, SshError> {
-        start(&self.settings, &mut Nobody)
+    fn start(&self) -> Result<RunningAgent, SshError> {
+        start(&self.settings, &mut NoPrompts)
     }
 
     fn run_dir_is_empty(&self) -> bool {
@@ -81,8 +81,8 @@ pub(crate) fn install(path: &Path, text: &str) {
 }
 
 /// Sends a line to the agent, reads it back, and ends the agent.
-fn echo(started: Started) {
-    let Started { mut stdin, mut stdout, mut ssh, .. } = started;
+fn echo(started: RunningAgent) {
+    let RunningAgent { mut stdin, mut stdout, mut ssh, .. } = started;
     stdin.write_all(b"from near\n").unwrap();
     drop(stdin);
     let mut back = String::new();
@@ -96,7 +96,7 @@ fn found_on_path() {
     for_each_shell(|far| {
         install(&far.path("bin/hakobu"), AGENT);
         let started = far.start().unwrap();
-        assert_eq!(started.way, Way::OnPath);
+        assert_eq!(started.way, AgentOrigin::OnPath);
         echo(started);
     });
 }
@@ -109,7 +109,7 @@ fn found_at_a_path_with_an_awkward_name() {
             install(&path, AGENT);
             far.settings.agent_path = Some(path.to_str().unwrap().as_bytes().to_vec());
             let started = far.start().unwrap();
-            assert_eq!(started.way, Way::AtPath);
+            assert_eq!(started.way, AgentOrigin::AtPath);
             echo(started);
         }
         install(&far.path("home/mine"), AGENT);
@@ -126,7 +126,7 @@ fn uploaded_and_gone_at_once() {
         install(&far.path("program"), &program);
         far.settings.uploads = vec![far.path("program")];
         let started = far.start().unwrap();
-        assert_eq!(started.way, Way::Uploaded);
+        assert_eq!(started.way, AgentOrigin::Uploaded);
         assert_eq!(started.uploaded, Some(far.path("program")));
         assert!(!started.agent_path_missing);
         assert!(far.run_dir_is_empty());
@@ -142,13 +142,13 @@ fn uploaded_when_the_path_is_missing_or_when_told_to() {
     far.settings.uploads = vec![far.path("program")];
     far.settings.agent_path = Some(b"/nowhere/hakobu".to_vec());
     let started = far.start().unwrap();
-    assert!(started.agent_path_missing && started.way == Way::Uploaded);
+    assert!(started.agent_path_missing && started.way == AgentOrigin::Uploaded);
     echo(started);
 
     far.settings.agent_path = None;
     far.settings.always_upload = true;
     let started = far.start().unwrap();
-    assert!(!started.agent_path_missing && started.way == Way::Uploaded);
+    assert!(!started.agent_path_missing && started.way == AgentOrigin::Uploaded);
     echo(started);
 }
 
@@ -239,7 +239,7 @@ fn silence_ends() {
 fn a_missing_ssh_is_named() {
     let mut settings = SshSettings::new(b"far".to_vec());
     settings.ssh_command = "/nowhere/ssh -v".to_owned();
-    let error = start(&settings, &mut Nobody).unwrap_err();
+    let error = start(&settings, &mut NoPrompts).unwrap_err();
     assert!(error.to_string().contains("/nowhere/ssh"), "{error}");
 }
 
@@ -255,9 +255,9 @@ fn killed_in_the_middle_of_an_upload_it_leaves_nothing() {
             .spawn()
             .unwrap();
         let mut stdin = shell.stdin.take().unwrap();
-        let mut answers = Answers::new(shell.stdout.take().unwrap());
+        let mut answers = PreambleReader::new(shell.stdout.take().unwrap());
         let limit = Duration::from_secs(60);
-        assert!(matches!(answers.next(limit).unwrap(), Heard::Need(_)));
+        assert!(matches!(answers.next(limit).unwrap(), AgentAnswer::Need(_)));
         let half = vec![b'x'; 1 << 20];
         stdin.write_all(format!("{} 0\n", 2 * half.len()).as_bytes()).unwrap();
         stdin.write_all(&half).unwrap();
@@ -266,7 +266,7 @@ fn killed_in_the_middle_of_an_upload_it_leaves_nothing() {
         shell.wait().unwrap();
         assert!(far.run_dir_is_empty());
         drop(stdin);
-        assert!(!matches!(answers.next(limit).unwrap(), Heard::Agent));
+        assert!(!matches!(answers.next(limit).unwrap(), AgentAnswer::Agent));
         assert!(far.run_dir_is_empty());
     });
 }
@@ -283,13 +283,13 @@ fn a_wrong_digest_and_a_short_program_are_not_run() {
                 .spawn()
                 .unwrap();
             let mut stdin = shell.stdin.take().unwrap();
-            let mut answers = Answers::new(shell.stdout.take().unwrap());
+            let mut answers = PreambleReader::new(shell.stdout.take().unwrap());
             let limit = Duration::from_secs(60);
-            assert!(matches!(answers.next(limit).unwrap(), Heard::Need(_)));
+            assert!(matches!(answers.next(limit).unwrap(), AgentAnswer::Need(_)));
             stdin.write_all(format!("{size_bytes} 00ff\n").as_bytes()).unwrap();
             stdin.write_all(&AGENT.as_bytes()[..send_bytes]).unwrap();
             drop(stdin);
-            let Heard::Fail { reason, .. } = answers.next(limit).unwrap() else {
+            let AgentAnswer::Fail { reason, .. } = answers.next(limit).unwrap() else {
                 panic!("no failure");
             };
             let expected = if size_bytes == send_bytes { "digest" } else { "short" };

@@ -1,7 +1,7 @@
 //! The capabilities of both endpoints of a harness, and their effect on attributes.
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::entry::{Attributes, Metadata, SET_ID, Time};
+use hakobu_core::entry::{Attributes, EntryMetadata, FileTime, SET_ID};
 use hakobu_core::grant::Grant;
 
 use super::harness::Harness;
@@ -9,7 +9,7 @@ use super::harness::Harness;
 const NANOSECONDS: u32 = 1_000_000_000;
 
 /// The capabilities of the endpoints that a harness creates.
-pub struct Abilities {
+pub struct HarnessCapabilities {
     /// The capabilities of targets with a grant that allows everything.
     pub target: Capabilities,
     /// The capabilities of sources.
@@ -20,7 +20,7 @@ pub struct Abilities {
     pub keeps: bool,
 }
 
-impl Abilities {
+impl HarnessCapabilities {
     /// Queries the endpoints of a new place.
     pub fn of(harness: &dyn Harness) -> Self {
         let place = harness.place();
@@ -48,21 +48,21 @@ impl Abilities {
     }
 
     /// Returns the value that is read back after `time` was set.
-    pub fn kept_time(&self, time: Time) -> Time {
+    pub fn kept_time(&self, time: FileTime) -> FileTime {
         let time = self.target.within_range(time);
         let step_ns = self.target.time_step_ns.max(self.source.time_step_ns).max(1);
         if step_ns < NANOSECONDS {
-            return Time { nanoseconds: time.nanoseconds - time.nanoseconds % step_ns, ..time };
+            return FileTime { nanoseconds: time.nanoseconds - time.nanoseconds % step_ns, ..time };
         }
         let step_s = i64::from(step_ns / NANOSECONDS);
-        Time { seconds: time.seconds - time.seconds.rem_euclid(step_s), nanoseconds: 0 }
+        FileTime { seconds: time.seconds - time.seconds.rem_euclid(step_s), nanoseconds: 0 }
     }
 
     /// Checks that the found attributes equal those that were set, as far as they are kept.
     ///
     /// # Panics
     /// If they do not.
-    pub fn check(&self, at: &str, found: &Metadata, wanted: &Attributes) {
+    pub fn check(&self, at: &str, found: &EntryMetadata, wanted: &Attributes) {
         let set_id = if self.target.set_id { 0 } else { SET_ID };
         let modes = if self.keeps_modes() { !set_id } else { 0 };
         let seen = |it: Attributes, mtime| {

@@ -2,36 +2,44 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
-use hakobu_core::endpoint::{Change, TargetOp, Wait};
-use hakobu_core::entry::{Attributes, Kind, Time};
-use hakobu_core::pack::Head;
+use hakobu_core::endpoint::{Change, CompletionWait, TargetOp};
+use hakobu_core::entry::{Attributes, EntryKind, FileTime};
+use hakobu_core::pack::RecordHead;
 
 use super::bench::*;
-use super::case::{Case, Requirement};
+use super::case::{ConformanceCase, Requirement};
 use super::tree_reader::reader;
 use super::tree_writer::writer;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("mode and time are kept, as finely as the endpoint says", kept).needs(&[Requirement::Times]),
-    Case::new("the times of links are kept", link_times).needs(&[Requirement::LinkAttributes]),
-    Case::new("attributes of directories and files change", changed).needs(&[Requirement::Directories]),
-    Case::new("attributes of links are set or left, and never fail", changed_link)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("mode and time are kept, as finely as the endpoint says", kept)
+        .needs(&[Requirement::Times]),
+    ConformanceCase::new("the times of links are kept", link_times).needs(&[Requirement::LinkAttributes]),
+    ConformanceCase::new("attributes of directories and files change", changed)
+        .needs(&[Requirement::Directories]),
+    ConformanceCase::new("attributes of links are set or left, and never fail", changed_link)
         .needs(&[Requirement::Symlinks]),
-    Case::new("directories are given their attributes in the order of the operations", directories_in_order)
-        .needs(&[Requirement::Directories, Requirement::Times]),
-    Case::new("owners are kept by number, and set-ID bits with them", owners).needs(&[
+    ConformanceCase::new(
+        "directories are given their attributes in the order of the operations",
+        directories_in_order,
+    )
+    .needs(&[Requirement::Directories, Requirement::Times]),
+    ConformanceCase::new("owners are kept by number, and set-ID bits with them", owners).needs(&[
         Requirement::Root,
         Requirement::Owners,
         Requirement::SetId,
     ]),
-    Case::new("owners of links are kept by number", link_owners).needs(&[
+    ConformanceCase::new("owners of links are kept by number", link_owners).needs(&[
         Requirement::Root,
         Requirement::Owners,
         Requirement::LinkAttributes,
     ]),
-    Case::new("what is made in a set-group-ID directory gets the group that it should have", given_group)
-        .needs(&[Requirement::Root, Requirement::Owners, Requirement::SetId]),
-    Case::new("a directory can be made with ordinary permissions", make_directory)
+    ConformanceCase::new(
+        "what is made in a set-group-ID directory gets the group that it should have",
+        given_group,
+    )
+    .needs(&[Requirement::Root, Requirement::Owners, Requirement::SetId]),
+    ConformanceCase::new("a directory can be made with ordinary permissions", make_directory)
         .needs(&[Requirement::Directories]),
 ];
 
@@ -45,11 +53,11 @@ fn all_sorts() -> [(&'static str, Attributes); 5] {
         ("read only", 0o444, -1, 500_000_000),
     ]
     .map(|(name, mode, seconds, nanoseconds)| {
-        (name, Attributes { mtime: Time { seconds, nanoseconds }, ..attributes(mode) })
+        (name, Attributes { mtime: FileTime { seconds, nanoseconds }, ..attributes(mode) })
     })
 }
 
-fn kept(bench: &Bench<'_>) {
+fn kept(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut pack = pack("", &[]);
     for (name, wanted) in all_sorts() {
@@ -60,11 +68,11 @@ fn kept(bench: &Bench<'_>) {
     all_sorts().iter().for_each(|(name, wanted)| seen.check(name, wanted));
 }
 
-fn link_times(bench: &Bench<'_>) {
+fn link_times(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut pack = pack("", &[]);
     for (name, wanted) in all_sorts() {
-        pack.symlink(&Head::new(name.as_bytes(), wanted), name.as_bytes());
+        pack.symlink(&RecordHead::new(name.as_bytes(), wanted), name.as_bytes());
     }
     store_all(&mut *lane(&*target), pack);
     let mut seen = reader(bench);
@@ -76,10 +84,10 @@ fn link_times(bench: &Bench<'_>) {
 
 /// Attributes with an unusual time.
 fn late(mode: u32) -> Attributes {
-    Attributes { mtime: Time { seconds: 5, nanoseconds: 7 }, ..attributes(mode) }
+    Attributes { mtime: FileTime { seconds: 5, nanoseconds: 7 }, ..attributes(mode) }
 }
 
-fn changed(bench: &Bench<'_>) {
+fn changed(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     preparing.directories(["there"]);
     preparing.file("file", b"x");
@@ -100,7 +108,7 @@ fn changed(bench: &Bench<'_>) {
     assert_eq!(seen.content("file"), b"x");
 }
 
-fn changed_link(bench: &Bench<'_>) {
+fn changed_link(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     let of_file = preparing.file("file", b"x");
     preparing.symlink("link", b"file");
@@ -118,13 +126,13 @@ fn changed_link(bench: &Bench<'_>) {
 
 /// Checks that the entries of a directory are processed before the directory, even if the operations are in flight at
 /// the same time.
-fn directories_in_order(bench: &Bench<'_>) {
+fn directories_in_order(bench: &Workplace<'_>) {
     writer(bench).directories(["in"]);
     let target = bench.target();
     let mut lane = lane(&*target);
     let directory = |name: &str| Change::Directory {
         path: path(name),
-        attributes: Attributes { mtime: Time { seconds: 6, nanoseconds: 0 }, ..attributes(0o755) },
+        attributes: Attributes { mtime: FileTime { seconds: 6, nanoseconds: 0 }, ..attributes(0o755) },
         extended: None,
     };
     // The directory is now known, which makes the second operation on it short.
@@ -135,7 +143,7 @@ fn directories_in_order(bench: &Bench<'_>) {
     lane.flush();
     let mut answers = 0;
     while answers < 3 {
-        if let Some(completion) = lane.reap(Wait::For(PATIENCE)) {
+        if let Some(completion) = lane.reap(CompletionWait::For(PATIENCE)) {
             assert!(completion.result.is_ok(), "{completion:?}");
             answers += 1;
         }
@@ -151,7 +159,7 @@ fn others() -> Attributes {
     Attributes { uid: 4711, gid: 815, ..attributes(0o6755) }
 }
 
-fn owners(bench: &Bench<'_>) {
+fn owners(bench: &Workplace<'_>) {
     writer(bench).file("late", b"x");
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -170,23 +178,23 @@ fn owners(bench: &Bench<'_>) {
     seen.check("own", &attributes(0o644));
 }
 
-fn link_owners(bench: &Bench<'_>) {
+fn link_owners(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut pack = pack("", &[]);
-    pack.symlink(&Head::new(b"link", others()), b"x");
+    pack.symlink(&RecordHead::new(b"link", others()), b"x");
     store_all(&mut *lane(&*target), pack);
     let link = reader(bench).metadata("link");
     assert_eq!((link.uid, link.gid), (4711, 815));
 }
 
-fn given_group(bench: &Bench<'_>) {
+fn given_group(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     preparing.directory_attributes("directory", Attributes { mode: 0o2777, ..others() });
     drop(preparing);
     let target = bench.target();
     let mut inside = pack("directory", &[(b"a", b"1")]);
     if bench.abilities.target.sets_links {
-        inside.symlink(&Head::new(b"l", attributes(0o777)), b"x");
+        inside.symlink(&RecordHead::new(b"l", attributes(0o777)), b"x");
     }
     let mut lane = lane(&*target);
     store_all(&mut *lane, inside);
@@ -200,7 +208,7 @@ fn given_group(bench: &Bench<'_>) {
     }
 }
 
-fn make_directory(bench: &Bench<'_>) {
+fn make_directory(bench: &Workplace<'_>) {
     let target = bench.target();
     let make = |mode| Change::MakeDirectory { path: path("made/deeper"), mode };
     let made = apply(&mut *lane(&*target), vec![make(0o755), make(0o700)]);
@@ -209,5 +217,5 @@ fn make_directory(bench: &Bench<'_>) {
     let mode = seen.metadata("made/deeper").mode & 0o777;
     let kept = mode & !0o055 == 0o700 || !bench.abilities.keeps_modes();
     assert!(kept, "made once, with the first mode as far as the umask lets it, and not {mode:o}");
-    assert_eq!((seen.kind("made"), seen.kind("made/deeper")), (Kind::Directory, Kind::Directory));
+    assert_eq!((seen.kind("made"), seen.kind("made/deeper")), (EntryKind::Directory, EntryKind::Directory));
 }

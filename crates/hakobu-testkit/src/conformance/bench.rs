@@ -11,20 +11,21 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{
-    Begin, Change, Check, Completion, Detail, DraftId, Lane, Operation, SourceEndpoint, SourceLane, SourceOp,
-    SourceOutcome, TargetEndpoint, TargetLane, TargetOp, TargetOutcome, Ticket, Wait,
+    Change, Check, Completion, CompletionWait, Detail, DraftId, DraftParameters, Lane, Operation,
+    SourceEndpoint, SourceLane, SourceOp, SourceOutcome, TargetEndpoint, TargetLane, TargetOp, TargetOutcome,
+    Ticket,
 };
-use hakobu_core::entry::{Attributes, Metadata, Time};
+use hakobu_core::entry::{Attributes, EntryMetadata, FileTime};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::losses::Loss;
-use hakobu_core::pack::{Head, PackBuilder};
+use hakobu_core::pack::{PackBuilder, RecordHead};
 use hakobu_core::path::EntryPath;
 
-use super::abilities::Abilities;
-use super::harness::{Harness, Place};
+use super::abilities::HarnessCapabilities;
+use super::harness::{Harness, TestPlace};
 
 /// The time limit of any wait in a case.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -34,17 +35,17 @@ const FIRST_VERSION_S: i64 = 1_000_000_000;
 const NEXT_VERSION_S: i64 = 10;
 
 /// A new place of a harness, for one case.
-pub struct Bench<'a> {
+pub struct Workplace<'a> {
     harness: &'a dyn Harness,
-    place: Box<dyn Place>,
+    place: Box<dyn TestPlace>,
     /// The capabilities of the harness's endpoints.
-    pub abilities: &'a Abilities,
+    pub abilities: &'a HarnessCapabilities,
     version_s: Cell<i64>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Workplace<'a> {
     /// Creates a bench with an empty place.
-    pub fn new(harness: &'a dyn Harness, abilities: &'a Abilities) -> Self {
+    pub fn new(harness: &'a dyn Harness, abilities: &'a HarnessCapabilities) -> Self {
         Self { harness, place: harness.place(), abilities, version_s: Cell::new(FIRST_VERSION_S) }
     }
 
@@ -69,7 +70,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Returns a place over another directory on this machine. Only for cases that require a directory.
-    pub fn over(&self, directory: &Path) -> Box<dyn Place> {
+    pub fn over(&self, directory: &Path) -> Box<dyn TestPlace> {
         self.harness.over(directory).expect("a harness over directories makes places over any of them")
     }
 
@@ -77,12 +78,12 @@ impl<'a> Bench<'a> {
     pub fn next_version(&self, mode: u32) -> Attributes {
         let seconds = self.version_s.get();
         self.version_s.set(seconds + NEXT_VERSION_S);
-        Attributes { mtime: Time { seconds, nanoseconds: 123_456_789 }, ..attributes(mode) }
+        Attributes { mtime: FileTime { seconds, nanoseconds: 123_456_789 }, ..attributes(mode) }
     }
 }
 
 /// An endpoint of any kind whose lanes can be opened.
-pub trait Opens {
+pub trait OpensLanes {
     /// The type of its lanes.
     type Lane: ?Sized;
 
@@ -90,7 +91,7 @@ pub trait Opens {
     fn open(&self) -> Box<Self::Lane>;
 }
 
-impl Opens for dyn SourceEndpoint + '_ {
+impl OpensLanes for dyn SourceEndpoint + '_ {
     type Lane = dyn SourceLane;
 
     fn open(&self) -> Box<dyn SourceLane> {
@@ -98,7 +99,7 @@ impl Opens for dyn SourceEndpoint + '_ {
     }
 }
 
-impl Opens for dyn TargetEndpoint + '_ {
+impl OpensLanes for dyn TargetEndpoint + '_ {
     type Lane = dyn TargetLane;
 
     fn open(&self) -> Box<dyn TargetLane> {
@@ -107,12 +108,12 @@ impl Opens for dyn TargetEndpoint + '_ {
 }
 
 /// Opens a lane of an endpoint.
-pub fn lane<E: Opens + ?Sized>(endpoint: &E) -> Box<E::Lane> {
+pub fn lane<E: OpensLanes + ?Sized>(endpoint: &E) -> Box<E::Lane> {
     endpoint.open()
 }
 
 /// A lane of any kind that reports entries.
-pub trait Looks {
+pub trait EntryLane {
     /// Lists directories.
     ///
     /// # Errors
@@ -123,10 +124,10 @@ pub trait Looks {
     ///
     /// # Errors
     /// The errors of the lane.
-    fn inspect(&mut self, path: EntryPath) -> Result<Option<Metadata>>;
+    fn inspect(&mut self, path: EntryPath) -> Result<Option<EntryMetadata>>;
 }
 
-impl Looks for dyn SourceLane + '_ {
+impl EntryLane for dyn SourceLane + '_ {
     fn list(&mut self, directories: Vec<EntryPath>, budget: u32) -> Result<Vec<DirectoryListing>> {
         match ask(self, SourceOp::List { root: 0, directories, budget, detail: Detail::default() })? {
             SourceOutcome::Listed(listed) => Ok(listed),
@@ -134,15 +135,15 @@ impl Looks for dyn SourceLane + '_ {
         }
     }
 
-    fn inspect(&mut self, path: EntryPath) -> Result<Option<Metadata>> {
-        match ask(self, SourceOp::Inspect { root: 0, path, detail: Detail::default() })? {
-            SourceOutcome::Inspected(found) => Ok(found),
+    fn inspect(&mut self, path: EntryPath) -> Result<Option<EntryMetadata>> {
+        match ask(self, SourceOp::Stat { root: 0, path, detail: Detail::default() })? {
+            SourceOutcome::Stat(found) => Ok(found),
             other => panic!("not the answer to a look: {other:?}"),
         }
     }
 }
 
-impl Looks for dyn TargetLane + '_ {
+impl EntryLane for dyn TargetLane + '_ {
     fn list(&mut self, directories: Vec<EntryPath>, budget: u32) -> Result<Vec<DirectoryListing>> {
         match ask(self, TargetOp::List { directories, budget, detail: Detail::default() })? {
             TargetOutcome::Listed(listed) => Ok(listed),
@@ -150,9 +151,9 @@ impl Looks for dyn TargetLane + '_ {
         }
     }
 
-    fn inspect(&mut self, path: EntryPath) -> Result<Option<Metadata>> {
-        match ask(self, TargetOp::Inspect { path, detail: Detail::default() })? {
-            TargetOutcome::Inspected(found) => Ok(found),
+    fn inspect(&mut self, path: EntryPath) -> Result<Option<EntryMetadata>> {
+        match ask(self, TargetOp::Stat { path, detail: Detail::default() })? {
+            TargetOutcome::Stat(found) => Ok(found),
             other => panic!("not the answer to a look: {other:?}"),
         }
     }
@@ -171,7 +172,7 @@ pub fn ask<O: Operation, L: Lane<O> + ?Sized>(lane: &mut L, operation: O) -> Res
     lane.flush();
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
-        match lane.reap(Wait::For(PATIENCE)) {
+        match lane.reap(CompletionWait::For(PATIENCE)) {
             Some(completion) if completion.ticket == TICKET => return completion.result,
             // The lane has failed as a whole, and so has this operation.
             Some(Completion { ticket: Ticket::MAX, result: Err(error) }) => return Err(error),
@@ -190,7 +191,7 @@ pub fn path(text: impl AsRef<[u8]>) -> EntryPath {
 /// Returns attributes that differ from the defaults of a new entry.
 pub fn attributes(mode: u32) -> Attributes {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Attributes { mode, uid, gid, mtime: Time { seconds: 1_000_000_000, nanoseconds: 123_456_789 } }
+    Attributes { mode, uid, gid, mtime: FileTime { seconds: 1_000_000_000, nanoseconds: 123_456_789 } }
 }
 
 /// Returns bytes that differ by offset.
@@ -214,20 +215,20 @@ pub fn add_file(
     replaces: bool,
     content: &[u8],
 ) {
-    let head = Head::new(name, *attributes).replacing(replaces);
+    let head = RecordHead::new(name, *attributes).replacing(replaces);
     pack.whole_file(&head, content, content_sum(content));
 }
 
 /// The failures of a pack or of changes, by index, and the losses.
-pub type Stored = (Vec<(u32, ErrorKind)>, Vec<Loss>);
+pub type PackResult = (Vec<(u32, ErrorKind)>, Vec<Loss>);
 
 /// Stores a pack.
 ///
 /// # Errors
 /// The errors of the lane.
-pub fn store(lane: &mut dyn TargetLane, pack: PackBuilder) -> Result<Stored> {
-    match ask(lane, TargetOp::Store { pack: pack.finish() })? {
-        TargetOutcome::Stored { failures, losses } => {
+pub fn store(lane: &mut dyn TargetLane, pack: PackBuilder) -> Result<PackResult> {
+    match ask(lane, TargetOp::WritePack { pack: pack.finish() })? {
+        TargetOutcome::PackWritten { failures, losses } => {
             Ok((failures.into_iter().map(|(index, error)| (index, error.kind)).collect(), losses))
         }
         other => panic!("not the answer to a pack: {other:?}"),
@@ -244,7 +245,7 @@ pub fn store_all(lane: &mut dyn TargetLane, pack: PackBuilder) {
 /// # Errors
 /// The errors of the lane.
 pub fn begin(lane: &mut dyn TargetLane, draft: DraftId, at: &str, size_bytes: u64) -> Result<()> {
-    done(&ask(lane, TargetOp::Begin { draft, begin: Begin::file(path(at), size_bytes) })?)
+    done(&ask(lane, TargetOp::Begin { draft, begin: DraftParameters::file(path(at), size_bytes) })?)
 }
 
 /// Writes one piece of a file of `size_bytes` and waits until it is acknowledged.
@@ -278,9 +279,9 @@ pub fn finish(lane: &mut dyn TargetLane, draft: DraftId, attributes: Attributes)
 ///
 /// # Errors
 /// The errors of the lane.
-pub fn apply(lane: &mut dyn TargetLane, changes: Vec<Change>) -> Result<Stored> {
+pub fn apply(lane: &mut dyn TargetLane, changes: Vec<Change>) -> Result<PackResult> {
     match ask(lane, TargetOp::Apply { changes })? {
-        TargetOutcome::Stored { failures, losses } => {
+        TargetOutcome::PackWritten { failures, losses } => {
             Ok((failures.into_iter().map(|(index, error)| (index, error.kind)).collect(), losses))
         }
         other => panic!("not the answer to changes: {other:?}"),
@@ -293,7 +294,9 @@ pub fn apply(lane: &mut dyn TargetLane, changes: Vec<Change>) -> Result<Stored> 
 /// The errors of the lane and of the change.
 pub fn change(lane: &mut dyn TargetLane, change: Change) -> Result<()> {
     match ask(lane, TargetOp::Apply { changes: vec![change] })? {
-        TargetOutcome::Stored { mut failures, .. } => failures.pop().map_or(Ok(()), |(_, error)| Err(error)),
+        TargetOutcome::PackWritten { mut failures, .. } => {
+            failures.pop().map_or(Ok(()), |(_, error)| Err(error))
+        }
         other => panic!("not the answer to changes: {other:?}"),
     }
 }
@@ -316,7 +319,7 @@ pub fn done(outcome: &TargetOutcome) -> Result<()> {
 ///
 /// # Errors
 /// The errors of the lane or of the directory.
-pub fn list<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Listing> {
+pub fn list<L: EntryLane + ?Sized>(lane: &mut L, at: &str) -> Result<Listing> {
     let mut listed = lane.list(vec![path(at)], 0)?;
     assert!(!listed.is_empty(), "a listing for each directory that was asked for");
     let first = listed.swap_remove(0);
@@ -328,7 +331,7 @@ pub fn list<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Listing> {
 ///
 /// # Errors
 /// The errors of the lane.
-pub fn inspect<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Option<Metadata>> {
+pub fn inspect<L: EntryLane + ?Sized>(lane: &mut L, at: &str) -> Result<Option<EntryMetadata>> {
     lane.inspect(path(at))
 }
 

@@ -1,16 +1,16 @@
 //! Cases: each describes one duty of an endpoint, and its requirements on the endpoint.
 
-use super::abilities::Abilities;
-use super::bench::Bench;
+use super::abilities::HarnessCapabilities;
+use super::bench::Workplace;
 
 /// One duty of an endpoint.
-pub struct Case {
+pub struct ConformanceCase {
     /// A unique sentence that describes the duty.
     pub name: &'static str,
     needs: &'static [Requirement],
     /// True if the case is only about refused operations.
     is_of_refusals: bool,
-    pub(super) run: fn(&Bench<'_>),
+    pub(super) run: fn(&Workplace<'_>),
 }
 
 /// A requirement without which a case does not apply.
@@ -47,9 +47,9 @@ pub(super) enum Requirement {
 }
 
 impl Requirement {
-    fn is_met(self, abilities: &Abilities) -> bool {
+    fn is_met(self, abilities: &HarnessCapabilities) -> bool {
         use hakobu_core::extended::Classes;
-        let Abilities { target, source, .. } = abilities;
+        let HarnessCapabilities { target, source, .. } = abilities;
         let is_root = rustix::process::geteuid().is_root();
         match self {
             Self::Directories => target.directories && source.directories,
@@ -72,8 +72,8 @@ impl Requirement {
     }
 }
 
-impl Case {
-    pub(super) const fn new(name: &'static str, run: fn(&Bench<'_>)) -> Self {
+impl ConformanceCase {
+    pub(super) const fn new(name: &'static str, run: fn(&Workplace<'_>)) -> Self {
         Self { name, needs: &[], is_of_refusals: false, run }
     }
 
@@ -86,7 +86,7 @@ impl Case {
         Self { is_of_refusals: true, ..self }
     }
 
-    pub(super) fn applies(&self, abilities: &Abilities) -> bool {
+    pub(super) fn applies(&self, abilities: &HarnessCapabilities) -> bool {
         (abilities.keeps || self.is_of_refusals) && self.needs.iter().all(|need| need.is_met(abilities))
     }
 }

@@ -3,28 +3,28 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, TargetLane, TargetOp, TargetOutcome};
+use hakobu_core::endpoint::{DraftParameters, TargetLane, TargetOp, TargetOutcome};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES};
 
 use super::bench::*;
-use super::case::Case;
+use super::case::ConformanceCase;
 use super::tree_reader::{reader, settles_to};
 use super::tree_writer::writer;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("a draft cannot be seen before it is finished", invisible),
-    Case::new("an abandoned draft leaves nothing", abandoned),
-    Case::new("an endpoint that is dropped leaves no draft", dropped).of_refusals(),
-    Case::new("a draft with missing bytes cannot be finished", incomplete).of_refusals(),
-    Case::new("bytes beyond a draft's size are refused", oversized).of_refusals(),
-    Case::new("bytes are written once", twice).of_refusals(),
-    Case::new("a draft that was never begun takes nothing", unknown).of_refusals(),
-    Case::new("a draft that is kept for a later run cannot be seen", kept_for_later),
-    Case::new("two lanes write chunks of one draft", two_lanes),
-    Case::new("many drafts are open at once", many),
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("a draft cannot be seen before it is finished", invisible),
+    ConformanceCase::new("an abandoned draft leaves nothing", abandoned),
+    ConformanceCase::new("an endpoint that is dropped leaves no draft", dropped).of_refusals(),
+    ConformanceCase::new("a draft with missing bytes cannot be finished", incomplete).of_refusals(),
+    ConformanceCase::new("bytes beyond a draft's size are refused", oversized).of_refusals(),
+    ConformanceCase::new("bytes are written once", twice).of_refusals(),
+    ConformanceCase::new("a draft that was never begun takes nothing", unknown).of_refusals(),
+    ConformanceCase::new("a draft that is kept for a later run cannot be seen", kept_for_later),
+    ConformanceCase::new("two lanes write chunks of one draft", two_lanes),
+    ConformanceCase::new("many drafts are open at once", many),
 ];
 
-fn invisible(bench: &Bench<'_>) {
+fn invisible(bench: &Workplace<'_>) {
     writer(bench).file("file", b"old");
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -50,7 +50,7 @@ pub(super) fn begin_two(lane: &mut dyn TargetLane) {
 }
 
 /// Leaves an empty `file` behind.
-pub(super) fn abandoned(bench: &Bench<'_>) {
+pub(super) fn abandoned(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     begin(&mut *lane, 1, "file", 3).unwrap();
@@ -65,7 +65,7 @@ pub(super) fn abandoned(bench: &Bench<'_>) {
 }
 
 /// Leaves nothing behind.
-pub(super) fn dropped(bench: &Bench<'_>) {
+pub(super) fn dropped(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     begin(&mut *lane, 1, "a", 3).unwrap();
@@ -77,7 +77,7 @@ pub(super) fn dropped(bench: &Bench<'_>) {
 }
 
 /// Leaves nothing behind.
-pub(super) fn incomplete(bench: &Bench<'_>) {
+pub(super) fn incomplete(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     let size_bytes = 2 * PIECE_BYTES;
@@ -90,7 +90,7 @@ pub(super) fn incomplete(bench: &Bench<'_>) {
 }
 
 /// Leaves nothing behind.
-pub(super) fn oversized(bench: &Bench<'_>) {
+pub(super) fn oversized(bench: &Workplace<'_>) {
     for (offset, length) in [(0, 4), (3, 1), (2, 2), (u64::MAX, 1), (u64::MAX - 1, 4)] {
         let target = bench.target();
         let mut lane = lane(&*target);
@@ -105,7 +105,7 @@ pub(super) fn oversized(bench: &Bench<'_>) {
 }
 
 /// Leaves nothing behind.
-pub(super) fn twice(bench: &Bench<'_>) {
+pub(super) fn twice(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     let size_bytes = 2 * PIECE_BYTES;
@@ -117,7 +117,7 @@ pub(super) fn twice(bench: &Bench<'_>) {
     settles_to(bench, "", &[]);
 }
 
-fn unknown(bench: &Bench<'_>) {
+fn unknown(bench: &Workplace<'_>) {
     let target = bench.target();
     assert!(write(&mut *lane(&*target), 7, 1, 0, b"x").is_err());
     let target = bench.target();
@@ -129,11 +129,12 @@ fn unknown(bench: &Bench<'_>) {
 }
 
 /// Writes one of two chunks of a draft, and keeps it for a later run.
-pub(super) fn leave_half(bench: &Bench<'_>, at: &str) {
+pub(super) fn leave_half(bench: &Workplace<'_>, at: &str) {
     let target = bench.target();
     let mut lane = lane(&*target);
     let (size_bytes, chunk) = (2 * CHUNK_BYTES, Extent { offset: 0, length: CHUNK_BYTES });
-    let begin = Begin { version: Some(Digest::default()), ..Begin::file(path(at), size_bytes) };
+    let begin =
+        DraftParameters { version: Some(Digest::default()), ..DraftParameters::file(path(at), size_bytes) };
     let begun = ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap();
     assert!(matches!(begun, TargetOutcome::Begun(_) | TargetOutcome::Done), "{begun:?}");
     let bytes = content(PIECE_BYTES);
@@ -145,7 +146,7 @@ pub(super) fn leave_half(bench: &Bench<'_>, at: &str) {
     done(&ask(&mut *lane, TargetOp::Abandon { draft: 1, keep: true }).unwrap()).unwrap();
 }
 
-fn kept_for_later(bench: &Bench<'_>) {
+fn kept_for_later(bench: &Workplace<'_>) {
     leave_half(bench, "file");
     let mut seen = reader(bench);
     assert_eq!((seen.inspect("file"), seen.names("")), (None, Vec::new()));
@@ -155,7 +156,7 @@ fn kept_for_later(bench: &Bench<'_>) {
     assert_eq!((seen.content("file"), seen.names("")), (b"whole".to_vec(), vec![b"file".to_vec()]));
 }
 
-fn two_lanes(bench: &Bench<'_>) {
+fn two_lanes(bench: &Workplace<'_>) {
     let target = bench.target();
     let size_bytes = 40 * PIECE_BYTES + 123;
     let bytes = content(size_bytes);
@@ -176,7 +177,7 @@ fn two_lanes(bench: &Bench<'_>) {
     assert!(reader(bench).content("big") == bytes);
 }
 
-fn many(bench: &Bench<'_>) {
+fn many(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     for draft in 0..100 {

@@ -3,43 +3,49 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
 use hakobu_core::endpoint::{Change, TargetOp};
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
-use hakobu_core::pack::Head;
+use hakobu_core::pack::RecordHead;
 
 use super::bench::*;
-use super::case::{Case, Requirement};
+use super::case::{ConformanceCase, Requirement};
 use super::tree_reader::{names_of, reader, settles_to};
 use super::tree_writer::writer;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("files of all sizes around a piece arrive as drafts", drafts_of_all_sizes),
-    Case::new("small files arrive in packs", packs_of_all_sizes),
-    Case::new("nasty names arrive byte for byte", nasty_names),
-    Case::new("a file that is there is replaced, announced or not", replaces),
-    Case::new("a link takes the place of a file, announced or not", replaced_by_link)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("files of all sizes around a piece arrive as drafts", drafts_of_all_sizes),
+    ConformanceCase::new("small files arrive in packs", packs_of_all_sizes),
+    ConformanceCase::new("nasty names arrive byte for byte", nasty_names),
+    ConformanceCase::new("a file that is there is replaced, announced or not", replaces),
+    ConformanceCase::new("a link takes the place of a file, announced or not", replaced_by_link)
         .needs(&[Requirement::Symlinks]),
-    Case::new("what has another name keeps its content under that", replaces_one_name)
+    ConformanceCase::new("what has another name keeps its content under that", replaces_one_name)
         .needs(&[Requirement::HardLinks]),
-    Case::new("missing directories above a file are made, private", parents),
-    Case::new("a directory in the place of a file is a conflict", directory_conflict)
+    ConformanceCase::new("missing directories above a file are made, private", parents),
+    ConformanceCase::new("a directory in the place of a file is a conflict", directory_conflict)
         .needs(&[Requirement::Directories]),
-    Case::new("a directory in the place of a link is a conflict", directory_for_link)
+    ConformanceCase::new("a directory in the place of a link is a conflict", directory_for_link)
         .needs(&[Requirement::Symlinks]),
-    Case::new("a file in the place of a directory is a conflict where nothing may be removed", file_conflict)
+    ConformanceCase::new(
+        "a file in the place of a directory is a conflict where nothing may be removed",
+        file_conflict,
+    )
+    .needs(&[Requirement::Directories]),
+    ConformanceCase::new(
+        "a directory takes the place of a file where something may be removed",
+        file_gives_way,
+    )
+    .needs(&[Requirement::Directories]),
+    ConformanceCase::new("a change that fails is named and the rest is made", failed_change)
         .needs(&[Requirement::Directories]),
-    Case::new("a directory takes the place of a file where something may be removed", file_gives_way)
-        .needs(&[Requirement::Directories]),
-    Case::new("a change that fails is named and the rest is made", failed_change)
-        .needs(&[Requirement::Directories]),
-    Case::new("a file is given a further name", further_name).needs(&[Requirement::HardLinks]),
-    Case::new("named pipes arrive as named pipes", pipes).needs(&[Requirement::SpecialFiles]),
-    Case::new("a barrier is answered", barrier),
+    ConformanceCase::new("a file is given a further name", further_name).needs(&[Requirement::HardLinks]),
+    ConformanceCase::new("named pipes arrive as named pipes", pipes).needs(&[Requirement::SpecialFiles]),
+    ConformanceCase::new("a barrier is answered", barrier),
 ];
 
-fn drafts_of_all_sizes(bench: &Bench<'_>) {
+fn drafts_of_all_sizes(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     let sizes = [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES + 17];
@@ -58,7 +64,7 @@ fn drafts_of_all_sizes(bench: &Bench<'_>) {
     assert_eq!(reader(bench).names("").len(), sizes.len());
 }
 
-fn packs_of_all_sizes(bench: &Bench<'_>) {
+fn packs_of_all_sizes(bench: &Workplace<'_>) {
     let target = bench.target();
     let (one, page, large) = (content(1), content(4096), content(200_000));
     let pack = pack("some/where", &[(b"0", b""), (b"1", &one), (b"4096", &page), (b"200000", &large)]);
@@ -72,7 +78,7 @@ fn packs_of_all_sizes(bench: &Bench<'_>) {
     settles_to(bench, "some/where", &[b"0", b"1", b"200000", b"4096"]);
 }
 
-fn nasty_names(bench: &Bench<'_>) {
+fn nasty_names(bench: &Workplace<'_>) {
     let target = bench.target();
     let long = [b'n'; 255];
     let mut nasty: Vec<&[u8]> = vec![
@@ -107,7 +113,7 @@ fn nasty_names(bench: &Bench<'_>) {
     assert_eq!(names_of(&list(&mut *lane, "").unwrap()), nasty);
 }
 
-fn replaces(bench: &Bench<'_>) {
+fn replaces(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     for replaces in [true, false] {
@@ -127,13 +133,13 @@ fn replaces(bench: &Bench<'_>) {
     assert_eq!(reader(bench).content("gone"), b"new");
 }
 
-fn replaced_by_link(bench: &Bench<'_>) {
+fn replaced_by_link(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     for replaces in [true, false] {
         writer(bench).files("", &[(b"file", b"kept"), (b"other", b"old")]);
         let mut pack = pack("", &[]);
-        pack.symlink(&Head::new(b"other", attributes(0o777)).replacing(replaces), b"file");
+        pack.symlink(&RecordHead::new(b"other", attributes(0o777)).replacing(replaces), b"file");
         store_all(&mut *lane, pack);
         let mut seen = reader(bench);
         assert_eq!((seen.text("other"), seen.content("file")), (b"file".to_vec(), b"kept".to_vec()));
@@ -142,7 +148,7 @@ fn replaced_by_link(bench: &Bench<'_>) {
 }
 
 /// Checks that the file is replaced, not written into.
-fn replaces_one_name(bench: &Bench<'_>) {
+fn replaces_one_name(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     for (round, replaces) in [true, false].into_iter().enumerate() {
@@ -167,7 +173,7 @@ fn replaces_one_name(bench: &Bench<'_>) {
     }
 }
 
-fn parents(bench: &Bench<'_>) {
+fn parents(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     store_all(&mut *lane, pack("a/b/c", &[(b"file", b"x")]));
@@ -176,14 +182,14 @@ fn parents(bench: &Bench<'_>) {
     let mut seen = reader(bench);
     for made in ["a", "a/b", "a/b/c", "d", "d/e"] {
         let metadata = seen.metadata(made);
-        assert_eq!(metadata.kind, Kind::Directory, "{made}");
+        assert_eq!(metadata.kind, EntryKind::Directory, "{made}");
         let private = metadata.mode & !0o2000 == 0o700;
         assert!(private || !bench.abilities.keeps_modes(), "{made}: {:o}", metadata.mode);
     }
     assert_eq!((seen.content("a/b/c/file"), seen.content("d/e/file")), (b"x".to_vec(), Vec::new()));
 }
 
-fn directory_conflict(bench: &Bench<'_>) {
+fn directory_conflict(bench: &Workplace<'_>) {
     writer(bench).directories(["taken/inside"]);
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -202,21 +208,21 @@ fn directory_conflict(bench: &Bench<'_>) {
     assert_eq!(kind(begun), ErrorKind::Conflict);
     let _ = ask(&mut *lane, TargetOp::Abandon { draft: 1, keep: false });
     settles_to(bench, "", &[b"first", b"last", b"taken"]);
-    assert_eq!(reader(bench).kind("taken/inside"), Kind::Directory);
+    assert_eq!(reader(bench).kind("taken/inside"), EntryKind::Directory);
 }
 
-fn directory_for_link(bench: &Bench<'_>) {
+fn directory_for_link(bench: &Workplace<'_>) {
     writer(bench).directories(["taken/inside"]);
     let target = bench.target();
     for replaces in [false, true] {
         let mut pack = pack("", &[]);
-        pack.symlink(&Head::new(b"taken", attributes(0o777)).replacing(replaces), b"x");
+        pack.symlink(&RecordHead::new(b"taken", attributes(0o777)).replacing(replaces), b"x");
         add_file(&mut pack, b"last", &attributes(0o644), false, b"2");
         let (failures, _) = store(&mut *lane(&*target), pack).unwrap();
         assert_eq!(failures, [(0, ErrorKind::Conflict)]);
     }
     settles_to(bench, "", &[b"last", b"taken"]);
-    assert_eq!(reader(bench).kind("taken/inside"), Kind::Directory);
+    assert_eq!(reader(bench).kind("taken/inside"), EntryKind::Directory);
 }
 
 /// A grant for everything except removal.
@@ -224,7 +230,7 @@ fn removes_nothing() -> Grant {
     Grant { may_remove: false, ..Grant::everything() }
 }
 
-fn file_conflict(bench: &Bench<'_>) {
+fn file_conflict(bench: &Workplace<'_>) {
     writer(bench).file("taken", b"keep");
     let target = bench.target_with(removes_nothing());
     let mut pack = pack("taken", &[(b"a", b"1"), (b"b", b"2")]);
@@ -240,7 +246,7 @@ fn file_conflict(bench: &Bench<'_>) {
     assert_eq!((seen.content("taken"), seen.content("free/d")), (b"keep".to_vec(), b"4".to_vec()));
 }
 
-fn file_gives_way(bench: &Bench<'_>) {
+fn file_gives_way(bench: &Workplace<'_>) {
     for may_remove in [false, true] {
         writer(bench).file("place", b"old");
         let target = bench.target_with(Grant { may_remove, ..Grant::everything() });
@@ -255,7 +261,7 @@ fn file_gives_way(bench: &Bench<'_>) {
     }
 }
 
-fn failed_change(bench: &Bench<'_>) {
+fn failed_change(bench: &Workplace<'_>) {
     writer(bench).file("file", b"x");
     let target = bench.target_with(removes_nothing());
     let changes = vec![
@@ -273,7 +279,7 @@ fn failed_change(bench: &Bench<'_>) {
     assert_eq!(change(&mut *lane, missing).unwrap_err().at, b"missing");
 }
 
-fn further_name(bench: &Bench<'_>) {
+fn further_name(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     let wanted = preparing.file("d/file", b"content");
     preparing.file("taken", b"old");
@@ -299,15 +305,15 @@ fn further_name(bench: &Bench<'_>) {
     assert_eq!(reader(bench).inspect("other"), None);
 }
 
-fn pipes(bench: &Bench<'_>) {
+fn pipes(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     let wanted = preparing.pipe("d/pipe");
     let mut seen = reader(bench);
-    assert_eq!(seen.kind("d/pipe"), Kind::Fifo);
+    assert_eq!(seen.kind("d/pipe"), EntryKind::Fifo);
     seen.check("d/pipe", &wanted);
 }
 
-fn barrier(bench: &Bench<'_>) {
+fn barrier(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     store_all(&mut *lane, pack("a", &[(b"b", b"c")]));

@@ -10,23 +10,22 @@ use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::losses::LossKind;
 
 use super::bench::*;
-use super::case::{Case, Requirement};
+use super::case::{ConformanceCase, Requirement};
 use super::tree_reader::{reader, settles_to};
 use super::tree_writer::writer;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("nothing outside of the granted tree is written or seen", outside_the_tree)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("nothing outside of the granted tree is written or seen", outside_the_tree)
         .needs(&[Requirement::Directories]),
-    Case::new("a grant for one name is for that name only", one_name).needs(&[Requirement::Directories]),
-    Case::new("the way to a granted place has to be there", way).needs(&[Requirement::Directories]),
-    Case::new("no more bytes than granted are written", bytes),
-    Case::new("set-ID bits that are not granted are left out and counted", set_id)
+    ConformanceCase::new("a grant for one name is for that name only", one_name)
+        .needs(&[Requirement::Directories]),
+    ConformanceCase::new("the way to a granted place has to be there", way)
+        .needs(&[Requirement::Directories]),
+    ConformanceCase::new("no more bytes than granted are written", bytes),
+    ConformanceCase::new("set-ID bits that are not granted are left out and counted", set_id)
         .needs(&[Requirement::SetId]),
-    Case::new("owners that may not be set are counted, and set-ID bits go with them", owner).needs(&[
-        Requirement::Root,
-        Requirement::Owners,
-        Requirement::SetId,
-    ]),
+    ConformanceCase::new("owners that may not be set are counted, and set-ID bits go with them", owner)
+        .needs(&[Requirement::Root, Requirement::Owners, Requirement::SetId]),
 ];
 
 fn grant(place: &str, tree: bool) -> Grant {
@@ -44,7 +43,7 @@ fn grant(place: &str, tree: bool) -> Grant {
     }
 }
 
-fn outside_the_tree(bench: &Bench<'_>) {
+fn outside_the_tree(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     preparing.directories(["in/tree", "in/treetop"]);
     let of_other = preparing.file("in/other", b"keep");
@@ -91,7 +90,7 @@ fn outside_the_tree(bench: &Bench<'_>) {
     assert_eq!(reader(bench).content("in/tree/below/x"), b"1");
 }
 
-fn one_name(bench: &Bench<'_>) {
+fn one_name(bench: &Workplace<'_>) {
     let target = bench.target_with(grant("file", false));
     let mut first = lane(&*target);
     store_all(&mut *first, pack("", &[(b"file", b"1")]));
@@ -112,14 +111,14 @@ fn one_name(bench: &Bench<'_>) {
     assert!(reader(bench).names("directory").is_empty());
 }
 
-fn way(bench: &Bench<'_>) {
+fn way(bench: &Workplace<'_>) {
     let target = bench.target_with(grant("not/there", true));
     let (failures, _) = store(&mut *lane(&*target), pack("not/there", &[(b"x", b"1")])).unwrap();
     assert_eq!(failures, [(0, ErrorKind::NotFound)]);
     assert!(reader(bench).names("").is_empty());
 }
 
-fn bytes(bench: &Bench<'_>) {
+fn bytes(bench: &Workplace<'_>) {
     let limited = || bench.target_with(Grant { bytes_max: Some(10), ..Grant::everything() });
     let target = limited();
     let mut first = lane(&*target);
@@ -138,7 +137,7 @@ fn bytes(bench: &Bench<'_>) {
     settles_to(bench, "", &[b"a", b"b"]);
 }
 
-fn set_id(bench: &Bench<'_>) {
+fn set_id(bench: &Workplace<'_>) {
     let target = bench.target_with(Grant { may_set_id: false, ..Grant::everything() });
     let mut lane = lane(&*target);
     let mut pack = pack("", &[]);
@@ -160,7 +159,7 @@ fn set_id(bench: &Bench<'_>) {
     assert_eq!(modes, [0o755, 0o755, 0o755, 0o711]);
 }
 
-fn owner(bench: &Bench<'_>) {
+fn owner(bench: &Workplace<'_>) {
     let target = bench.target_with(Grant { may_chown: false, ..Grant::everything() });
     assert!(!target.capabilities().owners);
     let other = Attributes { uid: 4711, ..attributes(0o4755) };

@@ -8,7 +8,7 @@ use hakobu_core::grant::Grant;
 /// Creates places of the kind under test.
 pub trait Harness {
     /// Creates a new, empty place.
-    fn place(&self) -> Box<dyn Place>;
+    fn place(&self) -> Box<dyn TestPlace>;
 
     /// Returns true if written data can be read back. Otherwise only cases about refused operations apply.
     fn keeps(&self) -> bool {
@@ -16,15 +16,15 @@ pub trait Harness {
     }
 
     /// Returns a place over an existing directory on this machine. Only used if the harness's places have a
-    /// [`Place::directory`].
-    fn over(&self, _directory: &Path) -> Option<Box<dyn Place>> {
+    /// [`TestPlace::directory`].
+    fn over(&self, _directory: &Path) -> Option<Box<dyn TestPlace>> {
         None
     }
 }
 
 /// A place that holds one tree, which is removed with it. Several endpoints may be open on it, one after another or
 /// at the same time.
-pub trait Place {
+pub trait TestPlace {
     /// Opens a target on the place.
     fn target(&self, grant: Grant) -> Box<dyn TargetEndpoint>;
 

@@ -4,33 +4,34 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Kind};
-use hakobu_core::pack::Head;
+use hakobu_core::entry::{Attributes, EntryKind};
+use hakobu_core::pack::RecordHead;
 
 use super::bench::*;
-use super::case::{Case, Requirement};
+use super::case::{ConformanceCase, Requirement};
 use super::tree_reader::reader;
 use super::tree_writer::writer;
 
 const SYMLINKS: &[Requirement] = &[Requirement::Symlinks];
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("links keep their text, whatever it is", texts).needs(SYMLINKS),
-    Case::new("a link to a file is replaced, not written through", link_to_file).needs(SYMLINKS),
-    Case::new("a link to a directory is replaced, not entered", link_to_directory).needs(SYMLINKS),
-    Case::new("a link to a directory on the way is replaced, not entered", link_in_the_middle)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("links keep their text, whatever it is", texts).needs(SYMLINKS),
+    ConformanceCase::new("a link to a file is replaced, not written through", link_to_file).needs(SYMLINKS),
+    ConformanceCase::new("a link to a directory is replaced, not entered", link_to_directory).needs(SYMLINKS),
+    ConformanceCase::new("a link to a directory on the way is replaced, not entered", link_in_the_middle)
         .needs(SYMLINKS),
-    Case::new("attributes of what a link leads to are not set", attributes_through_a_link).needs(SYMLINKS),
-    Case::new("what a link leads to is not listed below it", list_through_a_link).needs(SYMLINKS),
-    Case::new("what a link leads to is not removed", remove_through_a_link).needs(SYMLINKS),
+    ConformanceCase::new("attributes of what a link leads to are not set", attributes_through_a_link)
+        .needs(SYMLINKS),
+    ConformanceCase::new("what a link leads to is not listed below it", list_through_a_link).needs(SYMLINKS),
+    ConformanceCase::new("what a link leads to is not removed", remove_through_a_link).needs(SYMLINKS),
 ];
 
-fn texts(bench: &Bench<'_>) {
+fn texts(bench: &Workplace<'_>) {
     let long = vec![b'x'; 4000];
     let texts: [&[u8]; 6] = [b"../../etc", b"/absolute", b"\xff\n", b".", b"missing", &long];
     let mut pack = pack("in", &[]);
     for (index, text) in texts.iter().enumerate() {
-        pack.symlink(&Head::new(index.to_string().as_bytes(), attributes(0o777)), text);
+        pack.symlink(&RecordHead::new(index.to_string().as_bytes(), attributes(0o777)), text);
     }
     store_all(&mut *lane(&*bench.target()), pack);
     let mut seen = reader(bench);
@@ -40,13 +41,13 @@ fn texts(bench: &Bench<'_>) {
 }
 
 /// Creates a file that must not change, in a directory that symbolic links will point to.
-fn aside(bench: &Bench<'_>) -> Attributes {
+fn aside(bench: &Workplace<'_>) -> Attributes {
     let mut preparing = writer(bench);
     preparing.directories(["aside/b"]);
     preparing.file("aside/file", b"untouched")
 }
 
-fn untouched(bench: &Bench<'_>, of_file: &Attributes) {
+fn untouched(bench: &Workplace<'_>, of_file: &Attributes) {
     let mut seen = reader(bench);
     assert_eq!(seen.names("aside"), [&b"b"[..], b"file"]);
     assert!(seen.names("aside/b").is_empty());
@@ -54,7 +55,7 @@ fn untouched(bench: &Bench<'_>, of_file: &Attributes) {
     seen.check("aside/file", of_file);
 }
 
-fn link_to_file(bench: &Bench<'_>) {
+fn link_to_file(bench: &Workplace<'_>) {
     let of_file = aside(bench);
     let names = ["announced", "not announced", "draft"];
     for name in names {
@@ -77,7 +78,7 @@ fn link_to_file(bench: &Bench<'_>) {
     untouched(bench, &of_file);
 }
 
-fn link_to_directory(bench: &Bench<'_>) {
+fn link_to_directory(bench: &Workplace<'_>) {
     let of_file = aside(bench);
     let names = ["pack", "draft", "made", "attributes"];
     for name in names {
@@ -95,22 +96,22 @@ fn link_to_directory(bench: &Bench<'_>) {
     ];
     assert_eq!(apply(&mut *lane, changes).unwrap(), (Vec::new(), Vec::new()));
     let mut seen = reader(bench);
-    names.iter().for_each(|name| assert_eq!(seen.kind(name), Kind::Directory, "{name}"));
+    names.iter().for_each(|name| assert_eq!(seen.kind(name), EntryKind::Directory, "{name}"));
     assert_eq!((seen.content("pack/file"), seen.content("draft/file")), (b"new".to_vec(), b"new".to_vec()));
     untouched(bench, &of_file);
 }
 
-fn link_in_the_middle(bench: &Bench<'_>) {
+fn link_in_the_middle(bench: &Workplace<'_>) {
     let of_file = aside(bench);
     writer(bench).symlink("a", b"aside");
     store_all(&mut *lane(&*bench.target()), pack("a/b/c", &[(b"file", b"new")]));
     let mut seen = reader(bench);
-    assert_eq!(seen.kind("a"), Kind::Directory);
+    assert_eq!(seen.kind("a"), EntryKind::Directory);
     assert_eq!(seen.content("a/b/c/file"), b"new");
     untouched(bench, &of_file);
 }
 
-fn attributes_through_a_link(bench: &Bench<'_>) {
+fn attributes_through_a_link(bench: &Workplace<'_>) {
     let of_file = aside(bench);
     let mut preparing = writer(bench);
     preparing.symlink("link", b"aside/file");
@@ -128,12 +129,12 @@ fn attributes_through_a_link(bench: &Bench<'_>) {
     untouched(bench, &of_file);
 }
 
-fn list_through_a_link(bench: &Bench<'_>) {
-    fn all_fail<L: Looks + ?Sized>(lane: &mut L) {
+fn list_through_a_link(bench: &Workplace<'_>) {
+    fn all_fail<L: EntryLane + ?Sized>(lane: &mut L) {
         assert!(list(lane, "way").is_err());
         assert!(list(lane, "way/b").is_err());
         assert_eq!(inspect(lane, "way/file").unwrap(), None);
-        assert_eq!(inspect(lane, "way").unwrap().unwrap().kind, Kind::Symlink);
+        assert_eq!(inspect(lane, "way").unwrap().unwrap().kind, EntryKind::Symlink);
     }
     aside(bench);
     writer(bench).symlink("way", b"aside");
@@ -141,7 +142,7 @@ fn list_through_a_link(bench: &Bench<'_>) {
     all_fail(&mut *lane(&*bench.source()));
 }
 
-fn remove_through_a_link(bench: &Bench<'_>) {
+fn remove_through_a_link(bench: &Workplace<'_>) {
     let of_file = aside(bench);
     writer(bench).symlink("way", b"aside");
     let target = bench.target();

@@ -5,32 +5,33 @@
 use std::collections::BTreeMap;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Portion, SourceOp, SourceOutcome, TargetOp, TargetOutcome};
-use hakobu_core::entry::{Attributes, Kind, Metadata};
+use hakobu_core::endpoint::{ListingPage, SourceOp, SourceOutcome, TargetOp, TargetOutcome};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::handle::Cursor;
 use hakobu_core::listing::{Detail, Listing};
 
 use super::bench::*;
-use super::case::{Case, Requirement};
+use super::case::{ConformanceCase, Requirement};
 use super::tree_reader::reader;
 use super::tree_writer::writer;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("ten thousand entries are all listed, in order", ten_thousand),
-    Case::new("an entry is described as it was made", described).needs(&[Requirement::Directories]),
-    Case::new("names of one file are told to be that", names_of_one_file)
-        .needs(&[Requirement::HardLinks, Requirement::Inodes]),
-    Case::new("several directories are answered in the order they were asked for", several)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("ten thousand entries are all listed, in order", ten_thousand),
+    ConformanceCase::new("an entry is described as it was made", described)
         .needs(&[Requirement::Directories]),
-    Case::new("descendants come complete and within the budget", budget),
-    Case::new("portions come in order, one behind the other, and are all of it", in_order)
+    ConformanceCase::new("names of one file are told to be that", names_of_one_file)
+        .needs(&[Requirement::HardLinks, Requirement::Inodes]),
+    ConformanceCase::new("several directories are answered in the order they were asked for", several)
+        .needs(&[Requirement::Directories]),
+    ConformanceCase::new("descendants come complete and within the budget", budget),
+    ConformanceCase::new("portions come in order, one behind the other, and are all of it", in_order)
         .needs(&[Requirement::Order]),
-    Case::new("a listing that is asked for comes whatever the budget", small_budget)
+    ConformanceCase::new("a listing that is asked for comes whatever the budget", small_budget)
         .needs(&[Requirement::Directories]),
 ];
 
-fn ten_thousand(bench: &Bench<'_>) {
+fn ten_thousand(bench: &Workplace<'_>) {
     let (mut files, mut directories, mut expected) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..10_000u32 {
         // Every seventh name is invalid UTF-8, and every hundredth entry is a directory.
@@ -55,7 +56,8 @@ fn ten_thousand(bench: &Bench<'_>) {
         assert!(listing.is_sorted());
         let found: Vec<_> = (0..listing.len())
             .map(|index| {
-                let slash: &[u8] = if listing.metadata(index).kind == Kind::Directory { b"/" } else { b"" };
+                let slash: &[u8] =
+                    if listing.metadata(index).kind == EntryKind::Directory { b"/" } else { b"" };
                 [listing.name(index), slash].concat()
             })
             .collect();
@@ -65,7 +67,7 @@ fn ten_thousand(bench: &Bench<'_>) {
     check(list(&mut *lane(&*bench.source()), "").unwrap());
 }
 
-fn in_order(bench: &Bench<'_>) {
+fn in_order(bench: &Workplace<'_>) {
     let names: Vec<_> = (0..500).map(|number| format!("{number:x}").into_bytes()).collect();
     let mut preparing = writer(bench);
     preparing.files("d", &names.iter().map(|name| (&name[..], &b""[..])).collect::<Vec<_>>());
@@ -76,15 +78,15 @@ fn in_order(bench: &Bench<'_>) {
     let (mut of_target, mut of_source) = (lane(&*bench.target()), lane(&*bench.source()));
     let by_target = |from: Option<Cursor>, directory: &str| {
         let (directory, detail) = (path(directory), Detail::default());
-        match ask(&mut *of_target, TargetOp::Portion { directory, from, entries: 7, detail })? {
-            TargetOutcome::Portion(Portion { listing, rest, .. }) => Ok((listing, rest)),
+        match ask(&mut *of_target, TargetOp::Page { directory, from, entries: 7, detail })? {
+            TargetOutcome::Page(ListingPage { listing, rest, .. }) => Ok((listing, rest)),
             other => panic!("not the answer to a portion: {other:?}"),
         }
     };
     let by_source = |from: Option<Cursor>, directory: &str| {
         let (directory, detail) = (path(directory), Detail::default());
-        match ask(&mut *of_source, SourceOp::Portion { root: 0, directory, from, entries: 7, detail })? {
-            SourceOutcome::Portion(Portion { listing, rest, .. }) => Ok((listing, rest)),
+        match ask(&mut *of_source, SourceOp::Page { root: 0, directory, from, entries: 7, detail })? {
+            SourceOutcome::Page(ListingPage { listing, rest, .. }) => Ok((listing, rest)),
             other => panic!("not the answer to a portion: {other:?}"),
         }
     };
@@ -120,38 +122,38 @@ fn all_portions(
     assert!(is_missing.contains(&portion(None, "missing").unwrap_err().kind));
 }
 
-fn described(bench: &Bench<'_>) {
+fn described(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     let abilities = &bench.abilities.target;
-    let mut expected: BTreeMap<&str, (Kind, u64, Attributes)> = BTreeMap::new();
-    expected.insert("file", (Kind::File, 5, preparing.file("file", b"12345")));
+    let mut expected: BTreeMap<&str, (EntryKind, u64, Attributes)> = BTreeMap::new();
+    expected.insert("file", (EntryKind::File, 5, preparing.file("file", b"12345")));
     if abilities.symlinks {
-        expected.insert("link", (Kind::Symlink, 12, preparing.symlink("link", b"twelve bytes")));
+        expected.insert("link", (EntryKind::Symlink, 12, preparing.symlink("link", b"twelve bytes")));
     }
     if abilities.special_files {
-        expected.insert("pipe", (Kind::Fifo, 0, preparing.pipe("pipe")));
+        expected.insert("pipe", (EntryKind::Fifo, 0, preparing.pipe("pipe")));
     }
     let of_directory = bench.next_version(0o750);
     preparing.directory_attributes("directory", of_directory);
-    expected.insert("directory", (Kind::Directory, 0, of_directory));
+    expected.insert("directory", (EntryKind::Directory, 0, of_directory));
     preparing.hole("sparse", 1 << 17);
     drop(preparing);
     let of_target = described_by(bench, &mut *lane(&*bench.target()), &expected);
     let of_source = described_by(bench, &mut *lane(&*bench.source()), &expected);
     for ((name, target), (other, source)) in of_target.iter().zip(&of_source) {
         // Only the target sets `doubted`, so it is not compared.
-        let seen = |it: &Metadata| (it.kind, it.attributes(), it.size_bytes);
+        let seen = |it: &EntryMetadata| (it.kind, it.attributes(), it.size_bytes);
         assert_eq!((name, seen(target)), (other, seen(source)));
         let inodes = abilities.inodes && bench.abilities.source.inodes;
         assert!(!inodes || (target.ctime, target.sparse) == (source.ctime, source.sparse), "{name:?}");
     }
 }
 
-fn described_by<L: Looks + ?Sized>(
-    bench: &Bench<'_>,
+fn described_by<L: EntryLane + ?Sized>(
+    bench: &Workplace<'_>,
     lane: &mut L,
-    expected: &BTreeMap<&str, (Kind, u64, Attributes)>,
-) -> Vec<(Vec<u8>, Metadata)> {
+    expected: &BTreeMap<&str, (EntryKind, u64, Attributes)>,
+) -> Vec<(Vec<u8>, EntryMetadata)> {
     let listing = list(lane, "").unwrap();
     assert_eq!(listing.len(), expected.len() + 1);
     let mut all = Vec::new();
@@ -165,31 +167,31 @@ fn described_by<L: Looks + ?Sized>(
             assert!(!tells_holes || found.sparse == (name == "sparse") || name == "file", "{name}");
             assert_eq!(found.links, 1, "{name}");
         } else {
-            assert_eq!(Metadata { links: found.links, ..inspected }, found, "{name}");
+            assert_eq!(EntryMetadata { links: found.links, ..inspected }, found, "{name}");
         }
         all.push((name.as_bytes().to_vec(), found));
         let Some((kind, size_bytes, attributes)) = expected.get(name) else {
-            assert_eq!((name, found.kind, found.size_bytes), ("sparse", Kind::File, 1 << 17));
+            assert_eq!((name, found.kind, found.size_bytes), ("sparse", EntryKind::File, 1 << 17));
             continue;
         };
         assert_eq!(found.kind, *kind, "{name}");
-        assert!(found.size_bytes == *size_bytes || *kind == Kind::Directory, "{name}");
+        assert!(found.size_bytes == *size_bytes || *kind == EntryKind::Directory, "{name}");
         match kind {
             // The permissions of symbolic links have no meaning, and their times cannot be set everywhere.
-            Kind::Symlink if bench.abilities.target.sets_links => {
+            EntryKind::Symlink if bench.abilities.target.sets_links => {
                 assert_eq!(found.mtime, bench.abilities.kept_time(attributes.mtime));
             }
-            Kind::Symlink => {}
+            EntryKind::Symlink => {}
             _ => bench.abilities.check(name, &found, attributes),
         }
     }
     assert_eq!(inspect(lane, "missing").unwrap(), None);
     assert_eq!(inspect(lane, "file/below").unwrap(), None);
-    assert_eq!(inspect(lane, "").unwrap().unwrap().kind, Kind::Directory);
+    assert_eq!(inspect(lane, "").unwrap().unwrap().kind, EntryKind::Directory);
     all
 }
 
-fn names_of_one_file(bench: &Bench<'_>) {
+fn names_of_one_file(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     preparing.files("", &[(b"alone", b"x"), (b"first", b"x")]);
     preparing.hard_link("second", "first");
@@ -204,7 +206,7 @@ fn names_of_one_file(bench: &Bench<'_>) {
     }
 }
 
-fn several(bench: &Bench<'_>) {
+fn several(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     preparing.directories(["b/inside"]);
     preparing.file("file", b"");
@@ -227,7 +229,7 @@ fn several(bench: &Bench<'_>) {
     assert_eq!(found, [Ok(1), Err(ErrorKind::SourceVanished), Ok(2), Err(changed), Ok(0)]);
 }
 
-fn budget(bench: &Bench<'_>) {
+fn budget(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     for directory in 0..10 {
         for below in 0..10 {
@@ -239,7 +241,7 @@ fn budget(bench: &Bench<'_>) {
     within_budgets(&mut *lane(&*bench.source()));
 }
 
-fn within_budgets<L: Looks + ?Sized>(lane: &mut L) {
+fn within_budgets<L: EntryLane + ?Sized>(lane: &mut L) {
     for budget in [5, 12, 50, 115, 100_000] {
         let mut seen = BTreeMap::new();
         for (index, listing) in lane.list(vec![path("")], budget).unwrap().into_iter().enumerate() {
@@ -258,7 +260,7 @@ fn within_budgets<L: Looks + ?Sized>(lane: &mut L) {
     }
 }
 
-fn small_budget(bench: &Bench<'_>) {
+fn small_budget(bench: &Workplace<'_>) {
     writer(bench).directories((0..50).map(|number| number.to_string()));
     for listed in [
         lane(&*bench.target()).list(vec![path("")], 7).unwrap(),

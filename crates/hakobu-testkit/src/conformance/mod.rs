@@ -27,14 +27,14 @@ mod tree_writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use abilities::Abilities;
-use bench::Bench;
+use abilities::HarnessCapabilities;
+use bench::Workplace;
 pub use bench::ask;
-use case::Case;
-pub use harness::{Harness, Place};
+use case::ConformanceCase;
+pub use harness::{Harness, TestPlace};
 
 /// The cases that need only the traits.
-const CASES: &[&[Case]] = &[
+const CASES: &[&[ConformanceCase]] = &[
     files::CASES,
     attributes::CASES,
     links::CASES,
@@ -47,14 +47,14 @@ const CASES: &[&[Case]] = &[
 ];
 
 /// Returns the cases that apply to endpoints with these capabilities.
-fn cases(abilities: &Abilities) -> impl Iterator<Item = &'static Case> {
+fn cases(abilities: &HarnessCapabilities) -> impl Iterator<Item = &'static ConformanceCase> {
     let of_directories = if abilities.in_directory { directory::CASES } else { &[] };
     CASES.iter().chain(of_directories).copied().flatten().filter(|case| case.applies(abilities))
 }
 
 /// Returns the names of the cases that apply to a harness.
 pub fn case_names(harness: &dyn Harness) -> Vec<&'static str> {
-    cases(&Abilities::of(harness)).map(|case| case.name).collect()
+    cases(&HarnessCapabilities::of(harness)).map(|case| case.name).collect()
 }
 
 /// Runs all cases that apply to a harness.
@@ -62,9 +62,10 @@ pub fn case_names(harness: &dyn Harness) -> Vec<&'static str> {
 /// # Panics
 /// If cases fail, with their names. The message of each case was printed before.
 pub fn run_all(harness: &dyn Harness) {
-    let abilities = Abilities::of(harness);
-    let passes =
-        |case: &Case| catch_unwind(AssertUnwindSafe(|| (case.run)(&Bench::new(harness, &abilities)))).is_ok();
+    let abilities = HarnessCapabilities::of(harness);
+    let passes = |case: &ConformanceCase| {
+        catch_unwind(AssertUnwindSafe(|| (case.run)(&Workplace::new(harness, &abilities)))).is_ok()
+    };
     let failed: Vec<_> = cases(&abilities).filter(|case| !passes(case)).map(|case| case.name).collect();
     assert!(failed.is_empty(), "these cases failed:\n  {}", failed.join("\n  "));
 }
@@ -74,10 +75,10 @@ pub fn run_all(harness: &dyn Harness) {
 /// # Panics
 /// If it fails, or there is no such case for this harness.
 pub fn run_one(harness: &dyn Harness, name: &str) {
-    let abilities = Abilities::of(harness);
+    let abilities = HarnessCapabilities::of(harness);
     let case = cases(&abilities).find(|case| case.name == name);
     let Some(case) = case else { panic!("there is no case {name:?} for this harness and user") };
-    (case.run)(&Bench::new(harness, &abilities));
+    (case.run)(&Workplace::new(harness, &abilities));
 }
 
 #[cfg(test)]

@@ -6,21 +6,21 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::{Grant, GrantedPlace};
 
 use super::bench::*;
-use super::case::{Case, Requirement};
+use super::case::{ConformanceCase, Requirement};
 use super::drafts::leave_half;
 use super::tree_reader::reader;
 use super::tree_writer::writer;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("entries are removed", removed).needs(&[Requirement::Directories]),
-    Case::new("what is gone already is removed", gone).of_refusals(),
-    Case::new("a directory goes only when it is empty", directories),
-    Case::new("a directory with what was kept of a draft goes", kept_draft),
-    Case::new("nothing is removed without leave, and never the place itself", leave)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("entries are removed", removed).needs(&[Requirement::Directories]),
+    ConformanceCase::new("what is gone already is removed", gone).of_refusals(),
+    ConformanceCase::new("a directory goes only when it is empty", directories),
+    ConformanceCase::new("a directory with what was kept of a draft goes", kept_draft),
+    ConformanceCase::new("nothing is removed without leave, and never the place itself", leave)
         .needs(&[Requirement::Directories]),
 ];
 
-fn removed(bench: &Bench<'_>) {
+fn removed(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     let mut names = vec!["a/b/file", "a/b/other"];
     preparing.directories(["a/b/empty"]);
@@ -50,7 +50,7 @@ fn removed(bench: &Bench<'_>) {
     assert_eq!(seen.content("a/stays"), b"x");
 }
 
-fn gone(bench: &Bench<'_>) {
+fn gone(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     for (at, directory) in [("x", false), ("x", true), ("x/y/z", false), ("x/y", true)] {
@@ -59,7 +59,7 @@ fn gone(bench: &Bench<'_>) {
     assert!(reader(bench).names("").is_empty(), "nothing is made on the way");
 }
 
-fn directories(bench: &Bench<'_>) {
+fn directories(bench: &Workplace<'_>) {
     // It only looks like a draft, so it belongs to the user.
     const NAMED: &str = "named/.hakobu.abcdefghijklmnopqrstuvwxyz";
     let mut preparing = writer(bench);
@@ -79,7 +79,7 @@ fn directories(bench: &Bench<'_>) {
     assert_eq!(seen.names(""), [&b"full"[..], b"named"]);
 }
 
-fn kept_draft(bench: &Bench<'_>) {
+fn kept_draft(bench: &Workplace<'_>) {
     leave_half(bench, "left/file");
     let target = bench.target();
     remove(&mut *lane(&*target), "left", true, 0).unwrap();
@@ -91,7 +91,7 @@ fn granted(may_remove: bool) -> Grant {
     Grant { places, may_remove, ..Grant::everything() }
 }
 
-fn leave(bench: &Bench<'_>) {
+fn leave(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     preparing.directories(["in/tree/empty", "in/other"]);
     preparing.file("in/name", b"x");

@@ -7,34 +7,38 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 
 use super::bench::*;
-use super::case::{Case, Requirement};
-use super::sources::{Named, confirm, fetch, file, listed, read, results_now};
+use super::case::{ConformanceCase, Requirement};
+use super::sources::{NamedContent, confirm, fetch, file, listed, read, results_now};
 use super::tree_writer::writer;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new(
         "what changed after the list is taken as it is, what vanished or is another kind is named",
         changed,
     )
     .needs(&[Requirement::Directories]),
-    Case::new("links that changed after the list are named", changed_links).needs(&[Requirement::Symlinks]),
-    Case::new("a file that has another name since the list is named where names are counted", new_name)
-        .needs(&[Requirement::HardLinks]),
-    Case::new("a directory that vanished is named for each entry", vanished_directory),
-    Case::new("a directory that became a link is not entered", directory_became_link)
+    ConformanceCase::new("links that changed after the list are named", changed_links)
         .needs(&[Requirement::Symlinks]),
-    Case::new("a big file that changes is found out", big_change),
+    ConformanceCase::new(
+        "a file that has another name since the list is named where names are counted",
+        new_name,
+    )
+    .needs(&[Requirement::HardLinks]),
+    ConformanceCase::new("a directory that vanished is named for each entry", vanished_directory),
+    ConformanceCase::new("a directory that became a link is not entered", directory_became_link)
+        .needs(&[Requirement::Symlinks]),
+    ConformanceCase::new("a big file that changes is found out", big_change),
 ];
 
 const CHANGED: Result<Vec<u8>, ErrorKind> = Err(ErrorKind::SourceChanged);
 const VANISHED: Result<Vec<u8>, ErrorKind> = Err(ErrorKind::SourceVanished);
 
 /// Returns the expected results of entries.
-fn entries<const N: usize>(all: [(&str, Result<Vec<u8>, ErrorKind>); N]) -> [Named; N] {
+fn entries<const N: usize>(all: [(&str, Result<Vec<u8>, ErrorKind>); N]) -> [NamedContent; N] {
     all.map(|(name, result)| (name.as_bytes().to_vec(), result))
 }
 
-fn changed(bench: &Bench<'_>) {
+fn changed(bench: &Workplace<'_>) {
     let mut changing = writer(bench);
     for name in
         ["a same", "b longer", "c shorter", "d gone", "e rewritten", "f mode", "h directory", "m large"]
@@ -68,7 +72,7 @@ fn changed(bench: &Bench<'_>) {
     assert_eq!(results_now(&listing, &now, &fetched), expected);
 }
 
-fn changed_links(bench: &Bench<'_>) {
+fn changed_links(bench: &Workplace<'_>) {
     let mut changing = writer(bench);
     changing.file("a same", b"content");
     changing.file("b now a link", b"content");
@@ -97,7 +101,7 @@ fn changed_links(bench: &Bench<'_>) {
     assert_eq!(results_now(&listing, &now, &fetched), expected);
 }
 
-fn new_name(bench: &Bench<'_>) {
+fn new_name(bench: &Workplace<'_>) {
     let mut changing = writer(bench);
     changing.file("file", b"content");
     let source = bench.source();
@@ -110,7 +114,7 @@ fn new_name(bench: &Bench<'_>) {
     assert_eq!(results_now(&listing, &now, &fetched), entries([("file", result)]));
 }
 
-fn vanished_directory(bench: &Bench<'_>) {
+fn vanished_directory(bench: &Workplace<'_>) {
     let mut changing = writer(bench);
     changing.files("d", &[(b"a", b"1"), (b"b", b"2")]);
     let source = bench.source();
@@ -125,7 +129,7 @@ fn vanished_directory(bench: &Bench<'_>) {
     assert_eq!(kind(list(&mut *lane, "d")), ErrorKind::SourceVanished);
 }
 
-fn directory_became_link(bench: &Bench<'_>) {
+fn directory_became_link(bench: &Workplace<'_>) {
     let mut changing = writer(bench);
     changing.file("aside/file", b"secret");
     changing.file("d/file", b"public");
@@ -145,7 +149,7 @@ fn directory_became_link(bench: &Bench<'_>) {
     assert!(read(&mut *lane, &file, 0, 6).unwrap_err().is_source_change());
 }
 
-fn big_change(bench: &Bench<'_>) {
+fn big_change(bench: &Workplace<'_>) {
     let bytes = content(2 * PIECE_BYTES);
     let mut changing = writer(bench);
     changing.file("big", &bytes);

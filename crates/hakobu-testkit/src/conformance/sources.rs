@@ -7,27 +7,28 @@ use std::sync::Arc;
 use hakobu_core::Result;
 use hakobu_core::content::content_sum;
 use hakobu_core::endpoint::{
-    Detail, Fetched, Pick, Picks, PieceBuffer, Portion, SourceFile, SourceLane, SourceOp, SourceOutcome, Wait,
+    CompletionWait, Detail, FetchedPack, ListingPage, Pick, Picks, PieceBuffer, SourceFile, SourceLane,
+    SourceOp, SourceOutcome,
 };
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::listing::Listing;
 use hakobu_core::losses::LossKind;
-use hakobu_core::pack::{Content, Head, PackReader, Record};
+use hakobu_core::pack::{PackContent, PackReader, PackRecord, RecordHead};
 
 use super::bench::*;
-use super::case::{Case, Requirement};
+use super::case::{ConformanceCase, Requirement};
 use super::tree_writer::writer;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("files, links and pipes go into a pack as they are", packed),
-    Case::new("the portions of a directory are all of it", portions),
-    Case::new("a pack of one entry may have another name", renamed),
-    Case::new("pieces of a big file are read as they are", pieces),
-    Case::new("pieces of several files may be read at a time", at_a_time),
-    Case::new("the names of one file are no loss", further_names).needs(&[Requirement::HardLinks]),
-    Case::new("holes and extended attributes go along with files", extended)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("files, links and pipes go into a pack as they are", packed),
+    ConformanceCase::new("the portions of a directory are all of it", portions),
+    ConformanceCase::new("a pack of one entry may have another name", renamed),
+    ConformanceCase::new("pieces of a big file are read as they are", pieces),
+    ConformanceCase::new("pieces of several files may be read at a time", at_a_time),
+    ConformanceCase::new("the names of one file are no loss", further_names).needs(&[Requirement::HardLinks]),
+    ConformanceCase::new("holes and extended attributes go along with files", extended)
         .needs(&[Requirement::UserAttributes, Requirement::Inodes]),
 ];
 
@@ -37,15 +38,15 @@ pub(super) fn fetch(
     directory: &str,
     listing: &Arc<Listing>,
     target_name: Option<&[u8]>,
-) -> Fetched {
+) -> FetchedPack {
     let entries = (0..listing.len() as u32).map(|index| Pick { index, replaces: index == 1 }).collect();
     let picks = Picks { listing: Arc::clone(listing), entries, target_name: target_name.map(<[u8]>::to_vec) };
     let buffer = Vec::new();
     let (directory, target, picks) = (path(directory), path("to/here"), Arc::new(picks));
     let ask_for = ExtendedAsk { keep: Classes::USER, miss: Classes::ACL, readable: false };
-    let fetch = SourceOp::Fetch { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer };
+    let fetch = SourceOp::ReadPack { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer };
     match ask(lane, fetch).unwrap() {
-        SourceOutcome::Fetched(fetched) => fetched,
+        SourceOutcome::Pack(fetched) => fetched,
         other => panic!("not the answer to a fetch: {other:?}"),
     }
 }
@@ -56,34 +57,34 @@ pub(super) fn listed(lane: &mut dyn SourceLane, directory: &str) -> Arc<Listing>
 }
 
 /// The name of an entry, with its content or the reason why it is missing.
-pub(super) type Named = (Vec<u8>, Result<Vec<u8>, ErrorKind>);
+pub(super) type NamedContent = (Vec<u8>, Result<Vec<u8>, ErrorKind>);
 
 /// Returns the result of each entry.
-pub(super) fn results(listing: &Listing, fetched: &Fetched) -> Vec<Named> {
+pub(super) fn results(listing: &Listing, fetched: &FetchedPack) -> Vec<NamedContent> {
     results_now(listing, listing, fetched)
 }
 
 /// Returns the results of entries that have changed since they were listed. Their attributes are those of a later
 /// listing.
-pub(super) fn results_now(listing: &Listing, now: &Listing, fetched: &Fetched) -> Vec<Named> {
+pub(super) fn results_now(listing: &Listing, now: &Listing, fetched: &FetchedPack) -> Vec<NamedContent> {
     let mut results = Vec::new();
     let mut reader = PackReader::new(&fetched.pack);
     let mut packed = fetched.packed.iter();
     while let Some(record) = reader.read().unwrap() {
         match record {
-            Record::Directory { path: to } => assert_eq!(to, path("to/here")),
-            Record::Entry(head, content) => {
+            PackRecord::Directory { path: to } => assert_eq!(to, path("to/here")),
+            PackRecord::Entry(head, content) => {
                 let index = *packed.next().unwrap() as usize;
                 let found = (0..now.len()).find(|&found| now.name(found) == listing.name(index)).unwrap();
                 assert_eq!(head.attributes, now.metadata(found).attributes());
                 assert_eq!(head.replaces, index == 1);
                 let content = match content {
-                    Content::File(content) => {
+                    PackContent::File(content) => {
                         assert_eq!(content.sum, content_sum(content.bytes), "the sum of what was read");
                         content.bytes.to_vec()
                     }
-                    Content::Symlink(text) => text.to_vec(),
-                    Content::Special(kind, device) => format!("{kind:?} {device:#x}").into_bytes(),
+                    PackContent::Symlink(text) => text.to_vec(),
+                    PackContent::Special(kind, device) => format!("{kind:?} {device:#x}").into_bytes(),
                 };
                 results.push((head.name.to_vec(), Ok(content)));
             }
@@ -96,7 +97,7 @@ pub(super) fn results_now(listing: &Listing, now: &Listing, fetched: &Fetched) -
     results
 }
 
-fn packed(bench: &Bench<'_>) {
+fn packed(bench: &Workplace<'_>) {
     let mut expected = vec![("0 empty", vec![]), ("1 small", content(10)), ("2 large", content(PIECE_BYTES))];
     let mut preparing = writer(bench);
     for (name, bytes) in &expected {
@@ -115,18 +116,18 @@ fn packed(bench: &Bench<'_>) {
 }
 
 /// Checks that all entries of `d` are put into a pack.
-pub(super) fn are_packed(bench: &Bench<'_>, expected: &[(&str, Vec<u8>)]) {
+pub(super) fn are_packed(bench: &Workplace<'_>, expected: &[(&str, Vec<u8>)]) {
     let mut lane = lane(&*bench.source());
     let listing = listed(&mut *lane, "d");
     let fetched = fetch(&mut *lane, "d", &listing, None);
-    let expected: Vec<Named> =
+    let expected: Vec<NamedContent> =
         expected.iter().map(|(name, bytes)| (name.as_bytes().to_vec(), Ok(bytes.clone()))).collect();
     assert!(results(&listing, &fetched) == expected);
     assert_eq!(fetched.content_bytes, PIECE_BYTES + 10);
     assert!(fetched.losses.is_empty(), "{:?}", fetched.losses);
 }
 
-fn portions(bench: &Bench<'_>) {
+fn portions(bench: &Workplace<'_>) {
     let names: Vec<_> = (0..5000).map(|number| format!("file {number}").into_bytes()).collect();
     let mut preparing = writer(bench);
     preparing.files("d", &names.iter().map(|name| (&name[..], &b""[..])).collect::<Vec<_>>());
@@ -138,8 +139,8 @@ fn portions(bench: &Bench<'_>) {
     let (mut from, mut found) = (None, Vec::new());
     loop {
         let directory = path("d");
-        let portion = SourceOp::Portion { root: 0, directory, from, entries: 100, detail: Detail::default() };
-        let SourceOutcome::Portion(Portion { listing, rest, .. }) = ask(&mut *lane, portion).unwrap() else {
+        let portion = SourceOp::Page { root: 0, directory, from, entries: 100, detail: Detail::default() };
+        let SourceOutcome::Page(ListingPage { listing, rest, .. }) = ask(&mut *lane, portion).unwrap() else {
             panic!("no portion")
         };
         assert!(listing.is_sorted());
@@ -160,12 +161,12 @@ fn portions(bench: &Bench<'_>) {
     assert!(found == expected, "{} entries in portions, {} as a whole", found.len(), expected.len());
     let portion = |name| {
         let detail = Detail::default();
-        SourceOp::Portion { root: 0, directory: path(name), from: None, entries: 100, detail }
+        SourceOp::Page { root: 0, directory: path(name), from: None, entries: 100, detail }
     };
     assert_eq!(ask(&mut *lane, portion("missing")).unwrap_err().kind, ErrorKind::SourceVanished);
 }
 
-fn renamed(bench: &Bench<'_>) {
+fn renamed(bench: &Workplace<'_>) {
     writer(bench).file("here", b"x");
     let source = bench.source();
     let mut lane = lane(&*source);
@@ -196,14 +197,14 @@ pub(super) fn file(lane: &mut dyn SourceLane, at: &str) -> Arc<SourceFile> {
 
 /// Checks whether a file is still the listed version.
 pub(super) fn confirm(lane: &mut dyn SourceLane, file: &Arc<SourceFile>) -> Result<()> {
-    let confirm = SourceOp::Confirm { file: Arc::clone(file), ask: ExtendedAsk::default() };
+    let confirm = SourceOp::Revalidate { file: Arc::clone(file), ask: ExtendedAsk::default() };
     match ask(lane, confirm)? {
         SourceOutcome::Extended { extended: None, .. } => Ok(()),
         other => panic!("not the answer to a confirmation: {other:?}"),
     }
 }
 
-fn pieces(bench: &Bench<'_>) {
+fn pieces(bench: &Workplace<'_>) {
     let bytes = content(3 * PIECE_BYTES + 5);
     writer(bench).file("big", &bytes);
     let source = bench.source();
@@ -219,7 +220,7 @@ fn pieces(bench: &Bench<'_>) {
     assert!(read(&mut *lane, &file, bytes.len() as u64 - 1, 2).unwrap_err().is_source_change());
 }
 
-fn at_a_time(bench: &Bench<'_>) {
+fn at_a_time(bench: &Workplace<'_>) {
     const COUNT: u64 = 6;
     let bytes = content(COUNT * PIECE_BYTES);
     let turned: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
@@ -244,7 +245,7 @@ fn at_a_time(bench: &Bench<'_>) {
     lane.flush();
     let mut answered = Vec::new();
     for _ in &asked {
-        let completion = lane.reap(Wait::For(PATIENCE)).expect("an answer for each");
+        let completion = lane.reap(CompletionWait::For(PATIENCE)).expect("an answer for each");
         answered.push(completion.ticket);
         let (file, at) = (completion.ticket / COUNT, completion.ticket % COUNT * PIECE_BYTES);
         match completion.result {
@@ -262,7 +263,7 @@ fn at_a_time(bench: &Bench<'_>) {
     confirm(&mut *lane, &files[0]).unwrap();
 }
 
-fn further_names(bench: &Bench<'_>) {
+fn further_names(bench: &Workplace<'_>) {
     let mut preparing = writer(bench);
     preparing.file("linked", b"x");
     preparing.hard_link("linked too", "linked");
@@ -276,12 +277,12 @@ fn further_names(bench: &Bench<'_>) {
     assert!(fetched.losses.is_empty(), "{:?}", fetched.losses);
 }
 
-fn extended(bench: &Bench<'_>) {
+fn extended(bench: &Workplace<'_>) {
     let target = bench.target();
     let tag = Extended::new(Classes::USER, &mut [(b"user.tag".to_vec(), b"1".to_vec())]).unwrap();
     let mut pack = pack("", &[(b"plain", b"x")]);
-    let head = Head::new(b"tagged", attributes(0o644));
-    pack.whole_file(&Head { extended: Some(tag.as_ref()), ..head }, b"x", content_sum(b"x"));
+    let head = RecordHead::new(b"tagged", attributes(0o644));
+    pack.whole_file(&RecordHead { extended: Some(tag.as_ref()), ..head }, b"x", content_sum(b"x"));
     store_all(&mut *lane(&*target), pack);
     writer(bench).hole("holes", 64 * 1024);
     let source = bench.source();
@@ -294,7 +295,7 @@ fn extended(bench: &Bench<'_>) {
     assert_eq!(fetched.content_bytes, 64 * 1024 + 2);
     let (mut reader, mut names) = (PackReader::new(&fetched.pack), Vec::new());
     while let Some(record) = reader.read().unwrap() {
-        let Record::Entry(head, _) = record else { continue };
+        let PackRecord::Entry(head, _) = record else { continue };
         assert_eq!(head.sparse, head.name == b"holes");
         let extended = head.extended.unwrap();
         let expected = (head.name == b"tagged").then_some((&b"user.tag"[..], &b"1"[..]));

@@ -8,34 +8,34 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::content::content_sum;
 use hakobu_core::endpoint::{
-    Fetched, Pick, Picks, PieceBuffer, SourceEndpoint, SourceFile, SourceLane, SourceOp, SourceOutcome,
+    FetchedPack, Pick, Picks, PieceBuffer, SourceEndpoint, SourceFile, SourceLane, SourceOp, SourceOutcome,
 };
-use hakobu_core::entry::{Attributes, Kind, Metadata};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata};
 use hakobu_core::extended::ExtendedAsk;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::listing::Listing;
-use hakobu_core::pack::{Content, PACKED_FILE_BYTES_MAX, PackReader, Record};
+use hakobu_core::pack::{PACKED_FILE_BYTES_MAX, PackContent, PackReader, PackRecord};
 
-use super::abilities::Abilities;
+use super::abilities::HarnessCapabilities;
 use super::bench::*;
 
 /// A source with a lane, with which a case reads the content of a place. It panics on any error.
 pub struct TreeReader<'a> {
-    abilities: &'a Abilities,
+    abilities: &'a HarnessCapabilities,
     // Declared before the source, so that it is dropped first.
     lane: Box<dyn SourceLane>,
     _source: Box<dyn SourceEndpoint>,
 }
 
 /// Opens a tree reader.
-pub fn reader<'a>(bench: &'a Bench<'_>) -> TreeReader<'a> {
+pub fn reader<'a>(bench: &'a Workplace<'_>) -> TreeReader<'a> {
     let source = bench.source();
     TreeReader { abilities: bench.abilities, lane: lane(&*source), _source: source }
 }
 
 /// Waits until a directory has exactly these names and no draft. The remote host may need a moment to clean up after
 /// a connection that ended.
-pub fn settles_to(bench: &Bench<'_>, directory: &str, expected: &[&[u8]]) {
+pub fn settles_to(bench: &Workplace<'_>, directory: &str, expected: &[&[u8]]) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let mut seen = reader(bench);
@@ -50,17 +50,17 @@ pub fn settles_to(bench: &Bench<'_>, directory: &str, expected: &[&[u8]]) {
 
 impl TreeReader<'_> {
     /// Returns the metadata of one entry.
-    pub fn inspect(&mut self, at: &str) -> Option<Metadata> {
+    pub fn inspect(&mut self, at: &str) -> Option<EntryMetadata> {
         inspect(&mut *self.lane, at).unwrap()
     }
 
     /// Returns the metadata of one entry that must exist.
-    pub fn metadata(&mut self, at: &str) -> Metadata {
+    pub fn metadata(&mut self, at: &str) -> EntryMetadata {
         self.inspect(at).unwrap_or_else(|| panic!("there is no {at:?}"))
     }
 
     /// Returns the kind of an entry that must exist.
-    pub fn kind(&mut self, at: &str) -> Kind {
+    pub fn kind(&mut self, at: &str) -> EntryKind {
         self.metadata(at).kind
     }
 
@@ -81,7 +81,7 @@ impl TreeReader<'_> {
     /// Reads a whole file.
     pub fn content(&mut self, at: &str) -> Vec<u8> {
         let metadata = self.metadata(at);
-        assert_eq!(metadata.kind, Kind::File, "{at}");
+        assert_eq!(metadata.kind, EntryKind::File, "{at}");
         match metadata.size_bytes {
             ..=PACKED_FILE_BYTES_MAX => self.one_packed(at, metadata),
             _ => self.pieces(at, metadata),
@@ -91,7 +91,7 @@ impl TreeReader<'_> {
     /// Reads the target of a symbolic link.
     pub fn text(&mut self, at: &str) -> Vec<u8> {
         let metadata = self.metadata(at);
-        assert_eq!(metadata.kind, Kind::Symlink, "{at}");
+        assert_eq!(metadata.kind, EntryKind::Symlink, "{at}");
         self.one_packed(at, metadata)
     }
 
@@ -107,7 +107,7 @@ impl TreeReader<'_> {
         self.abilities.check(at, &found, wanted);
     }
 
-    fn one_packed(&mut self, at: &str, metadata: Metadata) -> Vec<u8> {
+    fn one_packed(&mut self, at: &str, metadata: EntryMetadata) -> Vec<u8> {
         let whole = path(at);
         let (parent, name) = whole.split_last().expect("an entry has a name");
         let mut listing = Listing::default();
@@ -117,7 +117,7 @@ impl TreeReader<'_> {
     }
 
     fn packed(&mut self, directory: &str, listing: &Arc<Listing>) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let is_packed = |index: &u32| listing.metadata(*index as usize).kind != Kind::Directory;
+        let is_packed = |index: &u32| listing.metadata(*index as usize).kind != EntryKind::Directory;
         let entries: Vec<_> = (0..listing.len() as u32)
             .filter(is_packed)
             .map(|index| Pick { index, replaces: false })
@@ -128,8 +128,8 @@ impl TreeReader<'_> {
         while from < all {
             let (directory, target, picks) = (path(directory), path(directory), Arc::clone(&picks));
             let (ask_for, buffer) = (ExtendedAsk::default(), Vec::new());
-            let fetch = SourceOp::Fetch { root: 0, directory, target, picks, from, ask: ask_for, buffer };
-            let SourceOutcome::Fetched(fetched) = ask(&mut *self.lane, fetch).unwrap() else {
+            let fetch = SourceOp::ReadPack { root: 0, directory, target, picks, from, ask: ask_for, buffer };
+            let SourceOutcome::Pack(fetched) = ask(&mut *self.lane, fetch).unwrap() else {
                 panic!("not the answer to a fetch")
             };
             assert!(fetched.failures.is_empty(), "{:?}", fetched.failures);
@@ -140,7 +140,7 @@ impl TreeReader<'_> {
         found
     }
 
-    fn pieces(&mut self, at: &str, metadata: Metadata) -> Vec<u8> {
+    fn pieces(&mut self, at: &str, metadata: EntryMetadata) -> Vec<u8> {
         let file = Arc::new(SourceFile { root: 0, path: path(at), metadata, tolerant: false });
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < metadata.size_bytes {
@@ -164,17 +164,17 @@ pub fn names_of(listing: &Listing) -> Vec<Vec<u8>> {
     (0..listing.len()).map(|index| listing.name(index).to_vec()).collect()
 }
 
-fn decode(fetched: &Fetched, found: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+fn decode(fetched: &FetchedPack, found: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
     let mut reader = PackReader::new(&fetched.pack);
     while let Some(record) = reader.read().unwrap() {
-        let Record::Entry(head, content) = record else { continue };
+        let PackRecord::Entry(head, content) = record else { continue };
         let bytes = match content {
-            Content::File(content) => {
+            PackContent::File(content) => {
                 assert_eq!(content.sum, content_sum(content.bytes), "the sum of what was read");
                 content.bytes.to_vec()
             }
-            Content::Symlink(text) => text.to_vec(),
-            Content::Special(kind, device) => format!("{kind:?} {device:#x}").into_bytes(),
+            PackContent::Symlink(text) => text.to_vec(),
+            PackContent::Special(kind, device) => format!("{kind:?} {device:#x}").into_bytes(),
         };
         assert!(found.insert(head.name.to_vec(), bytes).is_none(), "{:?} twice", head.name);
     }

@@ -4,22 +4,22 @@
 
 use hakobu_core::content::content_sum;
 use hakobu_core::endpoint::{Change, TargetEndpoint, TargetLane};
-use hakobu_core::entry::{Attributes, Kind};
+use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extent::PIECE_BYTES;
-use hakobu_core::pack::{Head, PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::pack::{PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX, PackBuilder, RecordHead};
 
 use super::bench::*;
 
 /// A target with a lane, with which a case prepares and changes a place. It panics on any error.
 pub struct TreeWriter<'a> {
-    bench: &'a Bench<'a>,
+    bench: &'a Workplace<'a>,
     // Declared before the target, so that it is dropped first.
     lane: Box<dyn TargetLane>,
     _target: Box<dyn TargetEndpoint>,
 }
 
 /// Opens a tree writer.
-pub fn writer<'a>(bench: &'a Bench<'a>) -> TreeWriter<'a> {
+pub fn writer<'a>(bench: &'a Workplace<'a>) -> TreeWriter<'a> {
     let target = bench.target();
     TreeWriter { bench, lane: lane(&*target), _target: target }
 }
@@ -57,7 +57,7 @@ impl TreeWriter<'_> {
     /// Creates a file that is a single hole of `size_bytes`.
     pub fn hole(&mut self, at: &str, size_bytes: usize) {
         let (mut pack, name) = pack_for(at);
-        let head = Head { sparse: true, ..Head::new(&name, self.bench.next_version(0o644)) };
+        let head = RecordHead { sparse: true, ..RecordHead::new(&name, self.bench.next_version(0o644)) };
         let zeros = vec![0; size_bytes];
         pack.whole_file(&head, &zeros, content_sum(&zeros));
         store_all(&mut *self.lane, pack);
@@ -83,7 +83,7 @@ impl TreeWriter<'_> {
     pub fn symlink(&mut self, at: &str, text: &[u8]) -> Attributes {
         let attributes = self.bench.next_version(0o777);
         let (mut pack, name) = pack_for(at);
-        pack.symlink(&Head::new(&name, attributes), text);
+        pack.symlink(&RecordHead::new(&name, attributes), text);
         store_all(&mut *self.lane, pack);
         attributes
     }
@@ -92,7 +92,7 @@ impl TreeWriter<'_> {
     pub fn pipe(&mut self, at: &str) -> Attributes {
         let attributes = self.bench.next_version(0o600);
         let (mut pack, name) = pack_for(at);
-        pack.special(&Head::new(&name, attributes), Kind::Fifo, 0);
+        pack.special(&RecordHead::new(&name, attributes), EntryKind::Fifo, 0);
         store_all(&mut *self.lane, pack);
         attributes
     }

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use hakobu_core::endpoint::{
-    Completion, DraftId, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket, Wait,
+    Completion, CompletionWait, DraftId, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket,
 };
 use hakobu_core::error::{Error, ErrorKind, Result};
 
-use super::{Fault, Logged, OperationKind, State, When, lock, planned};
+use super::{FaultCondition, FaultEffect, FaultState, LoggedOperation, OperationKind, lock, planned};
 use crate::random::Random;
 
 /// The ticket of operations that the lane submits by itself.
@@ -26,7 +26,7 @@ pub(super) trait Fallible: Operation + Sized {
     fn kind(&self) -> OperationKind;
 
     /// Returns the paths of the operation.
-    fn paths(&self, state: &State) -> Vec<Vec<u8>>;
+    fn paths(&self, state: &FaultState) -> Vec<Vec<u8>>;
 
     /// Returns the draft of the operation, if any.
     fn draft(&self) -> Option<DraftId> {
@@ -50,7 +50,7 @@ pub(super) trait Fallible: Operation + Sized {
 
     /// Makes sure that the failure is reported, and spoils the draft that is written. Returns false if it cannot be
     /// reported.
-    fn make_unheard(&mut self, state: &State, error: &Error) -> bool {
+    fn make_unheard(&mut self, state: &FaultState, error: &Error) -> bool {
         let _ = (state, error);
         true
     }
@@ -59,7 +59,12 @@ pub(super) trait Fallible: Operation + Sized {
     fn has_entries(&self) -> bool;
 
     /// Executes the operation except for one entry, which fails.
-    fn one_entry(self, lane: &mut FaultyLane<Self>, when: &When, error: Error) -> Result<Self::Outcome>;
+    fn one_entry(
+        self,
+        lane: &mut FaultyLane<Self>,
+        when: &FaultCondition,
+        error: Error,
+    ) -> Result<Self::Outcome>;
 
     /// Halves the amount of data that was read.
     fn shorten(outcome: Self::Outcome) -> Self::Outcome {
@@ -75,7 +80,7 @@ pub(super) trait Fallible: Operation + Sized {
 
 pub(super) struct FaultyLane<O: Fallible> {
     pub(super) inner: Box<O::Inner>,
-    pub(super) state: Arc<State>,
+    pub(super) state: Arc<FaultState>,
     pub(super) random: Random,
     index: usize,
     /// Completions that are held back.
@@ -84,7 +89,7 @@ pub(super) struct FaultyLane<O: Fallible> {
 }
 
 impl<O: Fallible> FaultyLane<O> {
-    pub fn new(inner: Box<O::Inner>, state: Arc<State>, index: usize) -> Self {
+    pub fn new(inner: Box<O::Inner>, state: Arc<FaultState>, index: usize) -> Self {
         let random = Random::new(state.plan.seed ^ ((index as u64) << 32));
         Self { inner, state, random, index, held: Vec::new(), dead: false }
     }
@@ -98,7 +103,7 @@ impl<O: Fallible> FaultyLane<O> {
         while let Err(back) = self.inner.submit(ticket, operation) {
             operation = back;
             self.inner.flush();
-            self.held.extend(self.inner.reap(Wait::For(SILENT_WAIT)));
+            self.held.extend(self.inner.reap(CompletionWait::For(SILENT_WAIT)));
         }
     }
 
@@ -107,7 +112,7 @@ impl<O: Fallible> FaultyLane<O> {
         self.pass(OWN_TICKET, operation);
         self.inner.flush();
         loop {
-            match self.inner.reap(Wait::Forever) {
+            match self.inner.reap(CompletionWait::Forever) {
                 Some(completion) if completion.ticket == OWN_TICKET => return completion.result,
                 Some(other) => self.held.push(other),
                 None => return Err(planned(ErrorKind::ConnectionLost)),
@@ -127,7 +132,7 @@ impl<O: Fallible> FaultyLane<O> {
         lock(&self.state.spoiled).get(&draft).cloned()
     }
 
-    fn act(&mut self, ticket: Ticket, operation: O, fault: Option<(Fault, When)>) {
+    fn act(&mut self, ticket: Ticket, operation: O, fault: Option<(FaultEffect, FaultCondition)>) {
         if let Some(error) = self.spoiled(&operation) {
             return self.refuse(ticket, operation, error);
         }
@@ -138,8 +143,8 @@ impl<O: Fallible> FaultyLane<O> {
             };
         };
         match fault {
-            Fault::Error(kind) => self.refuse(ticket, operation, planned(kind)),
-            Fault::Unheard(kind) => {
+            FaultEffect::Error(kind) => self.refuse(ticket, operation, planned(kind)),
+            FaultEffect::Unheard(kind) => {
                 let mut operation = operation;
                 if !operation.make_unheard(&self.state, &planned(kind)) {
                     return self.refuse(ticket, operation, planned(kind));
@@ -147,26 +152,26 @@ impl<O: Fallible> FaultyLane<O> {
                 let _done = self.ask(operation);
                 self.hold(ticket, Err(planned(kind)));
             }
-            Fault::OneEntry(kind) if !operation.has_entries() => {
+            FaultEffect::OneEntry(kind) if !operation.has_entries() => {
                 self.refuse(ticket, operation, planned(kind));
             }
-            Fault::OneEntry(kind) => {
+            FaultEffect::OneEntry(kind) => {
                 let result = operation.one_entry(self, &when, planned(kind));
                 self.hold(ticket, result);
             }
-            Fault::ShortRead => {
+            FaultEffect::ShortRead => {
                 let result = self.ask(operation).map(O::shorten);
                 self.hold(ticket, result);
             }
-            Fault::LaneLost => {
+            FaultEffect::LaneLost => {
                 self.hold(ticket, Err(planned(ErrorKind::ConnectionLost)));
                 self.die();
             }
-            Fault::Silence => {
+            FaultEffect::Silence => {
                 self.state.silent.store(true, Relaxed);
                 self.pass(ticket, operation);
             }
-            Fault::Call(call) => {
+            FaultEffect::Call(call) => {
                 call();
                 self.pass(ticket, operation);
             }
@@ -181,11 +186,11 @@ impl<O: Fallible> FaultyLane<O> {
     }
 
     /// Waits as if no completion arrived. Returns true once the endpoint is interrupted.
-    fn stay_silent(&mut self, wait: Wait) -> bool {
+    fn stay_silent(&mut self, wait: CompletionWait) -> bool {
         let mut rest = match wait {
-            Wait::Now => Duration::ZERO,
-            Wait::For(limit) => limit,
-            Wait::Forever => Duration::MAX,
+            CompletionWait::Now => Duration::ZERO,
+            CompletionWait::For(limit) => limit,
+            CompletionWait::Forever => Duration::MAX,
         };
         while !self.state.interrupted.load(Relaxed) {
             if rest.is_zero() {
@@ -207,7 +212,7 @@ where
         if !self.dead && !self.held.is_empty() && self.random.per_mille(self.state.plan.full_per_mille) {
             return Err(operation);
         }
-        let logged = Logged {
+        let logged = LoggedOperation {
             lane: self.index,
             kind: operation.kind(),
             paths: operation.paths(&self.state),
@@ -224,7 +229,7 @@ where
         Ok(())
     }
 
-    fn reap(&mut self, wait: Wait) -> Option<Completion<O::Outcome>> {
+    fn reap(&mut self, wait: CompletionWait) -> Option<Completion<O::Outcome>> {
         if self.state.silent.load(Relaxed) && !self.dead {
             if !self.stay_silent(wait) {
                 return None;
@@ -233,18 +238,18 @@ where
             self.die();
         }
         while !self.dead
-            && let Some(completion) = self.inner.reap(Wait::Now)
+            && let Some(completion) = self.inner.reap(CompletionWait::Now)
         {
             self.held.push(completion);
         }
         if self.held.is_empty() {
             return if self.dead { None } else { self.inner.reap(wait) };
         }
-        if self.state.plan.late && wait == Wait::Now {
+        if self.state.plan.late && wait == CompletionWait::Now {
             return None;
         }
         let few = self.held.len() < self.state.plan.held_max;
-        if few && wait != Wait::Forever && self.random.per_mille(500) {
+        if few && wait != CompletionWait::Forever && self.random.per_mille(500) {
             return None;
         }
         let index = if self.state.plan.held_max > 0 { self.random.below(self.held.len()) } else { 0 };

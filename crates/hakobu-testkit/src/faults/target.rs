@@ -8,45 +8,45 @@ use hakobu_core::endpoint::{Change, Check, DraftId, TargetLane, TargetOp, Target
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extent::Extent;
 use hakobu_core::handle::SharedFile;
-use hakobu_core::pack::{Content, PackBuilder, PackReader, Record};
+use hakobu_core::pack::{PackBuilder, PackContent, PackReader, PackRecord};
 
 use super::lane::{Fallible, FaultyLane, insert};
-use super::{OperationKind, State, When, lock, planned};
+use super::{FaultCondition, FaultState, OperationKind, lock, planned};
 
 impl Fallible for TargetOp {
     type Inner = dyn TargetLane;
 
     fn kind(&self) -> OperationKind {
         match self {
-            Self::Inspect { .. } => OperationKind::Inspect,
-            Self::List { .. } | Self::Portion { .. } => OperationKind::List,
+            Self::Stat { .. } => OperationKind::Inspect,
+            Self::List { .. } | Self::Page { .. } => OperationKind::List,
             Self::Digest { .. } => OperationKind::Digest,
             Self::Numbers { .. } => OperationKind::Names,
-            Self::Store { .. } => OperationKind::Store,
+            Self::WritePack { .. } => OperationKind::Store,
             Self::Begin { .. } => OperationKind::Begin,
             Self::Write { .. } | Self::Patch { .. } | Self::Assemble { .. } => OperationKind::Write,
-            Self::Clone { .. } => OperationKind::Clone,
-            Self::Length { .. } => OperationKind::Length,
+            Self::Reflink { .. } => OperationKind::Clone,
+            Self::SetLength { .. } => OperationKind::Length,
             Self::Finish { .. } => OperationKind::Finish,
             Self::Abandon { .. } => OperationKind::Abandon,
             Self::Apply { .. } => OperationKind::Apply,
             Self::Barrier { .. } => OperationKind::Barrier,
-            Self::Sign { .. } | Self::Sum { .. } | Self::Hole { .. } => OperationKind::Sign,
+            Self::HashRange { .. } | Self::WeakSums { .. } | Self::Hole { .. } => OperationKind::Sign,
             Self::Zero { .. } => OperationKind::Zero,
             Self::Complete { .. } => OperationKind::Complete,
         }
     }
 
-    fn paths(&self, state: &State) -> Vec<Vec<u8>> {
+    fn paths(&self, state: &FaultState) -> Vec<Vec<u8>> {
         match self {
-            Self::Inspect { path, .. } => vec![path.as_bytes().to_vec()],
+            Self::Stat { path, .. } => vec![path.as_bytes().to_vec()],
             Self::List { directories, .. } => {
                 directories.iter().map(|path| path.as_bytes().to_vec()).collect()
             }
-            Self::Portion { directory, .. } | Self::Digest { directory, .. } => {
+            Self::Page { directory, .. } | Self::Digest { directory, .. } => {
                 vec![directory.as_bytes().to_vec()]
             }
-            Self::Store { pack } => directories_of(pack),
+            Self::WritePack { pack } => directories_of(pack),
             Self::Begin { draft, begin } => {
                 let path = begin.path.as_bytes().to_vec();
                 lock(&state.drafts).insert(*draft, path.clone());
@@ -66,23 +66,23 @@ impl Fallible for TargetOp {
         match self {
             Self::Begin { draft, .. }
             | Self::Write { draft, .. }
-            | Self::Sign { draft, .. }
+            | Self::HashRange { draft, .. }
             | Self::Patch { draft, .. }
-            | Self::Sum { draft, .. }
+            | Self::WeakSums { draft, .. }
             | Self::Hole { draft, .. }
             | Self::Assemble { draft, .. }
             | Self::Zero { draft, .. }
             | Self::Complete { draft, .. }
-            | Self::Clone { draft, .. }
-            | Self::Length { draft, .. }
+            | Self::Reflink { draft, .. }
+            | Self::SetLength { draft, .. }
             | Self::Finish { draft, .. }
             | Self::Abandon { draft, .. } => Some(*draft),
-            Self::Inspect { .. }
+            Self::Stat { .. }
             | Self::List { .. }
-            | Self::Portion { .. }
+            | Self::Page { .. }
             | Self::Digest { .. }
             | Self::Numbers { .. }
-            | Self::Store { .. }
+            | Self::WritePack { .. }
             | Self::Apply { .. }
             | Self::Barrier { .. } => None,
         }
@@ -118,7 +118,7 @@ impl Fallible for TargetOp {
         }
     }
 
-    fn make_unheard(&mut self, state: &State, error: &Error) -> bool {
+    fn make_unheard(&mut self, state: &FaultState, error: &Error) -> bool {
         if let Self::Write { acknowledge, .. } = self {
             *acknowledge = true;
         }
@@ -130,10 +130,15 @@ impl Fallible for TargetOp {
     }
 
     fn has_entries(&self) -> bool {
-        matches!(self, Self::List { .. } | Self::Portion { .. } | Self::Store { .. } | Self::Apply { .. })
+        matches!(self, Self::List { .. } | Self::Page { .. } | Self::WritePack { .. } | Self::Apply { .. })
     }
 
-    fn one_entry(self, lane: &mut FaultyLane<Self>, when: &When, error: Error) -> Result<TargetOutcome> {
+    fn one_entry(
+        self,
+        lane: &mut FaultyLane<Self>,
+        when: &FaultCondition,
+        error: Error,
+    ) -> Result<TargetOutcome> {
         match self {
             Self::List { ref directories, .. } => {
                 let asked = directories.len();
@@ -144,10 +149,10 @@ impl Fallible for TargetOp {
                 listings[index].result = Err(error);
                 Ok(TargetOutcome::Listed(listings))
             }
-            Self::Store { pack } => {
+            Self::WritePack { pack } => {
                 let index = lane.random.below(records(&pack));
                 let pack = without(&pack, index);
-                all_but(lane, Self::Store { pack }, index, error)
+                all_but(lane, Self::WritePack { pack }, index, error)
             }
             Self::Apply { mut changes } => {
                 let index = when.index_of(changes.iter().map(Change::path));
@@ -161,7 +166,7 @@ impl Fallible for TargetOp {
 
     fn stand_in(self, lane: &mut FaultyLane<Self>) -> std::result::Result<Result<TargetOutcome>, Self> {
         match self {
-            Self::Clone { draft, from } if lane.state.plan.clones => Ok(share(lane, draft, &from)),
+            Self::Reflink { draft, from } if lane.state.plan.clones => Ok(share(lane, draft, &from)),
             other => Err(other),
         }
     }
@@ -175,9 +180,9 @@ fn all_but(
     error: Error,
 ) -> Result<TargetOutcome> {
     let outcome = lane.ask(operation)?;
-    let TargetOutcome::Stored { mut failures, losses } = outcome else { return Ok(outcome) };
+    let TargetOutcome::PackWritten { mut failures, losses } = outcome else { return Ok(outcome) };
     insert(&mut failures, index as u32, error);
-    Ok(TargetOutcome::Stored { failures, losses })
+    Ok(TargetOutcome::PackWritten { failures, losses })
 }
 
 /// Emulates sharing of blocks by copying them.
@@ -201,7 +206,7 @@ fn directories_of(pack: &[u8]) -> Vec<Vec<u8>> {
     let mut reader = PackReader::new(pack);
     let mut directories = Vec::new();
     while let Ok(Some(record)) = reader.read() {
-        if let Record::Directory { path } = record {
+        if let PackRecord::Directory { path } = record {
             directories.push(path.as_bytes().to_vec());
         }
     }
@@ -212,7 +217,7 @@ fn records(pack: &[u8]) -> usize {
     let mut reader = PackReader::new(pack);
     let mut count = 0;
     while let Ok(Some(record)) = reader.read() {
-        count += usize::from(!matches!(record, Record::Directory { .. }));
+        count += usize::from(!matches!(record, PackRecord::Directory { .. }));
     }
     count
 }
@@ -224,22 +229,22 @@ fn without(pack: &[u8], skipped: usize) -> Vec<u8> {
     let mut index = 0;
     while let Ok(Some(record)) = reader.read() {
         let (head, content) = match &record {
-            Record::Directory { path } => {
+            PackRecord::Directory { path } => {
                 builder.directory(path);
                 continue;
             }
-            Record::Entry(head, content) => (head, *content),
+            PackRecord::Entry(head, content) => (head, *content),
         };
         index += 1;
         if index == skipped + 1 {
             continue;
         }
         match content {
-            Content::File(content) => {
+            PackContent::File(content) => {
                 builder.whole_file(head, content.bytes, content.sum);
             }
-            Content::Symlink(text) => builder.symlink(head, text),
-            Content::Special(kind, device) => builder.special(head, kind, device),
+            PackContent::Symlink(text) => builder.symlink(head, text),
+            PackContent::Special(kind, device) => builder.special(head, kind, device),
         }
     }
     builder.finish()

@@ -14,12 +14,12 @@ const WAITING_MOST_BYTES: usize = 256 << 20;
 
 /// One direction of a TCP connection, identified by the addresses and ports in its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Connection {
+pub(super) struct LinkConnection {
     addresses: [u8; 8],
     ports: [u8; 4],
 }
 
-impl Connection {
+impl LinkConnection {
     /// Returns the connection of an IPv4 packet; `None` if it is not TCP, or not the first fragment.
     pub(super) fn of(packet: &[u8]) -> Option<Self> {
         let header = packet.get(..20)?;
@@ -38,7 +38,7 @@ impl Connection {
 
 /// A waiting packet. Packets are ordered by the time at which they continue, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Waiting {
+struct WaitingPacket {
     goes_at_ns: u64,
     number: u64,
     slot: usize,
@@ -52,9 +52,9 @@ pub(super) struct Connections {
     queue_limit_bytes: u64,
     packet_most_bytes: usize,
     /// The time at which each connection's transmitter will have sent everything.
-    free_at_ns: HashMap<Connection, u64>,
+    free_at_ns: HashMap<LinkConnection, u64>,
     tidy_at: usize,
-    waiting: BinaryHeap<Reverse<Waiting>>,
+    waiting: BinaryHeap<Reverse<WaitingPacket>>,
     count: u64,
     /// The slots for packets of the maximum size, and the offsets of the free ones.
     bytes: Vec<u8>,
@@ -89,7 +89,7 @@ impl Connections {
 
     /// Accepts a packet that arrived at `now_ns`. Returns false if its connection's queue has no room for it; such a
     /// packet takes no transmission time.
-    pub(super) fn take(&mut self, now_ns: u64, connection: Connection, packet: &[u8]) -> bool {
+    pub(super) fn take(&mut self, now_ns: u64, connection: LinkConnection, packet: &[u8]) -> bool {
         let Some(rate) = self.rate_bits_per_second else { return false };
         let start_ns = self.free_at_ns.get(&connection).map_or(now_ns, |free| now_ns.max(*free));
         let waiting_ns = start_ns - now_ns;
@@ -102,7 +102,12 @@ impl Connections {
         let duration_ns = (packet.len() as u128 * 8_000_000_000).div_ceil(u128::from(rate));
         let goes_at_ns = start_ns.saturating_add(duration_ns as u64);
         self.free_at_ns.insert(connection, goes_at_ns);
-        self.waiting.push(Reverse(Waiting { goes_at_ns, number: self.count, slot, length: packet.len() }));
+        self.waiting.push(Reverse(WaitingPacket {
+            goes_at_ns,
+            number: self.count,
+            slot,
+            length: packet.len(),
+        }));
         self.count += 1;
         self.tidy(now_ns);
         true
@@ -188,7 +193,7 @@ mod tests {
             for (port, every) in [(1, 1), (2, 1), (3, 1), (4, 4)] {
                 for _ in 0..if tick % every == 0 { 2 } else { 0 } {
                     let packet = packet(port, 1000);
-                    let connection = Connection::of(&packet).unwrap();
+                    let connection = LinkConnection::of(&packet).unwrap();
                     connections.take(tick * MS, connection, &packet);
                 }
             }
@@ -207,12 +212,12 @@ mod tests {
     #[test]
     fn a_connection_keeps_its_order_and_a_full_queue_drops() {
         let mut connections = connections();
-        let one = Connection::of(&packet(1, 100)).unwrap();
+        let one = LinkConnection::of(&packet(1, 100)).unwrap();
         let lengths = [1000, 200, 1500, 40, 1200];
         let taken = lengths.map(|length| connections.take(0, one, &packet(1, length)));
         assert_eq!(taken, [true; 5]);
         assert!(!connections.take(0, one, &packet(1, 1000)), "3940 bytes wait already");
-        let two = Connection::of(&packet(2, 100)).unwrap();
+        let two = LinkConnection::of(&packet(2, 100)).unwrap();
         assert!(connections.take(0, two, &packet(2, 1000)), "another has a queue of its own");
         let mut left = Vec::new();
         while let Some((_, packet)) = connections.front(u64::MAX) {
@@ -229,7 +234,7 @@ mod tests {
         for port in 0..10_000_u16 {
             let packet = packet(port, 1000);
             let now_ns = u64::from(port) * 10 * MS;
-            assert!(connections.take(now_ns, Connection::of(&packet).unwrap(), &packet));
+            assert!(connections.take(now_ns, LinkConnection::of(&packet).unwrap(), &packet));
             assert_eq!(connections.next_ns(), Some(now_ns + MS));
             connections.pop();
         }
@@ -240,17 +245,17 @@ mod tests {
     #[test]
     fn only_tcp_has_connections() {
         let tcp = packet(7, 60);
-        assert!(Connection::of(&tcp).is_some());
-        assert_ne!(Connection::of(&tcp), Connection::of(&packet(8, 60)));
+        assert!(LinkConnection::of(&tcp).is_some());
+        assert_ne!(LinkConnection::of(&tcp), LinkConnection::of(&packet(8, 60)));
         let with = |at: usize, byte: u8| {
             let mut other = tcp.clone();
             other[at] = byte;
-            Connection::of(&other)
+            LinkConnection::of(&other)
         };
         assert_eq!(with(9, 17), None, "UDP");
         assert_eq!(with(0, 0x60), None, "IPv6");
         assert_eq!(with(7, 1), None, "a later part");
-        assert_eq!(Connection::of(&tcp[..21]), None);
-        assert_eq!(Connection::of(&[]), None);
+        assert_eq!(LinkConnection::of(&tcp[..21]), None);
+        assert_eq!(LinkConnection::of(&[]), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::connections::Connection;
+use super::connections::LinkConnection;
 use super::settings::{Crowding, LinkSettings};
 
 /// The time without data after which a connection is idle.
@@ -20,7 +20,7 @@ const LEFT_LEAST: f64 = 0.1;
 pub(super) struct Crowd {
     crowding: Option<Crowding>,
     /// The time at which each connection last sent data.
-    seen_ns: HashMap<Connection, u64>,
+    seen_ns: HashMap<LinkConnection, u64>,
     counted_ns: u64,
 }
 
@@ -43,7 +43,7 @@ impl Crowd {
     pub(super) fn see(&mut self, now_ns: u64, packet: &[u8]) -> Option<f64> {
         let crowding = self.crowding?;
         if packet.len() >= DATA_LEAST_BYTES
-            && let Some(connection) = Connection::of(packet)
+            && let Some(connection) = LinkConnection::of(packet)
         {
             self.seen_ns.insert(connection, now_ns);
         }

@@ -5,7 +5,7 @@ use std::io;
 /// The reason why there is no link.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum LinkError {
     /// The settings are invalid.
     #[error("a link cannot have these settings: {0}")]
     Settings(String),
@@ -30,7 +30,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl LinkError {
     pub(super) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
     }

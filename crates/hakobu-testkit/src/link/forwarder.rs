@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use hakobu_sys::tun::Tun;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::connections::{Connection, Connections};
+use super::connections::{Connections, LinkConnection};
 use super::crowd::Crowd;
-use super::error::Error;
-use super::ring::Ring;
+use super::error::LinkError;
+use super::ring::PacketRing;
 use super::settings::LinkSettings;
-use super::shaper::{Fate, Shaper};
-use super::traffic::{Counters, Traffic};
+use super::shaper::{PacketFate, Shaper};
+use super::traffic::{Counters, LinkTraffic};
 
 /// The number of packets to receive before those that are due are sent.
 const BATCH_PACKETS: usize = 256;
@@ -30,12 +30,12 @@ const DEVICE_FAILED_PAUSE: Duration = Duration::from_millis(10);
 /// Both threads. Dropping it ends them and closes their devices.
 #[derive(Debug)]
 pub(super) struct Forwarder {
-    shared: Arc<Shared>,
+    shared: Arc<ForwarderState>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ForwarderState {
     origin: Instant,
     stopping: AtomicBool,
     /// Becomes readable when the threads must end.
@@ -44,12 +44,12 @@ struct Shared {
     settings: Mutex<LinkSettings>,
     /// The number of changes of `settings`, so that checking needs no lock.
     changes: AtomicU64,
-    near_to_far: Tally,
-    far_to_near: Tally,
+    near_to_far: PacketTally,
+    far_to_near: PacketTally,
 }
 
 #[derive(Debug, Default)]
-struct Tally {
+struct PacketTally {
     packets: AtomicU64,
     bytes: AtomicU64,
     lost: AtomicU64,
@@ -59,9 +59,9 @@ struct Tally {
     late_most_ns: AtomicU64,
 }
 
-impl Tally {
-    fn read(&self) -> Traffic {
-        Traffic {
+impl PacketTally {
+    fn read(&self) -> LinkTraffic {
+        LinkTraffic {
             forwarded_packets: self.packets.load(Relaxed),
             forwarded_bytes: self.bytes.load(Relaxed),
             lost_packets: self.lost.load(Relaxed),
@@ -74,29 +74,29 @@ impl Tally {
 }
 
 impl Forwarder {
-    pub(super) fn start(near: Tun, far: Tun, settings: LinkSettings) -> Result<Self, Error> {
+    pub(super) fn start(near: Tun, far: Tun, settings: LinkSettings) -> Result<Self, LinkError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let stop = eventfd(0, flags).map_err(|error| Error::io("create an event")(error.into()))?;
-        let shared = Arc::new(Shared {
+        let stop = eventfd(0, flags).map_err(|error| LinkError::io("create an event")(error.into()))?;
+        let shared = Arc::new(ForwarderState {
             origin: Instant::now(),
             stopping: AtomicBool::new(false),
             stop,
             cut: AtomicBool::new(false),
             settings: Mutex::new(settings),
             changes: AtomicU64::new(0),
-            near_to_far: Tally::default(),
-            far_to_near: Tally::default(),
+            near_to_far: PacketTally::default(),
+            far_to_near: PacketTally::default(),
         });
         // Created first: if a thread fails to start, dropping it ends the other one.
         let mut forwarder = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let (near, far) = (Arc::new(near), Arc::new(far));
         let ends = [("link-near-far", Arc::clone(&near), Arc::clone(&far)), ("link-far-near", far, near)];
         for (direction, (name, from, to)) in ends.into_iter().enumerate() {
-            let carrier = Carrier::new(Arc::clone(&shared), direction, from, to, &settings);
+            let carrier = DirectionState::new(Arc::clone(&shared), direction, from, to, &settings);
             let thread = thread::Builder::new()
                 .name(name.into())
                 .spawn(move || carrier.run())
-                .map_err(Error::io("start a thread"))?;
+                .map_err(LinkError::io("start a thread"))?;
             forwarder.threads.push(thread);
         }
         Ok(forwarder)
@@ -132,7 +132,7 @@ impl Drop for Forwarder {
     }
 }
 
-impl Shared {
+impl ForwarderState {
     fn now_ns(&self) -> u64 {
         self.origin.elapsed().as_nanos() as u64
     }
@@ -143,15 +143,15 @@ impl Shared {
 }
 
 /// The state of one direction.
-struct Carrier {
-    shared: Arc<Shared>,
+struct DirectionState {
+    shared: Arc<ForwarderState>,
     direction: usize,
     from: Arc<Tun>,
     to: Arc<Tun>,
     connections: Connections,
     crowd: Crowd,
     shaper: Shaper,
-    ring: Ring,
+    ring: PacketRing,
     /// The intended size of the ring.
     memory_bytes: usize,
     /// Receives packets for which there is no room.
@@ -160,9 +160,9 @@ struct Carrier {
     changes_seen: u64,
 }
 
-impl Carrier {
+impl DirectionState {
     fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ForwarderState>,
         direction: usize,
         from: Arc<Tun>,
         to: Arc<Tun>,
@@ -180,7 +180,7 @@ impl Carrier {
             connections: Connections::new(settings),
             crowd: Crowd::new(settings),
             shaper: Shaper::new(settings, seed),
-            ring: Ring::new(memory_bytes, packet_bytes),
+            ring: PacketRing::new(memory_bytes, packet_bytes),
             memory_bytes,
             spill: vec![0; packet_bytes],
             nap: nap_for(settings),
@@ -204,7 +204,7 @@ impl Carrier {
         }
     }
 
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &PacketTally {
         if self.direction == 0 { &self.shared.near_to_far } else { &self.shared.far_to_near }
     }
 
@@ -264,7 +264,7 @@ impl Carrier {
         // The slot is the same one as long as nothing is pushed.
         let place = self.ring.space().unwrap_or(&mut self.spill);
         let packet = &place[..length.min(place.len())];
-        let Some(connection) = Connection::of(packet) else { return false };
+        let Some(connection) = LinkConnection::of(packet) else { return false };
         if !self.connections.take(now_ns, connection, packet) {
             self.tally().queue_full.fetch_add(1, Relaxed);
         }
@@ -274,11 +274,11 @@ impl Carrier {
     /// Decides the fate of the packet in the ring's next slot. `room` is true if it fits there.
     fn admit(&mut self, now_ns: u64, length: usize, room: bool) {
         match self.shaper.admit(now_ns, length) {
-            Fate::Due { at_ns } if room => self.ring.push(length, at_ns),
-            Fate::Lost => {
+            PacketFate::Due { at_ns } if room => self.ring.push(length, at_ns),
+            PacketFate::Lost => {
                 self.tally().lost.fetch_add(1, Relaxed);
             }
-            Fate::Due { .. } | Fate::QueueFull => {
+            PacketFate::Due { .. } | PacketFate::QueueFull => {
                 self.tally().queue_full.fetch_add(1, Relaxed);
             }
         }

@@ -14,7 +14,7 @@
 //! let status = link.near().command("ping")
 //!     .args(["-c", "3", &link.far().address().to_string()])
 //!     .status();
-//! # Ok::<(), hakobu_testkit::link::Error>(())
+//! # Ok::<(), hakobu_testkit::link::LinkError>(())
 //! ```
 //!
 //! Requires root and `ip` (iproute2). No segmentation is offloaded, so packets are no larger than the MTU, and loss,
@@ -35,11 +35,11 @@ mod traffic;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-pub use error::Error;
+pub use error::LinkError;
 use forwarder::Forwarder;
 pub use namespace::Namespace;
 pub use settings::{Crowding, LinkSettings};
-pub use traffic::{Counters, Traffic};
+pub use traffic::{Counters, LinkTraffic};
 
 /// A link that is up. Dropping it removes everything, and ends the processes that still run in its namespaces.
 #[derive(Debug)]
@@ -54,11 +54,11 @@ impl Link {
     /// Creates both ends and starts to carry packets. Removes what killed processes left behind.
     ///
     /// # Errors
-    /// [`Error`]; nothing is left behind then.
-    pub fn up(settings: LinkSettings) -> Result<Self, Error> {
+    /// [`LinkError`]; nothing is left behind then.
+    pub fn up(settings: LinkSettings) -> Result<Self, LinkError> {
         settings.check()?;
         if !rustix::process::geteuid().is_root() {
-            return Err(Error::NotRoot);
+            return Err(LinkError::NotRoot);
         }
         namespace::sweep();
         let number = next_number();
@@ -109,11 +109,11 @@ impl Link {
     /// planned, and the order is kept. The seed only takes effect when the link is created.
     ///
     /// # Errors
-    /// [`Error::Settings`], also for a different MTU, which cannot be changed.
-    pub fn change(&self, settings: LinkSettings) -> Result<(), Error> {
+    /// [`LinkError::Settings`], also for a different MTU, which cannot be changed.
+    pub fn change(&self, settings: LinkSettings) -> Result<(), LinkError> {
         settings.check()?;
         if settings.mtu != self.settings().mtu {
-            return Err(Error::Settings("the MTU of a link is fixed".into()));
+            return Err(LinkError::Settings("the MTU of a link is fixed".into()));
         }
         self.forwarder.change(settings);
         Ok(())

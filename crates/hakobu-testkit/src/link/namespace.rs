@@ -12,7 +12,7 @@ use hakobu_sys::netns;
 use hakobu_sys::tun::Tun;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::error::Error;
+use super::error::LinkError;
 
 /// The name of the link's device in both namespaces.
 const DEVICE: &str = "hakobu0";
@@ -30,7 +30,7 @@ pub struct Namespace {
 
 impl Namespace {
     /// Creates an empty namespace. [`add_device`](Self::add_device) assigns the addresses.
-    pub(super) fn create(name: String, address: Ipv4Addr, peer: Ipv4Addr) -> Result<Self, Error> {
+    pub(super) fn create(name: String, address: Ipv4Addr, peer: Ipv4Addr) -> Result<Self, LinkError> {
         ip(&["netns", "add", &name], "")?;
         Ok(Self { name, address, peer })
     }
@@ -61,8 +61,8 @@ impl Namespace {
     ///
     /// # Errors
     /// If the namespace cannot be entered.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
-        netns::run_in(&self.name, work).map_err(Error::io("enter the namespace"))
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LinkError> {
+        netns::run_in(&self.name, work).map_err(LinkError::io("enter the namespace"))
     }
 
     /// Sets the TCP congestion control for data that this end sends over the link; a program may still choose another
@@ -71,7 +71,7 @@ impl Namespace {
     ///
     /// # Errors
     /// If the kernel has no such algorithm.
-    pub fn set_congestion_control(&self, algorithm: &str) -> Result<(), Error> {
+    pub fn set_congestion_control(&self, algorithm: &str) -> Result<(), LinkError> {
         let (peer, own) = (self.peer.to_string(), self.address.to_string());
         let place = ["-n", &self.name, "route", "replace", &peer, "dev", DEVICE];
         let route = ["src", &own, "congctl", algorithm];
@@ -83,14 +83,14 @@ impl Namespace {
     ///
     /// # Errors
     /// If there is no such parameter in the namespace, or it rejects the value.
-    pub fn set_parameter(&self, name: &str, value: &str) -> Result<(), Error> {
+    pub fn set_parameter(&self, name: &str, value: &str) -> Result<(), LinkError> {
         let path = Path::new("/proc/sys/net").join(name);
-        self.run(|| fs::write(path, value))?.map_err(Error::io("set a parameter of the network"))
+        self.run(|| fs::write(path, value))?.map_err(LinkError::io("set a parameter of the network"))
     }
 
     /// Creates the device that leads to the peer, and starts it.
-    pub(super) fn add_device(&self, mtu: u32) -> Result<Tun, Error> {
-        let tun = self.run(|| Tun::create(DEVICE))?.map_err(Error::io("create a TUN device"))?;
+    pub(super) fn add_device(&self, mtu: u32) -> Result<Tun, LinkError> {
+        let tun = self.run(|| Tun::create(DEVICE))?.map_err(LinkError::io("create a TUN device"))?;
         // Disables link-local addresses, and thereby packets that no program sent. A kernel without IPv6 has none.
         let _ = ip(&["-n", &self.name, "link", "set", DEVICE, "addrgenmode", "none"], "");
         let script = format!(
@@ -161,8 +161,9 @@ pub(super) fn sweep() {
 }
 
 /// Runs `ip`, with `input` as its standard input. Returns its output.
-fn ip(arguments: &[&str], input: &str) -> Result<String, Error> {
-    let failed = |message: String| Error::Tool { command: format!("ip {}", arguments.join(" ")), message };
+fn ip(arguments: &[&str], input: &str) -> Result<String, LinkError> {
+    let failed =
+        |message: String| LinkError::Tool { command: format!("ip {}", arguments.join(" ")), message };
     let mut child = Command::new("ip")
         .args(arguments)
         .stdin(Stdio::piped())

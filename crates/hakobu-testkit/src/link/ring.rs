@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 /// The packets in the order in which they leave. Each is contiguous in a circular block of bytes, so small packets
 /// take little space.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct PacketRing {
     bytes: Box<[u8]>,
-    packets: VecDeque<Slot>,
+    packets: VecDeque<RingSlot>,
     packets_most: usize,
     /// The offset for the next packet.
     head: usize,
@@ -16,13 +16,13 @@ pub(super) struct Ring {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct RingSlot {
     due_ns: u64,
     start: usize,
     length: usize,
 }
 
-impl Ring {
+impl PacketRing {
     /// Creates a ring with `memory_bytes` for packets of up to `packet_most_bytes`.
     pub(super) fn new(memory_bytes: usize, packet_most_bytes: usize) -> Self {
         let memory_bytes = memory_bytes.max(2 * packet_most_bytes);
@@ -66,7 +66,7 @@ impl Ring {
     /// Adds a packet: the first `length` bytes of the latest [`space`](Self::space).
     pub(super) fn push(&mut self, length: usize, due_ns: u64) {
         let length = length.min(self.packet_most_bytes);
-        self.packets.push_back(Slot { due_ns, start: self.head, length });
+        self.packets.push_back(RingSlot { due_ns, start: self.head, length });
         self.head += length;
     }
 
@@ -105,7 +105,7 @@ impl Ring {
 mod tests {
     use super::*;
 
-    fn put(ring: &mut Ring, number: u64, length: usize) -> bool {
+    fn put(ring: &mut PacketRing, number: u64, length: usize) -> bool {
         let Some(space) = ring.space() else {
             return false;
         };
@@ -114,7 +114,7 @@ mod tests {
         true
     }
 
-    fn take(ring: &mut Ring, length: usize) -> Option<u64> {
+    fn take(ring: &mut PacketRing, length: usize) -> Option<u64> {
         let (due_ns, packet) = ring.front()?;
         assert_eq!(packet, vec![due_ns as u8; length], "packet {due_ns}");
         ring.pop();
@@ -125,7 +125,7 @@ mod tests {
     /// out unchanged.
     #[test]
     fn packets_survive_going_round() {
-        let mut ring = Ring::new(1000, 100);
+        let mut ring = PacketRing::new(1000, 100);
         let length = |number: u64| (number * 37 % 100 + 1) as usize;
         let (mut next, mut oldest) = (0, 0);
         for step in 0..5000 {
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_takes_no_more_and_recovers() {
-        let mut ring = Ring::new(1000, 100);
+        let mut ring = PacketRing::new(1000, 100);
         let mut count = 0;
         while put(&mut ring, count, 100) {
             count += 1;
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn resizing_keeps_packets() {
-        let mut ring = Ring::new(1000, 100);
+        let mut ring = PacketRing::new(1000, 100);
         for number in 0..5 {
             assert!(put(&mut ring, number, 80));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::error::Error;
+use super::error::LinkError;
 
 /// The minimum size of a link's queue in bytes, if its bandwidth-delay product is smaller.
 const QUEUE_LEAST_BYTES: u64 = 1_000_000;
@@ -100,9 +100,9 @@ impl LinkSettings {
     }
 
     /// # Errors
-    /// [`Error::Settings`] with the name of the invalid value.
-    pub(super) fn check(&self) -> Result<(), Error> {
-        let wrong = |what: String| Err(Error::Settings(what));
+    /// [`LinkError::Settings`] with the name of the invalid value.
+    pub(super) fn check(&self) -> Result<(), LinkError> {
+        let wrong = |what: String| Err(LinkError::Settings(what));
         if !(0.0..=1.0).contains(&self.loss) {
             return wrong(format!("loss {} is not a share from 0 to 1", self.loss));
         }

@@ -7,7 +7,7 @@ use crate::random::Random;
 
 /// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum PacketFate {
     /// It is delivered at this time.
     Due { at_ns: u64 },
     /// It is lost in transit.
@@ -67,7 +67,7 @@ impl Shaper {
 
     /// Decides the fate of a packet of `length` bytes that arrived at `now_ns`. A lost packet takes transmission
     /// time, a packet without room does not.
-    pub(super) fn admit(&mut self, now_ns: u64, length: usize) -> Fate {
+    pub(super) fn admit(&mut self, now_ns: u64, length: usize) -> PacketFate {
         let start_ns = self.free_at_ns.max(now_ns);
         let mut sent_at_ns = now_ns;
         if let Some(rate) = self.rate_bits_per_second {
@@ -77,7 +77,7 @@ impl Shaper {
             let limit = u128::from(self.queue_limit_bytes);
             // An idle transmitter accepts any packet, however small the queue.
             if waiting_ns > 0 && waiting_bytes + length as u128 > limit {
-                return Fate::QueueFull;
+                return PacketFate::QueueFull;
             }
             let bits = length as u128 * 8;
             let duration_ns = (bits * 1_000_000_000).div_ceil(u128::from(rate));
@@ -85,7 +85,7 @@ impl Shaper {
             self.free_at_ns = sent_at_ns;
         }
         if self.random.share() < self.loss {
-            return Fate::Lost;
+            return PacketFate::Lost;
         }
         let longer_ns = match self.jitter_ns {
             0 => 0,
@@ -93,7 +93,7 @@ impl Shaper {
         };
         let at_ns = sent_at_ns.saturating_add(self.delay_ns).saturating_add(longer_ns).max(self.last_due_ns);
         self.last_due_ns = at_ns;
-        Fate::Due { at_ns }
+        PacketFate::Due { at_ns }
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn packets_are_sent_one_after_the_other() {
         let mut shaper = Shaper::new(&settings(), 1);
-        let due = |ms| Fate::Due { at_ns: ms * MS };
+        let due = |ms| PacketFate::Due { at_ns: ms * MS };
         assert_eq!(shaper.admit(0, 1000), due(51));
         assert_eq!(shaper.admit(0, 2000), due(53));
         // The transmitter was idle for a while, which gives no credit.
@@ -126,11 +126,11 @@ mod tests {
     fn a_full_queue_drops_and_takes_no_time() {
         let mut shaper = Shaper::new(&settings(), 1);
         for _ in 0..3 {
-            assert!(matches!(shaper.admit(0, 1000), Fate::Due { .. }));
+            assert!(matches!(shaper.admit(0, 1000), PacketFate::Due { .. }));
         }
-        assert_eq!(shaper.admit(0, 1000), Fate::QueueFull);
+        assert_eq!(shaper.admit(0, 1000), PacketFate::QueueFull);
         let later = shaper.admit(MS, 1000);
-        assert_eq!(later, Fate::Due { at_ns: 54 * MS });
+        assert_eq!(later, PacketFate::Due { at_ns: 54 * MS });
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let fates = |loss, seed| {
             let settings = LinkSettings { loss, rate_bits_per_second: None, ..settings() };
             let mut shaper = Shaper::new(&settings, seed);
-            (0..100_000).map(|now| shaper.admit(now, 100) == Fate::Lost).collect::<Vec<_>>()
+            (0..100_000).map(|now| shaper.admit(now, 100) == PacketFate::Lost).collect::<Vec<_>>()
         };
         let count = |fates: &[bool]| fates.iter().filter(|lost| **lost).count();
         assert_eq!(count(&fates(0.0, 1)), 0);
@@ -155,7 +155,7 @@ mod tests {
         let mut shaper = Shaper::new(&LinkSettings { jitter, rate_bits_per_second: None, ..settings() }, 1);
         let delays: Vec<u64> = (0..1000)
             .map(|tick| match shaper.admit(tick * 100 * MS, 100) {
-                Fate::Due { at_ns } => at_ns - tick * 100 * MS,
+                PacketFate::Due { at_ns } => at_ns - tick * 100 * MS,
                 fate => panic!("{fate:?}"),
             })
             .collect();
@@ -163,7 +163,7 @@ mod tests {
         let above = delays.iter().filter(|delay| **delay > 60 * MS).count();
         assert!((400..600).contains(&above), "{above} of 1000");
         let due = |now_ns: u64, shaper: &mut Shaper| match shaper.admit(now_ns, 100) {
-            Fate::Due { at_ns } => at_ns,
+            PacketFate::Due { at_ns } => at_ns,
             fate => panic!("{fate:?}"),
         };
         let dense: Vec<u64> = (0..1000).map(|tick| due(1_000_000 * MS + tick, &mut shaper)).collect();
@@ -174,17 +174,17 @@ mod tests {
     fn what_is_left_of_the_rate_counts() {
         let mut shaper = Shaper::new(&settings(), 1);
         shaper.leave(0.5);
-        assert_eq!(shaper.admit(0, 1000), Fate::Due { at_ns: 52 * MS });
+        assert_eq!(shaper.admit(0, 1000), PacketFate::Due { at_ns: 52 * MS });
     }
 
     #[test]
     fn a_shorter_delay_does_not_reorder() {
         let mut shaper = Shaper::new(&settings(), 1);
-        let Fate::Due { at_ns: first } = shaper.admit(0, 1000) else {
+        let PacketFate::Due { at_ns: first } = shaper.admit(0, 1000) else {
             panic!("the first packet is on its way");
         };
         shaper.change(&LinkSettings { one_way_delay: Duration::ZERO, ..settings() });
-        let Fate::Due { at_ns: second } = shaper.admit(MS, 1000) else {
+        let PacketFate::Due { at_ns: second } = shaper.admit(MS, 1000) else {
             panic!("the second packet is on its way");
         };
         assert!(second >= first);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::tcp_congestion;
 
-use super::{Error, Link, LinkSettings, Namespace};
+use super::{Link, LinkError, LinkSettings, Namespace};
 
 /// Returns true if this run does without root, as the environment says.
 fn without_root() -> bool {
@@ -88,7 +88,7 @@ fn full_loss_and_cuts_stop_packets() {
     assert_eq!(answers(), 2);
 
     let other = LinkSettings { mtu: 9000, ..quick };
-    assert!(matches!(link.change(other), Err(Error::Settings(_))));
+    assert!(matches!(link.change(other), Err(LinkError::Settings(_))));
 }
 
 /// Opens a connection from the near to the far end, and returns both of its ends.
@@ -238,7 +238,7 @@ fn congestion_control_is_set_for_one_end() {
     let (near, far) = connect(&link);
     assert_eq!((used(&near), used(&far)), (given, other.to_owned()));
     let missing = link.near().set_congestion_control("no-such");
-    assert!(matches!(missing, Err(Error::Tool { .. })), "{missing:?}");
+    assert!(matches!(missing, Err(LinkError::Tool { .. })), "{missing:?}");
 }
 
 #[test]

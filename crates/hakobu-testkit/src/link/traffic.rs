@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The counters of one direction since the link was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct LinkTraffic {
     /// The number of packets that arrived.
     pub forwarded_packets: u64,
     /// Their size in bytes, including IP headers.
@@ -22,11 +22,11 @@ pub struct Traffic {
     pub late_most: Duration,
 }
 
-/// [`Traffic`] of both directions.
+/// [`LinkTraffic`] of both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// From near to far.
-    pub near_to_far: Traffic,
+    pub near_to_far: LinkTraffic,
     /// From far to near.
-    pub far_to_near: Traffic,
+    pub far_to_near: LinkTraffic,
 }

@@ -7,12 +7,12 @@ use super::initramfs::{Initramfs, read};
 
 /// An unpacked kernel package.
 #[derive(Debug, Clone)]
-pub struct Kernel {
+pub struct KernelPackage {
     image: PathBuf,
     modules: Vec<PathBuf>,
 }
 
-impl Kernel {
+impl KernelPackage {
     /// Opens the package that is unpacked in this directory.
     ///
     /// # Errors

@@ -18,8 +18,8 @@ mod kernel;
 mod power_cut;
 
 pub use initramfs::Initramfs;
-pub use kernel::Kernel;
-pub use power_cut::{Cut, Logged, Unflushed};
+pub use kernel::KernelPackage;
+pub use power_cut::{LoggedDisk, PowerCut, UnflushedFate};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const MEMORY_MIB: u32 = 1024;
@@ -73,7 +73,7 @@ pub struct VmDisk<'a> {
     /// The write rate limit in bytes per second, if the disk is to be slow.
     pub write_bytes_per_second: Option<u64>,
     /// The log of its writes.
-    pub logged: Option<&'a Logged>,
+    pub logged: Option<&'a LoggedDisk>,
 }
 
 impl<'a> VmDisk<'a> {
@@ -88,7 +88,7 @@ impl<'a> VmDisk<'a> {
         let mut drive = format!("if=none,id=disk{number},");
         let file = self.file.display();
         match self.logged {
-            Some(Logged { log, .. }) => drive.push_str(&format!(
+            Some(LoggedDisk { log, .. }) => drive.push_str(&format!(
                 "driver=blklogwrites,file.driver=raw,file.file.driver=file,file.file.filename={file},\
                  log.driver=file,log.filename={}",
                 log.display()
@@ -107,7 +107,7 @@ impl<'a> VmDisk<'a> {
 /// The configuration of a machine, apart from its disks.
 #[derive(Debug, Clone)]
 pub struct VmKind {
-    kernel: Kernel,
+    kernel: KernelPackage,
     files: Initramfs,
     modules: Vec<String>,
 }
@@ -117,7 +117,7 @@ impl VmKind {
     ///
     /// # Errors
     /// If one of these is missing; the error contains its name.
-    pub fn new(kernel: Kernel, modules: &[&str]) -> io::Result<Self> {
+    pub fn new(kernel: KernelPackage, modules: &[&str]) -> io::Result<Self> {
         let mut files = Initramfs::new();
         files.program(Path::new("/bin/busybox"), "/bin/busybox")?;
         let modules = kernel.install(&[&DISK_MODULES, modules].concat(), &mut files)?;
@@ -249,7 +249,7 @@ impl Drop for Vm {
 
 /// The result of a step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct ScriptStep {
     /// The name that the script gives it.
     pub name: String,
     /// The exit code.
@@ -259,14 +259,14 @@ pub struct Step {
 }
 
 /// Returns all steps in the output of a script.
-pub fn steps(output: &str) -> Vec<Step> {
+pub fn steps(output: &str) -> Vec<ScriptStep> {
     let mut found = Vec::new();
     for part in output.split("hakobu-vm: step ").skip(1) {
         let (head, rest) = part.split_once('\n').unwrap_or((part, ""));
         let Some((name, code)) = head.split_once(' ') else { continue };
         let Some((output, _)) = rest.split_once("hakobu-vm: done") else { continue };
         let code = code.trim().parse().unwrap_or(-1);
-        found.push(Step { name: name.to_owned(), code, output: output.trim().to_owned() });
+        found.push(ScriptStep { name: name.to_owned(), code, output: output.trim().to_owned() });
     }
     found
 }

@@ -21,7 +21,7 @@ const WRITE_BYTES_MAX: u64 = 256 << 20;
 
 /// The fate of data that was written and not flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unflushed {
+pub enum UnflushedFate {
     /// All of it is lost.
     Lost,
     /// Every second write is kept, starting with the second, since a disk keeps no order.
@@ -30,7 +30,7 @@ pub enum Unflushed {
 
 /// The numbers of writes that a cut affected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cut {
+pub struct PowerCut {
     /// The number of flushed writes.
     pub flushed: u64,
     /// The number of unflushed writes that are kept.
@@ -41,7 +41,7 @@ pub struct Cut {
 
 /// A disk's file whose writes are logged during one run of a machine.
 #[derive(Debug)]
-pub struct Logged {
+pub struct LoggedDisk {
     file: PathBuf,
     before: PathBuf,
     pub(super) log: PathBuf,
@@ -49,14 +49,14 @@ pub struct Logged {
 
 /// A write in the log.
 #[derive(Debug, Clone, Copy)]
-struct Write {
+struct LoggedWrite {
     to: u64,
     from: u64,
     bytes: u64,
     sure: bool,
 }
 
-impl Logged {
+impl LoggedDisk {
     /// Saves the content of a disk's file, and creates a log beside it.
     ///
     /// # Errors
@@ -72,14 +72,14 @@ impl Logged {
     ///
     /// # Errors
     /// If the log is invalid, or files cannot be read or written.
-    pub fn cut(self, unflushed: Unflushed) -> io::Result<Cut> {
+    pub fn cut(self, unflushed: UnflushedFate) -> io::Result<PowerCut> {
         let (log, disk) = (File::open(&self.log)?, File::options().write(true).open(&self.before)?);
         let (writes, flushed) = read_log(&log)?;
-        let mut cut = Cut::default();
+        let mut cut = PowerCut::default();
         for (number, write) in writes.iter().enumerate() {
             if number < flushed || write.sure {
                 cut.flushed += 1;
-            } else if unflushed == Unflushed::EverySecond && (number - flushed) % 2 == 1 {
+            } else if unflushed == UnflushedFate::EverySecond && (number - flushed) % 2 == 1 {
                 cut.kept += 1;
             } else {
                 cut.lost += 1;
@@ -96,7 +96,7 @@ impl Logged {
 }
 
 /// Returns all writes, and the number of writes before the last flush.
-fn read_log(log: &File) -> io::Result<(Vec<Write>, usize)> {
+fn read_log(log: &File) -> io::Result<(Vec<LoggedWrite>, usize)> {
     let head = numbers(log, 0)?;
     // The head of the log is written at the first flush.
     let begun = head[0] != 0;
@@ -125,7 +125,7 @@ fn read_log(log: &File) -> io::Result<(Vec<Write>, usize)> {
                 "a write of {bytes} bytes is in the log of a disk's writes"
             )));
         }
-        writes.push(Write { to: sector * sector_bytes, from: at, bytes, sure: flags & FUA != 0 });
+        writes.push(LoggedWrite { to: sector * sector_bytes, from: at, bytes, sure: flags & FUA != 0 });
         at += bytes;
     }
 }

@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{Ended, JobId, JobLimits, JobRecord, JobState, LIMITS_SCHEMA, LimitsStamp};
+use super::{EndedReport, JobId, JobLimits, JobRecord, JobState, LIMITS_SCHEMA, LimitsStamp};
 
 const RECORD: &str = "job.json";
 const LOCK: &str = "lock";
@@ -142,7 +142,7 @@ impl JobFolder {
     }
 
     /// Returns the state of the job, and the end of its last run, if it ended.
-    pub fn state(&self) -> (JobState, Option<Ended>) {
+    pub fn state(&self) -> (JobState, Option<EndedReport>) {
         // The order matters: a run that ends meanwhile writes its report before it releases its lock.
         let runs = self.is_running();
         let ended = if runs { None } else { self.ended() };
@@ -150,14 +150,14 @@ impl JobFolder {
     }
 
     /// Returns the end of the last run. Only this part of its report, which may be long, is kept in memory.
-    fn ended(&self) -> Option<Ended> {
+    fn ended(&self) -> Option<EndedReport> {
         let file = match self.open_short(REPORT, REPORT_BYTES_MAX) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(error) => return Some(Ended::unreadable(error.to_string())),
+            Err(error) => return Some(EndedReport::unreadable(error.to_string())),
         };
         let read = serde_json::from_reader(io::BufReader::new(file));
-        Some(read.unwrap_or_else(|error: serde_json::Error| Ended::unreadable(error.to_string())))
+        Some(read.unwrap_or_else(|error: serde_json::Error| EndedReport::unreadable(error.to_string())))
     }
 
     /// Returns the report of the last run as JSON, if it has ended; for a very long one only its path.

@@ -27,8 +27,8 @@ pub use folder::{JobFolder, JobRunLock};
 pub use id::JobId;
 pub use limits::{JobLimits, LIMITS_SCHEMA, LimitsStamp};
 pub use login::logins;
-pub use record::{JOB_SCHEMA, JobRecord, Word, going_on};
-pub use state::{Ended, EndedError, JobState};
+pub use record::{ArgumentWord, JOB_SCHEMA, JobRecord, going_on};
+pub use state::{EndedError, EndedReport, JobState};
 pub use store::Jobs;
 
 #[cfg(test)]

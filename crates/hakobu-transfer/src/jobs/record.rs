@@ -21,15 +21,15 @@ pub struct JobRecord {
     /// The time at which it was created, RFC 3339 in UTC.
     pub created_at: String,
     /// The arguments, with the program's name first. Consent given on the terminal is included, as `--confirm`.
-    pub argv: Vec<Word>,
+    pub argv: Vec<ArgumentWord>,
     /// The directory that relative paths refer to.
-    pub cwd: Word,
+    pub cwd: ArgumentWord,
     /// The relevant environment variables, by name.
-    pub environment: Vec<(String, Word)>,
+    pub environment: Vec<(String, ArgumentWord)>,
     /// The sources as they were typed.
-    pub sources: Vec<Word>,
+    pub sources: Vec<ArgumentWord>,
     /// The target as it was typed.
-    pub target: Word,
+    pub target: ArgumentWord,
 }
 
 /// Returns the arguments of the command that resumes a job.
@@ -54,12 +54,12 @@ impl JobRecord {
 
     /// Makes the next run resume the job instead of starting anew.
     pub fn go_on(&mut self) {
-        self.argv = going_on(self.arguments()).into_iter().map(Word).collect();
+        self.argv = going_on(self.arguments()).into_iter().map(ArgumentWord).collect();
     }
 
     /// Adds consent to overwriting a disk, unless it is already there.
     pub fn confirm(&mut self, disk: &str) {
-        let [option, disk] = ["--confirm", disk].map(|word| Word(OsString::from(word)));
+        let [option, disk] = ["--confirm", disk].map(|word| ArgumentWord(OsString::from(word)));
         let is_there = self.argv.windows(2).any(|pair| *pair == [option.clone(), disk.clone()]);
         if !is_there && self.argv.len() > 1 {
             // It goes after the subcommand: at the end it might come after `--`.
@@ -70,10 +70,10 @@ impl JobRecord {
 
 /// An argument of a command line: text, or `{"base64": …}` if it is not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Written", try_from = "Written")]
-pub struct Word(pub OsString);
+#[serde(into = "RecordedState", try_from = "RecordedState")]
+pub struct ArgumentWord(pub OsString);
 
-impl<T: AsRef<OsStr>> From<&T> for Word {
+impl<T: AsRef<OsStr>> From<&T> for ArgumentWord {
     fn from(word: &T) -> Self {
         Self(word.as_ref().to_owned())
     }
@@ -81,13 +81,13 @@ impl<T: AsRef<OsStr>> From<&T> for Word {
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum RecordedState {
     Text(String),
     Bytes { base64: String },
 }
 
-impl From<Word> for Written {
-    fn from(word: Word) -> Self {
+impl From<ArgumentWord> for RecordedState {
+    fn from(word: ArgumentWord) -> Self {
         match word.0.into_string() {
             Ok(text) => Self::Text(text),
             Err(word) => Self::Bytes { base64: base64(word.as_bytes()) },
@@ -95,13 +95,13 @@ impl From<Word> for Written {
     }
 }
 
-impl TryFrom<Written> for Word {
+impl TryFrom<RecordedState> for ArgumentWord {
     type Error = &'static str;
 
-    fn try_from(written: Written) -> Result<Self, Self::Error> {
+    fn try_from(written: RecordedState) -> Result<Self, Self::Error> {
         let bytes = match written {
-            Written::Text(text) => text.into_bytes(),
-            Written::Bytes { base64 } => from_base64(&base64).ok_or("this is not base64")?,
+            RecordedState::Text(text) => text.into_bytes(),
+            RecordedState::Bytes { base64 } => from_base64(&base64).ok_or("this is not base64")?,
         };
         // The system would truncate the argument at the NUL.
         if bytes.contains(&0) {

@@ -1,6 +1,6 @@
 //! The state of a job.
 
-use hakobu_core::error::Step;
+use hakobu_core::error::ErrorStep;
 use hakobu_core::report::{Outcome, can_go_on, step_by_name};
 use serde::{Deserialize, Serialize};
 
@@ -24,13 +24,13 @@ pub enum JobState {
 impl JobState {
     /// Returns the state of a job, given whether its run holds the lock, whether it was asked to stop, and how it
     /// ended.
-    pub(super) fn of(runs: bool, paused: bool, ended: Option<&Ended>) -> Self {
-        let goes_on = ended.is_none_or(Ended::can_go_on);
+    pub(super) fn of(runs: bool, paused: bool, ended: Option<&EndedReport>) -> Self {
+        let goes_on = ended.is_none_or(EndedReport::can_go_on);
         match ended {
             _ if runs => Self::Running,
             _ if goes_on && paused => Self::Paused,
             _ if goes_on => Self::Interrupted,
-            Some(Ended { outcome: Outcome::Done, .. }) => Self::Done,
+            Some(EndedReport { outcome: Outcome::Done, .. }) => Self::Done,
             _ => Self::Failed,
         }
     }
@@ -50,7 +50,7 @@ impl JobState {
 /// The relevant part of the report of a run that has ended. It has its own type so that the reports of other versions
 /// can be read too.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Ended {
+pub struct EndedReport {
     /// The outcome of the run.
     pub outcome: Outcome,
     /// The exit code.
@@ -73,7 +73,7 @@ pub struct EndedError {
     pub kind: String,
     /// The step that failed, for programs.
     #[serde(default, with = "step_by_name")]
-    pub step: Step,
+    pub step: ErrorStep,
     /// The step that failed.
     #[serde(default)]
     pub during: String,
@@ -85,13 +85,13 @@ pub struct EndedError {
     pub error: String,
 }
 
-impl Ended {
+impl EndedReport {
     /// Returns the stand-in for an unreadable report: the job counts as failed, because it should be examined before it
     /// runs again.
     pub(super) fn unreadable(why: String) -> Self {
         let error = EndedError {
             kind: "io".to_owned(),
-            step: Step::Other,
+            step: ErrorStep::Other,
             during: "reading the report".to_owned(),
             at: String::new(),
             error: why,
@@ -108,7 +108,7 @@ impl Ended {
     /// Returns true if the same run can resume where this one stopped. A job that could not log in has lost nothing,
     /// either.
     pub fn can_go_on(&self) -> bool {
-        let no_login = self.error.as_ref().is_some_and(|error| error.step == Step::Login);
+        let no_login = self.error.as_ref().is_some_and(|error| error.step == ErrorStep::Login);
         no_login || can_go_on(self.outcome, self.error.as_ref().map(|error| error.kind.as_str()))
     }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use hakobu_core::error::{Error, ErrorKind, Step};
+use hakobu_core::error::{Error, ErrorKind, ErrorStep};
 use hakobu_core::report::Report;
 use hakobu_endpoints::local::StateDirectory;
 use tempfile::TempDir;
@@ -19,14 +19,14 @@ fn jobs() -> (TempDir, Jobs) {
 }
 
 fn record(folder: &JobFolder) -> JobRecord {
-    let word = |text: &str| Word(OsString::from(text));
+    let word = |text: &str| ArgumentWord(OsString::from(text));
     JobRecord {
         schema: JOB_SCHEMA.to_owned(),
         id: folder.id().as_str().to_owned(),
         created_at: "2026-01-02T03:04:05Z".to_owned(),
         argv: ["hakobu", "copy", "a b", "h:/c"].map(word).to_vec(),
         cwd: word("/"),
-        environment: vec![("PATH".to_owned(), Word(OsString::from_vec(b"/\xff".to_vec())))],
+        environment: vec![("PATH".to_owned(), ArgumentWord(OsString::from_vec(b"/\xff".to_vec())))],
         sources: vec![word("a b")],
         target: word("h:/c"),
     }
@@ -147,7 +147,7 @@ fn the_state_follows_from_lock_report_and_wish() {
         assert_eq!(JobState::of(false, false, jobs_ended(&folder).as_ref()), expected, "{kind:?}");
     }
     let mut no_login = report(Some(ErrorKind::Io));
-    no_login.error.as_mut().unwrap().step = Step::Login;
+    no_login.error.as_mut().unwrap().step = ErrorStep::Login;
     folder.write_report(&no_login).unwrap();
     assert_eq!(JobState::of(false, false, jobs_ended(&folder).as_ref()), JobState::Interrupted);
     folder.pause().unwrap();
@@ -187,7 +187,7 @@ fn a_long_report_is_not_taken_into_memory() {
     assert_eq!(state, JobState::Failed);
 }
 
-fn jobs_ended(folder: &JobFolder) -> Option<Ended> {
+fn jobs_ended(folder: &JobFolder) -> Option<EndedReport> {
     serde_json::from_value(folder.report()?).ok()
 }
 
@@ -249,7 +249,7 @@ fn what_began_anew_goes_on_from_then() {
     let (_place, jobs) = jobs();
     let mut record = record(&jobs.create().unwrap());
     let typed = ["hakobu", "copy", "--restart", "a", "--", "--restart", "b"];
-    record.argv = typed.map(|word| Word(OsString::from(word))).to_vec();
+    record.argv = typed.map(|word| ArgumentWord(OsString::from(word))).to_vec();
     record.go_on();
     assert_eq!(record.arguments(), ["hakobu", "copy", "a", "--", "--restart", "b"].map(OsStr::new));
 }

@@ -16,28 +16,28 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::landing::TargetFound;
 use hakobu_core::location::{Location, SshHost};
-use hakobu_core::pace::{Limits, Rate};
+use hakobu_core::pace::{RateSetting, RunLimits};
 use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
-use hakobu_measure::probe::{Measured, Prediction, Stage, predict};
+use hakobu_measure::probe::{Measurements, Prediction, TransferStage, predict};
 use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAsk};
 
 use crate::devices;
 use crate::host::AgentHost;
 use crate::login;
 use crate::opening::is_without_agent;
-use hakobu_agent::side::Side;
-use hakobu_core::lane_count::Ends;
+use hakobu_agent::local_host::LocalHost;
+use hakobu_core::lane_count::EndpointFacts;
 use hakobu_core::prompts::Prompts;
-use hakobu_core::request::{HostLogin, Lanes};
+use hakobu_core::request::{HostLogin, LaneSetting};
 use hakobu_net::cipher;
-use hakobu_net::stop::Stop;
-use hakobu_ssh::login::Login;
+use hakobu_net::stop::StopHandle;
+use hakobu_ssh::login::SshMethod;
 
+pub mod network_path;
 mod obstacle;
-pub mod way;
 
-pub use self::obstacle::Obstacle;
-use self::obstacle::Place;
+pub use self::obstacle::CopyObstacle;
+use self::obstacle::CopyTarget;
 
 /// The interval of messages that something is still being measured.
 const STILL_EVERY: Duration = Duration::from_secs(10);
@@ -54,9 +54,9 @@ pub struct ProbeRequest {
     /// Allow a scratch file to be written at the target.
     pub write: bool,
     /// The number of lanes of the copy.
-    pub lanes: Lanes,
+    pub lanes: LaneSetting,
     /// The limits of the copy.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// The compression of the copy.
     pub compression: Compression,
     /// The IDs of disks to which their own content may be written back.
@@ -73,7 +73,7 @@ pub struct ProbeRequest {
 
 /// The measurements of one end.
 #[derive(Clone, Debug, Default)]
-pub struct End {
+pub struct EndMeasurements {
     /// The location, with its host; empty if there is none.
     pub name: Vec<u8>,
     /// The figures of its host.
@@ -84,11 +84,11 @@ pub struct End {
 
 /// The measurements, and the prediction from them.
 #[derive(Clone, Debug, Default)]
-pub struct Probed {
+pub struct ProbeResults {
     /// The source's end.
-    pub source_end: End,
+    pub source_end: EndMeasurements,
     /// The target's end.
-    pub target_end: End,
+    pub target_end: EndMeasurements,
     /// The read figures.
     pub source: Option<ReadFigures>,
     /// The write figures.
@@ -110,7 +110,7 @@ pub struct Probed {
     /// The number of lanes that a copy begins with, and the most that it may have later.
     pub lanes: (u16, u16),
     /// The limits of the copy. Of these, only the rate is predicted.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// The compression of the copy, which is not predicted.
     pub compression: Compression,
     /// The measurements that failed, with reasons.
@@ -120,7 +120,7 @@ pub struct Probed {
     /// The prediction.
     pub prediction: Prediction,
     /// The reason why a copy would fail, if any. The prediction does not take it into account.
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<CopyObstacle>,
     /// The directory that was written to, with its host, if it is not the target itself.
     pub measured_in: Option<Vec<u8>>,
 }
@@ -134,21 +134,21 @@ pub fn probe(
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
     cancel: &Arc<AtomicBool>,
-) -> Result<Probed> {
+) -> Result<ProbeResults> {
     for location in request.source.iter().chain([&request.target]) {
         refuse(location)?;
     }
     let began = Instant::now();
-    let mut hosts = Hosts::start(request, prompts, observer, cancel)?;
-    let mut probed = Probed {
+    let mut hosts = ProbeHosts::start(request, prompts, observer, cancel)?;
+    let mut probed = ProbeResults {
         start: began.elapsed(),
         apart: hosts.target.is_some(),
         limits: request.limits.clone(),
         compression: request.compression,
-        ..Probed::default()
+        ..ProbeResults::default()
     };
-    let Places { source, target, place } = hosts.look(request, &mut probed, observer)?;
-    let mut course = Course { request, cancel, probed: &mut probed };
+    let ProbeLocations { source, target, place } = hosts.look(request, &mut probed, observer)?;
+    let mut course = ProbeRun { request, cancel, probed: &mut probed };
     let failure = course.run(&mut hosts, source, target, observer).err();
     probed.failure = failure;
     let (source, target) = (probed.source.as_ref(), probed.target.as_ref());
@@ -157,7 +157,7 @@ pub fn probe(
     let directory = target.map(|target| &target.directory).filter(|directory| !directory.is_empty());
     probed.measured_in =
         directory.map(|path| hosts.target().name_of(path)).filter(|name| *name != probed.target_end.name);
-    probed.prediction = predict(&Measured {
+    probed.prediction = predict(&Measurements {
         source: probed.source.as_ref(),
         target: probed.target.as_ref(),
         source_machine: probed.source_end.machine.as_ref(),
@@ -169,16 +169,19 @@ pub fn probe(
         lanes: probed.lanes,
         gentle: request.gentle,
         limit_bytes_per_second: match probed.limits.rate.first_moving() {
-            Rate::BytesPerSecond(bytes) => Some(bytes),
-            Rate::Unlimited | Rate::Paused => None,
+            RateSetting::BytesPerSecond(bytes) => Some(bytes),
+            RateSetting::Unlimited | RateSetting::Paused => None,
         },
     });
     if probed.failure.is_some() {
         // Without measurements of the network path or an endpoint, a copy cannot be predicted.
         let Prediction { slowest, file, tree, unknown, .. } = &mut probed.prediction;
         (*slowest, *file, *tree) = (None, None, None);
-        if request.source.is_some() && probed.source.is_none() && !unknown.contains(&Stage::SourceRead) {
-            unknown.insert(0, Stage::SourceRead);
+        if request.source.is_some()
+            && probed.source.is_none()
+            && !unknown.contains(&TransferStage::SourceRead)
+        {
+            unknown.insert(0, TransferStage::SourceRead);
         }
     }
     Ok(probed)
@@ -211,19 +214,19 @@ fn refuse(location: &Location) -> Result<()> {
 }
 
 /// The hosts: a single one if both ends are on it.
-struct Hosts {
+struct ProbeHosts {
     source: Box<dyn AgentHost>,
     target: Option<Box<dyn AgentHost>>,
 }
 
 /// The requests for both locations, and the outcome of a copy's checks.
-struct Places {
+struct ProbeLocations {
     source: Option<ReadAsk>,
     target: WriteAsk,
-    place: Place,
+    place: CopyTarget,
 }
 
-impl Hosts {
+impl ProbeHosts {
     fn start(
         request: &ProbeRequest,
         prompts: &mut dyn Prompts,
@@ -234,12 +237,18 @@ impl Hosts {
         let target = request.target.ssh_host();
         let mut open = |host: Option<&SshHost>| -> Result<Box<dyn AgentHost>> {
             let Some(host) = host else {
-                let stop = Stop::with_flag(Arc::clone(cancel));
-                return Ok(Box::new(Side::with_identity(stop)?));
+                let stop = StopHandle::with_flag(Arc::clone(cancel));
+                return Ok(Box::new(LocalHost::with_identity(stop)?));
             };
             let agent = request.agent.as_deref();
-            let login =
-                Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
+            let login = SshMethod {
+                host,
+                ssh: &request.ssh,
+                agent,
+                sudo: request.sudo,
+                nice: false,
+                time_limit: None,
+            };
             Ok(Box::new(login::start(&login.or_own(&request.logins), prompts, observer)?))
         };
         let first = open(source)?;
@@ -254,9 +263,9 @@ impl Hosts {
     fn look(
         &mut self,
         request: &ProbeRequest,
-        probed: &mut Probed,
+        probed: &mut ProbeResults,
         observer: &dyn Observer,
-    ) -> Result<Places> {
+    ) -> Result<ProbeLocations> {
         let mut source = None;
         if let Some(location) = &request.source {
             let at = |error: Error| if error.at.is_empty() { error.at(location.as_typed()) } else { error };
@@ -268,7 +277,7 @@ impl Hosts {
             source = Some(found);
         }
         let found = self.target().look_at_target(request.target.path())?;
-        let place = Place::look(
+        let place = CopyTarget::look(
             self.target(),
             request.source.as_ref().zip(source.as_ref()),
             (&request.target, &found),
@@ -285,18 +294,18 @@ impl Hosts {
         if probed.apart {
             probed.round_trip = self.source.measure_round_trip()?.max(self.target().measure_round_trip()?);
         }
-        let ends = Ends {
+        let ends = EndpointFacts {
             round_trip: probed.round_trip,
             processors: (self.source.machine().processors, self.target().machine().processors),
             apart: probed.apart,
             over_network: found.network || source.as_ref().is_some_and(|source| source.network),
             has_disks: found.device.is_some()
                 || source.as_ref().is_some_and(|source| source.device.is_some()),
-            ..Ends::default()
+            ..EndpointFacts::default()
         };
         let (lanes, lanes_max) = match request.lanes {
-            Lanes::Count(count) => (count, count),
-            Lanes::Auto => {
+            LaneSetting::Count(count) => (count, count),
+            LaneSetting::Auto => {
                 let (lanes, _) = ends.lanes();
                 (lanes, ends.lanes_max(lanes))
             }
@@ -313,7 +322,7 @@ impl Hosts {
         let source = source.map(|source| ReadAsk { path: source.resolved, gentle, lanes });
         let device = device.into_bytes();
         let target = WriteAsk { path, write: request.write, gentle, lanes, device };
-        Ok(Places { source, target, place })
+        Ok(ProbeLocations { source, target, place })
     }
 }
 
@@ -335,16 +344,16 @@ fn patiently<T>(observer: &dyn Observer, what: &str, measure: impl FnOnce() -> T
 }
 
 /// One probe in progress.
-struct Course<'a> {
+struct ProbeRun<'a> {
     request: &'a ProbeRequest,
     cancel: &'a Arc<AtomicBool>,
-    probed: &'a mut Probed,
+    probed: &'a mut ProbeResults,
 }
 
-impl Course<'_> {
+impl ProbeRun<'_> {
     fn run(
         &mut self,
-        hosts: &mut Hosts,
+        hosts: &mut ProbeHosts,
         source: Option<ReadAsk>,
         target: WriteAsk,
         observer: &dyn Observer,
@@ -393,8 +402,9 @@ impl Course<'_> {
         observer: &dyn Observer,
     ) -> Result<()> {
         let gentle = self.request.gentle;
-        let there =
-            patiently(observer, "the way to the target", || way::measure(source, target, cipher, gentle));
+        let there = patiently(observer, "the way to the target", || {
+            network_path::measure(source, target, cipher, gentle)
+        });
         if let Some(there) = self.kept("the way to the target", there)? {
             self.probed.start += there.meeting;
             self.probed.by_ssh = there.by_ssh;
@@ -405,8 +415,9 @@ impl Course<'_> {
             }
             self.probed.there = Some(there.figures);
         }
-        let back =
-            patiently(observer, "the way from the target", || way::measure(target, source, cipher, gentle));
+        let back = patiently(observer, "the way from the target", || {
+            network_path::measure(target, source, cipher, gentle)
+        });
         self.probed.back = self.kept("the way from the target", back)?.map(|back| back.figures);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Finds out whether a copy would fail at once or for lack of space, from the checks before and the measurements.
 
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::landing::{Relation, SourceFound, land, relation};
+use hakobu_core::landing::{LandingRelation, SourceFound, land, relation};
 use hakobu_core::location::Location;
 use hakobu_core::probe::{ReadFigures, WriteFigures, WriteHow};
 use hakobu_core::units::{format_bytes, format_count};
@@ -14,14 +14,14 @@ use crate::plan::root_and_places;
 
 /// A reason why a copy would fail.
 #[derive(Clone, Debug)]
-pub struct Obstacle {
+pub struct CopyObstacle {
     /// The error that the copy would report.
     pub error: Error,
     /// True if it would certainly fail; otherwise that depends on what the error states.
     pub certain: bool,
 }
 
-impl Obstacle {
+impl CopyObstacle {
     fn certain(error: Error) -> Self {
         Self { error, certain: true }
     }
@@ -29,14 +29,14 @@ impl Obstacle {
 
 /// The place where a copy would put its result.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct CopyTarget {
     /// The reason why it could not, if any.
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<CopyObstacle>,
     /// True if something exists there already, which may be left unchanged.
     exists: bool,
 }
 
-impl Place {
+impl CopyTarget {
     /// Examines the place where a copy would put its result, with the checks that a copy performs before it begins.
     ///
     /// # Errors
@@ -48,10 +48,11 @@ impl Place {
     ) -> Result<Self> {
         // Without a source, assume a file.
         let any = Location::local("file");
-        let found = source.map_or(SourceFound { location: &any, kind: Kind::File }, |(location, look)| {
-            SourceFound { location, kind: look.kind }
-        });
-        let refused = |error: Error| Self { obstacle: Some(Obstacle::certain(error)), exists: false };
+        let found =
+            source.map_or(SourceFound { location: &any, kind: EntryKind::File }, |(location, look)| {
+                SourceFound { location, kind: look.kind }
+            });
+        let refused = |error: Error| Self { obstacle: Some(CopyObstacle::certain(error)), exists: false };
         let landed = refuse_stray(typed, target).and_then(|()| land(&[found], typed, target.found));
         let landing = match landed {
             Ok(landing) => landing,
@@ -68,10 +69,10 @@ impl Place {
             Err(error) => return Ok(refused(error)),
         };
         let Some(there) = there.first() else { return Ok(Self::default()) };
-        let lies = relation(&look.ancestry, look.kind == Kind::Directory, there);
+        let lies = relation(&look.ancestry, look.kind == EntryKind::Directory, there);
         let obstacle = match lies {
-            Relation::Apart => None,
-            lies => lies.check(location, typed).err().map(Obstacle::certain),
+            LandingRelation::Apart => None,
+            lies => lies.check(location, typed).err().map(CopyObstacle::certain),
         };
         Ok(Self { obstacle, exists: there.exists })
     }
@@ -84,7 +85,7 @@ impl Place {
         source: Option<&ReadFigures>,
         target: Option<&WriteFigures>,
         together: bool,
-    ) -> Option<Obstacle> {
+    ) -> Option<CopyObstacle> {
         let refused = |kind, words: String| Error::new(kind, "looking at the target", words).at(name);
         let denied = || source.and_then(|source| denied(source_name, source));
         let target = match target {
@@ -98,7 +99,7 @@ impl Place {
             WriteHow::Nowhere | WriteHow::Device | WriteHow::WrittenBack => return denied(),
             _ => return self.room(source, target, together, &refused).or_else(denied),
         };
-        Some(Obstacle::certain(refused(what.0, what.1.to_owned())))
+        Some(CopyObstacle::certain(refused(what.0, what.1.to_owned())))
     }
 
     fn room(
@@ -107,8 +108,8 @@ impl Place {
         target: &WriteFigures,
         together: bool,
         refused: &dyn Fn(ErrorKind, String) -> Error,
-    ) -> Option<Obstacle> {
-        let needed = Needed::of(source);
+    ) -> Option<CopyObstacle> {
+        let needed = NeededSpace::of(source);
         let there = target.tree.as_ref().filter(|there| there.is_sound());
         // Data that exists already may not have to be copied.
         let (is_left, left) = match there {
@@ -133,7 +134,7 @@ impl Place {
             } else if !certain {
                 words.push_str("; there is room only if some of it is there already");
             }
-            return Some(Obstacle { error: refused(ErrorKind::NoSpace, words), certain });
+            return Some(CopyObstacle { error: refused(ErrorKind::NoSpace, words), certain });
         }
         let free = target.free_inodes.filter(|free| *free < needed.entries)?;
         let mut words = format!(
@@ -145,12 +146,12 @@ impl Place {
         if is_left && !certain {
             words.push_str(" more");
         }
-        Some(Obstacle { error: refused(ErrorKind::NoInodes, words), certain })
+        Some(CopyObstacle { error: refused(ErrorKind::NoInodes, words), certain })
     }
 }
 
 /// Returns the obstacle of source entries that the user may not read.
-fn denied(name: &[u8], source: &ReadFigures) -> Option<Obstacle> {
+fn denied(name: &[u8], source: &ReadFigures) -> Option<CopyObstacle> {
     let words = match source.denied {
         0 => return None,
         _ if source.tree.is_none() => "this user may not read it".to_owned(),
@@ -160,18 +161,18 @@ fn denied(name: &[u8], source: &ReadFigures) -> Option<Obstacle> {
         ),
     };
     let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", words).at(name);
-    Some(Obstacle::certain(error))
+    Some(CopyObstacle::certain(error))
 }
 
 /// The least space that a copy needs at the target.
-struct Needed {
+struct NeededSpace {
     bytes: u64,
     entries: u64,
     /// True if the tree was not listed to its end.
     at_least: bool,
 }
 
-impl Needed {
+impl NeededSpace {
     /// Computes the need. Holes take no space. Without a source, one byte is needed.
     fn of(source: Option<&ReadFigures>) -> Self {
         let Some(source) = source else { return Self { bytes: 1, entries: 1, at_least: false } };
@@ -200,7 +201,7 @@ mod tests {
 
     /// Returns the kind, the certainty and the text.
     fn judged(
-        place: &Place,
+        place: &CopyTarget,
         source: &ReadFigures,
         target: &WriteFigures,
     ) -> Option<(ErrorKind, bool, String)> {
@@ -211,7 +212,7 @@ mod tests {
     #[test]
     fn room_is_wanted_for_what_is_no_hole_and_not_there() {
         let free = |bytes| WriteFigures { free_bytes: Some(bytes), ..WriteFigures::default() };
-        let (absent, present) = (Place::default(), Place { exists: true, ..Place::default() });
+        let (absent, present) = (CopyTarget::default(), CopyTarget { exists: true, ..CopyTarget::default() });
         let file = ReadFigures { size_bytes: 1000, allocated_bytes: 900, ..ReadFigures::default() };
         assert_eq!(judged(&absent, &file, &free(900)), None);
         let (kind, certain, words) = judged(&absent, &file, &free(899)).unwrap();
@@ -237,16 +238,16 @@ mod tests {
     fn what_may_not_be_read_is_in_the_way() {
         let target = WriteFigures { free_bytes: Some(1 << 40), ..WriteFigures::default() };
         let source = ReadFigures { denied: 1, ..ReadFigures::default() };
-        let (kind, certain, words) = judged(&Place::default(), &source, &target).unwrap();
+        let (kind, certain, words) = judged(&CopyTarget::default(), &source, &target).unwrap();
         assert_eq!(
             (kind, certain, &*words),
             (ErrorKind::PermissionDenied, true, "this user may not read it")
         );
         let source = ReadFigures { denied: 3, tree: Some(tree(1000, 10)), ..source };
-        let (.., words) = judged(&Place::default(), &source, &target).unwrap();
+        let (.., words) = judged(&CopyTarget::default(), &source, &target).unwrap();
         assert!(words.contains("3 of what was opened there"), "{words}");
         let nowhere = WriteFigures { how: WriteHow::Nowhere, ..target };
-        assert!(judged(&Place::default(), &source, &nowhere).is_some());
+        assert!(judged(&CopyTarget::default(), &source, &nowhere).is_some());
     }
 
     #[test]
@@ -259,7 +260,7 @@ mod tests {
             tree: Some(odd),
             ..WriteFigures::default()
         };
-        let place = Place { exists: true, ..Place::default() };
+        let place = CopyTarget { exists: true, ..CopyTarget::default() };
         assert!(place.judge((b"", b""), Some(&source), Some(&target), true).is_some());
         assert!(place.judge((b"", b""), None, Some(&WriteFigures::default()), false).is_none());
         assert!(place.judge((b"", b""), None, None, false).is_none());

@@ -5,15 +5,15 @@ use std::time::Duration;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::error::Result;
-use hakobu_core::fit::Need;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::Job;
 use hakobu_core::landing::Ancestry;
 use hakobu_core::path::EntryPath;
-use hakobu_core::report::Route;
-use hakobu_proto::control::{Machine, PathBytes, SourceAsk, SourceLook, TargetLook};
+use hakobu_core::report::UsedTransport;
+use hakobu_core::requirements::NeededCapability;
+use hakobu_proto::control::{AgentMachine, MachinePath, SourceAsk, SourceLook, TargetLook};
 
-use super::side::SftpSide;
+use super::endpoint::SftpSide;
 use crate::host::Host;
 use hakobu_core::request::Transport;
 
@@ -30,8 +30,8 @@ impl Host for SftpSide {
     }
 
     /// Returns the little that is known of the host: whether the account is root's.
-    fn machine(&self) -> Machine {
-        Machine {
+    fn machine(&self) -> AgentMachine {
+        AgentMachine {
             processors: 1,
             system: String::new(),
             uid: if self.is_root() { 0 } else { u32::MAX },
@@ -56,9 +56,9 @@ impl Host for SftpSide {
         "server"
     }
 
-    fn way_out(&self, need: Need) -> &'static str {
+    fn way_out(&self, need: NeededCapability) -> &'static str {
         match need {
-            Need::Compression => {
+            NeededCapability::Compression => {
                 "leave it out (--ssh 'ssh -C' compresses in ssh), or make an agent possible (--transport agent says what it lacks)"
             }
             _ => WAY_OUT,
@@ -72,8 +72,8 @@ impl Host for SftpSide {
         })
     }
 
-    fn route(&self) -> Route {
-        Route::Sftp
+    fn route(&self) -> UsedTransport {
+        UsedTransport::Sftp
     }
 
     fn foresee_many(&self, _transport: Transport) {
@@ -92,7 +92,7 @@ impl Host for SftpSide {
         Ok(places.iter().map(|place| self.look_at_place(root, place)).collect())
     }
 
-    fn open_source(&self, roots: &[PathBytes], _job: &Job) -> Result<Box<dyn SourceEndpoint>> {
+    fn open_source(&self, roots: &[MachinePath], _job: &Job) -> Result<Box<dyn SourceEndpoint>> {
         Ok(self.source(roots))
     }
 

@@ -1,9 +1,9 @@
 //! A host with an SFTP server and no agent: examines paths there, and opens it as an endpoint of a copy. The engine
 //! runs on this host.
 
+mod endpoint;
 mod host;
-mod look;
-mod side;
+mod inspect;
 
+pub use endpoint::SftpSide;
 pub use host::WAY_OUT;
-pub use side::SftpSide;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use hakobu_agent::agent::{agent as serve, restricted_agent};
 use hakobu_agent::join::{join, join_agent};
-use hakobu_agent::restrict::{Asked, Restriction, Terms, asked};
+use hakobu_agent::restrict::{LoginRestrictions, OriginalCommand, Restriction, asked};
 use hakobu_core::error::Result;
 
 use crate::commands::shared::headings::CONNECTION;
@@ -53,7 +53,7 @@ pub fn agent(arguments: &AgentArguments) -> u8 {
     // Modes are given in full; a mask of the login's would change them behind our back.
     rustix::process::umask(rustix::fs::Mode::empty());
     let ended = match (&arguments.restrict, arguments.join) {
-        (Some(path), _) => restricted(&Terms {
+        (Some(path), _) => restricted(&LoginRestrictions {
             path: path.clone(),
             read_only: arguments.read_only,
             may_connect: arguments.may_connect,
@@ -71,11 +71,11 @@ pub fn agent(arguments: &AgentArguments) -> u8 {
 }
 
 /// The same for a login that is held to one directory. What the other side wants is in what it would have run.
-fn restricted(terms: &Terms) -> Result<()> {
+fn restricted(terms: &LoginRestrictions) -> Result<()> {
     let original = std::env::var_os(ORIGINAL).map(OsStringExt::into_vec);
     match asked(original.as_deref())? {
-        Asked::Agent => restricted_agent(Restriction::enter(terms)?, stdin(), stdout()),
-        Asked::Join { process, port } => join_agent(process, port),
-        Asked::Nothing => Ok(()),
+        OriginalCommand::Agent => restricted_agent(Restriction::enter(terms)?, stdin(), stdout()),
+        OriginalCommand::Join { process, port } => join_agent(process, port),
+        OriginalCommand::Nothing => Ok(()),
     }
 }

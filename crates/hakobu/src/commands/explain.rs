@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use hakobu_core::entry::{Kind, Time};
+use hakobu_core::entry::{EntryKind, FileTime};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::filter::Filter;
 use hakobu_core::path::lossy;
@@ -84,7 +84,7 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
         if filter.is_not_listed(part) {
             return Ok((format!("{shown} is left out: --files-from does not list it\n"), true));
         }
-        let decided = filter.deciding(part, metadata.kind == Kind::Directory);
+        let decided = filter.deciding(part, metadata.kind == EntryKind::Directory);
         let above =
             if end < path.len() { format!("it lies in {}, which ", lossy(part)) } else { String::new() };
         match decided {
@@ -97,7 +97,7 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
             _ => {}
         }
         if let Some(limit) = filter.limit(&metadata) {
-            let Time { seconds, .. } = metadata.mtime;
+            let FileTime { seconds, .. } = metadata.mtime;
             let size_bytes = metadata.size_bytes;
             let facts = format!("it has {size_bytes} bytes, and was changed at {}", date(seconds));
             return Ok((format!("{shown} is left out: {limit}; {facts}\n"), true));

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use hakobu_agent::look;
-use hakobu_core::counters::Snapshot;
+use hakobu_agent::inspect;
+use hakobu_core::counters::CounterTotals;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::landing::TargetFound;
@@ -254,7 +254,7 @@ fn amounts(typed: &MakeTreeArguments) -> (u64, u64, u64) {
 }
 
 /// Where the content of a disk goes.
-struct Place {
+struct DataOutput {
     file: File,
     size_bytes: u64,
     is_device: bool,
@@ -303,12 +303,12 @@ fn fill(output: &Output<'_>, spec: &DiskSpec, renderer: &Renderer) -> Result<u64
         let (ended, end) = channel::<()>();
         scope.spawn(move || {
             while end.recv_timeout(PROGRESS_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                renderer.event(Event::Progress(Box::new(Snapshot {
+                renderer.event(Event::Progress(Box::new(CounterTotals {
                     entries_scanned: 1,
                     bytes_scanned: spec.size_bytes,
                     target_written_bytes: output.done_bytes.load(Relaxed),
                     scan_done: true,
-                    ..Snapshot::default()
+                    ..CounterTotals::default()
                 })));
             }
         });
@@ -320,9 +320,9 @@ fn fill(output: &Output<'_>, spec: &DiskSpec, renderer: &Renderer) -> Result<u64
     made.map_err(|error| of_measure(error, output.path))
 }
 
-fn open(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<AtomicBool>) -> Result<Place> {
+fn open(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<AtomicBool>) -> Result<DataOutput> {
     let location = Location::local(typed.path.as_os_str().as_bytes());
-    let found = look::target(location.path())?;
+    let found = inspect::target(location.path())?;
     devices::refuse_stray(&location, &found)?;
     let usage = |words: &str| Err(Error::new(ErrorKind::Usage, MAKING, words));
     let (is_new, size_bytes) = match (found.found, typed.size) {
@@ -339,7 +339,7 @@ fn open(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<AtomicBool>
             let opened =
                 devices::open_to_overwrite(place, Some(size_bytes), &typed.confirm, &mut prompts, renderer)?;
             let file = File::from(opened.0);
-            return Ok(Place { file, size_bytes, is_device: true, is_new: false });
+            return Ok(DataOutput { file, size_bytes, is_device: true, is_new: false });
         }
         (TargetFound::Absent { parent_exists: false }, _) => {
             let words = "the directory that would hold it is not there; create it first";
@@ -367,7 +367,7 @@ fn open(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<AtomicBool>
         }
         return Err(fail(error));
     }
-    Ok(Place { file, size_bytes, is_device: false, is_new })
+    Ok(DataOutput { file, size_bytes, is_device: false, is_new })
 }
 
 /// The share of zeros that makes data shrink to the reciprocal of `ratio`.
@@ -379,13 +379,13 @@ fn shown(path: &Path) -> String {
     lossy(path.as_os_str().as_bytes())
 }
 
-fn of_measure(error: hakobu_measure::Error, path: &Path) -> Error {
+fn of_measure(error: hakobu_measure::MeasureError, path: &Path) -> Error {
     let error = match error {
-        hakobu_measure::Error::Io { cause, path, .. } => {
+        hakobu_measure::MeasureError::Io { cause, path, .. } => {
             Error::io(MAKING, &cause).at(path.as_os_str().as_bytes())
         }
-        hakobu_measure::Error::Stopped => Error::new(ErrorKind::Cancelled, MAKING, "stopped as asked"),
-        hakobu_measure::Error::NotEmpty(_) => {
+        hakobu_measure::MeasureError::Stopped => Error::new(ErrorKind::Cancelled, MAKING, "stopped as asked"),
+        hakobu_measure::MeasureError::NotEmpty(_) => {
             Error::new(ErrorKind::Refused, MAKING, "the directory is not empty; choose another one")
         }
         other => Error::new(ErrorKind::Usage, MAKING, other.to_string()),

@@ -185,7 +185,7 @@ fn the_same_answer_is_given_once_per_flag() {
 
 #[test]
 fn no_foreign_flag_shadows_one_of_ours() {
-    for (name, _) in Scan::new("copy").own {
+    for (name, _) in FlagScan::new("copy").own {
         assert!(name.len() == 2 || find_long("copy", &name).is_none(), "{name}");
         let mut letters = name.chars().skip(1);
         if let (Some(letter), None) = (letters.next(), letters.next()) {

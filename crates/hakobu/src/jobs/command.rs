@@ -7,7 +7,7 @@ use hakobu_core::job::Mode;
 use hakobu_transfer::jobs::JobRecord;
 
 use crate::cli;
-use crate::command_line::{Wrong, parse};
+use crate::command_line::{CommandLineError, parse};
 use crate::commands::copy::arguments::CopyArguments;
 
 /// What a job's record asks for.
@@ -29,8 +29,8 @@ impl JobCommand {
         let arguments = record.arguments();
         let verb = match parse(&arguments) {
             Ok(cli) => cli.verb,
-            Err(Wrong::Settings(errors)) => return Err(errors),
-            Err(Wrong::Typed(error)) => return Err(wrong(&error.to_string())),
+            Err(CommandLineError::Settings(errors)) => return Err(errors),
+            Err(CommandLineError::Typed(error)) => return Err(wrong(&error.to_string())),
         };
         let moved = cli::moved_by(verb);
         let (typed, mode) = moved.ok_or_else(|| wrong("its record holds no command that can be a job"))?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_transfer::jobs::{JobFolder, JobState, Jobs};
 
-use super::start::{Started, start, start_unattended, tell_how_to_watch};
+use super::start::{StartResult, start, start_unattended, tell_how_to_watch};
 use crate::{exit, output};
 
 /// How long a job that was asked to stop is waited for.
@@ -56,11 +56,11 @@ pub fn resume(id: &str) -> Result<u8> {
         JobState::Paused | JobState::Interrupted | JobState::Failed => {}
     }
     match start(&folder, &folder.record()?)? {
-        Started::Runs => {
+        StartResult::Runs => {
             tell_how_to_watch(&folder);
             Ok(0)
         }
-        Started::Ended(code) => Ok(code),
+        StartResult::Ended(code) => Ok(code),
     }
 }
 
@@ -72,9 +72,9 @@ pub fn resume_all() -> Result<u8> {
     for id in jobs.ids()? {
         match jobs.open(id).and_then(|folder| resume_interrupted(&folder)) {
             Ok(None) => {}
-            Ok(Some(Started::Runs)) => output::tell(&format!("job {id} goes on")),
-            Ok(Some(Started::Ended(0))) => output::tell(&format!("job {id} has ended already: done")),
-            Ok(Some(Started::Ended(_))) => {
+            Ok(Some(StartResult::Runs)) => output::tell(&format!("job {id} goes on")),
+            Ok(Some(StartResult::Ended(0))) => output::tell(&format!("job {id} has ended already: done")),
+            Ok(Some(StartResult::Ended(_))) => {
                 output::tell(&format!("job {id} has ended at once; see hakobu jobs show {id}"));
                 code = exit::FAILED;
             }
@@ -87,7 +87,7 @@ pub fn resume_all() -> Result<u8> {
     Ok(code)
 }
 
-fn resume_interrupted(folder: &JobFolder) -> Result<Option<Started>> {
+fn resume_interrupted(folder: &JobFolder) -> Result<Option<StartResult>> {
     match folder.state().0 {
         JobState::Interrupted => start_unattended(folder, &folder.record()?).map(Some),
         _ => Ok(None),

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use hakobu_core::error::Result;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::live_limits::LiveLimits;
-use hakobu_core::outcome::Surroundings;
+use hakobu_core::outcome::RunEnvironment;
 use hakobu_core::prompts::{Prompts, Secret};
 use hakobu_core::report::Report;
 use hakobu_core::request::CopyRequest;
 use hakobu_transfer::jobs::{JobFolder, JobRunLock, LimitsStamp};
 
 use super::handshake::{ASKING, GO_ON, LOCATED};
-use super::limits::Changes;
+use super::limits::LimitWatcher;
 use crate::commands::shared::limits::LimitArguments;
 use crate::output;
 use crate::prompts::Terminal;
@@ -69,9 +69,10 @@ impl JobRun {
         let observer = JobObserver { job: self, renderer, cancel: Arc::clone(&cancel) };
         let mut prompts = JobPrompts { job: self, terminal };
         let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
-        let changes = Changes { typed: self.limits.0.clone(), seen: self.limits.1, live: limits.clone() };
+        let changes =
+            LimitWatcher { typed: self.limits.0.clone(), seen: self.limits.1, live: limits.clone() };
         self.watch(&cancel, changes);
-        let mut surroundings = Surroundings { prompts: &mut prompts, observer: &observer, cancel, limits };
+        let mut surroundings = RunEnvironment { prompts: &mut prompts, observer: &observer, cancel, limits };
         crate::run::copy(request, &mut surroundings)
     }
 
@@ -84,7 +85,7 @@ impl JobRun {
     }
 
     /// Looks for what the user wants of the job, until it is to pause.
-    fn watch(&self, cancel: &Arc<AtomicBool>, mut changes: Changes) {
+    fn watch(&self, cancel: &Arc<AtomicBool>, mut changes: LimitWatcher) {
         let (folder, cancel) = (Arc::clone(&self.folder), Arc::clone(cancel));
         spawn(move || {
             while !folder.is_paused() {

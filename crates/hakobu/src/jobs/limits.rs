@@ -76,7 +76,7 @@ pub(super) fn with(typed: &LimitArguments, set: &JobLimits) -> LimitArguments {
 }
 
 /// Takes what is set while the job runs to the run.
-pub(super) struct Changes {
+pub(super) struct LimitWatcher {
     /// The limits that were typed.
     pub typed: LimitArguments,
     /// Which were set since, when it was looked last.
@@ -84,7 +84,7 @@ pub(super) struct Changes {
     pub live: Arc<LiveLimits>,
 }
 
-impl Changes {
+impl LimitWatcher {
     /// Hands on what is new.
     pub fn look(&mut self, folder: &JobFolder) {
         let stamp = folder.limits_stamp();

@@ -5,7 +5,7 @@ use std::io;
 use hakobu_core::error::{Error, Result};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_bytes;
-use hakobu_transfer::jobs::{Ended, JobFolder, JobId, JobLimits, JobRecord, JobState, Jobs};
+use hakobu_transfer::jobs::{EndedReport, JobFolder, JobId, JobLimits, JobRecord, JobState, Jobs};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,12 +20,12 @@ const JOBS_SCHEMA: &str = "hakobu.jobs/1";
 const LOG_LINES_MAX: usize = 20;
 
 /// A job, as it stands now.
-struct Seen {
+struct JobView {
     id: JobId,
     folder: JobFolder,
     record: JobRecord,
     state: JobState,
-    ended: Option<Ended>,
+    ended: Option<EndedReport>,
     progress: Option<String>,
 }
 
@@ -54,7 +54,7 @@ struct ListJson<'a> {
     jobs: Vec<SeenJson<'a>>,
 }
 
-impl Seen {
+impl JobView {
     fn of(folder: JobFolder) -> Result<Self> {
         let record = folder.record()?;
         let (state, ended) = folder.state();
@@ -113,7 +113,7 @@ fn amount(line: &str) -> &str {
 }
 
 /// How a run ended that was not done.
-fn outcome(ended: &Ended) -> String {
+fn outcome(ended: &EndedReport) -> String {
     let words = summary::words_of(ended.outcome);
     let Some(error) = &ended.error else { return words.to_owned() };
     let at = if error.at.is_empty() { String::new() } else { format!(" {}", error.at) };
@@ -126,7 +126,7 @@ pub fn list(as_json: bool) -> Result<u8> {
     let jobs = Jobs::of_user()?;
     let (mut all, mut code) = (Vec::new(), 0);
     for id in jobs.ids()? {
-        match jobs.open(id).and_then(Seen::of) {
+        match jobs.open(id).and_then(JobView::of) {
             Ok(seen) => all.push(seen),
             Err(error) => {
                 exit::errors(&[error]);
@@ -136,17 +136,17 @@ pub fn list(as_json: bool) -> Result<u8> {
     }
     all.sort_by(|one, other| (&one.record.created_at, one.id).cmp(&(&other.record.created_at, other.id)));
     let text = match as_json {
-        true => pretty(&ListJson { schema: JOBS_SCHEMA, jobs: all.iter().map(Seen::json).collect() })?,
+        true => pretty(&ListJson { schema: JOBS_SCHEMA, jobs: all.iter().map(JobView::json).collect() })?,
         false => table(&all),
     };
     Ok(output::print(text.as_bytes()).max(code))
 }
 
-fn table(all: &[Seen]) -> String {
+fn table(all: &[JobView]) -> String {
     if all.is_empty() {
         return "no jobs; hakobu copy --detach starts one\n".to_owned();
     }
-    let standings: Vec<_> = all.iter().map(Seen::standing).collect();
+    let standings: Vec<_> = all.iter().map(JobView::standing).collect();
     let width = standings.iter().map(|words| words.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (seen, standing) in all.iter().zip(&standings) {
@@ -158,7 +158,7 @@ fn table(all: &[Seen]) -> String {
 
 /// Shows all there is of a job.
 pub fn show(id: &str, as_json: bool) -> Result<u8> {
-    let seen = Seen::of(Jobs::of_user()?.find(id)?)?;
+    let seen = JobView::of(Jobs::of_user()?.find(id)?)?;
     if as_json {
         let job = SeenJson { report: seen.folder.report(), log: Some(seen.last_lines()), ..seen.json() };
         return Ok(output::print(pretty(&ListJson { schema: JOBS_SCHEMA, jobs: vec![job] })?.as_bytes()));

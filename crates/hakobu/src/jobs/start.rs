@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use hakobu_core::error::{Error, Result};
 use hakobu_core::job::Mode;
 use hakobu_core::request::CopyRequest;
-use hakobu_ssh::Login;
-use hakobu_transfer::jobs::{JOB_SCHEMA, JobFolder, JobRecord, Jobs, Word, logins};
+use hakobu_ssh::UnattendedLogin;
+use hakobu_transfer::jobs::{ArgumentWord, JOB_SCHEMA, JobFolder, JobRecord, Jobs, logins};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::handshake::{ASKING, GO_ON, LOCATED};
@@ -44,7 +44,7 @@ const BEGIN_LIMIT: Duration = Duration::from_secs(20);
 
 /// What came of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Started {
+pub(super) enum StartResult {
     /// It runs on its own.
     Runs,
     /// It has ended before, with this exit code.
@@ -68,11 +68,11 @@ fn detach_request(typed: &CopyArguments, request: &CopyRequest, arguments: &[OsS
         folder.write_record(&record)?;
         start(&folder, &record)
     });
-    if started != Ok(Started::Runs) {
+    if started != Ok(StartResult::Runs) {
         // It has never become a job.
         jobs.forget(&folder)?;
     }
-    if let Started::Ended(code) = started? {
+    if let StartResult::Ended(code) = started? {
         return Ok(code);
     }
     let id = folder.id();
@@ -93,39 +93,43 @@ pub(super) fn tell_how_to_watch(folder: &JobFolder) {
 }
 
 /// What to expect of a job that has to log in again.
-fn warning(login: Login) -> Option<&'static str> {
+fn warning(login: UnattendedLogin) -> Option<&'static str> {
     match login {
-        Login::Works => None,
-        Login::WithAgent => Some(
+        UnattendedLogin::Works => None,
+        UnattendedLogin::WithAgent => Some(
             "logging in needs the ssh agent of this session; once that is gone, the job cannot log in again by \
              itself",
         ),
-        Login::Asks => Some(
+        UnattendedLogin::Asks => Some(
             "ssh does not log in without asking, so the job cannot log in again by itself; a key without a \
              passphrase would do",
         ),
-        Login::Unknown => Some("it could not be found out whether the job can log in again by itself"),
+        UnattendedLogin::Unknown => {
+            Some("it could not be found out whether the job can log in again by itself")
+        }
     }
 }
 
 fn record(folder: &JobFolder, typed: &CopyArguments, arguments: &[OsString]) -> Result<JobRecord> {
     let cwd =
         std::env::current_dir().map_err(|error| Error::io("looking up the working directory", &error))?;
-    let variable = |name: &str| Some((name.to_owned(), Word(std::env::var_os(name)?)));
+    let variable = |name: &str| Some((name.to_owned(), ArgumentWord(std::env::var_os(name)?)));
     Ok(JobRecord {
         schema: JOB_SCHEMA.to_owned(),
         id: folder.id().as_str().to_owned(),
         created_at: now(),
-        argv: arguments.iter().map(Word::from).collect(),
-        cwd: Word(cwd.into_os_string()),
+        argv: arguments.iter().map(ArgumentWord::from).collect(),
+        cwd: ArgumentWord(cwd.into_os_string()),
         environment: VARIABLES.into_iter().filter_map(variable).collect(),
-        sources: typed.sources.iter().map(Word::from).collect(),
-        target: Word::from(typed.target.as_ref().or(typed.sources.last()).unwrap_or(&OsString::new())),
+        sources: typed.sources.iter().map(ArgumentWord::from).collect(),
+        target: ArgumentWord::from(
+            typed.target.as_ref().or(typed.sources.last()).unwrap_or(&OsString::new()),
+        ),
     })
 }
 
 /// Starts a job on this terminal, shows what it says, and waits until it can do without.
-pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<Started> {
+pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<StartResult> {
     let failed = |error: &std::io::Error| Error::io("starting the job", error);
     let cancel = signals::cancel_flag().map_err(|error| failed(&error))?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
@@ -135,11 +139,11 @@ pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<Started> {
     // It has the other end of the socket, which must be closed here.
     drop(command);
     if wait_until_located(&ours, &mut tail, &cancel) {
-        return Ok(Started::Runs);
+        return Ok(StartResult::Runs);
     }
     drop(ours);
     let code = end(&mut child, &mut tail).map_err(|error| failed(&error))?;
-    Ok(Started::Ended(code))
+    Ok(StartResult::Ended(code))
 }
 
 /// Whether the job can do without the terminal. False when it has ended, or the user wants it to.
@@ -185,7 +189,7 @@ fn forward(tail: &mut Tail) {
 }
 
 /// Starts a job that nobody waits for, as after a restart of the machine.
-pub(super) fn start_unattended(folder: &JobFolder, record: &JobRecord) -> Result<Started> {
+pub(super) fn start_unattended(folder: &JobFolder, record: &JobRecord) -> Result<StartResult> {
     let mut child =
         command(folder, record, Stdio::null())?.spawn().map_err(|error| starting(record, &error))?;
     let deadline = Instant::now() + BEGIN_LIMIT;
@@ -193,10 +197,10 @@ pub(super) fn start_unattended(folder: &JobFolder, record: &JobRecord) -> Result
         let ended = child.try_wait().map_err(|error| Error::io("starting the job", &error))?;
         if let Some(status) = ended {
             let code = status.code().and_then(|code| u8::try_from(code).ok());
-            return Ok(Started::Ended(code.unwrap_or(exit::FAILED)));
+            return Ok(StartResult::Ended(code.unwrap_or(exit::FAILED)));
         }
         if folder.is_running() || Instant::now() > deadline {
-            return Ok(Started::Runs);
+            return Ok(StartResult::Runs);
         }
         sleep(Duration::from_millis(20));
     }

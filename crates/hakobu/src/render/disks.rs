@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use hakobu_core::disk::{DeviceFacts, HolderKind, Obstacle, Partition, Signature, TableFault, UseKind};
+use hakobu_core::disk::{BootObstacle, DeviceFacts, HolderKind, Partition, Signature, TableFault, UseKind};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_bytes;
 
@@ -225,7 +225,7 @@ fn doubles(disks: &[DeviceFacts]) -> Vec<String> {
     for (disk, obstacle) in
         disks.iter().flat_map(|disk| disk.boot.obstacles.iter().map(move |one| (disk, one)))
     {
-        if let Obstacle::SameUuid { uuid, disk: other } = obstacle {
+        if let BootObstacle::SameUuid { uuid, disk: other } = obstacle {
             let owners = owners.entry(uuid).or_default();
             owners.insert(lossy(&disk.path));
             owners.insert(lossy(&[b"/dev/", &other[..]].concat()));
@@ -265,7 +265,7 @@ fn remarks_on(disk: &DeviceFacts) -> Vec<String> {
         remarks.push("can be taken out".to_owned());
     }
     // What several disks have in common is said of them together.
-    let own = disk.boot.obstacles.iter().filter(|one| !matches!(one, Obstacle::SameUuid { .. }));
+    let own = disk.boot.obstacles.iter().filter(|one| !matches!(one, BootObstacle::SameUuid { .. }));
     remarks.extend(own.map(ToString::to_string));
     let faults = disk.table.iter().flat_map(|table| &table.faults);
     remarks.extend(faults.filter_map(|fault| match fault {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hakobu_core::error::{Error, Result};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_rate;
-use hakobu_measure::doctor::{Change, Expected, Finding, Way, Whose};
+use hakobu_measure::doctor::{ExpectedGain, ExpectedRates, Finding, FindingHost, NetworkPath};
 use hakobu_transfer::doctor::Diagnosis;
 use serde_json::{Value, json as object};
 
@@ -49,7 +49,7 @@ pub fn text(host: Option<&str>, diagnosis: &Diagnosis) -> String {
     text
 }
 
-fn way_words(way: &Way) -> String {
+fn way_words(way: &NetworkPath) -> String {
     let round_trip = way.round_trip.as_secs_f64() * 1e3;
     let lanes = way.lanes;
     match way.capacity_bytes_per_second {
@@ -74,8 +74,8 @@ fn one(host: Option<&str>, finding: &Finding) -> String {
     text
 }
 
-fn gain(expected: &Expected) -> String {
-    let rate = |change: &Change| {
+fn gain(expected: &ExpectedGain) -> String {
+    let rate = |change: &ExpectedRates| {
         let after = change.after.map_or("what the way carries without it".to_owned(), format_rate);
         format!("{} -> {after}", format_rate(change.before))
     };
@@ -93,9 +93,9 @@ fn gain(expected: &Expected) -> String {
 }
 
 /// Where something is.
-fn place(host: Option<&str>, whose: Whose) -> String {
+fn place(host: Option<&str>, whose: FindingHost) -> String {
     match (whose, host) {
-        (Whose::There, Some(host)) => safe(host),
+        (FindingHost::There, Some(host)) => safe(host),
         _ => "this machine".to_owned(),
     }
 }
@@ -111,7 +111,8 @@ fn safe(text: &str) -> String {
 pub fn json(host: Option<&str>, diagnosis: &Diagnosis) -> Result<String> {
     let way = &diagnosis.way;
     let findings: Vec<_> = diagnosis.findings.iter().map(|found| finding(host, found)).collect();
-    let unread = |(whose, words): &(Whose, String)| object!({ "host": far(host, *whose), "what": words });
+    let unread =
+        |(whose, words): &(FindingHost, String)| object!({ "host": far(host, *whose), "what": words });
     let all = object!({
         "schema": DOCTOR_SCHEMA,
         "host": host,
@@ -139,8 +140,8 @@ fn finding(host: Option<&str>, finding: &Finding) -> Value {
     })
 }
 
-fn expected(expected: Expected) -> Value {
-    let change = |change: Change| {
+fn expected(expected: ExpectedGain) -> Value {
+    let change = |change: ExpectedRates| {
         object!({
             "before_bytes_per_second": change.before.round() as u64,
             "after_bytes_per_second": change.after.map(|rate| rate.round() as u64),
@@ -155,8 +156,8 @@ fn expected(expected: Expected) -> Value {
 }
 
 /// The other machine's name; nothing for this one.
-fn far(host: Option<&str>, whose: Whose) -> Option<&str> {
-    host.filter(|_| whose == Whose::There)
+fn far(host: Option<&str>, whose: FindingHost) -> Option<&str> {
+    host.filter(|_| whose == FindingHost::There)
 }
 
 #[cfg(test)]

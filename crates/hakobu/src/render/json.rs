@@ -9,7 +9,7 @@ use hakobu_core::path::lossy;
 use hakobu_core::report::{Bottleneck, Report, ReportDifference, ReportFailure, text_and_base64};
 use serde::Serialize;
 
-use super::progress::Figures;
+use super::progress::ProgressFigures;
 
 /// The schema of every event.
 pub const EVENT_SCHEMA: &str = "hakobu.event/1";
@@ -115,7 +115,7 @@ impl<'a> JsonEvent<'a> {
     }
 
     /// The figures of one moment.
-    pub fn progress(figures: &'a Figures) -> Self {
+    pub fn progress(figures: &'a ProgressFigures) -> Self {
         Self::Progress {
             bytes_done: figures.bytes_done,
             bytes_under_way: figures.bytes_under_way,
@@ -147,7 +147,7 @@ impl<'a> JsonEvent<'a> {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct EventLine<'a> {
     schema: &'static str,
     seconds: f64,
     #[serde(flatten)]
@@ -160,7 +160,7 @@ struct Line<'a> {
 /// None that is known; serialising could fail.
 pub fn line(event: &JsonEvent<'_>, since_start: Duration) -> io::Result<String> {
     let seconds = (since_start.as_secs_f64() * 1000.0).round() / 1000.0;
-    one_line(&Line { schema: EVENT_SCHEMA, seconds, event })
+    one_line(&EventLine { schema: EVENT_SCHEMA, seconds, event })
 }
 
 /// A value as JSON on one line, without the line's end.
@@ -205,12 +205,12 @@ fn terminal_safe(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::counters::Snapshot;
+    use hakobu_core::counters::CounterTotals;
     use hakobu_core::error::{Error, ErrorKind};
     use hakobu_core::event::{Difference, Different, Failure};
 
     use super::*;
-    use crate::render::progress::Progress;
+    use crate::render::progress::RecentProgress;
 
     fn value(event: &JsonEvent<'_>) -> (String, serde_json::Value) {
         let line = line(event, Duration::from_millis(1500)).unwrap();
@@ -230,7 +230,7 @@ mod tests {
             Event::Difference(Difference { path: b"a".to_vec(), what: Different::Content }),
         ];
         let started = JsonEvent::started(&["/a", "/b"], b"h:/c\xfe", false);
-        let figures = Progress::default().update(Duration::from_secs(1), &Snapshot::default());
+        let figures = RecentProgress::default().update(Duration::from_secs(1), &CounterTotals::default());
         let rest = [started, JsonEvent::progress(&figures), JsonEvent::finished(&report)];
         let all = events.iter().filter_map(JsonEvent::of).chain(rest);
         let mut names = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hakobu_core::counters::Snapshot;
+use hakobu_core::counters::CounterTotals;
 use hakobu_core::pace::time_words;
 use hakobu_core::report::Bottleneck;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
@@ -13,20 +13,20 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 /// What was seen in the last seconds.
 #[derive(Debug, Default)]
-pub struct Progress {
-    seen: VecDeque<Sample>,
+pub struct RecentProgress {
+    seen: VecDeque<ProgressSample>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Sample {
+struct ProgressSample {
     at: Duration,
     written_bytes: u64,
-    snapshot: Snapshot,
+    snapshot: CounterTotals,
 }
 
 /// The figures of one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figures {
+pub struct ProgressFigures {
     /// Bytes that are at the target, those that were there before among them.
     pub bytes_done: u64,
     /// Bytes on their way there. With those that are there they are all there are only when all have arrived.
@@ -51,16 +51,16 @@ pub struct Figures {
     pub paused_until_s: Option<u32>,
 }
 
-impl Progress {
+impl RecentProgress {
     /// Takes a snapshot at this time since the start.
-    pub fn update(&mut self, at: Duration, snapshot: &Snapshot) -> Figures {
+    pub fn update(&mut self, at: Duration, snapshot: &CounterTotals) -> ProgressFigures {
         while self.seen.len() > 1 && self.seen.get(1).is_some_and(|next| next.at + WINDOW <= at) {
             self.seen.pop_front();
         }
         let arrived_bytes = snapshot.target_written_bytes.saturating_add(snapshot.bytes_kept);
         let written_bytes = arrived_bytes.saturating_add(under_way(snapshot, arrived_bytes));
-        let now = Sample { at, written_bytes, snapshot: snapshot.clone() };
-        let first = Sample::default();
+        let now = ProgressSample { at, written_bytes, snapshot: snapshot.clone() };
+        let first = ProgressSample::default();
         let before = self.seen.front().unwrap_or(&first);
         let seconds = at.saturating_sub(before.at).as_secs_f64();
         let moved = written_bytes.saturating_sub(before.written_bytes) as f64;
@@ -86,7 +86,7 @@ impl Progress {
             snapshot.entries_skipped,
             snapshot.entries_failed,
         ];
-        Figures {
+        ProgressFigures {
             bytes_done,
             bytes_under_way,
             bytes_seen: snapshot.bytes_scanned,
@@ -102,7 +102,7 @@ impl Progress {
     }
 }
 
-impl Figures {
+impl ProgressFigures {
     /// One line for a terminal, the most important first, since a narrow one cuts it off.
     pub fn line(&self) -> String {
         let mut parts = Vec::new();
@@ -136,26 +136,26 @@ impl Figures {
 
 /// What has been read and is not confirmed yet: lanes have whole chunks of 4 MiB confirmed, which on a slow way takes them
 /// seconds. What is read twice must not count for more than that.
-fn under_way(snapshot: &Snapshot, arrived_bytes: u64) -> u64 {
+fn under_way(snapshot: &CounterTotals, arrived_bytes: u64) -> u64 {
     const MOST_BYTES: u64 = 128 << 20;
     snapshot.source_read_bytes.saturating_sub(arrived_bytes).min(MOST_BYTES)
 }
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::counters::Stage;
+    use hakobu_core::counters::LaneStage;
 
     use super::*;
 
     #[test]
     fn what_is_on_its_way_is_seen_but_is_not_all_there_is() {
-        let mut snapshot = Snapshot {
+        let mut snapshot = CounterTotals {
             scan_done: true,
             bytes_scanned: 10 << 20,
             source_read_bytes: 1 << 20,
-            ..Snapshot::default()
+            ..CounterTotals::default()
         };
-        let mut progress = Progress::default();
+        let mut progress = RecentProgress::default();
         let figures = progress.update(Duration::from_secs(1), &snapshot);
         assert_eq!((figures.bytes_done, figures.bytes_under_way), (0, 1 << 20));
         assert_eq!(figures.bytes_per_second, f64::from(1 << 20));
@@ -174,25 +174,25 @@ mod tests {
         assert_eq!((figures.bytes_done, figures.bytes_under_way), (11 << 20, 0));
     }
 
-    fn at(seconds: u64, written: u64, scan_done: bool) -> (Duration, Snapshot) {
-        let mut snapshot = Snapshot { scan_done, remote: true, ..Snapshot::default() };
+    fn at(seconds: u64, written: u64, scan_done: bool) -> (Duration, CounterTotals) {
+        let mut snapshot = CounterTotals { scan_done, remote: true, ..CounterTotals::default() };
         snapshot.bytes_scanned = 10_000_000_000;
         snapshot.bytes_unchanged = 1_000_000_000;
         snapshot.target_written_bytes = written;
         snapshot.entries_scanned = 1_200;
         snapshot.entries_created = 300;
-        snapshot.stage_ns[Stage::Send as usize] = seconds * 3;
-        snapshot.stage_ns[Stage::Read as usize] = seconds;
+        snapshot.stage_ns[LaneStage::Send as usize] = seconds * 3;
+        snapshot.stage_ns[LaneStage::Read as usize] = seconds;
         (Duration::from_secs(seconds), snapshot)
     }
 
-    fn figures(progress: &mut Progress, (at, snapshot): (Duration, Snapshot)) -> Figures {
+    fn figures(progress: &mut RecentProgress, (at, snapshot): (Duration, CounterTotals)) -> ProgressFigures {
         progress.update(at, &snapshot)
     }
 
     #[test]
     fn the_line_says_rate_time_left_and_limit() {
-        let mut progress = Progress::default();
+        let mut progress = RecentProgress::default();
         figures(&mut progress, at(0, 0, true));
         let line = figures(&mut progress, at(2, 1_000_000_000, true)).line();
         assert_eq!(
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_pause_is_said_and_has_no_time_left() {
-        let mut progress = Progress::default();
+        let mut progress = RecentProgress::default();
         figures(&mut progress, at(0, 0, true));
         let (when, mut snapshot) = at(2, 1_000_000_000, true);
         snapshot.paused_until_s = Some(13 * 3600 + 5 * 60);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_rate_forgets_what_is_long_ago() {
-        let mut progress = Progress::default();
+        let mut progress = RecentProgress::default();
         for second in 0..20 {
             figures(&mut progress, at(second, 8_000_000_000, true));
         }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn figures_that_run_backwards_do_no_harm() {
-        let mut progress = Progress::default();
+        let mut progress = RecentProgress::default();
         figures(&mut progress, at(5, 9_500_000_000, true));
         let figures = figures(&mut progress, at(4, 1, true));
         assert_eq!(figures.bytes_per_second, 0.0);

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use hakobu_core::counters::Stage;
-use hakobu_core::location::Location;
+use hakobu_core::counters::LaneStage;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
-    self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, Route,
-    Verified, from_base64,
+    self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference,
+    UsedTransport, Verified, from_base64,
 };
 use hakobu_core::request::CipherChoice;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
@@ -169,7 +168,7 @@ fn is_little_sent(report: &Report) -> bool {
 fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
     let busy = |share: f64| format!("{:.0} %", share * 100.0);
     let asked = [
-        (Stage::Held.name(), "--bwlimit"),
+        (LaneStage::Held.name(), "--bwlimit"),
         (OPERATION_LIMIT, "--iops-limit"),
         (LATENCY_LIMIT, "--source-p99"),
     ];
@@ -285,17 +284,10 @@ fn way(report: &Report) -> String {
 
 /// Who keeps others from reading what travels.
 fn encryption(report: &Report) -> String {
-    let is_of_a_daemon =
-        |typed: &str| Location::parse(typed.as_bytes()).is_ok_and(|location| location.rsync_host().is_some());
-    let by_ssh = match report.transport {
-        Route::Rsync => {
-            ![&report.source.typed, &report.target.typed].into_iter().any(|end| is_of_a_daemon(end))
-        }
-        route => route.relies_on_ssh() || route.is_through_ssh(),
-    };
+    let by_ssh = report.transport.relies_on_ssh() || report.transport.is_through_ssh();
     let cipher = report.cipher.as_deref().filter(|cipher| *cipher != CipherChoice::None.name());
     match (by_ssh, cipher.map(|cipher| lossy(cipher.as_bytes()))) {
-        _ if report.transport == Route::Local => "nothing travels".to_owned(),
+        _ if report.transport == UsedTransport::Local => "nothing travels".to_owned(),
         (true, Some(cipher)) => format!("encrypted by ssh and by {cipher}"),
         (true, None) => "encrypted by ssh".to_owned(),
         (false, Some(cipher)) => format!("encrypted by {cipher}"),
@@ -307,7 +299,7 @@ fn encryption(report: &Report) -> String {
 fn check(report: &Report) -> &'static str {
     match report.verified {
         Verified::Medium => "read back from the medium and compared",
-        Verified::Wire if report.transport == Route::Rsync => "checked by rsync's own checksums",
+        Verified::Wire if report.transport == UsedTransport::Rsync => "checked by rsync's own checksums",
         Verified::Wire => "digests compared",
         Verified::None if report.dry_run || report.only_compared => "nothing written",
         // It finds what was changed on the way, and nothing that either end did.
@@ -359,17 +351,17 @@ fn details(report: &Report) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::counters::Snapshot;
+    use hakobu_core::counters::CounterTotals;
     use hakobu_core::error::{Error, ErrorKind};
     use hakobu_core::report::{FileServer, ReportLoss};
 
     use super::*;
 
     fn report() -> Report {
-        let mut sum = Snapshot { entries_created: 3, entries_updated: 2, ..Snapshot::default() };
+        let mut sum = CounterTotals { entries_created: 3, entries_updated: 2, ..CounterTotals::default() };
         (sum.entries_unchanged, sum.target_written_bytes) = (1_000, 1_070_000_000);
-        sum.stage_ns[Stage::Read as usize] = 61;
-        sum.stage_ns[Stage::Hash as usize] = 39;
+        sum.stage_ns[LaneStage::Read as usize] = 61;
+        sum.stage_ns[LaneStage::Hash as usize] = 39;
         let mut report = Report { command: "hakobu copy a b".into(), ..Report::default() };
         report.set_figures(&sum);
         (report.seconds.total, report.seconds.transfer) = (2.9, 2.8);
@@ -425,7 +417,7 @@ mod tests {
 
     #[test]
     fn the_way_is_in_true_words() {
-        let said = |transport: Route, cipher: Option<&str>, verified, lanes_max, target: &str| {
+        let said = |transport: UsedTransport, cipher: Option<&str>, verified, lanes_max, target: &str| {
             let mut report = report();
             (report.transport, report.cipher) = (transport, cipher.map(str::to_owned));
             (report.verified, report.lanes_max) = (verified, lanes_max);
@@ -436,37 +428,37 @@ mod tests {
         for (words, found) in [
             (
                 "sftp, encrypted by ssh, 1 lane, checked by ssh alone, no digests compared",
-                said(Route::Sftp, None, Unchecked, 1, "h:a"),
+                said(UsedTransport::Sftp, None, Unchecked, 1, "h:a"),
             ),
             (
                 "ssh, encrypted by ssh, 2 lanes, digests compared",
-                said(Route::Ssh, Some("none"), Wire, 2, "h:a"),
+                said(UsedTransport::Ssh, Some("none"), Wire, 2, "h:a"),
             ),
             (
                 "ssh, relayed, encrypted by ssh and by aes-128-gcm, 2 lanes, not checked",
-                said(Route::SshRelayed, Some("aes-128-gcm"), Unchecked, 2, "h:a"),
+                said(UsedTransport::SshRelayed, Some("aes-128-gcm"), Unchecked, 2, "h:a"),
             ),
             (
                 "agent, encrypted by aes-128-gcm, 4 lanes, read back from the medium and compared",
-                said(Route::Agent, Some("aes-128-gcm"), Medium, 4, "h:a"),
+                said(UsedTransport::Agent, Some("aes-128-gcm"), Medium, 4, "h:a"),
             ),
             (
                 "agent, not encrypted, 4 lanes, digests compared",
-                said(Route::Agent, Some("none"), Wire, 4, "h:a"),
+                said(UsedTransport::Agent, Some("none"), Wire, 4, "h:a"),
             ),
-            ("local, nothing travels, 1 lane, not checked", said(Route::Local, None, Unchecked, 1, "a")),
+            (
+                "local, nothing travels, 1 lane, not checked",
+                said(UsedTransport::Local, None, Unchecked, 1, "a"),
+            ),
             (
                 "rsync, not encrypted, 8 lanes, checked by rsync's own checksums",
-                said(Route::Rsync, None, Wire, 8, "h::m/a"),
-            ),
-            (
-                "rsync, encrypted by ssh, 8 lanes, checked by rsync's own checksums",
-                said(Route::Rsync, None, Wire, 8, "h:a"),
+                said(UsedTransport::Rsync, None, Wire, 8, "h::m/a"),
             ),
         ] {
             assert_eq!(found, format!("way: {words}"));
         }
-        let plan = Report { dry_run: true, transport: Route::Sftp, lanes_max: 1, ..Report::default() };
+        let plan =
+            Report { dry_run: true, transport: UsedTransport::Sftp, lanes_max: 1, ..Report::default() };
         assert_eq!(way(&plan), "way: sftp, encrypted by ssh, 1 lane, nothing written");
     }
 

@@ -1,15 +1,15 @@
 //! What a report says of the whole run: what was to be done, what ended it, the way of the data.
 
-use hakobu_core::report::{Report, ReportDisk, ReportEnd, Route, Verified};
+use hakobu_core::report::{Report, ReportDisk, ReportEnd, UsedTransport, Verified};
 use hakobu_core::units::format_bytes;
 
 use super::language::Language;
-use super::page::{Block, Line, Page, Section, Span, name, path, words};
+use super::page::{LineSpan, PageBlock, PageLine, PageSection, ReportPage, name, path, words};
 use super::{limits, lists, outcome, sums, words as vocabulary};
 use crate::words::escaped_lines;
 
 /// The page of a report.
-pub fn page(report: &Report, language: Language) -> Page {
+pub fn page(report: &Report, language: Language) -> ReportPage {
     let (tone, outcome, meaning) = outcome::outcome(report, language);
     let code = report.exit_code;
     let outcome = match language {
@@ -31,10 +31,18 @@ pub fn page(report: &Report, language: Language) -> Page {
         sums::memory(report, language),
     ];
     let sections = sections.into_iter().flatten().collect();
-    Page { language, warning: Vec::new(), title: title(report, language), outcome, tone, meaning, sections }
+    ReportPage {
+        language,
+        warning: Vec::new(),
+        title: title(report, language),
+        outcome,
+        tone,
+        meaning,
+        sections,
+    }
 }
 
-fn title(report: &Report, language: Language) -> Line {
+fn title(report: &Report, language: Language) -> PageLine {
     let what = match report.only_compared {
         true => language.say("Report of a comparison", "比較レポート"),
         false if report.dry_run => language.say("Report of a plan", "実行計画レポート"),
@@ -43,7 +51,7 @@ fn title(report: &Report, language: Language) -> Line {
     vec![words(format!("{what}: ")), end_name(&report.source), words(" → "), end_name(&report.target)]
 }
 
-fn end_name(end: &ReportEnd) -> Span {
+fn end_name(end: &ReportEnd) -> LineSpan {
     match &end.resolved {
         Some(resolved) => name(resolved),
         None => path(&end.typed, end.typed_base64.as_deref()),
@@ -51,7 +59,7 @@ fn end_name(end: &ReportEnd) -> Span {
 }
 
 /// What was to be done, by whom and when.
-fn run(report: &Report, language: Language) -> Option<Section> {
+fn run(report: &Report, language: Language) -> Option<PageSection> {
     let say = |english: &'static str, japanese: &'static str| language.say(english, japanese).to_owned();
     let mut facts = Vec::new();
     let ends = std::iter::once(&report.source).chain(&report.further_sources);
@@ -84,10 +92,10 @@ fn run(report: &Report, language: Language) -> Option<Section> {
         let from = say("data of an earlier run was used", "以前の実行で転送済みのデータを利用して続行");
         facts.push((say("Resumed", "再開"), vec![words(from)]));
     }
-    Section::of(&say("What was done", "実行内容"), vec![Block::Facts(facts)])
+    PageSection::of(&say("What was done", "実行内容"), vec![PageBlock::Facts(facts)])
 }
 
-fn end_line(end: &ReportEnd, language: Language) -> Line {
+fn end_line(end: &ReportEnd, language: Language) -> PageLine {
     let mut line = vec![end_name(end)];
     let typed = end.resolved.as_ref().is_some_and(|resolved| *resolved != end.typed);
     if typed && !end.typed.is_empty() {
@@ -102,7 +110,7 @@ fn end_line(end: &ReportEnd, language: Language) -> Line {
     line
 }
 
-fn disk_line(disk: &ReportDisk, language: Language) -> Line {
+fn disk_line(disk: &ReportDisk, language: Language) -> PageLine {
     let mut line = vec![name(&disk.id)];
     for (label, text) in [
         (language.say(", model ", "、型番 "), &disk.model),
@@ -121,7 +129,7 @@ fn disk_line(disk: &ReportDisk, language: Language) -> Line {
 }
 
 /// What ended the run before its end.
-fn error(report: &Report, language: Language) -> Option<Section> {
+fn error(report: &Report, language: Language) -> Option<PageSection> {
     let error = report.error.as_ref()?;
     let mut facts =
         vec![(language.say("Kind", "種類").to_owned(), vec![vocabulary::kind(&error.kind, language)])];
@@ -137,23 +145,20 @@ fn error(report: &Report, language: Language) -> Option<Section> {
             vec![path(&error.at, error.at_base64.as_deref())],
         ));
     }
-    let mut blocks = vec![Block::Facts(facts)];
+    let mut blocks = vec![PageBlock::Facts(facts)];
     if !error.error.is_empty() {
-        blocks.push(Block::Lines(escaped_lines(&error.error).lines().map(str::to_owned).collect()));
+        blocks.push(PageBlock::Lines(escaped_lines(&error.error).lines().map(str::to_owned).collect()));
     }
-    Section::of(language.say("What ended it", "終了の原因"), blocks)
+    PageSection::of(language.say("What ended it", "終了の原因"), blocks)
 }
 
 /// The way of the data, and how it was checked.
-fn way(report: &Report, language: Language) -> Option<Section> {
+fn way(report: &Report, language: Language) -> Option<PageSection> {
     let say = |english: &'static str, japanese: &'static str| language.say(english, japanese).to_owned();
     let of_ssh = || words(language.say("that of ssh", "ssh による暗号化"));
     let cipher = match (report.cipher.as_deref(), report.transport) {
         (None, route) if route.relies_on_ssh() => of_ssh(),
-        (None, Route::Rsync) => words(
-            language
-                .say("none but that of ssh, if it was used", "なし(ssh を使用した場合は ssh による暗号化)"),
-        ),
+        (None, UsedTransport::Rsync) => words(language.say("none", "なし")),
         (None, _) => words(language.say("none: no data connections", "なし(データ接続なし)")),
         (Some("none"), route) if route.is_through_ssh() => of_ssh(),
         (Some("none"), _) => {
@@ -200,5 +205,5 @@ fn way(report: &Report, language: Language) -> Option<Section> {
         }
         (None, None) => {}
     }
-    Section::of(&say("Way and checks", "経路と検査"), vec![Block::Facts(facts)])
+    PageSection::of(&say("Way and checks", "経路と検査"), vec![PageBlock::Facts(facts)])
 }

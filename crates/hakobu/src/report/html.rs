@@ -6,18 +6,18 @@ use hakobu_core::units::format_rate;
 
 use super::charts;
 use super::language::Language;
-use super::page::{Block, Line, Page, Rate, Span, Tone};
+use super::page::{LineSpan, NewsTone, PageBlock, PageLine, RateBar, ReportPage};
 
 /// A reader that obeys it would not even load what had got into the page.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const STYLE: &str = include_str!("style.css");
 
 /// The page as HTML.
-pub fn write(page: &Page) -> String {
+pub fn write(page: &ReportPage) -> String {
     let tone = match page.tone {
-        Tone::Good => "good",
-        Tone::Mixed => "mixed",
-        Tone::Bad => "bad",
+        NewsTone::Good => "good",
+        NewsTone::Mixed => "mixed",
+        NewsTone::Bad => "bad",
     };
     let plain_title: String = page.title.iter().map(|span| escaped(text_of(span))).collect();
     let mut html = format!(
@@ -52,17 +52,17 @@ fn warning(lines: &[String]) -> String {
     format!("<div class=\"outcome bad\">\n<p><strong>{}</strong></p>\n{more}</div>\n", escaped(warning))
 }
 
-fn write_block(html: &mut String, block: &Block, language: Language) {
+fn write_block(html: &mut String, block: &PageBlock, language: Language) {
     match block {
-        Block::Words(words) => html.push_str(&format!("<p>{}</p>\n", line(words))),
-        Block::Lines(lines) => html.push_str(&format!("<pre>{}</pre>\n", escaped(&lines.join("\n")))),
-        Block::Facts(facts) => {
+        PageBlock::Words(words) => html.push_str(&format!("<p>{}</p>\n", line(words))),
+        PageBlock::Lines(lines) => html.push_str(&format!("<pre>{}</pre>\n", escaped(&lines.join("\n")))),
+        PageBlock::Facts(facts) => {
             let rows = facts
                 .iter()
                 .map(|(label, fact)| format!("<th>{}</th><td>{}</td>", escaped(label), line(fact)));
             table(html, "facts", None, rows);
         }
-        Block::Table(head, rows) => {
+        PageBlock::Table(head, rows) => {
             let rows = rows.iter().map(|row| {
                 let cells = row.iter().enumerate().map(|(index, cell)| match index {
                     0 => format!("<td>{}</td>", escaped(cell)),
@@ -72,8 +72,8 @@ fn write_block(html: &mut String, block: &Block, language: Language) {
             });
             table(html, "numbers", Some(head), rows);
         }
-        Block::Records(head, rows) => {
-            let cell = |cell: &Line| format!("<td>{}</td>", line(cell));
+        PageBlock::Records(head, rows) => {
+            let cell = |cell: &PageLine| format!("<td>{}</td>", line(cell));
             table(
                 html,
                 "records",
@@ -81,16 +81,16 @@ fn write_block(html: &mut String, block: &Block, language: Language) {
                 rows.iter().map(|row| row.iter().map(cell).collect::<String>()),
             );
         }
-        Block::Bars(bars) => {
+        PageBlock::Bars(bars) => {
             let rows = bars.iter().map(|(label, share)| {
                 let (label, bar) = (line(label), charts::bar(*share, 0));
                 format!("<td>{label}</td><td class=\"number\">{}</td><td>{bar}</td>", language.share(*share))
             });
             table(html, "bars", None, rows);
         }
-        Block::Rates(rates) => {
+        PageBlock::Rates(rates) => {
             let sound =
-                |rate: &Rate| Some(rate.bytes_per_second).filter(|rate| rate.is_finite()).unwrap_or(0.0);
+                |rate: &RateBar| Some(rate.bytes_per_second).filter(|rate| rate.is_finite()).unwrap_or(0.0);
             let most = rates.iter().map(sound).fold(f64::MIN_POSITIVE, f64::max);
             let rows = rates.iter().map(|rate| {
                 let (label, bar) = (line(&rate.of), charts::bar(sound(rate) / most, rate.colour));
@@ -101,7 +101,7 @@ fn write_block(html: &mut String, block: &Block, language: Language) {
             });
             table(html, "bars", None, rows);
         }
-        Block::Chart(chart) => html.push_str(&charts::figure(chart, language)),
+        PageBlock::Chart(chart) => html.push_str(&charts::figure(chart, language)),
     }
 }
 
@@ -119,20 +119,20 @@ fn table(html: &mut String, class: &str, head: Option<&Vec<String>>, rows: impl 
     html.push_str("</tbody>\n</table>\n");
 }
 
-fn line(spans: &Line) -> String {
+fn line(spans: &PageLine) -> String {
     spans
         .iter()
         .map(|span| match span {
-            Span::Words(text) => escaped(text),
-            Span::Name(text) => format!("<code>{}</code>", escaped(text)),
-            Span::Said(text) => format!("<q>{}</q>", escaped(text)),
+            LineSpan::Words(text) => escaped(text),
+            LineSpan::Name(text) => format!("<code>{}</code>", escaped(text)),
+            LineSpan::Said(text) => format!("<q>{}</q>", escaped(text)),
         })
         .collect()
 }
 
-fn text_of(span: &Span) -> &str {
+fn text_of(span: &LineSpan) -> &str {
     match span {
-        Span::Words(text) | Span::Name(text) | Span::Said(text) => text,
+        LineSpan::Words(text) | LineSpan::Name(text) | LineSpan::Said(text) => text,
     }
 }
 

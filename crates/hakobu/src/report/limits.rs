@@ -1,13 +1,13 @@
 //! What limited a run, and how it went over time.
 
-use hakobu_core::counters::Stage;
+use hakobu_core::counters::LaneStage;
 use hakobu_core::report::{
     Bottleneck, FileServer, LATENCY_LIMIT, OPERATION_LIMIT, Report, ReportLimits, Timeline, TimelineSample,
 };
 use hakobu_core::units::format_rate;
 
 use super::language::{Language, clamped};
-use super::page::{Block, Chart, Line, Section, Series, said, words};
+use super::page::{Chart, PageBlock, PageLine, PageSection, Series, said, words};
 use super::words as vocabulary;
 
 /// As many stages are shown; there are fewer, but for a report that somebody else made.
@@ -24,7 +24,7 @@ const TOLD_MIN: usize = 4;
 const LAST_PART_MIN: f64 = 0.25;
 
 /// What took the time, with pictures of its course.
-pub fn section(report: &Report, language: Language) -> Option<Section> {
+pub fn section(report: &Report, language: Language) -> Option<PageSection> {
     let mut blocks: Vec<_> = held(&report.limits, language).into_iter().collect();
     if let Some(bottleneck) = &report.bottleneck {
         blocks.extend(limit(bottleneck, report.only_compared, language));
@@ -32,11 +32,11 @@ pub fn section(report: &Report, language: Language) -> Option<Section> {
     if let Some(timeline) = report.timeline.as_ref().filter(|timeline| !timeline.samples.is_empty()) {
         blocks.extend(course(timeline, report, language));
     }
-    Section::of(language.say("What limited it", "速度を決めた要因"), blocks)
+    PageSection::of(language.say("What limited it", "速度を決めた要因"), blocks)
 }
 
 /// What it was held to because somebody asked for that.
-fn held(limits: &[ReportLimits], language: Language) -> Option<Block> {
+fn held(limits: &[ReportLimits], language: Language) -> Option<PageBlock> {
     let one = |held: &ReportLimits| {
         let since = match held.since_seconds > 0.0 {
             true => {
@@ -55,7 +55,7 @@ fn held(limits: &[ReportLimits], language: Language) -> Option<Block> {
         (since, vec![said(&words)])
     };
     let facts: Vec<_> = limits.iter().take(LIMITS_MAX).map(one).collect();
-    (!facts.is_empty()).then_some(Block::Facts(facts))
+    (!facts.is_empty()).then_some(PageBlock::Facts(facts))
 }
 
 /// All limits of one moment; the words of a report are English.
@@ -87,10 +87,10 @@ fn step_in_japanese(step: &str) -> String {
     }
 }
 
-fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Block> {
+fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<PageBlock> {
     let share = language.share(bottleneck.share);
-    let is_asked_for = [Stage::Held.name(), OPERATION_LIMIT, LATENCY_LIMIT].contains(&&*bottleneck.stage);
-    let mut line: Line = vec![words(language.say("It was held up by ", "速度を決めたのは「"))];
+    let is_asked_for = [LaneStage::Held.name(), OPERATION_LIMIT, LATENCY_LIMIT].contains(&&*bottleneck.stage);
+    let mut line: PageLine = vec![words(language.say("It was held up by ", "速度を決めたのは「"))];
     line.extend(vocabulary::stage(&bottleneck.stage, compares, language));
     line.push(words(match (language, is_asked_for) {
         (Language::En, true) => format!(", as asked: {share} of the time."),
@@ -117,11 +117,11 @@ fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Blo
         .map(|(stage, share)| (vocabulary::stage(stage, compares, language), share))
         .collect();
     let lanes = words(language.say("What the lanes did with their time:", "レーンの時間の内訳:"));
-    vec![Block::Words(line), Block::Words(vec![lanes]), Block::Bars(bars)]
+    vec![PageBlock::Words(line), PageBlock::Words(vec![lanes]), PageBlock::Bars(bars)]
 }
 
 /// The course in words, and in pictures.
-fn course(timeline: &Timeline, report: &Report, language: Language) -> Vec<Block> {
+fn course(timeline: &Timeline, report: &Report, language: Language) -> Vec<PageBlock> {
     let samples = &timeline.samples;
     let interval_seconds = timeline.interval_ms as f64 / 1000.0;
     let before_last = (samples.len() - 1) as f64 * interval_seconds;
@@ -137,13 +137,13 @@ fn course(timeline: &Timeline, report: &Report, language: Language) -> Vec<Block
     let mut blocks = Vec::new();
     if rates.iter().any(|(all, _)| *all > 0.0) {
         let told = rates_in_words(&rates, interval_seconds, language);
-        blocks.extend(told.map(|told| Block::Words(vec![words(told)])));
+        blocks.extend(told.map(|told| PageBlock::Words(vec![words(told)])));
         let labels = match report.only_compared {
             true => [("written", "書き込み"), ("compared", "比較")],
             false => [("written", "書き込み"), ("zeros or found equal", "ゼロまたは一致")],
         };
         let labels = labels.map(|(english, japanese)| language.say(english, japanese).to_owned());
-        blocks.push(Block::Chart(Chart {
+        blocks.push(PageBlock::Chart(Chart {
             title: language.say("Throughput over time", "スループットの推移").to_owned(),
             seconds: before_last + last_seconds,
             interval_seconds,
@@ -151,7 +151,7 @@ fn course(timeline: &Timeline, report: &Report, language: Language) -> Vec<Block
         }));
     }
     if let Some(series) = shares(samples, report.only_compared, language) {
-        blocks.push(Block::Chart(Chart {
+        blocks.push(PageBlock::Chart(Chart {
             title: language.say("Stages over time", "処理段階の推移").to_owned(),
             seconds: before_last + last_seconds,
             interval_seconds,
@@ -250,7 +250,7 @@ mod tests {
         };
         let charts: Vec<Chart> = course(&timeline, &lasting(1.5), Language::En)
             .into_iter()
-            .filter_map(|block| if let Block::Chart(chart) = block { Some(chart) } else { None })
+            .filter_map(|block| if let PageBlock::Chart(chart) = block { Some(chart) } else { None })
             .collect();
         let Series::Rates(rates, _) = &charts[0].series else { panic!("{charts:?}") };
         assert_eq!((rates[..].to_vec(), charts[0].seconds), (vec![(100.0, 100.0), (100.0, 100.0)], 1.5));
@@ -258,7 +258,7 @@ mod tests {
         for odd in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
             let blocks = course(&timeline, &lasting(odd), Language::Ja);
             assert!(
-                matches!(&blocks[1], Block::Chart(chart) if (1.25..=2.0).contains(&chart.seconds)),
+                matches!(&blocks[1], PageBlock::Chart(chart) if (1.25..=2.0).contains(&chart.seconds)),
                 "{odd}"
             );
         }

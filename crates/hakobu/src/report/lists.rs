@@ -4,12 +4,12 @@ use hakobu_core::report::{Report, ReportDifference};
 use hakobu_core::units::format_bytes;
 
 use super::language::Language;
-use super::page::{Block, Line, Section, name, path, said, words};
+use super::page::{PageBlock, PageLine, PageSection, name, path, said, words};
 use super::words as vocabulary;
 
 /// What the target could not keep.
-pub fn losses(report: &Report, language: Language) -> Option<Section> {
-    let rows: Vec<Vec<Line>> = report
+pub fn losses(report: &Report, language: Language) -> Option<PageSection> {
+    let rows: Vec<Vec<PageLine>> = report
         .losses
         .iter()
         .map(|loss| {
@@ -34,8 +34,8 @@ pub fn losses(report: &Report, language: Language) -> Option<Section> {
 }
 
 /// The entries that failed.
-pub fn failures(report: &Report, language: Language) -> Option<Section> {
-    let rows: Vec<Vec<Line>> = report
+pub fn failures(report: &Report, language: Language) -> Option<PageSection> {
+    let rows: Vec<Vec<PageLine>> = report
         .failures
         .iter()
         .map(|failure| {
@@ -67,13 +67,13 @@ pub fn failures(report: &Report, language: Language) -> Option<Section> {
                 format!("失敗は全部で {failed} 件です。レポートには最初の {listed} 件が記録されています。")
             }
         };
-        section.blocks.insert(0, Block::Words(vec![words(words_of)]));
+        section.blocks.insert(0, PageBlock::Words(vec![words(words_of)]));
     }
     Some(section)
 }
 
 /// In what the target differs.
-pub fn differences(report: &Report, language: Language) -> Option<Section> {
+pub fn differences(report: &Report, language: Language) -> Option<PageSection> {
     let row = |difference: &ReportDifference| {
         let range = difference.offset_bytes.map(|offset| range(offset, difference.length_bytes, language));
         vec![
@@ -88,7 +88,7 @@ pub fn differences(report: &Report, language: Language) -> Option<Section> {
 }
 
 /// Bytes from one up to another.
-fn range(offset: u64, length: Option<u64>, language: Language) -> Line {
+fn range(offset: u64, length: Option<u64>, language: Language) -> PageLine {
     let length = length.unwrap_or(0);
     // As the tools take them that look at such a range.
     let (from, to) = (offset, offset.saturating_add(length));
@@ -100,7 +100,7 @@ fn range(offset: u64, length: Option<u64>, language: Language) -> Line {
 }
 
 /// Each source with its target.
-pub fn pairs(report: &Report, language: Language) -> Option<Section> {
+pub fn pairs(report: &Report, language: Language) -> Option<PageSection> {
     let none = || vec![words(language.say("none", "なし"))];
     let rows = report.pairs.iter().map(|pair| {
         let digest = pair.digest_blake3.as_deref().map_or_else(none, |digest| vec![name(digest)]);
@@ -111,7 +111,7 @@ pub fn pairs(report: &Report, language: Language) -> Option<Section> {
 }
 
 /// The passes over a source in use.
-pub fn passes(report: &Report, language: Language) -> Option<Section> {
+pub fn passes(report: &Report, language: Language) -> Option<PageSection> {
     let rows: Vec<_> = (1_u64..)
         .zip(&report.passes)
         .map(|(number, pass)| {
@@ -138,16 +138,16 @@ pub fn passes(report: &Report, language: Language) -> Option<Section> {
         "The other figures of this report are those of the last pass.",
         "このレポートのほかの数値は、最後の回のものです。",
     );
-    let blocks = vec![Block::Table(head, rows), Block::Words(vec![words(last)])];
-    Section::of(language.say("Passes (cut-over)", "差分転送の記録(カットオーバー)"), blocks)
+    let blocks = vec![PageBlock::Table(head, rows), PageBlock::Words(vec![words(last)])];
+    PageSection::of(language.say("Passes (cut-over)", "差分転送の記録(カットオーバー)"), blocks)
 }
 
 fn records<const COLUMNS: usize>(
     title: &str,
     head: [(&str, &str); COLUMNS],
-    rows: Vec<Vec<Line>>,
+    rows: Vec<Vec<PageLine>>,
     language: Language,
-) -> Option<Section> {
+) -> Option<PageSection> {
     if rows.is_empty() {
         return None;
     }
@@ -156,5 +156,5 @@ fn records<const COLUMNS: usize>(
         Language::En => format!("{title} ({})", language.count(rows.len() as u64)),
         Language::Ja => format!("{title}({} 件)", language.count(rows.len() as u64)),
     };
-    Section::of(&title, vec![Block::Records(head, rows)])
+    PageSection::of(&title, vec![PageBlock::Records(head, rows)])
 }

@@ -5,7 +5,7 @@
 //! what is escaped here.
 
 use super::language::{Language, clamped};
-use super::page::{Block, Line, Page, Span};
+use super::page::{LineSpan, PageBlock, PageLine, ReportPage};
 
 /// How long a bar of all the time would be.
 const BAR_LETTERS: f64 = 20.0;
@@ -13,7 +13,7 @@ const BAR_LETTERS: f64 = 20.0;
 const SPECIAL: &str = "\\`*_[]<>|~&#!$";
 
 /// The page as Markdown.
-pub fn write(page: &Page) -> String {
+pub fn write(page: &ReportPage) -> String {
     let mut text = String::new();
     if let [warning, more @ ..] = &page.warning[..] {
         text.push_str(&format!("**{}**\n\n", escaped(warning)));
@@ -32,17 +32,17 @@ pub fn write(page: &Page) -> String {
     text
 }
 
-fn write_block(text: &mut String, block: &Block, language: Language) {
+fn write_block(text: &mut String, block: &PageBlock, language: Language) {
     match block {
-        Block::Words(words) => text.push_str(&format!("\n{}\n", line(words))),
-        Block::Lines(lines) => text.push_str(&fenced(lines)),
-        Block::Facts(facts) => {
+        PageBlock::Words(words) => text.push_str(&format!("\n{}\n", line(words))),
+        PageBlock::Lines(lines) => text.push_str(&fenced(lines)),
+        PageBlock::Facts(facts) => {
             text.push('\n');
             for (label, fact) in facts {
                 text.push_str(&format!("- **{}**: {}\n", escaped(label), line(fact)));
             }
         }
-        Block::Table(head, rows) => {
+        PageBlock::Table(head, rows) => {
             let row = |cells: &[String]| {
                 let cells: Vec<_> = cells.iter().map(|cell| escaped(cell)).collect();
                 format!("| {} |\n", cells.join(" | "))
@@ -52,11 +52,11 @@ fn write_block(text: &mut String, block: &Block, language: Language) {
             text.push_str(&format!("\n{}| {} |\n", row(head), rule.join(" | ")));
             rows.iter().for_each(|cells| text.push_str(&row(cells)));
         }
-        Block::Records(head, rows) => {
+        PageBlock::Records(head, rows) => {
             text.push('\n');
             rows.iter().for_each(|row| text.push_str(&record(head, row, language)));
         }
-        Block::Bars(bars) => {
+        PageBlock::Bars(bars) => {
             text.push('\n');
             for (label, share) in bars {
                 let bar = "█".repeat((clamped(*share) * BAR_LETTERS).round() as usize);
@@ -64,12 +64,12 @@ fn write_block(text: &mut String, block: &Block, language: Language) {
                 text.push_str(&format!("{}\n", told.trim_end()));
             }
         }
-        Block::Rates(_) | Block::Chart(_) => {}
+        PageBlock::Rates(_) | PageBlock::Chart(_) => {}
     }
 }
 
 /// One item of a list, with all that there is to say.
-fn record(head: &[String], row: &[Line], language: Language) -> String {
+fn record(head: &[String], row: &[PageLine], language: Language) -> String {
     let mut cells = head.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
     let first = cells.next().map_or_else(String::new, |(_, cell)| line(cell));
     let rest: Vec<_> = cells.map(|(label, cell)| format!("{}: {}", escaped(label), line(cell))).collect();
@@ -79,12 +79,12 @@ fn record(head: &[String], row: &[Line], language: Language) -> String {
     }
 }
 
-fn line(spans: &Line) -> String {
+fn line(spans: &PageLine) -> String {
     spans
         .iter()
         .map(|span| match span {
-            Span::Words(text) => escaped(text),
-            Span::Name(text) | Span::Said(text) => code(text),
+            LineSpan::Words(text) => escaped(text),
+            LineSpan::Name(text) | LineSpan::Said(text) => code(text),
         })
         .collect()
 }
@@ -149,7 +149,7 @@ mod tests {
     fn lines_of_others_do_not_get_out_of_their_block() {
         let mut text = String::new();
         let lines = ["one", "```", "# two"].map(str::to_owned).to_vec();
-        write_block(&mut text, &Block::Lines(lines), Language::En);
+        write_block(&mut text, &PageBlock::Lines(lines), Language::En);
         assert_eq!(text, "\n````text\none\n```\n# two\n````\n");
     }
 }

@@ -1,6 +1,6 @@
 //! The verb `report`: what a run has left behind, for people and their change tickets.
 //!
-//! The report is made into a [`page::Page`], which knows nothing of how it is shown, and that is
+//! The report is made into a [`page::ReportPage`], which knows nothing of how it is shown, and that is
 //! written as text, Markdown or HTML. Everything in the file is hostile: it may have been written
 //! by anybody, and holds names and words that other machines gave.
 
@@ -37,7 +37,8 @@ pub fn report(typed: &ReportArguments) -> u8 {
     match typed.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => output::print(shown.as_bytes()),
         Some(path) => {
-            let form = if typed.format == "html" { write::Form::Html } else { write::Form::Other };
+            let form =
+                if typed.format == "html" { write::ReportFormat::Html } else { write::ReportFormat::Other };
             match write::write(path, Some(&typed.file), (form, shown.as_bytes())) {
                 Ok(()) => 0,
                 Err(error) => exit::errors(&[error]),

@@ -3,18 +3,18 @@
 use hakobu_core::report::{Outcome, Report};
 
 use super::language::Language;
-use super::page::Tone;
+use super::page::NewsTone;
 use crate::render::summary::can_go_on;
 
 /// What is said of an outcome, in English and in Japanese. `{failed}` is how many entries failed.
-struct Told {
-    tone: Tone,
+struct OutcomeText {
+    tone: NewsTone,
     word: (&'static str, &'static str),
     means: (&'static str, &'static str),
 }
 
-const DONE: Told = Told {
-    tone: Tone::Good,
+const DONE: OutcomeText = OutcomeText {
+    tone: NewsTone::Good,
     word: ("done", "完了"),
     means: (
         "Everything is at the target, and on stable storage unless --durable none was typed.",
@@ -22,16 +22,16 @@ const DONE: Told = Told {
          (--durable none を指定した場合を除く)。",
     ),
 };
-const PLAN: Told = Told {
-    tone: Tone::Good,
+const PLAN: OutcomeText = OutcomeText {
+    tone: NewsTone::Good,
     word: ("plan", "計画のみ"),
     means: (
         "Only a plan (--dry-run): nothing was written.",
         "計画の確認のみ(--dry-run)です。何も書き込んでいません。",
     ),
 };
-const PLAN_WITH_FAILURES: Told = Told {
-    tone: Tone::Mixed,
+const PLAN_WITH_FAILURES: OutcomeText = OutcomeText {
+    tone: NewsTone::Mixed,
     word: ("plan, of which not all can be done", "計画のみ(一部は実行不可)"),
     means: (
         "Only a plan (--dry-run): nothing was written. {failed} could not be copied, listed below.",
@@ -39,45 +39,45 @@ const PLAN_WITH_FAILURES: Told = Told {
          {failed}はコピーできません(下記の一覧を参照)。",
     ),
 };
-const EQUAL: Told = Told {
-    tone: Tone::Good,
+const EQUAL: OutcomeText = OutcomeText {
+    tone: NewsTone::Good,
     word: ("equal", "一致"),
     means: ("Source and target are equal.", "コピー元とコピー先は一致しています。"),
 };
-const EQUAL_SAMPLE: Told = Told {
-    tone: Tone::Good,
+const EQUAL_SAMPLE: OutcomeText = OutcomeText {
+    tone: NewsTone::Good,
     word: ("no differences found", "差異なし"),
     means: (
         "Names and attributes are equal, and so is the content of the files that were picked at random.",
         "名前と属性、および無作為に選んだファイルの内容は一致しています。",
     ),
 };
-const DIFFERENT: Told = Told {
-    tone: Tone::Mixed,
+const DIFFERENT: OutcomeText = OutcomeText {
+    tone: NewsTone::Mixed,
     word: ("differences found", "差異あり"),
     means: (
         "Source and target are not equal; the differences are listed below.",
         "コピー元とコピー先は一致していません。差異は下記の一覧を参照してください。",
     ),
 };
-const PARTIAL: Told = Told {
-    tone: Tone::Mixed,
+const PARTIAL: OutcomeText = OutcomeText {
+    tone: NewsTone::Mixed,
     word: ("partly done", "一部未完了"),
     means: (
         "{failed} failed, listed below. Everything else is done.",
         "{failed}が失敗しました(下記の一覧を参照)。それ以外は完了しています。",
     ),
 };
-const WITHOUT_RIGHTS: Told = Told {
-    tone: Tone::Mixed,
+const WITHOUT_RIGHTS: OutcomeText = OutcomeText {
+    tone: NewsTone::Mixed,
     word: ("partly done", "一部未完了"),
     means: (
         "All entries are at the target, but not all of their rights.",
         "すべての項目がコピー先にありますが、一部の権限は引き継いでいません。",
     ),
 };
-const PARTLY_COMPARED: Told = Told {
-    tone: Tone::Mixed,
+const PARTLY_COMPARED: OutcomeText = OutcomeText {
+    tone: NewsTone::Mixed,
     word: ("partly compared", "一部未比較"),
     means: (
         "What was compared is equal. Attributes that the source has were not compared, since the target cannot hold them or may \
@@ -85,8 +85,8 @@ const PARTLY_COMPARED: Told = Told {
         "比較した内容は一致しています。コピー元にあってもコピー先が保持または設定できない属性は比較していません。",
     ),
 };
-const SOURCE_CHANGED: Told = Told {
-    tone: Tone::Mixed,
+const SOURCE_CHANGED: OutcomeText = OutcomeText {
+    tone: NewsTone::Mixed,
     word: ("not all done: the source changed", "一部未完了(コピー元が変更)"),
     means: (
         "What failed is a source that changed or vanished while it was read, and nothing else. Run it again when \
@@ -95,8 +95,8 @@ const SOURCE_CHANGED: Told = Told {
          コピー元への書き込みがないときに再実行してください。",
     ),
 };
-const FAILED: Told = Told {
-    tone: Tone::Bad,
+const FAILED: OutcomeText = OutcomeText {
+    tone: NewsTone::Bad,
     word: ("failed", "失敗"),
     means: (
         "The run ended before everything was done. What was complete by then is at the target; what was not \
@@ -105,24 +105,24 @@ const FAILED: Told = Told {
          未処理の項目は一覧に含まれません。",
     ),
 };
-const NOTHING_DONE: Told = Told {
-    tone: Tone::Bad,
+const NOTHING_DONE: OutcomeText = OutcomeText {
+    tone: NewsTone::Bad,
     word: ("failed", "失敗"),
     means: (
         "Nothing could be done: {failed} failed, listed below.",
         "完了した項目はありません。{failed}が失敗しました(下記の一覧を参照)。",
     ),
 };
-const WRONG_USAGE: Told = Told {
-    tone: Tone::Bad,
+const WRONG_USAGE: OutcomeText = OutcomeText {
+    tone: NewsTone::Bad,
     word: ("failed: wrong usage", "失敗(指定の誤り)"),
     means: (
         "The request cannot be carried out as it was typed; nothing was copied.",
         "指定された内容では実行できません。何もコピーしていません。",
     ),
 };
-const REFUSED: Told = Told {
-    tone: Tone::Bad,
+const REFUSED: OutcomeText = OutcomeText {
+    tone: NewsTone::Bad,
     word: ("refused", "実行を拒否"),
     means: (
         "It would have destroyed something, another run was under way, or --require could not be met.",
@@ -130,8 +130,8 @@ const REFUSED: Told = Told {
          実行を拒否しました。",
     ),
 };
-const INTERRUPTED: Told = Told {
-    tone: Tone::Bad,
+const INTERRUPTED: OutcomeText = OutcomeText {
+    tone: NewsTone::Bad,
     word: ("interrupted", "中断"),
     means: ("It was stopped before everything was done.", "すべてを終える前に停止されました。"),
 };
@@ -147,8 +147,8 @@ const GOES_ON: (&str, &str) = (
 );
 
 /// How good it is, in a word, and what it means.
-pub fn outcome(report: &Report, language: Language) -> (Tone, &'static str, Vec<String>) {
-    let Told { tone, word, means } = told(report);
+pub fn outcome(report: &Report, language: Language) -> (NewsTone, &'static str, Vec<String>) {
+    let OutcomeText { tone, word, means } = told(report);
     let failed = language.entries(report.entries.failed.max(report.failures.len() as u64));
     let say = |(english, japanese): (&'static str, &'static str)| language.say(english, japanese);
     let mut meaning = vec![say(means).replace("{failed}", &failed)];
@@ -161,7 +161,7 @@ pub fn outcome(report: &Report, language: Language) -> (Tone, &'static str, Vec<
     (tone, say(word), meaning)
 }
 
-fn told(report: &Report) -> Told {
+fn told(report: &Report) -> OutcomeText {
     let usage = Outcome::WrongUsage.exit_code();
     let only_failures = report.error.is_none() && !report.failures.is_empty();
     match report.outcome {

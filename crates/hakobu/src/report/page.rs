@@ -11,7 +11,7 @@ use super::language::Language;
 
 /// A piece of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Span {
+pub enum LineSpan {
     /// Our own words and numbers.
     Words(String),
     /// A path, an ID, a command: shown letter by letter.
@@ -21,38 +21,38 @@ pub enum Span {
 }
 
 /// One line or cell.
-pub type Line = Vec<Span>;
+pub type PageLine = Vec<LineSpan>;
 
 /// Our own words.
-pub fn words(text: impl Into<String>) -> Span {
-    Span::Words(text.into())
+pub fn words(text: impl Into<String>) -> LineSpan {
+    LineSpan::Words(text.into())
 }
 
 /// A name from the file.
-pub fn name(text: &str) -> Span {
-    Span::Name(lossy(text.as_bytes()))
+pub fn name(text: &str) -> LineSpan {
+    LineSpan::Name(lossy(text.as_bytes()))
 }
 
 /// A path from the file, and its bytes where it is not UTF-8. The top of a tree has no name of its own.
-pub fn path(text: &str, base64: Option<&str>) -> Span {
+pub fn path(text: &str, base64: Option<&str>) -> LineSpan {
     let bytes = base64.and_then(from_base64);
     // The two are of one path; otherwise the text that every other reader shows is shown here.
     let exact = bytes.filter(|bytes| String::from_utf8_lossy(bytes) == text);
     match exact {
-        Some(bytes) => Span::Name(lossy(&bytes)),
-        None if text.is_empty() => Span::Name(".".to_owned()),
+        Some(bytes) => LineSpan::Name(lossy(&bytes)),
+        None if text.is_empty() => LineSpan::Name(".".to_owned()),
         None => name(text),
     }
 }
 
 /// What others said, on one line.
-pub fn said(text: &str) -> Span {
-    Span::Said(lossy(text.as_bytes()))
+pub fn said(text: &str) -> LineSpan {
+    LineSpan::Said(lossy(text.as_bytes()))
 }
 
 /// How good the news are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
+pub enum NewsTone {
     /// All is as it should be.
     Good,
     /// Something has to be looked at.
@@ -63,21 +63,21 @@ pub enum Tone {
 
 /// A part of a section.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Block {
+pub enum PageBlock {
     /// A paragraph.
-    Words(Line),
+    Words(PageLine),
     /// Lines of others, which stay lines.
     Lines(Vec<String>),
     /// What is known, each with what it is.
-    Facts(Vec<(String, Line)>),
+    Facts(Vec<(String, PageLine)>),
     /// Numbers: a head, and rows that begin with what they are of.
     Table(Vec<String>, Vec<Vec<String>>),
     /// Things of which there may be many: a head, and rows whose first cell names each.
-    Records(Vec<String>, Vec<Vec<Line>>),
+    Records(Vec<String>, Vec<Vec<PageLine>>),
     /// Shares of 0 to 1, each with what it is of.
-    Bars(Vec<(Line, f64)>),
+    Bars(Vec<(PageLine, f64)>),
     /// Rates as bars beside each other: in pictures alone, for a table beside them says the same.
-    Rates(Vec<Rate>),
+    Rates(Vec<RateBar>),
     /// Shown only where there are pictures; the words beside it say what matters.
     Chart(Chart),
 }
@@ -97,9 +97,9 @@ pub struct Chart {
 
 /// A rate as a bar, as long as it is against the largest of those beside it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rate {
+pub struct RateBar {
     /// What it is of.
-    pub of: Line,
+    pub of: PageLine,
     /// The rate.
     pub bytes_per_second: f64,
     /// The number of its colour.
@@ -118,16 +118,16 @@ pub enum Series {
 
 /// A part with a heading.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Section {
+pub struct PageSection {
     /// The heading.
     pub title: String,
     /// What is below it.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<PageBlock>,
 }
 
-impl Section {
+impl PageSection {
     /// A section; `None` if there is nothing in it.
-    pub fn of(title: &str, blocks: Vec<Block>) -> Option<Self> {
+    pub fn of(title: &str, blocks: Vec<PageBlock>) -> Option<Self> {
         (!blocks.is_empty()).then(|| Self { title: title.to_owned(), blocks })
     }
 
@@ -137,27 +137,27 @@ impl Section {
         let ended = Language::En.moment(&text).unwrap_or(text);
         let by = format!("hakobu {}", env!("CARGO_PKG_VERSION"));
         let facts = vec![("Ended".to_owned(), vec![words(ended)]), ("By".to_owned(), vec![words(by)])];
-        Self { title: "Measured".to_owned(), blocks: vec![Block::Facts(facts)] }
+        Self { title: "Measured".to_owned(), blocks: vec![PageBlock::Facts(facts)] }
     }
 }
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
+pub struct ReportPage {
     /// The language it is in.
     pub language: Language,
     /// What has to be known before anything else: a line, and others that say more.
     pub warning: Vec<String>,
     /// What it is.
-    pub title: Line,
+    pub title: PageLine,
     /// The outcome in one line.
     pub outcome: String,
     /// How good that is.
-    pub tone: Tone,
+    pub tone: NewsTone,
     /// What it means.
     pub meaning: Vec<String>,
     /// The rest.
-    pub sections: Vec<Section>,
+    pub sections: Vec<PageSection>,
 }
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_path_is_shown_by_its_bytes_if_they_are_its_own() {
         let shown = |text, base64| match path(text, base64) {
-            Span::Name(shown) => shown,
+            LineSpan::Name(shown) => shown,
             other => panic!("{other:?}"),
         };
         assert_eq!(shown("a\u{fffd}", Some("Yf8=")), "a\\xff");

@@ -52,12 +52,12 @@ fn wrong(words: impl Into<String>) -> Error {
 
 /// What every report has had from the first version on.
 #[derive(Deserialize)]
-struct Head {
+struct ReportHead {
     schema: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Ended {
+struct OutcomeRecord {
     #[serde(rename = "outcome")]
     _outcome: Outcome,
 }
@@ -68,7 +68,7 @@ fn parse(bytes: &[u8]) -> Result<Report> {
         return Err(wrong(words));
     }
     // The schema comes first, whatever else there is: what another version has written may be anything.
-    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Head>();
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<ReportHead>();
     let head = values.next().transpose().map_err(|error| misread(&error))?;
     match head.and_then(|head| head.schema).as_deref() {
         Some(REPORT_SCHEMA) => {}
@@ -91,7 +91,7 @@ fn parse(bytes: &[u8]) -> Result<Report> {
         Some(other) => return Err(wrong(format!("it is no report: its schema is {other}"))),
         None => return Err(wrong("it is no report: it does not say its schema")),
     }
-    let ended: std::result::Result<Ended, _> = serde_json::from_slice(bytes);
+    let ended: std::result::Result<OutcomeRecord, _> = serde_json::from_slice(bytes);
     ended.and_then(|_| serde_json::from_slice(bytes)).map_err(|error| misread(&error))
 }
 

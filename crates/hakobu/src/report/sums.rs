@@ -4,10 +4,10 @@ use hakobu_core::report::Report;
 use hakobu_core::units::{format_bytes, format_rate_and_bits};
 
 use super::language::Language;
-use super::page::{Block, Section, words};
+use super::page::{PageBlock, PageSection, words};
 
 /// Entries, by what became of them.
-pub fn entries(report: &Report, language: Language) -> Option<Section> {
+pub fn entries(report: &Report, language: Language) -> Option<PageSection> {
     let (counts, compares) = (&report.entries, report.only_compared);
     let unchanged = match compares {
         true => ("equal", "一致"),
@@ -31,11 +31,11 @@ pub fn entries(report: &Report, language: Language) -> Option<Section> {
         |(english, japanese), count| vec![language.say(english, japanese).to_owned(), language.count(count)];
     let rows = shown.map(|(_, (count, label))| row(label, count)).collect();
     let head = vec![language.say("Entries", "項目").to_owned(), language.say("Number", "件数").to_owned()];
-    Section::of(language.say("Entries", "項目数"), vec![Block::Table(head, rows)])
+    PageSection::of(language.say("Entries", "項目数"), vec![PageBlock::Table(head, rows)])
 }
 
 /// Bytes by where they went, and how fast.
-pub fn bytes(report: &Report, language: Language) -> Option<Section> {
+pub fn bytes(report: &Report, language: Language) -> Option<PageSection> {
     let bytes = &report.bytes;
     let rows = [
         (
@@ -94,15 +94,15 @@ pub fn bytes(report: &Report, language: Language) -> Option<Section> {
         };
         facts.push((language.say("Connection lost", "接続の切断").to_owned(), vec![words(said)]));
     }
-    let mut blocks = vec![Block::Table(head, rows.collect())];
+    let mut blocks = vec![PageBlock::Table(head, rows.collect())];
     if !facts.is_empty() {
-        blocks.push(Block::Facts(facts));
+        blocks.push(PageBlock::Facts(facts));
     }
-    Section::of(language.say("Bytes and throughput", "データ量とスループット"), blocks)
+    PageSection::of(language.say("Bytes and throughput", "データ量とスループット"), blocks)
 }
 
 /// The most memory of each side.
-pub fn memory(report: &Report, language: Language) -> Option<Section> {
+pub fn memory(report: &Report, language: Language) -> Option<PageSection> {
     let peak = &report.peak_memory_bytes;
     let sides =
         [(peak.source, ("At the source", "コピー元側")), (peak.target, ("At the target", "コピー先側"))];
@@ -112,6 +112,6 @@ pub fn memory(report: &Report, language: Language) -> Option<Section> {
             (language.say(english, japanese).to_owned(), vec![words(format_bytes(bytes))])
         })
         .collect();
-    let blocks = if facts.is_empty() { Vec::new() } else { vec![Block::Facts(facts)] };
-    Section::of(language.say("Peak memory", "最大メモリ使用量"), blocks)
+    let blocks = if facts.is_empty() { Vec::new() } else { vec![PageBlock::Facts(facts)] };
+    PageSection::of(language.say("Peak memory", "最大メモリ使用量"), blocks)
 }

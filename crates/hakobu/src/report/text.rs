@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::language::{Language, clamped};
-use super::page::{Block, Line, Page, Span};
+use super::page::{LineSpan, PageBlock, PageLine, ReportPage};
 
 /// As many failures and the like are listed; the other formats have all.
 const RECORDS_MAX: usize = 20;
@@ -13,7 +13,7 @@ const BAR_LETTERS: f64 = 40.0;
 const LABEL_WIDTH_MAX: usize = 44;
 
 /// The page as text.
-pub fn write(page: &Page) -> String {
+pub fn write(page: &ReportPage) -> String {
     let mut text = String::new();
     if let [warning, more @ ..] = &page.warning[..] {
         text.push_str(&format!("{warning}\n"));
@@ -33,19 +33,19 @@ pub fn write(page: &Page) -> String {
     text
 }
 
-fn write_block(text: &mut String, block: &Block, language: Language) {
+fn write_block(text: &mut String, block: &PageBlock, language: Language) {
     match block {
-        Block::Words(line) => text.push_str(&format!("  {}\n", plain(line))),
-        Block::Lines(lines) => lines.iter().for_each(|line| text.push_str(&format!("  {line}\n"))),
-        Block::Facts(facts) => {
+        PageBlock::Words(line) => text.push_str(&format!("  {}\n", plain(line))),
+        PageBlock::Lines(lines) => lines.iter().for_each(|line| text.push_str(&format!("  {line}\n"))),
+        PageBlock::Facts(facts) => {
             let width = widest(facts.iter().map(|(label, _)| label.as_str()));
             for (label, line) in facts {
                 text.push_str(&format!("  {}  {}\n", left(label, width), plain(line)));
             }
         }
-        Block::Table(head, rows) => write_table(text, head, rows),
-        Block::Records(head, rows) => write_records(text, head, rows, language),
-        Block::Bars(bars) => {
+        PageBlock::Table(head, rows) => write_table(text, head, rows),
+        PageBlock::Records(head, rows) => write_records(text, head, rows, language),
+        PageBlock::Bars(bars) => {
             let labels: Vec<_> = bars.iter().map(|(label, _)| plain(label)).collect();
             let width = widest(labels.iter().map(String::as_str));
             for (label, (_, share)) in labels.iter().zip(bars) {
@@ -54,7 +54,7 @@ fn write_block(text: &mut String, block: &Block, language: Language) {
                 text.push_str(&format!("{}\n", line.trim_end()));
             }
         }
-        Block::Rates(_) | Block::Chart(_) => {}
+        PageBlock::Rates(_) | PageBlock::Chart(_) => {}
     }
 }
 
@@ -78,7 +78,7 @@ fn write_table(text: &mut String, head: &[String], rows: &[Vec<String>]) {
 }
 
 /// Two lines for each: its name, and what there is to say.
-fn write_records(text: &mut String, head: &[String], rows: &[Vec<Line>], language: Language) {
+fn write_records(text: &mut String, head: &[String], rows: &[Vec<PageLine>], language: Language) {
     for row in rows.iter().take(RECORDS_MAX) {
         let cells = head.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
         let mut cells = cells.map(|(label, cell)| (label, plain(cell)));
@@ -103,10 +103,10 @@ fn write_records(text: &mut String, head: &[String], rows: &[Vec<Line>], languag
 }
 
 /// Names and what others said are harmless already.
-fn plain(line: &Line) -> String {
+fn plain(line: &PageLine) -> String {
     line.iter()
         .map(|span| match span {
-            Span::Words(text) | Span::Name(text) | Span::Said(text) => text.as_str(),
+            LineSpan::Words(text) | LineSpan::Name(text) | LineSpan::Said(text) => text.as_str(),
         })
         .collect()
 }
@@ -130,7 +130,7 @@ mod tests {
         let mut text = String::new();
         let facts =
             vec![("コピー元".to_owned(), vec![words("a")]), ("ID".to_owned(), vec![name("b\x1b[2J")])];
-        write_block(&mut text, &Block::Facts(facts), Language::Ja);
+        write_block(&mut text, &PageBlock::Facts(facts), Language::Ja);
         assert_eq!(text, "  コピー元  a\n  ID        b\\u{1b}[2J\n");
         let mut text = String::new();
         write_table(&mut text, &["項目".into(), "件数".into()], &[vec!["更新".into(), "7".into()]]);

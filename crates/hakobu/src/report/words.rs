@@ -2,12 +2,12 @@
 //! A name that is not known here is of another version, and is shown as it is.
 
 use super::language::Language;
-use super::page::{Line, Span, name, said, words};
+use super::page::{LineSpan, PageLine, name, said, words};
 
 /// A name with what it means in each language.
-type Known = (&'static str, &'static str, &'static str);
+type NamedMeaning = (&'static str, &'static str, &'static str);
 
-const STAGES: [Known; 21] = [
+const STAGES: [NamedMeaning; 21] = [
     ("source read", "reading from the source", "コピー元の読み取り"),
     ("hash", "computing digests", "ハッシュ計算"),
     ("compress", "compressing", "圧縮"),
@@ -40,7 +40,7 @@ const STAGES: [Known; 21] = [
 ];
 
 /// What it means that a stage limits.
-const LIMITS: [Known; 21] = [
+const LIMITS: [NamedMeaning; 21] = [
     (
         "source read",
         "A faster disk at the source would make it faster.",
@@ -140,7 +140,7 @@ const LIMITS: [Known; 21] = [
     ),
 ];
 
-const WAYS: [Known; 8] = [
+const WAYS: [NamedMeaning; 8] = [
     ("none", "it did not come to that", "データの転送に至らず"),
     ("local", "on one machine", "同一マシン内"),
     ("agent", "data connections of its own", "専用のデータ接続"),
@@ -163,7 +163,7 @@ const WAYS: [Known; 8] = [
     ("rsync", "moved by the installed rsync", "インストール済みの rsync による転送"),
 ];
 
-const LOSSES: [Known; 8] = [
+const LOSSES: [NamedMeaning; 8] = [
     ("acl", "access control lists", "アクセス制御リスト(ACL)"),
     ("xattr", "extended attributes", "拡張属性"),
     ("hardlinks", "hard links", "ハードリンク"),
@@ -174,7 +174,7 @@ const LOSSES: [Known; 8] = [
     ("times", "exact times of the last change", "正確な更新時刻"),
 ];
 
-const LOSSES_MEAN: [Known; 8] = [
+const LOSSES_MEAN: [NamedMeaning; 8] = [
     (
         "acl",
         "Who may use these entries goes by their plain permissions at the target.",
@@ -219,7 +219,7 @@ const LOSSES_MEAN: [Known; 8] = [
     ),
 ];
 
-const DIFFERENCES: [Known; 11] = [
+const DIFFERENCES: [NamedMeaning; 11] = [
     ("only_in_source", "only in the source", "コピー元にのみ存在"),
     ("only_in_target", "only in the target", "コピー先にのみ存在"),
     ("kind", "kind of entry", "種類"),
@@ -233,7 +233,7 @@ const DIFFERENCES: [Known; 11] = [
     ("links", "hard links", "ハードリンク"),
 ];
 
-const KINDS: [Known; 21] = [
+const KINDS: [NamedMeaning; 21] = [
     ("beyond_grant", "not allowed by what was granted", "許可された範囲外の操作"),
     ("cancelled", "stopped", "停止"),
     ("conflict", "something else is there", "別の種類のものが存在"),
@@ -258,7 +258,7 @@ const KINDS: [Known; 21] = [
 ];
 
 /// The steps that fail most, in the words of the report.
-const STEPS: [Known; 30] = [
+const STEPS: [NamedMeaning; 30] = [
     ("changing attributes", "changing attributes", "属性の変更"),
     ("connecting", "connecting", "接続"),
     ("copying", "copying", "コピー"),
@@ -292,7 +292,7 @@ const STEPS: [Known; 30] = [
 ];
 
 /// Why there is no digest, in the words of the report.
-const NO_DIGEST: [Known; 6] = [
+const NO_DIGEST: [NamedMeaning; 6] = [
     ("nothing was read", "nothing was read", "データを読み取っていません"),
     ("not asked for", "not asked for", "計算を指定していません"),
     (
@@ -309,23 +309,23 @@ const NO_DIGEST: [Known; 6] = [
     ("only a single file has one", "only a single file has one", "単独のファイルの場合にのみ計算します"),
 ];
 
-fn known(list: &[Known], key: &str, language: Language) -> Option<&'static str> {
+fn known(list: &[NamedMeaning], key: &str, language: Language) -> Option<&'static str> {
     list.iter()
         .find(|(known, ..)| *known == key)
         .map(|(_, english, japanese)| language.say(english, japanese))
 }
 
-fn known_or_name(list: &[Known], key: &str, language: Language) -> Span {
+fn known_or_name(list: &[NamedMeaning], key: &str, language: Language) -> LineSpan {
     known(list, key, language).map_or_else(|| name(key), words)
 }
 
 /// Of a run that compares, what the lanes hand to the target is read there.
-const COMPARED: Known = ("target read", "reading and comparing there", "コピー先の読み取りと比較");
+const COMPARED: NamedMeaning = ("target read", "reading and comparing there", "コピー先の読み取りと比較");
 /// What it is called otherwise.
 const WRITTEN: &str = "target write";
 
 /// A stage: its name, and what is done in it. `compares` says that nothing was written.
-pub fn stage(key: &str, compares: bool, language: Language) -> Line {
+pub fn stage(key: &str, compares: bool, language: Language) -> PageLine {
     let (key, known) = match compares && key == WRITTEN {
         true => (COMPARED.0, Some(language.say(COMPARED.1, COMPARED.2))),
         false => (key, known(&STAGES, key, language)),
@@ -351,7 +351,7 @@ pub fn limit(key: &str, language: Language) -> Option<&'static str> {
 }
 
 /// The way that the data took.
-pub fn way(key: &str, language: Language) -> Line {
+pub fn way(key: &str, language: Language) -> PageLine {
     match known(&WAYS, key, language) {
         Some(known) => vec![words(match language {
             Language::En => format!("{key} ({known})"),
@@ -362,7 +362,7 @@ pub fn way(key: &str, language: Language) -> Line {
 }
 
 /// What was lost.
-pub fn loss(key: &str, language: Language) -> Span {
+pub fn loss(key: &str, language: Language) -> LineSpan {
     known_or_name(&LOSSES, key, language)
 }
 
@@ -372,22 +372,22 @@ pub fn loss_means(key: &str, language: Language) -> Option<&'static str> {
 }
 
 /// In what something differs.
-pub fn difference(key: &str, language: Language) -> Span {
+pub fn difference(key: &str, language: Language) -> LineSpan {
     known_or_name(&DIFFERENCES, key, language)
 }
 
 /// The kind of an error.
-pub fn kind(key: &str, language: Language) -> Span {
+pub fn kind(key: &str, language: Language) -> LineSpan {
     known_or_name(&KINDS, key, language)
 }
 
 /// Why there is no digest.
-pub fn no_digest(reason: &str, language: Language) -> Span {
+pub fn no_digest(reason: &str, language: Language) -> LineSpan {
     known(&NO_DIGEST, reason, language).map_or_else(|| said(reason), words)
 }
 
 /// The step that failed.
-pub fn step(during: &str, language: Language) -> Span {
+pub fn step(during: &str, language: Language) -> LineSpan {
     known(&STEPS, during, language).map_or_else(|| said(during), words)
 }
 
@@ -402,7 +402,7 @@ pub fn side(key: &str, language: Language) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::counters::Stage;
+    use hakobu_core::counters::LaneStage;
     use hakobu_core::event::Different;
     use hakobu_core::extent::Extent;
     use hakobu_core::losses::LossKind;
@@ -414,7 +414,7 @@ mod tests {
         let ja = Language::Ja;
         let servers = ["source", "target"].map(|end| format!("latency of the {end}'s file server"));
         let others = ["target write"].into_iter().chain(servers.iter().map(String::as_str));
-        for stage in Stage::ALL.map(Stage::name).into_iter().chain(others) {
+        for stage in LaneStage::ALL.map(LaneStage::name).into_iter().chain(others) {
             assert!(known(&STAGES, stage, ja).is_some() && limit(stage, ja).is_some(), "{stage}");
         }
         for lost in [
@@ -427,7 +427,9 @@ mod tests {
             LossKind::Flags,
             LossKind::Times,
         ] {
-            assert!(matches!(loss(lost.name(), ja), Span::Words(_)) && loss_means(lost.name(), ja).is_some());
+            assert!(
+                matches!(loss(lost.name(), ja), LineSpan::Words(_)) && loss_means(lost.name(), ja).is_some()
+            );
         }
         assert!(side("source", ja).is_some() && side("target", ja).is_some());
         for different in [
@@ -443,11 +445,11 @@ mod tests {
             Different::Extended,
             Different::Links,
         ] {
-            assert!(matches!(difference(different.name(), ja), Span::Words(_)), "{different:?}");
+            assert!(matches!(difference(different.name(), ja), LineSpan::Words(_)), "{different:?}");
         }
-        assert_eq!(stage("new\x07", false, ja), [Span::Name("new\\u{7}".into())]);
-        assert_eq!(stage("target write", true, ja), [Span::Words("コピー先の読み取りと比較".into())]);
-        assert_eq!(kind("no_space", ja), Span::Words("空き容量不足".into()));
-        assert_eq!(no_digest("because", ja), Span::Said("because".into()));
+        assert_eq!(stage("new\x07", false, ja), [LineSpan::Name("new\\u{7}".into())]);
+        assert_eq!(stage("target write", true, ja), [LineSpan::Words("コピー先の読み取りと比較".into())]);
+        assert_eq!(kind("no_space", ja), LineSpan::Words("空き容量不足".into()));
+        assert_eq!(no_digest("because", ja), LineSpan::Said("because".into()));
     }
 }

@@ -17,7 +17,7 @@ const WRITING: &str = "writing to";
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ReportFormat {
     /// A page of HTML, which takes the place of another one of ours, and of nothing else.
     Html,
     /// Text.
@@ -25,13 +25,13 @@ pub enum Form {
 }
 
 /// Refuses what must not be overwritten.
-fn check(path: &Path, form: Form) -> Result<()> {
+fn check(path: &Path, form: ReportFormat) -> Result<()> {
     ReportFile::check(path)?;
     let is_page =
         |head: &[u8]| head.windows(html::POLICY.len()).any(|bytes| bytes == html::POLICY.as_bytes());
     match form {
-        Form::Html => refuse_other(path, "a page that was written by hakobu", is_page),
-        Form::Other => Ok(()),
+        ReportFormat::Html => refuse_other(path, "a page that was written by hakobu", is_page),
+        ReportFormat::Other => Ok(()),
     }
 }
 
@@ -39,7 +39,7 @@ fn check(path: &Path, form: Form) -> Result<()> {
 ///
 /// # Errors
 /// `Refused` where it would overwrite the report or a disk, else as the system says.
-pub fn write(path: &Path, source: Option<&Path>, (form, content): (Form, &[u8])) -> Result<()> {
+pub fn write(path: &Path, source: Option<&Path>, (form, content): (ReportFormat, &[u8])) -> Result<()> {
     check(path, form)?;
     let written = match rustix::fs::stat(path) {
         Ok(found) if source.is_some_and(|source| is_same(&found, source)) => {
@@ -64,7 +64,7 @@ pub fn write(path: &Path, source: Option<&Path>, (form, content): (Form, &[u8]))
 ///
 /// # Errors
 /// As [`write`].
-pub fn try_out(path: &Path, form: Form) -> Result<()> {
+pub fn try_out(path: &Path, form: ReportFormat) -> Result<()> {
     check(path, form)?;
     let is_replaced = |found: rustix::fs::Stat| {
         matches!(FileType::from_raw_mode(found.st_mode), FileType::RegularFile | FileType::Directory)
@@ -131,38 +131,42 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         fs::write(at("report"), "{}").unwrap();
-        write(&at("page"), Some(&at("report")), (Form::Other, b"one")).unwrap();
+        write(&at("page"), Some(&at("report")), (ReportFormat::Other, b"one")).unwrap();
         fs::set_permissions(at("page"), fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink("page", at("link")).unwrap();
-        write(&at("link"), Some(&at("report")), (Form::Other, b"two")).unwrap();
+        write(&at("link"), Some(&at("report")), (ReportFormat::Other, b"two")).unwrap();
         assert_eq!(fs::read(at("page")).unwrap(), b"two");
         assert_eq!(fs::metadata(at("page")).unwrap().permissions().mode() & 0o777, 0o640);
         fs::hard_link(at("report"), at("same")).unwrap();
         assert_eq!(
-            write(&at("same"), Some(&at("report")), (Form::Other, b"x")).unwrap_err().kind,
+            write(&at("same"), Some(&at("report")), (ReportFormat::Other, b"x")).unwrap_err().kind,
             ErrorKind::Refused
         );
         for (name, can) in [("page", true), ("new", true), ("no/such", false), ("", false)] {
-            assert_eq!(try_out(&at(name), Form::Other).is_ok(), can, "{name}");
+            assert_eq!(try_out(&at(name), ReportFormat::Other).is_ok(), can, "{name}");
         }
         assert_eq!(fs::read(at("page")).unwrap(), b"two");
         assert!(
-            try_out(Path::new("/dev/null"), Form::Html).is_ok()
-                && try_out(Path::new("/dev/hakobu-typo"), Form::Html).is_err()
+            try_out(Path::new("/dev/null"), ReportFormat::Html).is_ok()
+                && try_out(Path::new("/dev/hakobu-typo"), ReportFormat::Html).is_err()
         );
-        assert!(write(directory.path(), Some(&at("report")), (Form::Other, b"x")).is_err());
-        assert!(write(&at("no/such"), Some(&at("report")), (Form::Other, b"x")).is_err());
-        assert!(write(Path::new("/dev/null"), Some(&at("report")), (Form::Other, b"x")).is_ok());
-        let odd =
-            write(Path::new("/dev/hakobu-typo.html"), Some(&at("report")), (Form::Other, b"x")).unwrap_err();
+        assert!(write(directory.path(), Some(&at("report")), (ReportFormat::Other, b"x")).is_err());
+        assert!(write(&at("no/such"), Some(&at("report")), (ReportFormat::Other, b"x")).is_err());
+        assert!(write(Path::new("/dev/null"), Some(&at("report")), (ReportFormat::Other, b"x")).is_ok());
+        let odd = write(Path::new("/dev/hakobu-typo.html"), Some(&at("report")), (ReportFormat::Other, b"x"))
+            .unwrap_err();
         assert_eq!(odd.kind, ErrorKind::Refused);
         // A page replaces a page, and nothing else that somebody may need.
         for (before, kind) in
             [("<!DOCTYPE html>\n<p>mine", Some(ErrorKind::Refused)), ("", None), (html::POLICY, None)]
         {
             fs::write(at("page"), before).unwrap();
-            assert_eq!(try_out(&at("page"), Form::Html).err().map(|error| error.kind), kind, "{before}");
-            let written = write(&at("page"), None, (Form::Html, b"x"));
+            assert_eq!(
+                try_out(&at("page"), ReportFormat::Html).err().map(|error| error.kind),
+                kind,
+                "{before}"
+            );
+            let written = write(&at("page"), None, (ReportFormat::Html, b"x"));
             assert_eq!(written.err().map(|error| error.kind), kind, "{before}");
         }
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4, "no draft stays");

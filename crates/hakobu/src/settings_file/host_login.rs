@@ -7,7 +7,7 @@ use super::keywords::Keyword;
 
 /// The login on one of several machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostLogin {
+pub struct FileLogin {
     /// The machine, as it was typed.
     pub host: String,
     /// The ssh to log in with.
@@ -18,7 +18,7 @@ pub struct HostLogin {
     pub sudo: bool,
 }
 
-impl HostLogin {
+impl FileLogin {
     pub(super) fn take(&mut self, keyword: &Keyword, value: Option<&str>) {
         match keyword.name {
             "ssh" => self.ssh = value.map(OsString::from),

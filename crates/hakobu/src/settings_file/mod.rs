@@ -15,7 +15,7 @@ pub(crate) mod places;
 pub(crate) use self::environment::{SSH_VARIABLE, ssh_variable};
 pub use self::from_file::FromFile;
 pub(crate) use self::from_file::name_places;
-pub use self::host_login::HostLogin;
+pub use self::host_login::FileLogin;
 pub(crate) use self::options::{of_way, settle};
 
 #[cfg(test)]

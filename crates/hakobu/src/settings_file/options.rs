@@ -10,17 +10,17 @@ use hakobu_core::host_settings::HERE;
 
 use super::environment::{environment, ssh_variable};
 use super::from_file::FromFile;
-use super::host_login::HostLogin;
+use super::host_login::FileLogin;
 use super::hosts::{OfHost, of_bench, run_hosts};
 use super::keywords::{KEYWORDS, Keyword};
-use super::places::Files;
+use super::places::SettingsFiles;
 
 /// What settings files make of a command line.
-pub(crate) struct Settled {
+pub(crate) struct ResolvedOptions {
     /// The command line with the options from files.
     pub words: Vec<OsString>,
     pub from_files: Vec<FromFile>,
-    pub logins: Vec<HostLogin>,
+    pub logins: Vec<FileLogin>,
 }
 
 /// Adds what settings files say to a command line, which `matches` are of. `None`: nothing.
@@ -31,13 +31,13 @@ pub(crate) fn settle(
     command: &Command,
     words: &[OsString],
     matches: &ArgMatches,
-) -> Result<Option<Settled>, Vec<Error>> {
+) -> Result<Option<ResolvedOptions>, Vec<Error>> {
     let Some((verb, typed)) = matches.subcommand() else { return Ok(None) };
     let takes = |name: &str| has(command, verb, name);
     if !takes("settings") {
         return Ok(None);
     }
-    let files = Files::read(typed.get_one::<PathBuf>("settings").map(PathBuf::as_path))?;
+    let files = SettingsFiles::read(typed.get_one::<PathBuf>("settings").map(PathBuf::as_path))?;
     let run = run_hosts(verb, typed);
     let is_far = run.hosts.iter().any(|host| host != HERE);
     let applies = |keyword: &Keyword| {
@@ -49,7 +49,7 @@ pub(crate) fn settle(
     };
     let (mut options, mut from_files) = (Vec::new(), Vec::new());
     let mut logins: Vec<_> =
-        run.hosts.iter().map(|host| HostLogin { host: host.clone(), ..HostLogin::default() }).collect();
+        run.hosts.iter().map(|host| FileLogin { host: host.clone(), ..FileLogin::default() }).collect();
     let mut differ = false;
     for keyword in KEYWORDS.iter().filter(|keyword| applies(keyword)) {
         let of_hosts: Vec<_> = run.hosts.iter().map(|host| files.first(keyword, &run.of(host))).collect();
@@ -80,7 +80,7 @@ pub(crate) fn settle(
         logins.clear();
     }
     let words = words.iter().take(2).cloned().chain(options).chain(words.iter().skip(2).cloned()).collect();
-    Ok(Some(Settled { words, from_files, logins }))
+    Ok(Some(ResolvedOptions { words, from_files, logins }))
 }
 
 /// Whatever the files say for runs between this machine and a host, whichever way, or on this machine alone.
@@ -91,7 +91,7 @@ pub(crate) fn of_way(
     host: Option<&str>,
     named: Option<&std::path::Path>,
 ) -> Result<Vec<FromFile>, Vec<Error>> {
-    let files = Files::read(named)?;
+    let files = SettingsFiles::read(named)?;
     let run = of_bench(host);
     let applies = |keyword: &&Keyword| host.is_some() || !keyword.is_of_another_machine();
     Ok(KEYWORDS.iter().filter(applies).filter_map(|keyword| files.first(keyword, &run)).collect())

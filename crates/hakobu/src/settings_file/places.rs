@@ -26,13 +26,13 @@ const OTHERS_WRITE: u32 = 0o022;
 const READING: &str = "reading the settings in";
 
 /// The settings files that there are, in the order in which they count.
-pub(crate) struct Files {
+pub(crate) struct SettingsFiles {
     pub read: Vec<(PathBuf, HostSettings)>,
     /// Where there could be one.
     pub missing: Vec<PathBuf>,
 }
 
-impl Files {
+impl SettingsFiles {
     /// Reads the file that was `named`, or that the environment names, or those in the usual places.
     ///
     /// # Errors

@@ -90,14 +90,14 @@ fn what_is_not_an_agent() {
 #[test]
 fn an_agent_of_another_version() {
     use hakobu_core::error::{Error, ErrorKind};
-    use hakobu_proto::control::Answer;
+    use hakobu_proto::control::AgentMessage;
     let (place, own) = (place(), bin());
     let source = file(&place.path().join("source"), 1000);
     let words = "no common protocol version: the near side speaks 1 to 1, the far side 99 to 99; bring hakobu up to \
                  date on the near side";
     let refused = Error::new(ErrorKind::Unsupported, "agreeing on a protocol version", words);
     let (mut answer, mut message) = (b"\0hakobu:agent\n".to_vec(), Vec::new());
-    hakobu_proto::data::encode(&Answer::Refused(refused), &mut message).unwrap();
+    hakobu_proto::data::encode(&AgentMessage::Refused(refused), &mut message).unwrap();
     answer.extend((message.len() as u32).to_le_bytes());
     answer.extend(message);
     let said = place.path().join("answer");

@@ -264,9 +264,10 @@ fn owners_are_kept_by_number_and_the_mask_changes_nothing() {
 
 /// A stranger's files do not become setuid here.
 fn assert_same_but_root_mode(source: &Path, target: &Path, name: &str) {
-    use hakobu_measure::compare::{What, compare};
+    use hakobu_measure::compare::{EntryDifference, compare};
     let differences = compare(source, target).unwrap();
-    let allowed = |what: &What| name == "pulled" && matches!(what, What::Mode(0o6777, 0o777));
+    let allowed =
+        |what: &EntryDifference| name == "pulled" && matches!(what, EntryDifference::Mode(0o6777, 0o777));
     assert!(differences.iter().all(|difference| allowed(&difference.what)), "{differences:#?}");
     assert_eq!(differences.is_empty(), name == "local", "{differences:#?}");
 }

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use hakobu_measure::doctor::{Hardware, Kernel};
+use hakobu_measure::doctor::{Hardware, NetworkKernel};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::no_root;
 use serde_json::Value;
@@ -191,11 +191,14 @@ fn the_kernel_is_asked_for_the_way_out_and_for_what_waits_there() {
         .near()
         .run(|| {
             let way = |address: &str| {
-                let way = Kernel.way_out(address.parse().unwrap()).unwrap();
+                let way = NetworkKernel.way_out(address.parse().unwrap()).unwrap();
                 (way.device.shown(), way.routed)
             };
             let ways = ["192.0.2.1", "203.0.113.5", "192.0.2.200", "10.78.0.9"].map(way);
-            (ways, [Kernel.queues("west"), Kernel.queues("east"), Kernel.queues("no-such")])
+            (
+                ways,
+                [NetworkKernel.queues("west"), NetworkKernel.queues("east"), NetworkKernel.queues("no-such")],
+            )
         })
         .unwrap();
     let wanted = [("west", true), ("east", true), ("east", false), ("east", false)];

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use hakobu_testkit::devices::{self, LoopDevice};
-use hakobu_testkit::slow_fs::{Fails, SlowFs};
+use hakobu_testkit::slow_fs::{FailingCall, SlowFs};
 use hakobu_testkit::sshd::no_root;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -285,7 +285,7 @@ fn errors_at_close_and_of_flushes_count() {
     if no_root() {
         return;
     }
-    for fails in [Fails::Close, Fails::Sync] {
+    for fails in [FailingCall::Close, FailingCall::Sync] {
         let place = place();
         let (source, back, at) =
             (place.path().join("source"), place.path().join("back"), place.path().join("at"));

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use hakobu_testkit::rsyncd::{Module, Rsyncd};
 use hakobu_testkit::sshd::no_root;
 use serde_json::Value;
 
@@ -151,9 +152,11 @@ fn what_cannot_be_set_is_refused_in_words() {
     }
     let desk = desk();
     let source = file(&desk.path("source"), 3_000_000);
-    let far = desk.host.as_ref().unwrap().at(desk.path("target"));
-    let options = ["--transport", "rsync", "--bwlimit", "20k"].map(OsStr::new);
-    let id = desk.detach(&[&options[..], &[source.as_os_str(), &far]].concat());
+    let module = desk.path("module");
+    fs::create_dir(&module).unwrap();
+    let daemon = Rsyncd::start(&[Module { name: "m", path: &module, lines: "" }]).unwrap();
+    let url = daemon.url("m/target");
+    let id = desk.detach(&["--bwlimit".as_ref(), "20k".as_ref(), source.as_os_str(), url.as_ref()]);
     let refused = |options: &[&str], code: i32, words: &str| {
         let (found, _, err) = desk.run(&[&["jobs", "set", &id[..]], options].concat());
         assert!(found == code && err.contains(words), "{options:?}: {found} {err}");
@@ -173,7 +176,7 @@ fn what_cannot_be_set_is_refused_in_words() {
     assert!(said.contains("from its next run on: at most 50.0 MB/s"), "{said}");
     desk.jobs(&format!("resume {id}"));
     wait_for_end(&desk, &id);
-    assert_same(&source, &desk.path("target"));
+    assert_same(&source, &module.join("target"));
     let (code, _, err) = desk.run(&["jobs", "set", "zzzz", "--bwlimit", "1M"]);
     assert!(code == 2 && err.contains("there is none"), "{err}");
 }

@@ -190,7 +190,7 @@ fn a_limit_of_operations_holds() {
         assert_eq!(brought, 60, "{name}");
     }
     // rsync has nothing of the kind.
-    let ran = copy("--transport rsync", contents(&source), far("rsync")).run_to(2);
+    let ran = copy("", contents(&source), "rsync://127.0.0.1:9/m".into()).run_to(2);
     ran.says(&["--iops-limit is not possible where rsync moves the data"]);
 }
 

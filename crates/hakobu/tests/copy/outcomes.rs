@@ -110,7 +110,7 @@ fn a_failure_of_any_kind_is_in_the_record_and_in_the_exit_code() {
     }
     let host = Host::up();
     let ways = [("", false, false), ("", true, false), ("", false, true), ("--transport sftp", true, false)];
-    for (options, push, pull) in ways.into_iter().chain([("--transport rsync", true, false)]) {
+    for (options, push, pull) in ways {
         // How removal is timed is decided here, wherever the ends are.
         let is_local = !push && !pull;
         for verb in ["copy", "sync", "sync --delete-during"] {

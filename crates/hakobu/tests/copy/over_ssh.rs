@@ -313,7 +313,7 @@ fn a_second_factor_is_asked_for_once_and_no_server_is_provoked() {
     let place = place();
     let source = file(&place.path().join("source"), 70_000_001);
     let factors = ["PasswordAuthentication yes", "AuthenticationMethods publickey,password"];
-    for transport in ["ssh", "sftp", "rsync"] {
+    for transport in ["ssh", "sftp"] {
         let (password, host) = (Password::create().unwrap(), host(&factors));
         let ssh = format!("{} -o BatchMode=no -l {}", host.sshd.ssh_command(), password.user().name());
         let target = password.user().home().join("target");

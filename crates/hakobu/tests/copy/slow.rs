@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hakobu_testkit::link::{Link, LinkSettings};
-use hakobu_testkit::slow_fs::{Fails, SlowFs};
+use hakobu_testkit::slow_fs::{FailingCall, SlowFs};
 use hakobu_testkit::sshd::no_root;
 use hakobu_testkit::sshfs::Sshfs;
 
@@ -71,7 +71,7 @@ fn a_file_is_read_to_its_end_in_short_steps() {
     for (name, size) in [("small", 60_000), ("middle", 549_419), ("large", (9 << 20) + 17)] {
         file(&source.join(name), size);
     }
-    let _mounted = SlowFs::mount_failing(&at, &back, Duration::ZERO, Some(Fails::WholeReads)).unwrap();
+    let _mounted = SlowFs::mount_failing(&at, &back, Duration::ZERO, Some(FailingCall::WholeReads)).unwrap();
     let typed = [contents(&source), at.clone().into()];
     Copy::new().args(&typed).run_to(0);
     assert_same(&source, &back);
@@ -115,7 +115,7 @@ fn what_a_file_system_does_not_have_is_no_failure() {
     fs::create_dir(source.join("shared")).unwrap();
     // What belongs to others is looked at in another way by the kernel.
     std::os::unix::fs::chown(source.join("plain"), Some(1234), Some(1234)).unwrap();
-    let _mounted = SlowFs::mount_failing(&at, &back, Duration::ZERO, Some(Fails::SpecialBits)).unwrap();
+    let _mounted = SlowFs::mount_failing(&at, &back, Duration::ZERO, Some(FailingCall::SpecialBits)).unwrap();
     let absent = rustix::fs::setxattr(&at, c"user.any", b"", rustix::fs::XattrFlags::empty());
     assert_eq!(absent, Err(rustix::io::Errno::OPNOTSUPP));
     let target = at.join("target");

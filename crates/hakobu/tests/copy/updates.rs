@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use hakobu_testkit::devices::{self, LoopDevice};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::no_root;
-use hakobu_testkit::throttle::{Access, Throttle};
+use hakobu_testkit::throttle::{Throttle, ThrottledAccess};
 use rustix::process::Signal;
 
 use crate::program::*;
@@ -198,7 +198,7 @@ fn sync_beside_a_slow_disk() -> Ran {
     }
     // Nothing of it is in memory.
     let _mounted = devices::mount(disk.path(), &mounted, &[]).unwrap();
-    let throttle = Throttle::disk(disk.path(), Access::Read, 20 << 20).unwrap();
+    let throttle = Throttle::disk(disk.path(), ThrottledAccess::Read, 20 << 20).unwrap();
     let copy = Copy::verb(throttle.command(HAKOBU), "sync").to(&host).options("--why");
     let ran = copy.arg(contents(host.at(&source))).arg(&target).run_to(0);
     drop(throttle);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hakobu_core::extent::CHUNK_BYTES;
-use hakobu_testkit::bad_medium::{BadMedium, Flip};
+use hakobu_testkit::bad_medium::{BadMedium, BitFlip};
 use hakobu_testkit::sshd::no_root;
 use tempfile::TempDir;
 
@@ -25,7 +25,7 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(flips: &[Flip]) -> Self {
+    fn new(flips: &[BitFlip]) -> Self {
         let place = place();
         let mut content = content(SIZE_BYTES, 7);
         // Zeros are read back as well.
@@ -55,8 +55,8 @@ impl Setup {
 
 const FLIPPED: [u64; 3] = [5, CHUNK_BYTES + 1_000_000, SIZE_BYTES - 1];
 
-fn flips(times: u32) -> [Flip; 3] {
-    FLIPPED.map(|offset| Flip { offset, times })
+fn flips(times: u32) -> [BitFlip; 3] {
+    FLIPPED.map(|offset| BitFlip { offset, times })
 }
 
 /// The tests below can only say something if this goes unnoticed.

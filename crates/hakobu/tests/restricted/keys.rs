@@ -96,10 +96,6 @@ fn a_key_to_read_with_reads_by_every_verb_and_writes_by_none() {
         ran.says(&[words, "the key that logs in there is restricted"]);
         assert!(!ran.err.contains("--sudo"), "{}", ran.err);
     }
-    let by_rsync = Copy::new().to(&host).options("--transport rsync");
-    let ran = by_rsync.arg(host.at("tree")).arg(place.path().join("x")).run_to(1);
-    ran.says(&["restricted to hakobu", "leave --transport rsync out"]);
-    assert!(!ran.err.contains("--retry-for"), "{}", ran.err);
     let output = verb("disks", &host, &["throwaway".as_ref()]);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && words.contains("no disks"), "{words}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hakobu_proto::control::{Answer, Request, SourceAsk};
+use hakobu_proto::control::{AgentMessage, Request, SourceAsk};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::program::place;
@@ -87,7 +87,7 @@ fn no_race_shows_an_agent_that_may_read_what_is_elsewhere() {
             SourceAsk { path: path("canary"), contents: false },
             SourceAsk { path: path("secret"), contents: false },
         ];
-        let Answer::Sources(looks) = controller.ask(&Request::LookAtSources { sources: asks.to_vec() })
+        let AgentMessage::Sources(looks) = controller.ask(&Request::LookAtSources { sources: asks.to_vec() })
         else {
             panic!("no answer about sources");
         };

@@ -7,12 +7,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::grant::Grant;
-use hakobu_core::job::{Item, Job, Mode};
+use hakobu_core::job::{Job, JobItem, Mode};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::PREAMBLE;
 use hakobu_proto::control::{
-    Answer, Cipher, PathBytes, Ran, Request, RunHereRequest, ServeRequest, VERSION_NEWEST, VERSION_OLDEST,
-    Way,
+    AgentMessage, Cipher, ConnectMode, MachinePath, Request, RunHereRequest, RunUsage, ServeRequest,
+    VERSION_NEWEST, VERSION_OLDEST,
 };
 
 use crate::program::HAKOBU;
@@ -46,12 +46,12 @@ impl Controller {
         assert_eq!(preamble, PREAMBLE);
         let mut controller = Self { child, to, from };
         let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: true };
-        assert!(matches!(controller.ask(&hello), Answer::Hello(_)));
+        assert!(matches!(controller.ask(&hello), AgentMessage::Hello(_)));
         controller
     }
 
     /// What is answered in the end, behind all events.
-    pub fn ask(&mut self, request: &Request) -> Answer {
+    pub fn ask(&mut self, request: &Request) -> AgentMessage {
         let message = postcard::to_stdvec(request).unwrap();
         self.to.write_all(&(message.len() as u32).to_le_bytes()).unwrap();
         self.to.write_all(&message).unwrap();
@@ -61,15 +61,15 @@ impl Controller {
             let mut message = vec![0; u32::from_le_bytes(length) as usize];
             self.from.read_exact(&mut message).unwrap();
             match postcard::from_bytes(&message).unwrap() {
-                Answer::Event(_) => {}
+                AgentMessage::Event(_) => {}
                 answer => return answer,
             }
         }
     }
 
-    pub fn ran(&mut self, request: RunHereRequest) -> Ran {
+    pub fn ran(&mut self, request: RunHereRequest) -> RunUsage {
         match self.ask(&Request::RunHere(request)) {
-            Answer::Ran(ran) => *ran,
+            AgentMessage::Ran(ran) => *ran,
             other => panic!("{other:?}"),
         }
     }
@@ -88,7 +88,7 @@ pub fn path(text: &str) -> EntryPath {
 
 /// The digest of one entry below a root.
 pub fn digest(root: &Path, entry: &str) -> RunHereRequest {
-    let item = Item { root: 0, source: path(entry), target: path("null"), place: DraftKind::Sink };
+    let item = JobItem { root: 0, source: path(entry), target: path("null"), place: DraftKind::Sink };
     let mode = Mode::Digest(Algorithm::Blake3);
     let job = Job { items: vec![item], lanes: 1, digest: true, mode, ..Job::default() };
     let roots = vec![bytes(root)];
@@ -97,20 +97,20 @@ pub fn digest(root: &Path, entry: &str) -> RunHereRequest {
 
 /// A copy on the agent's machine.
 pub fn copy(from: (&Path, &str), to: (&Path, &str)) -> RunHereRequest {
-    let item = Item { root: 0, source: path(from.1), target: path(to.1), place: DraftKind::File };
+    let item = JobItem { root: 0, source: path(from.1), target: path(to.1), place: DraftKind::File };
     let job = Job { items: vec![item], lanes: 1, digest: true, ..Job::default() };
     let roots = vec![bytes(from.0)];
     RunHereRequest { job, identity: unique(), roots, root: bytes(to.0).0, grant: Grant::everything() }
 }
 
-pub fn serve(root: &Path, grant: Grant, way: Way) -> Request {
+pub fn serve(root: &Path, grant: Grant, way: ConnectMode) -> Request {
     let (peer, cipher) = ([7; 32], Cipher::Aes128Gcm);
     let root = bytes(root).0;
     Request::Serve(ServeRequest { job: unique(), root, grant, peer, cipher, way, lanes: 1, lanes_max: 1 })
 }
 
-pub fn bytes(path: &Path) -> PathBytes {
-    PathBytes(path.as_os_str().as_encoded_bytes().to_vec())
+pub fn bytes(path: &Path) -> MachinePath {
+    MachinePath(path.as_os_str().as_encoded_bytes().to_vec())
 }
 
 /// A job that no other test has.

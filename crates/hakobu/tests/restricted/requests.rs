@@ -9,7 +9,7 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
 use hakobu_proto::control::{
-    Answer, Cipher, ConnectRequest, Request, RunHereRequest, RunRequest, SourceAsk, Way,
+    AgentMessage, Cipher, ConnectMode, ConnectRequest, Request, RunHereRequest, RunRequest, SourceAsk,
 };
 use hakobu_testkit::sshd::no_root;
 use tempfile::TempDir;
@@ -84,7 +84,7 @@ fn run(root: &Path, entry: &str) -> Request {
 #[track_caller]
 fn goes_on(mut controller: Controller, ground: &Ground) {
     let look = Request::LookAtTarget { path: b"file".to_vec() };
-    let Answer::Target(Ok(look)) = controller.ask(&look) else { panic!() };
+    let AgentMessage::Target(Ok(look)) = controller.ask(&look) else { panic!() };
     assert_eq!(look.resolved, bytes(&ground.inside.join("file")).0);
     let ran = controller.ran(digest(&ground.inside, "file"));
     assert_eq!(ran.summary.fatal, None);
@@ -100,28 +100,28 @@ fn what_lies_elsewhere_is_neither_seen_nor_read() {
             for contents in [true, false] {
                 let ask = SourceAsk { path: path.clone(), contents };
                 let answer = controller.ask(&Request::LookAtSources { sources: vec![ask] });
-                let Answer::Sources(looks) = answer else { panic!("{answer:?}") };
+                let AgentMessage::Sources(looks) = answer else { panic!("{answer:?}") };
                 denied(looks[0].as_ref().unwrap_err());
             }
             let answer = controller.ask(&Request::LookAtTarget { path: path.clone() });
-            let Answer::Target(Err(error)) = answer else { panic!("{answer:?}") };
+            let AgentMessage::Target(Err(error)) = answer else { panic!("{answer:?}") };
             denied(&error);
             let answer = controller.ask(&Request::LookAtPlaces { root: path, places: vec![] });
-            let Answer::Places(Err(error)) = answer else { panic!("{answer:?}") };
+            let AgentMessage::Places(Err(error)) = answer else { panic!("{answer:?}") };
             denied(&error);
         }
         let root = bytes(&ground.inside).0;
         let answer = controller.ask(&Request::LookAtPlaces { root, places: vec![path("there/file")] });
-        let Answer::Places(Err(error)) = answer else { panic!("{answer:?}") };
+        let AgentMessage::Places(Err(error)) = answer else { panic!("{answer:?}") };
         denied(&error);
         // A link is itself, and what it leads to is not told.
         let that = |contents| SourceAsk { path: b"that".to_vec(), contents };
         let answer = controller.ask(&Request::LookAtSources { sources: vec![that(false), that(true)] });
-        let Answer::Sources(looks) = answer else { panic!("{answer:?}") };
+        let AgentMessage::Sources(looks) = answer else { panic!("{answer:?}") };
         assert!(looks[0].is_ok());
         denied(looks[1].as_ref().unwrap_err());
         let answer = controller.ask(&Request::LookAtTarget { path: b"that".to_vec() });
-        assert!(matches!(answer, Answer::Target(Err(_))), "{answer:?}");
+        assert!(matches!(answer, AgentMessage::Target(Err(_))), "{answer:?}");
         goes_on(controller, &ground);
     }
 }
@@ -144,7 +144,7 @@ fn runs_read_nothing_elsewhere() {
             continue;
         }
         not_run(digest(root, entry), &mut controller);
-        let Answer::Ran(ran) = controller.ask(&run(root, entry)) else { panic!() };
+        let AgentMessage::Ran(ran) = controller.ask(&run(root, entry)) else { panic!() };
         denied(&ran.summary.fatal.unwrap());
     }
     // One root that may be read opens no other, and no root is read for want of an item.
@@ -173,8 +173,8 @@ fn nothing_is_written_elsewhere() {
     let (inside, outside) = (ground.inside.as_path(), ground.outside.as_path());
     for root in [outside, ground.place.path(), Path::new("/"), Path::new("/dev"), &inside.join("there")] {
         not_run(copy((inside, "file"), (root, "stolen")), &mut controller);
-        let answer = controller.ask(&serve(root, Grant::everything(), Way::Accept));
-        let Answer::Serving(Err(error)) = answer else { panic!("{answer:?}") };
+        let answer = controller.ask(&serve(root, Grant::everything(), ConnectMode::Accept));
+        let AgentMessage::Serving(Err(error)) = answer else { panic!("{answer:?}") };
         denied(&error);
     }
     not_run(copy((outside, "file"), (inside, "stolen")), &mut controller);
@@ -208,8 +208,8 @@ fn who_may_read_writes_nothing_under_any_name() {
     let inside = ground.inside.as_path();
     let before = fs::metadata(inside.join("file")).unwrap().modified().unwrap();
     not_run(copy((inside, "file"), (inside, "copied")), &mut controller);
-    let answer = controller.ask(&serve(inside, Grant::everything(), Way::Accept));
-    let Answer::Serving(Err(error)) = answer else { panic!("{answer:?}") };
+    let answer = controller.ask(&serve(inside, Grant::everything(), ConnectMode::Accept));
+    let AgentMessage::Serving(Err(error)) = answer else { panic!("{answer:?}") };
     assert!(error.detail.contains("may only read"), "{error}");
     // A run that only compares is one, whatever its grant says.
     let mut request = copy((inside, "file"), (inside, "file"));
@@ -234,21 +234,21 @@ fn disks_are_not_for_them() {
     symlink("node", ground.inside.join("to the node")).unwrap();
     let mut controller = Controller::of(&ground.inside, &[]);
     let answer = controller.ask(&Request::Disks);
-    let Answer::Disks(Err(error)) = answer else { panic!("{answer:?}") };
+    let AgentMessage::Disks(Err(error)) = answer else { panic!("{answer:?}") };
     denied(&error);
     let answer = controller.ask(&Request::Settings);
-    let Answer::Settings(Err(error)) = answer else { panic!("{answer:?}") };
+    let AgentMessage::Settings(Err(error)) = answer else { panic!("{answer:?}") };
     denied(&error);
     for name in ["node", "to the node"] {
         for contents in [true, false] {
             let ask = SourceAsk { path: name.as_bytes().to_vec(), contents };
             let answer = controller.ask(&Request::LookAtSources { sources: vec![ask] });
-            let Answer::Sources(looks) = answer else { panic!("{answer:?}") };
+            let AgentMessage::Sources(looks) = answer else { panic!("{answer:?}") };
             let error = looks[0].as_ref().unwrap_err();
             assert_eq!(error.kind, ErrorKind::PermissionDenied, "{name}: {error}");
         }
         let answer = controller.ask(&Request::LookAtTarget { path: name.as_bytes().to_vec() });
-        let Answer::Target(Err(error)) = answer else { panic!("{answer:?}") };
+        let AgentMessage::Target(Err(error)) = answer else { panic!("{answer:?}") };
         denied(&error);
     }
     // Who asks for it without looking first is told the same where it would be opened.
@@ -258,8 +258,8 @@ fn disks_are_not_for_them() {
     assert!(words.iter().any(|words| words.contains("only use files")), "{words:?}");
     let mut grant = Grant::everything();
     grant.places[0].device = Some("any".to_owned());
-    let answer = controller.ask(&serve(&ground.inside, grant, Way::Accept));
-    let Answer::Serving(Err(error)) = answer else { panic!("{answer:?}") };
+    let answer = controller.ask(&serve(&ground.inside, grant, ConnectMode::Accept));
+    let AgentMessage::Serving(Err(error)) = answer else { panic!("{answer:?}") };
     denied(&error);
     goes_on(controller, &ground);
 }
@@ -270,14 +270,14 @@ fn no_connections_are_made_unless_they_may_be() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let way = || Way::Dial { addresses: vec!["127.0.0.1".to_owned()], port };
+    let way = || ConnectMode::Dial { addresses: vec!["127.0.0.1".to_owned()], port };
     let mut controller = Controller::of(&ground.inside, &[]);
     let answer = controller.ask(&serve(&ground.inside, Grant::everything(), way()));
-    let Answer::Serving(Err(serving)) = answer else { panic!("{answer:?}") };
+    let AgentMessage::Serving(Err(serving)) = answer else { panic!("{answer:?}") };
     let connect =
         ConnectRequest { peer: [7; 32], cipher: Cipher::Aes128Gcm, way: way(), lanes: 1, lanes_max: 1 };
     let answer = controller.ask(&Request::Connect(connect));
-    let Answer::Connected(Err(connected)) = answer else { panic!("{answer:?}") };
+    let AgentMessage::Connected(Err(connected)) = answer else { panic!("{answer:?}") };
     for error in [serving, connected] {
         denied(&error);
         // The words of a port that is not reached, so that the next way is tried.
@@ -286,12 +286,12 @@ fn no_connections_are_made_unless_they_may_be() {
     assert!(listener.accept().is_err(), "somebody has come");
     let by_name = Request::Listen { address: Some("a-name.invalid".to_owned()), port: None };
     let answer = controller.ask(&by_name);
-    let Answer::Listening(Err(error)) = answer else { panic!("{answer:?}") };
+    let AgentMessage::Listening(Err(error)) = answer else { panic!("{answer:?}") };
     denied(&error);
     goes_on(controller, &ground);
 
     let mut controller = Controller::of(&ground.inside, &["--may-connect"]);
     let answer = controller.ask(&serve(&ground.inside, Grant::everything(), way()));
-    assert!(matches!(answer, Answer::Serving(Ok(_))), "{answer:?}");
+    assert!(matches!(answer, AgentMessage::Serving(Ok(_))), "{answer:?}");
     assert!(listener.accept().is_ok());
 }

@@ -115,8 +115,8 @@ fn what_rsync_cannot_do_is_refused_before_it_runs() {
         (copy(&tree, &url).options("--compare digest"), "--compare digest"),
         (copy(&tree, &url).options("--verify wire"), "--verify"),
         (Copy::sync().arg(&tree).arg(&url).arg("--in-place"), "--in-place"),
-        (copy(bench.url("m/a"), &url), "between this machine and another one"),
-        (copy(&tree, bench.path("x")).options("--transport rsync"), "both ends are here"),
+        (copy(bench.url("m/a"), &url), "between this machine and a daemon"),
+        (copy(&tree, bench.path("x")).options("--transport rsync"), "write rsync://host/module/path"),
     ];
     for (run, words) in cases {
         run.run_to(2).says(&[words]);

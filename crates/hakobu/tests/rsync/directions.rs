@@ -1,12 +1,10 @@
-//! To a module, from one, and over ssh.
+//! To a module and from one.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use hakobu_testkit::sshd::no_root;
-
 use crate::bench::{Bench, assert_nothing_to_do, copy};
-use crate::program::{Copy, Host, Small, contents, file};
+use crate::program::{Copy, Small, contents, file};
 
 #[test]
 fn a_tree_goes_to_a_module_and_the_second_run_changes_nothing() {
@@ -136,28 +134,6 @@ fn a_plan_changes_nothing() {
     assert_eq!(ran.entries("created"), ran.entries("scanned"));
     let planned = ran.events.iter().filter(|event| event["event"] == "planned").count() as u64;
     assert_eq!(planned, ran.entries("created"));
-}
-
-#[test]
-fn a_tree_goes_over_ssh_and_comes_back() {
-    if no_root() {
-        return;
-    }
-    let (bench, host) = (Bench::new(), Host::up());
-    let tree = bench.tree("tree");
-    let over = |source: &std::ffi::OsStr, target: &std::ffi::OsStr| {
-        Copy::new()
-            .to(&host)
-            .args([source, target])
-            .options("--transport rsync --lanes 2 --allow setuid,devices")
-    };
-    let there = bench.path("with a 'quote'");
-    let ran = over(tree.as_os_str(), &host.at(&there)).run_to(0);
-    assert_nothing_to_do(&tree, &there.join("tree"));
-    assert_eq!(ran.report["transport"], "rsync");
-    over(&host.at(there.join("tree")), bench.path("back").as_os_str()).run_to(0);
-    assert_nothing_to_do(&tree, &bench.path("back/tree"));
-    assert!(host.agents().is_empty());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod circles;
 mod links;
+mod names;
 mod seams;
 mod words;
 
@@ -31,10 +32,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         "hakobu-agent",
         &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-net", "hakobu-measure"],
     ),
-    (
-        "hakobu-rsync",
-        &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-ssh", "hakobu-agent"],
-    ),
+    ("hakobu-rsync", &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-agent"]),
     (
         "hakobu-transfer",
         &[
@@ -346,7 +344,7 @@ const POSITIONED: [(&str, &str); 9] = [
     ("crates/hakobu-endpoints/src/local/target_side/state.rs", "a note of this program's own"),
     ("crates/hakobu-endpoints/src/local/target_side/run_marks.rs", "what the kernel tells of this boot"),
     ("crates/hakobu-endpoints/src/local/accounts.rs", "the system's list of accounts"),
-    ("crates/hakobu-endpoints/src/block/inspect/places.rs", "what the kernel tells of a device"),
+    ("crates/hakobu-endpoints/src/block/inspect/kernel_directories.rs", "what the kernel tells of a device"),
 ];
 
 /// What in a source file uses or moves the position of a descriptor.

@@ -93,7 +93,7 @@ const BEFORE_THE_RULE: &str = "db8a9c066d";
 const SUBJECT_CHARACTERS_MAX: usize = 72;
 
 /// Source files without those of tests.
-fn sources() -> Vec<std::path::PathBuf> {
+pub fn sources() -> Vec<std::path::PathBuf> {
     let is_source = |path: &std::path::PathBuf| {
         let name = path.to_string_lossy();
         (name.starts_with("crates/") || name.starts_with("xtask/")) && name.contains("/src/")
@@ -101,7 +101,7 @@ fn sources() -> Vec<std::path::PathBuf> {
     files(&["rs"]).into_iter().filter(is_source).collect()
 }
 
-fn is_test(path: &Path) -> bool {
+pub fn is_test(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.ends_with("tests.rs") || name.contains("/tests/")
 }
@@ -151,7 +151,7 @@ fn imperatives_are_told_from_other_subjects() {
 #[test]
 fn the_size_of_the_product_is_bounded() {
     // Raise it for a new part of the product only.
-    const LINES_MAX: usize = 96_000;
+    const LINES_MAX: usize = 97_000;
     let mut lines = 0;
     for path in sources().into_iter().filter(|path| !is_test(path)) {
         let name = path.to_string_lossy().into_owned();

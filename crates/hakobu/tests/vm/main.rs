@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use hakobu_measure::generate::{self, FileSpec};
-use hakobu_testkit::vm::{Kernel, Step, VmKind, steps};
+use hakobu_testkit::vm::{KernelPackage, ScriptStep, VmKind, steps};
 
 mod held;
 mod nfs;
@@ -24,7 +24,7 @@ const MIB: u64 = 1 << 20;
 fn machine(modules: &[&str]) -> VmKind {
     // Where `./test` puts it: beside the directories of the build's profiles.
     let target = Path::new(HAKOBU).ancestors().nth(2).unwrap();
-    let kernel = Kernel::unpacked_in(&target.join("vm")).unwrap();
+    let kernel = KernelPackage::unpacked_in(&target.join("vm")).unwrap();
     let mut machine = VmKind::new(kernel, modules).unwrap();
     machine.program(HAKOBU, "/bin/hakobu").unwrap();
     machine
@@ -50,7 +50,7 @@ fn random(place: &Path, name: &str, size_bytes: u64) -> PathBuf {
 
 /// The one step of this name.
 #[track_caller]
-fn step(output: &str, name: &str) -> Step {
+fn step(output: &str, name: &str) -> ScriptStep {
     let mut found = steps(output).into_iter().filter(|step| step.name == name);
     found.next().unwrap_or_else(|| panic!("no step {name} in: {output}"))
 }

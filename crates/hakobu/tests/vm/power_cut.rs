@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use hakobu_testkit::sshd::no_root;
-use hakobu_testkit::vm::{Cut, Logged, Unflushed, VmDisk};
+use hakobu_testkit::vm::{LoggedDisk, PowerCut, UnflushedFate, VmDisk};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -56,7 +56,7 @@ impl Disks {
         Self { machine: machine(&[]), _place: place, source, target, state }
     }
 
-    fn disks<'a>(&'a self, logged: Option<&'a [Logged; 2]>) -> [VmDisk<'a>; 3] {
+    fn disks<'a>(&'a self, logged: Option<&'a [LoggedDisk; 2]>) -> [VmDisk<'a>; 3] {
         let target = VmDisk {
             write_bytes_per_second: logged.map(|_| WRITE_BYTES_PER_SECOND),
             logged: logged.map(|logged| &logged[0]),
@@ -67,8 +67,8 @@ impl Disks {
     }
 
     /// Runs the copy until its journal has so many records, and cuts the power.
-    fn cut(&self, records: u64, unflushed: Unflushed) -> Cut {
-        let logged = [&self.target, &self.state].map(|file| Logged::new(file).unwrap());
+    fn cut(&self, records: u64, unflushed: UnflushedFate) -> PowerCut {
+        let logged = [&self.target, &self.state].map(|file| LoggedDisk::new(file).unwrap());
         let mut running = self.machine.start(&self.disks(Some(&logged)), SCRIPT, LIMIT).unwrap();
         running.wait_until(|output| journal_bytes(output) >= HEADER_BYTES + records * RECORD_BYTES).unwrap();
         // Right after a flush there would be little to lose.
@@ -94,7 +94,7 @@ fn long_a_copy_onto_a_disk_goes_on_after_power_cuts() {
         return;
     }
     let disks = Disks::new();
-    for (records, unflushed) in [(3, Unflushed::Lost), (6, Unflushed::EverySecond)] {
+    for (records, unflushed) in [(3, UnflushedFate::Lost), (6, UnflushedFate::EverySecond)] {
         let cut = disks.cut(records, unflushed);
         assert!(cut.flushed > 0, "nothing was flushed: {cut:?}");
         assert!(!same(&disks.source, &disks.target), "something is left to do");

@@ -13,7 +13,7 @@ use hakobu_testkit::devices::{self, LoopDevice, Undo};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 use hakobu_testkit::sshfs::Sshfs;
-use hakobu_testkit::throttle::{Access, Throttle};
+use hakobu_testkit::throttle::{Throttle, ThrottledAccess};
 
 use super::super::workshop::{Workshop, remove};
 use super::stages::{Content, DISK_BYTES_PER_SECOND, PROCESSOR_PERCENT, Slow};
@@ -96,12 +96,12 @@ impl Bed {
         make(&bed.source, content)?;
         match slow {
             Slow::Network | Slow::Window => {}
-            Slow::SourceRead => bed.near = bed.throttled(Access::Read)?,
+            Slow::SourceRead => bed.near = bed.throttled(ThrottledAccess::Read)?,
             Slow::SourceProcessor => bed.near = Some(Throttle::processor(PROCESSOR_PERCENT)?),
             Slow::TargetProcessor => bed.far = Some(Throttle::processor(PROCESSOR_PERCENT)?),
             Slow::TargetWrite => {
                 bed.target = bed.disk.insert(Disk::new(memory, seen, size_bytes)?).at.join("content");
-                bed.far = bed.throttled(Access::Write)?;
+                bed.far = bed.throttled(ThrottledAccess::Write)?;
             }
             Slow::SourceServer | Slow::ServerRate => {
                 bed.mounted = Some(bed.mount(&seen, &sources)?);
@@ -118,7 +118,7 @@ impl Bed {
         Ok(bed)
     }
 
-    fn throttled(&self, access: Access) -> Result<Option<Throttle>> {
+    fn throttled(&self, access: ThrottledAccess) -> Result<Option<Throttle>> {
         let throttled = |disk: &Disk| Throttle::disk(disk.device.path(), access, DISK_BYTES_PER_SECOND);
         self.disk.as_ref().map(throttled).transpose().context("slowing down a disk")
     }

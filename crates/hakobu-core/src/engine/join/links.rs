@@ -1,7 +1,7 @@
 //! Handles several names of one inode while a directory is compared.
 
 use super::*;
-use crate::engine::links::Entered;
+use crate::engine::links::LinkAction;
 
 impl Join<'_> {
     /// Returns true if an entry becomes a hard link, so that nothing else has to be done for it.
@@ -10,7 +10,7 @@ impl Join<'_> {
         source: &Arc<Listing>,
         index: usize,
         action: Action,
-        target: Option<&Metadata>,
+        target: Option<&EntryMetadata>,
     ) -> bool {
         let (name, metadata) = (source.name(index), source.metadata(index));
         let job = self.shared.setup.job;
@@ -27,7 +27,7 @@ impl Join<'_> {
         let (Some(inode), true) = (metadata.inode, takes_part) else { return false };
         let (Ok(path), Ok(_)) = (self.node.target.join(name), self.below.join(name)) else { return false };
         let there = target.filter(|_| !moves || compared).and_then(|target| target.inode);
-        let follower = || Follower {
+        let follower = || LinkedName {
             node: self.node.clone(),
             origin: self.origin,
             name: name.to_vec(),
@@ -47,26 +47,26 @@ impl Join<'_> {
             false => self.shared.links.enter_there(inode, (&path, there, moves), follower, metadata.links),
         };
         let is_further_name = match entered {
-            Entered::First => false,
-            Entered::TooMany => {
+            LinkAction::First => false,
+            LinkAction::TooMany => {
                 self.losses.add(LossKind::HardLinks, true, || path.as_bytes().to_vec());
                 false
             }
-            Entered::Waits => return true,
-            Entered::There(_, Some(known), _) if there == Some(known) => false,
+            LinkAction::Waits => return true,
+            LinkAction::There(_, Some(known), _) if there == Some(known) => false,
             // If the target cannot tell which names belong to one inode, an equal file is kept. A name written earlier
             // by this run is certainly another file.
-            Entered::There(_, _, false) if !moves && !self.shared.able.inodes => false,
-            Entered::There(to, _, false) if compared && !self.shared.able.inodes => {
+            LinkAction::There(_, _, false) if !moves && !self.shared.able.inodes => false,
+            LinkAction::There(to, _, false) if compared && !self.shared.able.inodes => {
                 self.compare(source, index, action != Action::Leave, IfDifferent::Link(to));
                 true
             }
-            Entered::There(to, ..) if !job.dry_run => {
+            LinkAction::There(to, ..) if !job.dry_run => {
                 let follower = follower();
                 self.found.links.push((follower, to));
                 return true;
             }
-            Entered::There(..) => {
+            LinkAction::There(..) => {
                 let counter = match action {
                     Action::Create => &self.counters.entries_created,
                     _ => &self.counters.entries_updated,

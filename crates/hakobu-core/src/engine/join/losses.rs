@@ -1,7 +1,7 @@
 //! Determines the metadata that an entry loses, and whether it may still be copied or kept.
 
 use super::*;
-use crate::entry::Time;
+use crate::entry::FileTime;
 
 /// Returns the error for an entry that could not be read completely when its directory was listed.
 pub(super) fn unreadable() -> Error {
@@ -17,15 +17,15 @@ fn unmet(kind: LossKind) -> Error {
     Error::new(ErrorKind::Requirement, "copying", words)
 }
 
-impl Shared<'_> {
+impl EngineState<'_> {
     /// Returns the attributes of an entry that the target cannot hold. `there`: the target's entry, if it is kept.
     pub(in crate::engine) fn attribute_losses(
         &self,
-        source: &Metadata,
-        there: Option<&Metadata>,
+        source: &EntryMetadata,
+        there: Option<&EntryMetadata>,
     ) -> Vec<LossKind> {
         let mut lost = Vec::new();
-        if source.kind == Kind::Directory && !self.able.directories {
+        if source.kind == EntryKind::Directory && !self.able.directories {
             return lost;
         }
         if source.locked && there.is_none_or(|there| !there.locked) {
@@ -39,8 +39,9 @@ impl Shared<'_> {
         if !owned && !able.owners {
             lost.push(LossKind::Owner);
         }
-        let lacks =
-            |there: &Metadata| source.kind != Kind::Symlink && source.mode & SET_ID & !there.mode != 0;
+        let lacks = |there: &EntryMetadata| {
+            source.kind != EntryKind::Symlink && source.mode & SET_ID & !there.mode != 0
+        };
         if !(able.set_id && (owned || able.owners)) && there.is_some_and(lacks) {
             lost.push(LossKind::SetId);
         }
@@ -48,11 +49,15 @@ impl Shared<'_> {
     }
 
     /// Returns the attributes that cannot be compared because the target cannot hold the source's.
-    pub(in crate::engine) fn incomparable(&self, source: &Metadata, target: &Metadata) -> Vec<LossKind> {
+    pub(in crate::engine) fn incomparable(
+        &self,
+        source: &EntryMetadata,
+        target: &EntryMetadata,
+    ) -> Vec<LossKind> {
         let able = self.setup.target.capabilities();
         // Fractions of seconds are compared in the steps of both sides.
         let times = able.within_range(source.mtime).seconds != source.mtime.seconds;
-        let lacks_set_id = source.kind != Kind::Symlink && source.mode & SET_ID & !target.mode != 0;
+        let lacks_set_id = source.kind != EntryKind::Symlink && source.mode & SET_ID & !target.mode != 0;
         let set_id = lacks_set_id && !able.set_id;
         [(times, LossKind::Times), (set_id, LossKind::SetId)]
             .into_iter()
@@ -67,11 +72,11 @@ impl Shared<'_> {
     pub(in crate::engine) fn check_top(
         &self,
         paths: (&EntryPath, &EntryPath),
-        source: &Metadata,
-        there: Option<&Metadata>,
+        source: &EntryMetadata,
+        there: Option<&EntryMetadata>,
     ) -> Result<()> {
         let job = self.setup.job;
-        let there = there.filter(|there| there.kind == Kind::Directory);
+        let there = there.filter(|there| there.kind == EntryKind::Directory);
         let mut losses = Losses::default();
         for what in self.attribute_losses(source, there) {
             if !what.is_of_target() && job.require.contains(&what) {
@@ -102,9 +107,9 @@ impl Join<'_> {
     pub(super) fn check_losses(
         &mut self,
         name: &[u8],
-        source: &Metadata,
+        source: &EntryMetadata,
         action: Action,
-        target: Option<&Metadata>,
+        target: Option<&EntryMetadata>,
     ) -> Result<()> {
         let stays = matches!(action, Action::Leave | Action::SetAttributes);
         let lost = match self.removes() {
@@ -149,10 +154,10 @@ impl Join<'_> {
 
     /// Fails with the cause if the extended attributes of an entry could not be read when it was listed. A directory is
     /// still scanned, and fails when its own attributes are to be set.
-    pub(super) fn check_readable(&mut self, name: &[u8], source: &Metadata) -> Result<()> {
+    pub(super) fn check_readable(&mut self, name: &[u8], source: &EntryMetadata) -> Result<()> {
         // Nothing is known of an entry that could not be examined at all.
-        let is_known = source.ctime != Time::default();
-        let is_directory = source.kind == Kind::Directory && is_known;
+        let is_known = source.ctime != FileTime::default();
+        let is_directory = source.kind == EntryKind::Directory && is_known;
         let is_later = is_directory && !self.shared.ask.keep.is_empty() && !self.verifies();
         if !source.is_unreadable() || is_later || self.removes() {
             return Ok(());
@@ -166,9 +171,9 @@ impl Join<'_> {
     /// Returns the error if this entry cannot be copied.
     fn refusal(
         &self,
-        source: &Metadata,
+        source: &EntryMetadata,
         action: Action,
-        target: Option<&Metadata>,
+        target: Option<&EntryMetadata>,
         lost: &[LossKind],
     ) -> Option<Error> {
         match action {
@@ -199,13 +204,13 @@ impl Join<'_> {
     }
 
     /// Returns the losses that the listings show. `there`: the target's entry if kept; hard links it has are not lost.
-    fn known_losses(&self, source: &Metadata, there: Option<&Metadata>) -> Vec<LossKind> {
+    fn known_losses(&self, source: &EntryMetadata, there: Option<&EntryMetadata>) -> Vec<LossKind> {
         let setup = self.shared.setup;
         let mut lost = Vec::new();
         // A named entry becomes a file of its own, and so does one whose inode is not known.
         let apart =
             self.target_name.is_some() || source.inode.is_none() || !setup.target.capabilities().hard_links;
-        if source.kind == Kind::File
+        if source.kind == EntryKind::File
             && setup.job.hard_links
             && apart
             && source.links > 1
@@ -218,9 +223,9 @@ impl Join<'_> {
     }
 
     /// Counts the extended attributes of an existing entry that the target cannot hold.
-    pub(super) fn count_missed(&mut self, name: &[u8], source: &Metadata) -> Result<()> {
+    pub(super) fn count_missed(&mut self, name: &[u8], source: &EntryMetadata) -> Result<()> {
         // A named file is in no listing that would show them.
-        let is_named = self.target_name.is_some() && source.kind == Kind::File;
+        let is_named = self.target_name.is_some() && source.kind == EntryKind::File;
         let miss = self.shared.ask.miss;
         if miss.is_empty() || !(source.missed || is_named) {
             return Ok(());
@@ -230,8 +235,8 @@ impl Join<'_> {
     }
 
     /// Examines the extended attributes of a file, which are not in the listings.
-    fn examine(&mut self, name: &[u8], kind: Kind, miss: Classes) -> Result<()> {
-        if kind != Kind::File {
+    fn examine(&mut self, name: &[u8], kind: EntryKind, miss: Classes) -> Result<()> {
+        if kind != EntryKind::File {
             return Ok(());
         }
         let path = self.below.join(name)?;

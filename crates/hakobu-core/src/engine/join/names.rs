@@ -9,7 +9,7 @@ impl Join<'_> {
         if !writes || !self.shared.setup.target.capabilities().names.ignores_case {
             return;
         }
-        let mut folded = Folded::default();
+        let mut folded = FoldedNames::default();
         for index in 0..target.len() {
             // Names that are equal to the target cannot both be in its listing.
             let _ = folded.add(target.name(index));

@@ -1,7 +1,7 @@
 //! Compares entries in a run that writes nothing, or before an action is decided if times are not trusted.
 
 use super::*;
-use crate::engine::links::Entered;
+use crate::engine::links::LinkAction;
 use crate::event::Different;
 use crate::job::Mode;
 use crate::planner::{same_permissions, same_time};
@@ -13,8 +13,13 @@ impl Join<'_> {
     }
 
     /// Returns true if the action for an entry on both sides depends on comparing its content.
-    pub(super) fn compares(&self, source: &Metadata, action: Action, target: Option<&Metadata>) -> bool {
-        let Some(target) = target.filter(|target| target.kind == Kind::File) else { return false };
+    pub(super) fn compares(
+        &self,
+        source: &EntryMetadata,
+        action: Action,
+        target: Option<&EntryMetadata>,
+    ) -> bool {
+        let Some(target) = target.filter(|target| target.kind == EntryKind::File) else { return false };
         // Content that the target may have lost in a crash is trusted only after comparing it.
         let doubted = target.doubted && matches!(action, Action::Leave | Action::SetAttributes);
         // A named file that is changed in place is compared while it is written.
@@ -25,7 +30,7 @@ impl Join<'_> {
             && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace);
         (asked || doubted)
             && !self.removes()
-            && source.kind == Kind::File
+            && source.kind == EntryKind::File
             && target.size_bytes == source.size_bytes
     }
 
@@ -35,10 +40,10 @@ impl Join<'_> {
     }
 
     /// Adds a task to compute the digest of a file, or to scan a directory.
-    pub(super) fn hash(&mut self, parts: &[Part], number: usize, index: usize) {
+    pub(super) fn hash(&mut self, parts: &[OriginListing], number: usize, index: usize) {
         match parts[number].listing.metadata(index).kind {
-            Kind::Directory => self.directory(&parts[number..], index, None, Action::Create),
-            Kind::File => {
+            EntryKind::Directory => self.directory(&parts[number..], index, None, Action::Create),
+            EntryKind::File => {
                 self.compare(&parts[number].listing, index, false, IfDifferent::Write(DraftKind::File));
             }
             _ => self.counters.entries_skipped.add(1),
@@ -54,7 +59,7 @@ impl Join<'_> {
         if_different: IfDifferent,
     ) {
         let (name, metadata) = (source.name(index), source.metadata(index));
-        if metadata.kind == Kind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX {
+        if metadata.kind == EntryKind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX {
             let kind = if self.hashes() { DraftKind::Sink } else { DraftKind::Compare };
             if let Some(file) = self.large(name, metadata, differs, kind) {
                 let _once = file.if_different.set(if_different);
@@ -88,10 +93,16 @@ impl Join<'_> {
     }
 
     /// Compares an entry of a part with the target's entry.
-    pub(super) fn verify(&mut self, parts: &[Part], number: usize, index: usize, target: Option<&Metadata>) {
+    pub(super) fn verify(
+        &mut self,
+        parts: &[OriginListing],
+        number: usize,
+        index: usize,
+        target: Option<&EntryMetadata>,
+    ) {
         let source = &parts[number].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
-        if metadata.kind == Kind::Socket {
+        if metadata.kind == EntryKind::Socket {
             return self.counters.entries_skipped.add(1);
         }
         let path = match self.node.target.join(self.target_name.unwrap_or(name)) {
@@ -100,7 +111,7 @@ impl Join<'_> {
         };
         let Some(target) = target else {
             // If the target has no directories of its own, an empty one is not visible there.
-            if metadata.kind == Kind::Directory && !self.shared.able.directories {
+            if metadata.kind == EntryKind::Directory && !self.shared.able.directories {
                 return self.directory(&parts[number..], index, None, Action::Leave);
             }
             return self.differs(&path, Different::OnlyInSource);
@@ -116,7 +127,7 @@ impl Join<'_> {
         if let Err(error) = readable {
             self.fail(name, error);
             // The contents of the directory are compared anyway.
-            if metadata.kind == Kind::Directory {
+            if metadata.kind == EntryKind::Directory {
                 self.directory(&parts[number..], index, Some(target), Action::Leave);
             }
             return;
@@ -132,19 +143,21 @@ impl Join<'_> {
         attributes.iter().for_each(|what| self.shared.differs(&path, *what));
         let differs = !attributes.is_empty();
         match metadata.kind {
-            Kind::Directory => {
+            EntryKind::Directory => {
                 let action = if differs { Action::SetAttributes } else { Action::Leave };
                 self.directory(&parts[number..], index, Some(target), action);
             }
-            Kind::File if metadata.size_bytes != target.size_bytes => self.differs(&path, Different::Size),
+            EntryKind::File if metadata.size_bytes != target.size_bytes => {
+                self.differs(&path, Different::Size);
+            }
             // The size of a symbolic link is the length of its text.
-            Kind::Symlink if metadata.size_bytes != target.size_bytes => {
+            EntryKind::Symlink if metadata.size_bytes != target.size_bytes => {
                 self.differs(&path, Different::Content);
             }
-            Kind::File if self.shared.setup.job.sample.is_some_and(|sample| !sample.takes(&path)) => {
+            EntryKind::File if self.shared.setup.job.sample.is_some_and(|sample| !sample.takes(&path)) => {
                 self.count(differs);
             }
-            Kind::File | Kind::Symlink => {
+            EntryKind::File | EntryKind::Symlink => {
                 if differs {
                     self.counters.entries_different.add(1);
                 }
@@ -156,12 +169,12 @@ impl Join<'_> {
     }
 
     /// Returns true if names of one inode at the source belong to several inodes at the target.
-    fn is_another_file(&self, metadata: &Metadata, target: &Metadata, path: &EntryPath) -> bool {
+    fn is_another_file(&self, metadata: &EntryMetadata, target: &EntryMetadata, path: &EntryPath) -> bool {
         let seen = self.shared.setup.job.hard_links && self.shared.able.inodes;
         let takes_part = seen && self.target_name.is_none();
         let Some(inode) = metadata.inode.filter(|_| takes_part) else { return false };
         let there = target.inode;
-        let follower = || Follower {
+        let follower = || LinkedName {
             node: self.node.clone(),
             origin: self.origin,
             name: Vec::new(),
@@ -174,8 +187,8 @@ impl Join<'_> {
             equal: false,
         };
         match self.shared.links.enter_there(inode, (path, there, false), follower, metadata.links) {
-            Entered::There(_, known, _) => known.is_none() || known != there,
-            Entered::First | Entered::Waits | Entered::TooMany => false,
+            LinkAction::There(_, known, _) => known.is_none() || known != there,
+            LinkAction::First | LinkAction::Waits | LinkAction::TooMany => false,
         }
     }
 
@@ -184,7 +197,7 @@ impl Join<'_> {
         let matched = std::mem::take(&mut self.matched);
         for index in matched.iter().enumerate().filter_map(|(index, matched)| (!matched).then_some(index)) {
             let (name, kind) = (target.name(index), target.metadata(index).kind);
-            if kind == Kind::Socket || self.is_protected(name, kind) {
+            if kind == EntryKind::Socket || self.is_protected(name, kind) {
                 continue;
             }
             match self.node.target.join(name) {
@@ -209,9 +222,9 @@ impl Join<'_> {
     }
 }
 
-impl Shared<'_> {
+impl EngineState<'_> {
     /// Returns true if set-ID bits are compared: only those that a copy with the same options would keep.
-    fn keeps_set_id(&self, source: &Metadata, target: &Metadata) -> bool {
+    fn keeps_set_id(&self, source: &EntryMetadata, target: &EntryMetadata) -> bool {
         let owned = (source.uid, source.gid) == (target.uid, target.gid);
         self.setup.target.capabilities().set_id && (owned || self.setup.job.owners)
     }
@@ -219,11 +232,11 @@ impl Shared<'_> {
     /// Returns the attributes that differ between entries of one kind, as far as they are compared.
     pub(in crate::engine) fn attributes_that_differ(
         &self,
-        source: &Metadata,
-        target: &Metadata,
+        source: &EntryMetadata,
+        target: &EntryMetadata,
     ) -> Vec<Different> {
         let job = self.setup.job;
-        if source.kind == Kind::Directory && !self.able.directories {
+        if source.kind == EntryKind::Directory && !self.able.directories {
             return Vec::new();
         }
         let owner = (source.uid, source.gid) == (target.uid, target.gid);

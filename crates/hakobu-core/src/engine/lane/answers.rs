@@ -3,7 +3,7 @@
 use super::limits::entries_of;
 use super::*;
 use crate::extent::chunk_count;
-use crate::pacer::Paced;
+use crate::pacer::LimitedQuantities;
 
 /// The maximum number of times that a chunk is written again if the medium did not keep it.
 const REPAIRS_MAX: u8 = 2;
@@ -15,10 +15,10 @@ impl Worker<'_> {
             return Ok(());
         }
         if let Ok(TargetOutcome::Listed(listings)) = &completion.result {
-            self.owe_listed(Paced::Target, listings);
+            self.owe_listed(LimitedQuantities::Target, listings);
         }
-        if let Ok(TargetOutcome::Portion(portion)) = &completion.result {
-            self.owe(Paced::Target, entries_of(portion));
+        if let Ok(TargetOutcome::Page(portion)) = &completion.result {
+            self.owe(LimitedQuantities::Target, entries_of(portion));
         }
         let Some(pending) = self.under_way.remove(&completion.ticket) else {
             // This operation was inside a chunk; its draft remembers the error.
@@ -29,77 +29,82 @@ impl Worker<'_> {
         };
         match (pending, completion.result) {
             (_, Err(error)) if error.is_fatal() => Err(error),
-            (Pending::Ignored, _) => Ok(()),
-            (Pending::Told, told) => {
+            (PendingPurpose::Ignored, _) => Ok(()),
+            (PendingPurpose::Told, told) => {
                 self.told.insert(completion.ticket, told);
                 Ok(())
             }
-            (Pending::Listing { tasks }, Ok(TargetOutcome::Listed(listings))) => self.listed(tasks, listings),
-            (Pending::Portion { node, sides }, Ok(TargetOutcome::Portion(portion))) => {
+            (PendingPurpose::Listing { tasks }, Ok(TargetOutcome::Listed(listings))) => {
+                self.listed(tasks, listings)
+            }
+            (PendingPurpose::Portion { node, sides }, Ok(TargetOutcome::Page(portion))) => {
                 self.target_portion(&node, sides, Ok(portion))
             }
             (
-                Pending::Stored { task, packed, content_bytes },
-                Ok(TargetOutcome::Stored { failures, losses }),
+                PendingPurpose::Stored { task, packed, content_bytes },
+                Ok(TargetOutcome::PackWritten { failures, losses }),
             ) => {
                 self.shared.record.losses(losses);
                 self.stored((task, packed, content_bytes), failures)
             }
-            (Pending::Applied { entries, node }, Ok(TargetOutcome::Stored { failures, losses })) => {
+            (
+                PendingPurpose::Applied { entries, node },
+                Ok(TargetOutcome::PackWritten { failures, losses }),
+            ) => {
                 check_indices(&failures, entries.len())?;
                 self.shared.record.losses(losses);
                 self.applied(&entries, &node, failures);
                 Ok(())
             }
-            (Pending::Digested { task }, Ok(TargetOutcome::Digests(theirs))) => {
+            (PendingPurpose::Digested { task }, Ok(TargetOutcome::Digests(theirs))) => {
                 let ours = self.digests.remove(&completion.ticket).ok_or_else(unexpected)?;
                 self.compared(&task, ours, theirs)
             }
-            (Pending::Linked { followers }, Ok(TargetOutcome::Stored { failures, .. })) => {
+            (PendingPurpose::Linked { followers }, Ok(TargetOutcome::PackWritten { failures, .. })) => {
                 check_indices(&failures, followers.len())?;
                 self.linked(followers, failures)
             }
-            (Pending::Removed { paths, node }, Ok(TargetOutcome::Stored { failures, .. })) => {
+            (PendingPurpose::Removed { paths, node }, Ok(TargetOutcome::PackWritten { failures, .. })) => {
                 check_indices(&failures, paths.len())?;
                 self.removed(&paths, &node, failures);
                 Ok(())
             }
-            (Pending::Settled { nodes }, Ok(TargetOutcome::Stored { failures, losses })) => {
+            (PendingPurpose::Settled { nodes }, Ok(TargetOutcome::PackWritten { failures, losses })) => {
                 check_indices(&failures, nodes.len())?;
                 self.shared.record.losses(losses);
                 self.settled(&nodes, failures);
                 Ok(())
             }
-            (Pending::Begun(file), Ok(TargetOutcome::Done)) => self.begun(file),
-            (Pending::Begun(file), Ok(TargetOutcome::Begun(begun))) => self.begun_again(file, *begun),
-            (Pending::BegunAlone(_), Ok(TargetOutcome::Done)) => Ok(()),
-            (Pending::Unbegun(file), Ok(TargetOutcome::Done)) => self.begin_anew(file),
-            (Pending::BegunToClone(file), Ok(TargetOutcome::Done)) => self.clone_file(file),
-            (Pending::BegunToClone(file), Ok(TargetOutcome::Begun(begun))) => {
+            (PendingPurpose::Begun(file), Ok(TargetOutcome::Done)) => self.begun(file),
+            (PendingPurpose::Begun(file), Ok(TargetOutcome::Begun(begun))) => self.begun_again(file, *begun),
+            (PendingPurpose::BegunAlone(_), Ok(TargetOutcome::Done)) => Ok(()),
+            (PendingPurpose::Unbegun(file), Ok(TargetOutcome::Done)) => self.begin_anew(file),
+            (PendingPurpose::BegunToClone(file), Ok(TargetOutcome::Done)) => self.clone_file(file),
+            (PendingPurpose::BegunToClone(file), Ok(TargetOutcome::Begun(begun))) => {
                 self.begun_to_clone(file, *begun)
             }
-            (Pending::Cloned(file), Ok(TargetOutcome::Done)) => self.cloned(file),
-            (Pending::Cloned(file), Err(error)) if error.kind == ErrorKind::Unsupported => {
+            (PendingPurpose::Cloned(file), Ok(TargetOutcome::Done)) => self.cloned(file),
+            (PendingPurpose::Cloned(file), Err(error)) if error.kind == ErrorKind::Unsupported => {
                 self.not_cloned(file)
             }
-            (Pending::Chunk { file, extent, written_bytes, .. }, Ok(TargetOutcome::Done)) => {
+            (PendingPurpose::Chunk { file, extent, written_bytes, .. }, Ok(TargetOutcome::Done)) => {
                 self.counters.target_written_bytes.add(written_bytes);
                 self.counters.bytes_kept.add(extent.length - written_bytes);
                 let progress = file.count_done(chunk_count(extent.length));
                 self.end_file(file, progress)
             }
-            (Pending::Chunk { file, extent, attempt, seal, .. }, Err(error))
+            (PendingPurpose::Chunk { file, extent, attempt, seal, .. }, Err(error))
                 if error.kind == ErrorKind::Corrupt && file.completes() && attempt < REPAIRS_MAX =>
             {
                 self.repair(&file, extent, (attempt + 1, seal))
             }
-            (Pending::Finished(file), Ok(TargetOutcome::Done)) => self.finished(&file),
-            (Pending::Finished(file), Ok(TargetOutcome::Stored { failures, losses })) => {
+            (PendingPurpose::Finished(file), Ok(TargetOutcome::Done)) => self.finished(&file),
+            (PendingPurpose::Finished(file), Ok(TargetOutcome::PackWritten { failures, losses })) => {
                 check_indices(&failures, 0)?;
                 self.shared.record.losses(losses);
                 self.finished(&file)
             }
-            (Pending::Abandoned(file), Ok(TargetOutcome::Done)) => {
+            (PendingPurpose::Abandoned(file), Ok(TargetOutcome::Done)) => {
                 self.abandoned(&file);
                 Ok(())
             }
@@ -109,71 +114,80 @@ impl Worker<'_> {
     }
 
     /// Handles the failure of a whole operation. Other operations may still succeed.
-    pub(super) fn failed(&mut self, pending: Pending, error: Error) -> Result<()> {
+    pub(super) fn failed(&mut self, pending: PendingPurpose, error: Error) -> Result<()> {
         match pending {
-            Pending::Listing { tasks } => {
+            PendingPurpose::Listing { tasks } => {
                 let count = tasks.len() as u64;
                 for (task, _) in tasks {
                     self.fail_directory(&task.node, at_target(error.clone(), &task.node.target));
                 }
                 self.directories_done(count);
             }
-            Pending::Portion { node, sides } => self.target_portion(&node, sides, Err(error))?,
-            Pending::Stored { task, packed, .. } => {
+            PendingPurpose::Portion { node, sides } => self.target_portion(&node, sides, Err(error))?,
+            PendingPurpose::Stored { task, packed, .. } => {
                 for pick in packed {
                     self.fail_stored(&task.node, task.origin, &task.picks, (pick, error.clone()))?;
                 }
                 self.task_done(&task.node);
             }
-            Pending::Applied { entries, node } => {
+            PendingPurpose::Applied { entries, node } => {
                 let failures = (0..entries.len() as u32).map(|index| (index, error.clone())).collect();
                 self.applied(&entries, &node, failures);
             }
-            Pending::Digested { task } => {
+            PendingPurpose::Digested { task } => {
                 for pick in 0..task.picks.entries.len() as u32 {
                     self.fail_stored(&task.node, task.origin, &task.picks, (pick, error.clone()))?;
                 }
                 self.task_done(&task.node);
             }
-            Pending::Linked { followers } => {
+            PendingPurpose::Linked { followers } => {
                 let failures = (0..followers.len() as u32).map(|index| (index, error.clone())).collect();
                 self.linked(followers, failures)?;
             }
-            Pending::Removed { paths, node } => {
+            PendingPurpose::Removed { paths, node } => {
                 let failures = (0..paths.len() as u32).map(|index| (index, error.clone())).collect();
                 self.removed(&paths, &node, failures);
             }
-            Pending::Settled { nodes } => {
+            PendingPurpose::Settled { nodes } => {
                 let failures = (0..nodes.len() as u32).map(|index| (index, error.clone())).collect();
                 self.settled(&nodes, failures);
             }
             // There is no chunk whose answer would end the file.
-            Pending::Begun(file) | Pending::Unbegun(file) | Pending::BegunToClone(file)
+            PendingPurpose::Begun(file)
+            | PendingPurpose::Unbegun(file)
+            | PendingPurpose::BegunToClone(file)
                 if file.chunks() == 0 && !file.is_open_ended() =>
             {
                 self.fail_file(&file, at_target(error, &file.target), 0)?;
-                return self.end_file(file, Progress::Abandon);
+                return self.end_file(file, ChunkProgress::Abandon);
             }
-            Pending::Begun(file) | Pending::BegunToClone(file) => {
+            PendingPurpose::Begun(file) | PendingPurpose::BegunToClone(file) => {
                 return self.begin_anew_if_invisible(file, error);
             }
-            Pending::BegunAlone(file) | Pending::Unbegun(file) | Pending::Cloned(file) => {
+            PendingPurpose::BegunAlone(file)
+            | PendingPurpose::Unbegun(file)
+            | PendingPurpose::Cloned(file) => {
                 return self.fail_file(&file, at_target(error, &file.target), 0);
             }
-            Pending::Chunk { file, extent, .. } => {
+            PendingPurpose::Chunk { file, extent, .. } => {
                 return self.fail_file(&file, at_target(error, &file.target), chunk_count(extent.length));
             }
-            Pending::Finished(file) => {
+            PendingPurpose::Finished(file) => {
                 self.fail_file(&file, at_target(error, &file.target), 0)?;
-                return self.end_file(file, Progress::Abandon);
+                return self.end_file(file, ChunkProgress::Abandon);
             }
-            Pending::Abandoned(file) => self.abandoned(&file),
-            Pending::Ignored | Pending::Told => {}
+            PendingPurpose::Abandoned(file) => self.abandoned(&file),
+            PendingPurpose::Ignored | PendingPurpose::Told => {}
         }
         Ok(())
     }
 
-    fn applied(&mut self, entries: &[(EntryPath, EntryPath)], node: &Arc<Node>, failures: Vec<(u32, Error)>) {
+    fn applied(
+        &mut self,
+        entries: &[(EntryPath, EntryPath)],
+        node: &Arc<DirectoryNode>,
+        failures: Vec<(u32, Error)>,
+    ) {
         self.counters.entries_attributes_only.add((entries.len() - failures.len()) as u64);
         for (index, error) in failures {
             if let Some((source, target)) = entries.get(index as usize) {
@@ -184,7 +198,7 @@ impl Worker<'_> {
         self.shared.queue.complete(entries.len() as u64);
     }
 
-    fn removed(&mut self, paths: &[EntryPath], node: &Arc<Node>, failures: Vec<(u32, Error)>) {
+    fn removed(&mut self, paths: &[EntryPath], node: &Arc<DirectoryNode>, failures: Vec<(u32, Error)>) {
         self.counters.entries_deleted.add((paths.len() - failures.len()) as u64);
         self.counters.entries_only_in_target.add(failures.len() as u64);
         for (index, error) in failures {
@@ -197,7 +211,7 @@ impl Worker<'_> {
         self.shared.queue.complete(paths.len() as u64);
     }
 
-    fn settled(&mut self, nodes: &[Arc<Node>], failures: Vec<(u32, Error)>) {
+    fn settled(&mut self, nodes: &[Arc<DirectoryNode>], failures: Vec<(u32, Error)>) {
         for (index, error) in failures {
             // The reason why something in it stays has been reported.
             if let Some(node) = nodes.get(index as usize)

@@ -12,7 +12,8 @@ impl Worker<'_> {
         let job = self.shared.setup.job;
         if let Some(path) = job.make_directory.as_ref().filter(|_| !job.dry_run) {
             let changes = vec![Change::MakeDirectory { path: path.clone(), mode: 0o755 }];
-            let TargetOutcome::Stored { failures, .. } = self.ask_target(TargetOp::Apply { changes })? else {
+            let TargetOutcome::PackWritten { failures, .. } = self.ask_target(TargetOp::Apply { changes })?
+            else {
                 return Err(unexpected());
             };
             if let Some((_, error)) = failures.into_iter().next() {
@@ -22,7 +23,7 @@ impl Worker<'_> {
         let mut found = Vec::with_capacity(job.items.len());
         for item in &job.items {
             let begun = self.look_at(item).and_then(|metadata| {
-                let tree_of_digests = job.mode.is_digest() && metadata.kind == Kind::Directory;
+                let tree_of_digests = job.mode.is_digest() && metadata.kind == EntryKind::Directory;
                 if (item.place != DraftKind::File && !tree_of_digests) || self.is_stream() {
                     return self.begin_content(item, metadata);
                 }
@@ -51,7 +52,7 @@ impl Worker<'_> {
     }
 
     /// Fails one item. The others can still be copied, unless the error is fatal.
-    fn fail_item(&self, item: &Item, error: Error) -> Result<()> {
+    fn fail_item(&self, item: &JobItem, error: Error) -> Result<()> {
         if error.is_fatal() {
             return Err(error);
         }
@@ -60,7 +61,7 @@ impl Worker<'_> {
     }
 
     /// Begins items that become one entry of the target.
-    fn begin_group(&mut self, group: &[(&Item, Metadata)]) -> Result<()> {
+    fn begin_group(&mut self, group: &[(&JobItem, EntryMetadata)]) -> Result<()> {
         let mut origins = Vec::with_capacity(group.len());
         for (item, _) in group {
             origins.push(if item.source.is_root() {
@@ -70,7 +71,7 @@ impl Worker<'_> {
             });
         }
         if let Some((item, metadata)) = group.iter().find(|(item, _)| item.source.is_root()) {
-            if metadata.kind != Kind::Directory {
+            if metadata.kind != EntryKind::Directory {
                 return Err(unexpected());
             }
             if self.shared.setup.job.mode.is_digest() {
@@ -82,7 +83,7 @@ impl Worker<'_> {
         let Some((first, _)) = group.first() else { return Ok(()) };
         let there = self.look_at_target(&first.target)?;
         let (parent, _) = first.target.split_last().ok_or_else(unexpected)?;
-        let listing = |name: Option<&Vec<u8>>, metadata: Option<Metadata>| -> Result<Listing> {
+        let listing = |name: Option<&Vec<u8>>, metadata: Option<EntryMetadata>| -> Result<Listing> {
             let mut listing = Listing::with_capacity(1);
             if let (Some(name), Some(metadata)) = (name, metadata) {
                 listing.push(name, metadata)?;
@@ -92,18 +93,23 @@ impl Worker<'_> {
         let mut parts = Vec::with_capacity(group.len());
         for (index, (origin, (_, metadata))) in origins.iter().zip(group).enumerate() {
             let name = origin.only.as_ref().map(|only| &only.name);
-            parts.push(Part::whole(index, listing(name, Some(*metadata))?));
+            parts.push(OriginListing::whole(index, listing(name, Some(*metadata))?));
         }
         let name = origins.first().and_then(|origin| origin.only.as_ref()).map(|only| &only.target_name);
         let target = listing(name, there)?;
-        let node = Node::new((origins, parent), (None, Counted::Not), None, Touched::Not);
+        let node = DirectoryNode::new(
+            (origins, parent),
+            (None, CountedDirectory::Not),
+            None,
+            TouchedAttributes::Not,
+        );
         self.join(&node, &parts, (Some(&target), &Prefetched::default()), None)
     }
 
-    fn look_at(&mut self, item: &Item) -> Result<Metadata> {
+    fn look_at(&mut self, item: &JobItem) -> Result<EntryMetadata> {
         let detail = self.detail();
-        let inspect = SourceOp::Inspect { root: item.root, path: item.source.clone(), detail };
-        let SourceOutcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
+        let inspect = SourceOp::Stat { root: item.root, path: item.source.clone(), detail };
+        let SourceOutcome::Stat(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
             return Err(not_there());
         };
         let mut listing = Listing::with_capacity(1);
@@ -112,19 +118,19 @@ impl Worker<'_> {
         Ok(*listing.metadata(0))
     }
 
-    fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<Metadata>> {
+    fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<EntryMetadata>> {
         let detail = Detail { missed: Classes::NONE, ..self.detail() };
-        match self.ask_target(TargetOp::Inspect { path: path.clone(), detail }) {
-            Ok(TargetOutcome::Inspected(there)) => Ok(there),
+        match self.ask_target(TargetOp::Stat { path: path.clone(), detail }) {
+            Ok(TargetOutcome::Stat(there)) => Ok(there),
             Ok(_) => Err(unexpected()),
             Err(error) => Err(at_target(error, path)),
         }
     }
 
     /// Begins to copy the content of one file, device or stream to a single target, regardless of times.
-    fn begin_content(&mut self, item: &Item, metadata: Metadata) -> Result<()> {
+    fn begin_content(&mut self, item: &JobItem, metadata: EntryMetadata) -> Result<()> {
         let job = self.shared.setup.job;
-        if !matches!(metadata.kind, Kind::File | Kind::BlockDevice) && !self.is_stream() {
+        if !matches!(metadata.kind, EntryKind::File | EntryKind::BlockDevice) && !self.is_stream() {
             let words = format!("{} has no content of a known size", metadata.kind.words());
             return Err(Error::new(ErrorKind::Unsupported, "copying", words));
         }
@@ -144,10 +150,15 @@ impl Worker<'_> {
             return self.plan_content(item, source, replaces);
         }
         let (target_parent, _) = item.target.split_last().ok_or_else(unexpected)?;
-        let node = Node::new((vec![named(item)?], target_parent), (None, Counted::Not), None, Touched::Not);
+        let node = DirectoryNode::new(
+            (vec![named(item)?], target_parent),
+            (None, CountedDirectory::Not),
+            None,
+            TouchedAttributes::Not,
+        );
         node.hold(1);
         let draft = draft_numbers(&mut self.next_draft)();
-        let how = How { kind: item.place, replaces, named: true, digest: job.digest };
+        let how = LargeFileMode { kind: item.place, replaces, named: true, digest: job.digest };
         let file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
         self.compare_sizes(&file, there.as_ref());
         self.compare_attributes(&file, there.as_ref())?;
@@ -157,7 +168,7 @@ impl Worker<'_> {
     }
 
     /// Reports the plan for content, after checking that it can be read.
-    fn plan_content(&mut self, item: &Item, source: SourceFile, replaces: bool) -> Result<()> {
+    fn plan_content(&mut self, item: &JobItem, source: SourceFile, replaces: bool) -> Result<()> {
         let size_bytes = source.metadata.size_bytes;
         if !self.is_stream() {
             self.ask_source(SourceOp::Open { file: Arc::new(source) }).map_err(at_source)?;
@@ -172,8 +183,8 @@ impl Worker<'_> {
     }
 
     /// Records a difference if a file in place has another size than the source. A device may be larger.
-    fn compare_sizes(&self, file: &LargeFile, there: Option<&Metadata>) {
-        let Some(there) = there.filter(|there| there.kind == Kind::File) else { return };
+    fn compare_sizes(&self, file: &LargeFile, there: Option<&EntryMetadata>) {
+        let Some(there) = there.filter(|there| there.kind == EntryKind::File) else { return };
         if !file.kind.is_there() || there.size_bytes == file.size_bytes() {
             return;
         }
@@ -185,10 +196,11 @@ impl Worker<'_> {
     }
 
     /// Compares the attributes of two single files, as in a tree, and reports attributes that the target cannot hold.
-    fn compare_attributes(&mut self, file: &LargeFile, there: Option<&Metadata>) -> Result<()> {
+    fn compare_attributes(&mut self, file: &LargeFile, there: Option<&EntryMetadata>) -> Result<()> {
         let source = &file.source;
-        let Some(there) = there.filter(|there| there.kind == Kind::File) else { return Ok(()) };
-        let is_compared = self.shared.setup.job.mode == Mode::Compare && source.metadata.kind == Kind::File;
+        let Some(there) = there.filter(|there| there.kind == EntryKind::File) else { return Ok(()) };
+        let is_compared =
+            self.shared.setup.job.mode == Mode::Compare && source.metadata.kind == EntryKind::File;
         if !is_compared || self.is_stream() {
             return Ok(());
         }
@@ -208,29 +220,34 @@ impl Worker<'_> {
     /// Begins to compute digests of the files in a directory.
     fn begin_digests(&mut self, place: (Vec<Origin>, EntryPath)) -> Result<()> {
         self.counters.entries_scanned.add(1);
-        let node = Node::new(place, (None, Counted::Not), None, Touched::Not);
+        let node = DirectoryNode::new(place, (None, CountedDirectory::Not), None, TouchedAttributes::Not);
         let task = DirectoryTask::new(node, TargetState::Absent);
         self.shared.queue.add(vec![task], Vec::new(), Vec::new());
         Ok(())
     }
 
     /// Compares the attributes of a directory that the user named.
-    fn compare_top(&self, path: &EntryPath, metadata: &Metadata, there: &Metadata) -> Counted {
+    fn compare_top(
+        &self,
+        path: &EntryPath,
+        metadata: &EntryMetadata,
+        there: &EntryMetadata,
+    ) -> CountedDirectory {
         let different = self.shared.attributes_that_differ(metadata, there);
         different.iter().for_each(|what| self.shared.differs(path, *what));
         let losses = self.shared.incomparable(metadata, there).into_iter();
         let example = path.as_bytes();
         let loss = |what| Loss { what, count: 1, at_target: true, example: example.to_vec() };
         self.shared.record.losses(losses.map(loss).collect());
-        if different.is_empty() { Counted::Unchanged } else { Counted::Different }
+        if different.is_empty() { CountedDirectory::Unchanged } else { CountedDirectory::Different }
     }
 
     /// Begins to copy the contents of a directory into another one.
     fn begin_directory(
         &mut self,
         place: (Vec<Origin>, EntryPath),
-        metadata: &Metadata,
-        there: Option<&Metadata>,
+        metadata: &EntryMetadata,
+        there: Option<&EntryMetadata>,
     ) -> Result<()> {
         self.counters.entries_scanned.add(1);
         let verifies = self.shared.setup.job.mode == Mode::Compare;
@@ -241,9 +258,9 @@ impl Worker<'_> {
             self.shared.check_top((&origin.path, &place.1), metadata, there).map_err(at_source)?;
         }
         let (state, counted, touched) = match there.map(|there| there.kind) {
-            Some(Kind::Directory) => {
+            Some(EntryKind::Directory) => {
                 let differs = there.is_some_and(|there| !there.same_extended(metadata));
-                let touched = differs || there.map(Metadata::attributes) != Some(metadata.attributes());
+                let touched = differs || there.map(EntryMetadata::attributes) != Some(metadata.attributes());
                 let counted = match there {
                     Some(there) if verifies => self.compare_top(&place.1, metadata, there),
                     // In a run that only removes, the run before has done that.
@@ -254,44 +271,46 @@ impl Worker<'_> {
                         if self.shared.setup.job.dry_run {
                             self.shared.planned("attributes", &place.1, 0);
                         }
-                        Counted::AttributesOnly
+                        CountedDirectory::AttributesOnly
                     }
-                    _ => Counted::Unchanged,
+                    _ => CountedDirectory::Unchanged,
                 };
-                (TargetState::Unknown, counted, Touched::new(touched && !verifies, differs))
+                (TargetState::Unknown, counted, TouchedAttributes::new(touched && !verifies, differs))
             }
             None if verifies && !self.shared.able.directories => {
-                (TargetState::Absent, Counted::Unchanged, Touched::Not)
+                (TargetState::Absent, CountedDirectory::Unchanged, TouchedAttributes::Not)
             }
             Some(_) | None if verifies => return Err(at_target(not_there(), &place.1)),
-            Some(Kind::Symlink) => (TargetState::Absent, Counted::Updated, Touched::WithExtended),
-            None => (TargetState::Absent, Counted::Created, Touched::WithExtended),
+            Some(EntryKind::Symlink) => {
+                (TargetState::Absent, CountedDirectory::Updated, TouchedAttributes::WithExtended)
+            }
+            None => (TargetState::Absent, CountedDirectory::Created, TouchedAttributes::WithExtended),
             Some(kind) => {
                 let words = format!("{} is in the place of the directory", kind.words());
                 return Err(at_target(Error::new(ErrorKind::Conflict, "copying", words), &place.1));
             }
         };
-        let node = Node::new(place, (Some(metadata.attributes()), counted), None, touched);
+        let node = DirectoryNode::new(place, (Some(metadata.attributes()), counted), None, touched);
         self.shared.queue.add(vec![DirectoryTask::new(node, state)], Vec::new(), Vec::new());
         Ok(())
     }
 }
 
 /// Returns the origin for an item that the user named by itself.
-fn named(item: &Item) -> Result<Origin> {
+fn named(item: &JobItem) -> Result<Origin> {
     let (path, name) = item.source.split_last().ok_or_else(unexpected)?;
     let (_, target_name) = item.target.split_last().ok_or_else(unexpected)?;
-    let only = Only { name: name.to_vec(), target_name: target_name.to_vec() };
+    let only = SingleEntry { name: name.to_vec(), target_name: target_name.to_vec() };
     Ok(Origin { root: item.root, path, only: Some(only) })
 }
 
 /// Groups items, keeping their order. Items that become one entry of the target are in one group: several with one
 /// target name, and several whose contents go to one directory, including single entries within it. No two groups ever
 /// write to one name.
-fn together<'a>(items: &[(&'a Item, Metadata)]) -> Vec<Vec<(&'a Item, Metadata)>> {
+fn together<'a>(items: &[(&'a JobItem, EntryMetadata)]) -> Vec<Vec<(&'a JobItem, EntryMetadata)>> {
     let contents: HashSet<&EntryPath> =
         items.iter().filter(|(item, _)| item.source.is_root()).map(|(item, _)| &item.target).collect();
-    let mut groups: Vec<Vec<(&Item, Metadata)>> = Vec::new();
+    let mut groups: Vec<Vec<(&JobItem, EntryMetadata)>> = Vec::new();
     let mut by_place = HashMap::new();
     for (item, metadata) in items {
         let within = item.target.split_last().map(|(parent, _)| parent);
@@ -312,9 +331,9 @@ fn together<'a>(items: &[(&'a Item, Metadata)]) -> Vec<Vec<(&'a Item, Metadata)>
 mod tests {
     use super::*;
 
-    fn item(source: &str, target: &str) -> Item {
+    fn item(source: &str, target: &str) -> JobItem {
         let path = |text: &str| EntryPath::new(text).unwrap();
-        Item { root: 0, source: path(source), target: path(target), place: DraftKind::File }
+        JobItem { root: 0, source: path(source), target: path(target), place: DraftKind::File }
     }
 
     #[test]
@@ -328,8 +347,9 @@ mod tests {
             item("v", "a/deep/v"),
             item("w", "w"),
         ];
-        let found: Vec<_> = items.iter().map(|item| (item, Metadata::new(Kind::Directory))).collect();
-        let number = |item: &Item| items.iter().position(|other| std::ptr::eq(other, item)).unwrap();
+        let found: Vec<_> =
+            items.iter().map(|item| (item, EntryMetadata::new(EntryKind::Directory))).collect();
+        let number = |item: &JobItem| items.iter().position(|other| std::ptr::eq(other, item)).unwrap();
         let groups: Vec<Vec<usize>> = together(&found)
             .iter()
             .map(|group| group.iter().map(|(item, _)| number(item)).collect())
@@ -340,7 +360,7 @@ mod tests {
     #[test]
     fn an_item_that_is_named_is_an_entry_of_its_directory() {
         let origin = named(&item("a/b", "c/d")).unwrap();
-        let only = Only { name: b"b".to_vec(), target_name: b"d".to_vec() };
+        let only = SingleEntry { name: b"b".to_vec(), target_name: b"d".to_vec() };
         assert_eq!((origin.path.as_bytes(), origin.only), (&b"a"[..], Some(only)));
         assert!(named(&item("", "c")).is_err() && named(&item("a", "")).is_err());
     }

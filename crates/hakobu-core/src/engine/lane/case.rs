@@ -10,8 +10,8 @@ impl Worker<'_> {
     /// Returns the new listing, or `None` if nothing was renamed. Failures are reported when names are compared.
     pub(super) fn rename_by_case(
         &mut self,
-        node: &Arc<Node>,
-        parts: &[Part],
+        node: &Arc<DirectoryNode>,
+        parts: &[OriginListing],
         target: &Listing,
     ) -> Result<Option<Listing>> {
         let job = self.shared.setup.job;
@@ -21,7 +21,7 @@ impl Worker<'_> {
             return Ok(None);
         }
         let below_top = node.below_top();
-        let takes_part = |name: &[u8], metadata: &Metadata| {
+        let takes_part = |name: &[u8], metadata: &EntryMetadata| {
             let path = [&below_top, name].concat();
             !self.shared.filter.as_ref().is_some_and(|filter| filter.leaves_out(&path, metadata))
         };
@@ -63,7 +63,7 @@ impl Worker<'_> {
         }
         let changes = vec![Change::Rename { path, from }];
         match self.ask_target(TargetOp::Apply { changes })? {
-            TargetOutcome::Stored { failures, .. } => Ok(failures.is_empty()),
+            TargetOutcome::PackWritten { failures, .. } => Ok(failures.is_empty()),
             _ => Err(unexpected()),
         }
     }

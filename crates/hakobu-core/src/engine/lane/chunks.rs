@@ -1,6 +1,6 @@
 //! Reads and hashes chunks of large files and passes them to the target. Zeros are never sent.
 
-use super::delta::{Compared, given_up};
+use super::delta::{ComparedExtent, given_up};
 use super::*;
 use crate::zeros::{ZEROS, is_zero};
 
@@ -9,18 +9,18 @@ use crate::zeros::{ZEROS, is_zero};
 pub(super) const HOLES_WITHOUT_DIGEST_BYTES: u64 = 1 << 30;
 
 /// The content of a piece.
-pub(super) enum Piece {
+pub(super) enum PieceContent {
     /// Bytes that were read.
     Bytes(PieceBuffer),
     /// A hole, with the length of the piece in bytes.
     Hole(usize),
 }
 
-impl Piece {
+impl PieceContent {
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Piece::Bytes(buffer) => buffer.filled(),
-            Piece::Hole(length) => &ZEROS[..*length],
+            PieceContent::Bytes(buffer) => buffer.filled(),
+            PieceContent::Hole(length) => &ZEROS[..*length],
         }
     }
 }
@@ -58,14 +58,14 @@ impl Worker<'_> {
         if compares && file.kind.is_there() {
             file.moves.enter();
             match self.delta(file)? {
-                Compared::Stopped => return Ok(()),
+                ComparedExtent::Stopped => return Ok(()),
                 _ if file.moves.are_allowed() => {
                     if !self.move_moved(file)? {
                         return Ok(());
                     }
                 }
-                Compared::All => return Ok(()),
-                Compared::Some => {}
+                ComparedExtent::All => return Ok(()),
+                ComparedExtent::Some => {}
             }
         }
         let mut next = self.next_chunk(file)?;
@@ -73,7 +73,7 @@ impl Worker<'_> {
             let following = self.take_following(file);
             if file.has_failed() {
                 self.fail_file(file, given_up(), 1)?;
-            } else if let Err(error) = self.chunk(file, Reading { chunk, following }, None) {
+            } else if let Err(error) = self.chunk(file, ChunkCursor { chunk, following }, None) {
                 if error.is_fatal() {
                     return Err(error);
                 }
@@ -103,12 +103,12 @@ impl Worker<'_> {
             return Ok(file.take_chunk());
         }
         while file.has_chunks_left() {
-            self.enter(Stage::Read);
-            let read = self.ask_source(SourceOp::Next { file: file.source.clone() });
-            self.leave(Stage::Read);
+            self.enter(LaneStage::Read);
+            let read = self.ask_source(SourceOp::ReadStream { file: file.source.clone() });
+            self.leave(LaneStage::Read);
             match read {
-                Ok(SourceOutcome::Next(Some(extent))) => return self.take_read(file, extent),
-                Ok(SourceOutcome::Next(None)) => {}
+                Ok(SourceOutcome::StreamRead(Some(extent))) => return self.take_read(file, extent),
+                Ok(SourceOutcome::StreamRead(None)) => {}
                 Ok(_) => return Err(unexpected()),
                 Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => {
@@ -161,7 +161,7 @@ impl Worker<'_> {
             file.target, extent.length, extent.offset
         );
         self.shared.setup.observer.event(Event::Notice { words });
-        match self.chunk(file, Reading::only(extent), Some(earlier)) {
+        match self.chunk(file, ChunkCursor::only(extent), Some(earlier)) {
             Err(error) if !error.is_fatal() => self.fail_file(file, at_source(error), 1),
             other => other,
         }
@@ -170,7 +170,7 @@ impl Worker<'_> {
     pub(super) fn chunk(
         &mut self,
         file: &Arc<LargeFile>,
-        reading: Reading,
+        reading: ChunkCursor,
         earlier: Option<(u8, Digest)>,
     ) -> Result<()> {
         if file.is_only_hashed() {
@@ -180,7 +180,7 @@ impl Worker<'_> {
         let mut values = Values::new();
         let (mut zeros, mut unreadable) = (None, false);
         let attempt = earlier.map_or(0, |(attempt, _)| attempt);
-        let mut pending = Chunk { file, extent, written_bytes: 0, attempt, completes: file.completes() };
+        let mut pending = OpenChunk { file, extent, written_bytes: 0, attempt, completes: file.completes() };
         for piece in extent.pieces() {
             self.rest_within()?;
             let (content, end) = self.read_piece(file, piece, reading)?;
@@ -191,14 +191,14 @@ impl Worker<'_> {
             let content = self.without_zeros(content);
             let check = self.check(file, piece, &content, &mut values);
             match content {
-                Piece::Bytes(buffer) => {
+                PieceContent::Bytes(buffer) => {
                     if let Some(zeros) = zeros.take() {
                         self.zero(&pending, zeros, false)?;
                     }
                     pending.written_bytes += piece.length;
                     self.write(&pending, piece, buffer, check, piece.end() == extent.end())?;
                 }
-                Piece::Hole(_) => {
+                PieceContent::Hole(_) => {
                     let begin = zeros.map_or(piece.offset, |zeros: Extent| zeros.offset);
                     zeros = Some(Extent { offset: begin, length: piece.end() - begin });
                 }
@@ -225,8 +225,8 @@ impl Worker<'_> {
         &mut self,
         file: &Arc<LargeFile>,
         piece: Extent,
-        reading: Reading,
-    ) -> Result<(Piece, u64)> {
+        reading: ChunkCursor,
+    ) -> Result<(PieceContent, u64)> {
         let (content, end, unreadable) = self.read_quietly(&file.source, piece, reading)?;
         if unreadable.is_empty() {
             return Ok((content, end));
@@ -240,16 +240,16 @@ impl Worker<'_> {
         &mut self,
         source: &Arc<SourceFile>,
         piece: Extent,
-        reading: Reading,
-    ) -> Result<(Piece, u64, Vec<Extent>)> {
-        self.enter(Stage::Read);
+        reading: ChunkCursor,
+    ) -> Result<(PieceContent, u64, Vec<Extent>)> {
+        self.enter(LaneStage::Read);
         let outcome = self.read_source(source, piece, reading)?;
-        self.leave(Stage::Read);
+        self.leave(LaneStage::Read);
         let (buffer, unreadable) = match outcome {
             SourceOutcome::Read(buffer) => (buffer, Vec::new()),
             SourceOutcome::Hole { buffer, end } if end >= piece.end() => {
                 self.target.recycle(buffer);
-                return Ok((Piece::Hole(piece.length as usize), end.min(UNREADABLE - 1), Vec::new()));
+                return Ok((PieceContent::Hole(piece.length as usize), end.min(UNREADABLE - 1), Vec::new()));
             }
             SourceOutcome::ReadPartly { buffer, unreadable } => (buffer, unreadable),
             _ => return Err(unexpected()),
@@ -264,7 +264,7 @@ impl Worker<'_> {
             return Err(error.at(&source.path));
         }
         self.counters.source_read_bytes.add(piece.length);
-        Ok((Piece::Bytes(buffer), 0, unreadable))
+        Ok((PieceContent::Bytes(buffer), 0, unreadable))
     }
 
     fn unreadable(&mut self, file: &LargeFile, ranges: &[Extent]) {
@@ -279,19 +279,19 @@ impl Worker<'_> {
     }
 
     /// Converts zeros that were read to a hole: its zeros are in the processor's cache when they are hashed.
-    fn without_zeros(&mut self, content: Piece) -> Piece {
+    fn without_zeros(&mut self, content: PieceContent) -> PieceContent {
         match content {
-            Piece::Bytes(buffer) if is_zero(buffer.filled()) => {
+            PieceContent::Bytes(buffer) if is_zero(buffer.filled()) => {
                 let length = buffer.filled().len();
                 self.target.recycle(buffer);
-                Piece::Hole(length)
+                PieceContent::Hole(length)
             }
             content => content,
         }
     }
 
-    pub(super) fn recycle(&mut self, content: Piece) {
-        if let Piece::Bytes(buffer) = content {
+    pub(super) fn recycle(&mut self, content: PieceContent) {
+        if let PieceContent::Bytes(buffer) = content {
             self.target.recycle(buffer);
         }
     }
@@ -316,7 +316,7 @@ impl Worker<'_> {
         &self,
         file: &LargeFile,
         piece: Extent,
-        content: &Piece,
+        content: &PieceContent,
     ) -> Result<(Digest, Option<PieceTags>)> {
         match self.tagger_of(file) {
             Some(tagger) => {
@@ -332,7 +332,7 @@ impl Worker<'_> {
         &mut self,
         file: &LargeFile,
         piece: Extent,
-        content: &Piece,
+        content: &PieceContent,
         values: &mut Values,
     ) -> Check {
         let mut check = Check::default();
@@ -341,17 +341,17 @@ impl Worker<'_> {
             values.push(value);
             check.value = Some(value);
         }
-        if self.wants.0 && matches!(content, Piece::Bytes(_)) {
+        if self.wants.0 && matches!(content, PieceContent::Bytes(_)) {
             check.crc = crc64(content.bytes());
         }
-        self.leave(Stage::Hash);
+        self.leave(LaneStage::Hash);
         check
     }
 
     /// Skips a hole that covers a whole chunk, and the chunks after it in the same hole, if no digest of them is
     /// needed. Returns true if the chunk was skipped.
-    fn skip_hole(&mut self, pending: &Chunk<'_>, end: u64) -> Result<bool> {
-        let Chunk { file, extent, .. } = *pending;
+    fn skip_hole(&mut self, pending: &OpenChunk<'_>, end: u64) -> Result<bool> {
+        let OpenChunk { file, extent, .. } = *pending;
         if end == UNREADABLE {
             return Ok(false);
         }
@@ -366,7 +366,7 @@ impl Worker<'_> {
         }
         let more = file.take_chunks_until(end.min(file.size_bytes()));
         for extent in [Some(extent), more].into_iter().flatten() {
-            let chunk = Chunk { extent, ..*pending };
+            let chunk = OpenChunk { extent, ..*pending };
             self.zero(&chunk, extent, true)?;
             if chunk.completes {
                 self.complete(&chunk, &Values::new(), false)?;
@@ -378,7 +378,7 @@ impl Worker<'_> {
     /// Writes a piece. `last`: no other part of the chunk follows.
     pub(super) fn write(
         &mut self,
-        chunk: &Chunk<'_>,
+        chunk: &OpenChunk<'_>,
         piece: Extent,
         buffer: PieceBuffer,
         check: Check,
@@ -393,20 +393,25 @@ impl Worker<'_> {
         let draft = chunk.file.draft;
         let write = TargetOp::Write { draft, offset: piece.offset, buffer, check, acknowledge };
         // Only the last piece is acknowledged. The draft remembers an error of an earlier one.
-        let pending = if acknowledge { chunk.pending(&Values::new()) } else { Pending::Ignored };
+        let pending = if acknowledge { chunk.pending(&Values::new()) } else { PendingPurpose::Ignored };
         self.submit(write, pending).map(drop)
     }
 
-    pub(super) fn zero(&mut self, chunk: &Chunk<'_>, extent: Extent, last: bool) -> Result<()> {
+    pub(super) fn zero(&mut self, chunk: &OpenChunk<'_>, extent: Extent, last: bool) -> Result<()> {
         let acknowledge = last && !chunk.completes;
         self.counters.zeros_skipped_bytes.add(extent.length);
         let zero = TargetOp::Zero { draft: chunk.file.draft, extent, acknowledge };
-        let pending = if acknowledge { chunk.pending(&Values::new()) } else { Pending::Ignored };
+        let pending = if acknowledge { chunk.pending(&Values::new()) } else { PendingPurpose::Ignored };
         self.submit(zero, pending).map(drop)
     }
 
     /// Reports a chunk as complete. One with unreadable ranges is not kept, so that a later run tries them again.
-    pub(super) fn complete(&mut self, chunk: &Chunk<'_>, values: &Values, unreadable: bool) -> Result<()> {
+    pub(super) fn complete(
+        &mut self,
+        chunk: &OpenChunk<'_>,
+        values: &Values,
+        unreadable: bool,
+    ) -> Result<()> {
         // Tags cannot be merged into a chunk value.
         let value = chunk_value(values.all()).filter(|_| !chunk.file.is_compared_by_tags());
         let kept = !unreadable;
@@ -428,7 +433,7 @@ fn misplaced(piece: Extent) -> Error {
 pub(super) const UNREADABLE: u64 = u64::MAX;
 
 /// A chunk being transferred.
-pub(super) struct Chunk<'a> {
+pub(super) struct OpenChunk<'a> {
     pub file: &'a Arc<LargeFile>,
     pub extent: Extent,
     pub written_bytes: u64,
@@ -436,9 +441,9 @@ pub(super) struct Chunk<'a> {
     pub completes: bool,
 }
 
-impl Chunk<'_> {
-    fn pending(&self, values: &Values) -> Pending {
-        Pending::Chunk {
+impl OpenChunk<'_> {
+    fn pending(&self, values: &Values) -> PendingPurpose {
+        PendingPurpose::Chunk {
             file: self.file.clone(),
             extent: self.extent,
             written_bytes: self.written_bytes,

@@ -10,12 +10,12 @@ impl Worker<'_> {
             && setup.source.capabilities().clones
             && file.chunks() > 0
             && file.kind == DraftKind::File
-            && file.source.metadata.kind == Kind::File
+            && file.source.metadata.kind == EntryKind::File
             && !self.shared.cannot_clone.load(Relaxed)
     }
 
     /// Continues with a draft that was begun for sharing blocks. It keeps a journal in case that fails.
-    pub(super) fn begun_to_clone(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
+    pub(super) fn begun_to_clone(&mut self, file: Arc<LargeFile>, begun: EarlierWork) -> Result<()> {
         if !begun.done.is_empty() {
             // An earlier run had to copy as well.
             return self.begun_again(file, begun);
@@ -26,9 +26,9 @@ impl Worker<'_> {
 
     pub(super) fn clone_file(&mut self, file: Arc<LargeFile>) -> Result<()> {
         match self.ask_source(SourceOp::Open { file: file.source.clone() }) {
-            Ok(SourceOutcome::Opened(from)) => {
-                self.submit(TargetOp::Clone { draft: file.draft, from }, Pending::Cloned(file)).map(drop)
-            }
+            Ok(SourceOutcome::Opened(from)) => self
+                .submit(TargetOp::Reflink { draft: file.draft, from }, PendingPurpose::Cloned(file))
+                .map(drop),
             Ok(_) => Err(unexpected()),
             Err(error) => self.fail_file(&file, at_source(error), 0),
         }

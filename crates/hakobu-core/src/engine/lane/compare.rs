@@ -25,16 +25,16 @@ impl Worker<'_> {
             key,
         };
         let count = picks.entries.len();
-        let ticket = self.submit(digest, Pending::Digested { task })?;
+        let ticket = self.submit(digest, PendingPurpose::Digested { task })?;
         self.target.flush();
-        self.enter(Stage::Read);
+        self.enter(LaneStage::Read);
         let ours = match self.ask_source(ours) {
             Ok(SourceOutcome::Digests(digests)) if digests.len() == count => digests,
             Ok(_) => return Err(unexpected()),
             Err(error) if error.is_fatal() => return Err(error),
             Err(error) => vec![Err(error); count],
         };
-        self.leave(Stage::Read);
+        self.leave(LaneStage::Read);
         self.digests.insert(ticket, ours);
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Worker<'_> {
                 }
                 (_, Err(error)) => self.fail_stored(node, *origin, picks, (index as u32, error))?,
                 (Ok(ours), Ok(theirs)) => {
-                    if metadata.kind == Kind::File {
+                    if metadata.kind == EntryKind::File {
                         self.counters.entries_compared.add(1);
                         self.counters.source_read_bytes.add(metadata.size_bytes);
                         self.counters.target_read_bytes.add(metadata.size_bytes);
@@ -120,14 +120,20 @@ impl Worker<'_> {
     }
 
     /// Handles an entry with the same content on both sides. Its attributes may differ.
-    fn found_equal(&mut self, node: &Arc<Node>, origin: usize, picks: &Picks, pick: Pick) -> Result<()> {
+    fn found_equal(
+        &mut self,
+        node: &Arc<DirectoryNode>,
+        origin: usize,
+        picks: &Picks,
+        pick: Pick,
+    ) -> Result<()> {
         let name = picks.listing.name(pick.index as usize);
         let metadata = picks.listing.metadata(pick.index as usize);
         let target = node.target.join(picks.target_name.as_deref().unwrap_or(name))?;
         self.first_name_done(metadata, &target, true)?;
         if !pick.replaces {
             self.counters.entries_unchanged.add(1);
-            self.counters.bytes_unchanged.add(if metadata.kind == Kind::File {
+            self.counters.bytes_unchanged.add(if metadata.kind == EntryKind::File {
                 metadata.size_bytes
             } else {
                 0
@@ -145,10 +151,10 @@ impl Worker<'_> {
     /// Sets the attributes of an entry whose content is equal.
     fn set_attributes(
         &mut self,
-        node: &Arc<Node>,
+        node: &Arc<DirectoryNode>,
         (root, path): (u16, EntryPath),
         target: EntryPath,
-        metadata: &Metadata,
+        metadata: &EntryMetadata,
     ) -> Result<()> {
         if self.shared.setup.job.dry_run {
             self.counters.entries_attributes_only.add(1);
@@ -167,7 +173,7 @@ impl Worker<'_> {
         node.hold(1);
         self.shared.queue.hold(1);
         let change = Change::Attributes { path: target.clone(), attributes: metadata.attributes(), extended };
-        let pending = Pending::Applied { entries: vec![(path, target)], node: node.clone() };
+        let pending = PendingPurpose::Applied { entries: vec![(path, target)], node: node.clone() };
         self.submit(TargetOp::Apply { changes: vec![change] }, pending).map(drop)
     }
 
@@ -220,14 +226,14 @@ impl Worker<'_> {
     /// Copies the content of a file that was found to differ, as a file that is transferred on its own.
     fn write_instead(
         &mut self,
-        node: &Arc<Node>,
-        (root, path, metadata): (u16, EntryPath, Metadata),
+        node: &Arc<DirectoryNode>,
+        (root, path, metadata): (u16, EntryPath, EntryMetadata),
         target: EntryPath,
         kind: DraftKind,
     ) {
         let job = self.shared.setup.job;
         let source = SourceFile { root, path, metadata, tolerant: job.skip_unreadable };
-        let how = How { kind, replaces: true, named: false, digest: job.digest };
+        let how = LargeFileMode { kind, replaces: true, named: false, digest: job.digest };
         let draft = draft_numbers(&mut self.next_draft)();
         let file = LargeFile::new(node.clone(), source, target, draft, how);
         file.changes();
@@ -237,7 +243,7 @@ impl Worker<'_> {
     }
 }
 
-impl Shared<'_> {
+impl EngineState<'_> {
     /// Reports that an entry differs.
     pub(in crate::engine) fn differs(&self, path: &EntryPath, what: Different) {
         self.difference(Difference { path: path.as_bytes().to_vec(), what });

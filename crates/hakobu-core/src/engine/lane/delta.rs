@@ -6,10 +6,10 @@
 //! lane continues with the next chunks. A piece with hardly any equal blocks is deferred, because its content may be at
 //! another offset of the old file ([`super::moved`]).
 
-use super::chunks::{Chunk, Piece, UNREADABLE, Values};
+use super::chunks::{OpenChunk, PieceContent, UNREADABLE, Values};
 use super::*;
 use crate::digest::{BlockValue, block_value};
-use crate::engine::moves::PutOff;
+use crate::engine::move_search::PutOff;
 use crate::event::{Difference, Different};
 use crate::extent::BLOCK_BYTES;
 use crate::zeros::is_zero;
@@ -26,7 +26,7 @@ const HELD_MAX: usize = 32;
 
 /// The extent to which chunks were compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compared {
+pub(super) enum ComparedExtent {
     /// Until no chunk was left for this lane.
     All,
     /// Until comparing no longer paid. The rest is sent without comparing.
@@ -36,7 +36,7 @@ pub(super) enum Compared {
 }
 
 /// A chunk that is done except for these pieces.
-struct Held {
+struct PartialChunk {
     extent: Extent,
     values: Values,
     written_bytes: u64,
@@ -59,9 +59,9 @@ struct HeldPiece {
 
 impl Worker<'_> {
     /// Compares chunks until none is left for this lane.
-    pub(super) fn delta(&mut self, file: &Arc<LargeFile>) -> Result<Compared> {
+    pub(super) fn delta(&mut self, file: &Arc<LargeFile>) -> Result<ComparedExtent> {
         let (mut ahead, mut held) = (VecDeque::new(), VecDeque::new());
-        let (mut result, mut trying) = (Compared::All, None);
+        let (mut result, mut trying) = (ComparedExtent::All, None);
         file.whole.begin(self.shared.setup.clock.now_ns());
         loop {
             if trying.is_none() {
@@ -73,13 +73,13 @@ impl Worker<'_> {
             {
                 trying = None;
                 if !self.settle_all(file, &mut held)? || !self.try_whole(file, comparing)? {
-                    return Ok(Compared::Stopped);
+                    return Ok(ComparedExtent::Stopped);
                 }
             }
             let ahead_max = if trying.is_some() { 0 } else { signs_ahead(file) };
             while ahead.len() < ahead_max {
                 if !file.comparing_pays() {
-                    result = Compared::Some;
+                    result = ComparedExtent::Some;
                     break;
                 }
                 let Some(extent) = file.take_chunk() else { break };
@@ -87,20 +87,20 @@ impl Worker<'_> {
                     continue;
                 }
                 match self.skip_holes_of_both(file, extent)? {
-                    None => return Ok(Compared::Stopped),
+                    None => return Ok(ComparedExtent::Stopped),
                     Some(true) => continue,
                     Some(false) => {}
                 }
-                let sign = TargetOp::Sign { draft: file.draft, extent, blocks: false };
-                ahead.push_back((extent, self.submit(sign, Pending::Told)?));
+                let sign = TargetOp::HashRange { draft: file.draft, extent, blocks: false };
+                ahead.push_back((extent, self.submit(sign, PendingPurpose::Told)?));
             }
             let Some((extent, ticket)) = ahead.pop_front() else { break };
-            let Some(told) = self.told(ticket)? else { return Ok(Compared::Stopped) };
+            let Some(told) = self.told(ticket)? else { return Ok(ComparedExtent::Stopped) };
             let compared = match told {
                 _ if file.has_failed() => Err(given_up()),
-                Ok(TargetOutcome::Signed(theirs)) => {
+                Ok(TargetOutcome::Hashes(theirs)) => {
                     let following = ahead.front().map(|(following, _)| *following);
-                    let reading = Reading { chunk: extent, following };
+                    let reading = ChunkCursor { chunk: extent, following };
                     self.compare(file, reading, &theirs, &mut held).map_err(at_source)
                 }
                 Ok(_) => return Err(unexpected()),
@@ -111,21 +111,21 @@ impl Worker<'_> {
             let held_max = if file.blocks_pay().is_some() { HELD_MAX } else { 0 };
             while held.iter().map(|chunk| chunk.pieces.len()).sum::<usize>() > held_max {
                 if !self.settle_first(file, &mut held)? {
-                    return Ok(Compared::Stopped);
+                    return Ok(ComparedExtent::Stopped);
                 }
             }
             if !self.go_on()? {
-                return Ok(Compared::Stopped);
+                return Ok(ComparedExtent::Stopped);
             }
         }
         match self.settle_all(file, &mut held)? {
             true => Ok(result),
-            false => Ok(Compared::Stopped),
+            false => Ok(ComparedExtent::Stopped),
         }
     }
 
     /// Sends the differences of all held chunks. Returns false if the run was stopped.
-    fn settle_all(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<Held>) -> Result<bool> {
+    fn settle_all(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<PartialChunk>) -> Result<bool> {
         while !held.is_empty() {
             if !self.settle_first(file, held)? {
                 return Ok(false);
@@ -169,9 +169,9 @@ impl Worker<'_> {
     fn compare(
         &mut self,
         file: &Arc<LargeFile>,
-        reading: Reading,
+        reading: ChunkCursor,
         theirs: &[Digest],
-        held: &mut VecDeque<Held>,
+        held: &mut VecDeque<PartialChunk>,
     ) -> Result<()> {
         let extent = reading.chunk;
         if theirs.len() as u64 != extent.length.div_ceil(PIECE_BYTES) {
@@ -180,13 +180,13 @@ impl Worker<'_> {
         self.counters.target_read_bytes.add(extent.length);
         let only_compare = file.kind == DraftKind::Compare;
         let (mut values, mut unreadable, mut equal) = (Values::new(), false, 0);
-        let mut chunk = Chunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
+        let mut chunk = OpenChunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
         let (mut pieces, mut left) = (Vec::new(), 0u16);
         for (index, (piece, theirs)) in extent.pieces().zip(theirs).enumerate() {
             let (content, end) = self.read_piece(file, piece, reading)?;
             unreadable |= end == UNREADABLE;
             let (value, tags) = self.value(file, piece, &content)?;
-            self.leave(Stage::Hash);
+            self.leave(LaneStage::Hash);
             values.push(value);
             if value == *theirs {
                 self.recycle(content);
@@ -200,10 +200,10 @@ impl Worker<'_> {
                 continue;
             }
             match content {
-                Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
+                PieceContent::Bytes(buffer) if !is_zero(buffer.filled()) => {
                     if self.shared.setup.job.blocks && file.blocks_pay() != Some(false) {
-                        let sign = TargetOp::Sign { draft: file.draft, extent: piece, blocks: true };
-                        let ticket = self.submit(sign, Pending::Told)?;
+                        let sign = TargetOp::HashRange { draft: file.draft, extent: piece, blocks: true };
+                        let ticket = self.submit(sign, PendingPurpose::Told)?;
                         pieces.push(HeldPiece { ticket, index, extent: piece, buffer, value, tags });
                     } else if file.moves.may_put_off() {
                         self.target.recycle(buffer);
@@ -229,14 +229,14 @@ impl Worker<'_> {
             return self.complete_or_put_off(&chunk, &values, unreadable, left);
         }
         let written_bytes = chunk.written_bytes;
-        held.push_back(Held { extent, values, written_bytes, unreadable, left, pieces });
+        held.push_back(PartialChunk { extent, values, written_bytes, unreadable, left, pieces });
         Ok(())
     }
 
     /// Completes a chunk, or defers it if pieces are left.
     fn complete_or_put_off(
         &mut self,
-        chunk: &Chunk<'_>,
+        chunk: &OpenChunk<'_>,
         values: &Values,
         unreadable: bool,
         left: u16,
@@ -244,7 +244,7 @@ impl Worker<'_> {
         if left == 0 {
             return self.complete(chunk, values, unreadable);
         }
-        let Chunk { file, extent, written_bytes, .. } = *chunk;
+        let OpenChunk { file, extent, written_bytes, .. } = *chunk;
         let put_off = PutOff { extent, left, written_bytes, compared: true };
         match file.moves.put_off(put_off) {
             true => Ok(()),
@@ -254,7 +254,7 @@ impl Worker<'_> {
 
     pub(super) fn send_whole(
         &mut self,
-        chunk: &mut Chunk<'_>,
+        chunk: &mut OpenChunk<'_>,
         piece: Extent,
         buffer: PieceBuffer,
         value: Digest,
@@ -270,12 +270,13 @@ impl Worker<'_> {
     }
 
     /// Sends the differences of the first held chunk. Returns false if the run was stopped.
-    fn settle_first(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<Held>) -> Result<bool> {
-        let Some(Held { extent, values, written_bytes, unreadable, mut left, pieces }) = held.pop_front()
+    fn settle_first(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<PartialChunk>) -> Result<bool> {
+        let Some(PartialChunk { extent, values, written_bytes, unreadable, mut left, pieces }) =
+            held.pop_front()
         else {
             return Ok(true);
         };
-        let mut chunk = Chunk { file, extent, written_bytes, attempt: 0, completes: true };
+        let mut chunk = OpenChunk { file, extent, written_bytes, attempt: 0, completes: true };
         let mut done = Ok(());
         for piece in pieces {
             let Some(told) = self.told(piece.ticket)? else { return Ok(false) };
@@ -284,7 +285,7 @@ impl Worker<'_> {
                 continue;
             }
             done = match told {
-                Ok(TargetOutcome::BlocksSigned(theirs)) => {
+                Ok(TargetOutcome::BlockHashes(theirs)) => {
                     self.send_blocks(&mut chunk, piece, &theirs).map(|bit| left |= bit)
                 }
                 Ok(_) => return Err(unexpected()),
@@ -304,7 +305,12 @@ impl Worker<'_> {
 
     /// Sends the blocks of a piece that differ, or the whole piece if these are most of its blocks. If the piece is
     /// deferred instead, returns its bit.
-    fn send_blocks(&mut self, chunk: &mut Chunk<'_>, piece: HeldPiece, theirs: &[BlockValue]) -> Result<u16> {
+    fn send_blocks(
+        &mut self,
+        chunk: &mut OpenChunk<'_>,
+        piece: HeldPiece,
+        theirs: &[BlockValue],
+    ) -> Result<u16> {
         let HeldPiece { index, extent, mut buffer, value, tags, .. } = piece;
         let blocks = extent.length.div_ceil(BLOCK_BYTES);
         if theirs.len() as u64 != blocks {
@@ -323,7 +329,7 @@ impl Worker<'_> {
                 blocks.enumerate().for_each(|(index, block)| compare(index, block_value(block)));
             }
         }
-        self.leave(Stage::Hash);
+        self.leave(LaneStage::Hash);
         let differ = u64::from(changed.count_ones());
         chunk.file.compared_blocks(blocks, differ);
         // If no block differs, both sides have the same blocks but another length.
@@ -337,7 +343,7 @@ impl Worker<'_> {
         let length = gather(&mut buffer, changed);
         chunk.written_bytes += length as u64;
         let patch = TargetOp::Patch { draft: chunk.file.draft, extent, changed, buffer, value };
-        self.submit(patch, Pending::Ignored).map(|_| 0)
+        self.submit(patch, PendingPurpose::Ignored).map(|_| 0)
     }
 
     pub(super) fn differs(&self, file: &LargeFile, piece: Extent) {

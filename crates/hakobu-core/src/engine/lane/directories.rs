@@ -1,7 +1,7 @@
 //! Lists both sides of directories, compares them, and sets the attributes of directories at the end.
 
 use super::*;
-use crate::entry::Account;
+use crate::entry::AccountId;
 use crate::event::drafts_left_out;
 use crate::job::Removal;
 
@@ -54,19 +54,19 @@ impl Worker<'_> {
         self.list(doomed, Detail { kinds_only: true, ..Detail::default() })
     }
 
-    fn list(&mut self, tasks: Vec<(DirectoryTask, Vec<Part>)>, detail: Detail) -> Result<()> {
+    fn list(&mut self, tasks: Vec<(DirectoryTask, Vec<OriginListing>)>, detail: Detail) -> Result<()> {
         if tasks.is_empty() {
             return Ok(());
         }
         let directories = tasks.iter().map(|(task, _)| task.node.target.clone()).collect();
         let budget = self.shared.portions.prefetched;
         let list = TargetOp::List { directories, budget, detail };
-        self.submit(list, Pending::Listing { tasks }).map(drop)
+        self.submit(list, PendingPurpose::Listing { tasks }).map(drop)
     }
 
     /// Lists a source directory if it may be copied. Returns nothing if that failed, which has been recorded, or if
     /// only the target has the directory.
-    fn scan_sound(&mut self, task: &mut DirectoryTask) -> Result<Vec<Part>> {
+    fn scan_sound(&mut self, task: &mut DirectoryTask) -> Result<Vec<OriginListing>> {
         if task.node.is_doomed() {
             return Ok(Vec::new());
         }
@@ -86,7 +86,7 @@ impl Worker<'_> {
     }
 
     /// Counts the losses of a directory at the target. Returns false if it must not be copied.
-    pub(super) fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
+    pub(super) fn count_losses(&mut self, node: &Arc<DirectoryNode>) -> Result<bool> {
         let Some(origin) = node.first() else { return Ok(true) };
         let ask = self.shared.ask_losses();
         match examine(self.shared, &mut self.source, (origin.root, &origin.path), ask) {
@@ -113,18 +113,23 @@ impl Worker<'_> {
 
     /// Lists all origins of a directory at the source, or the first page of its only origin. Failures are recorded; if
     /// nothing is left, the directory is done.
-    fn scan(&mut self, node: &Arc<Node>, detail: Detail, first_portion: bool) -> Result<Vec<Part>> {
+    fn scan(
+        &mut self,
+        node: &Arc<DirectoryNode>,
+        detail: Detail,
+        first_portion: bool,
+    ) -> Result<Vec<OriginListing>> {
         let mut parts = Vec::with_capacity(node.origins.len());
-        self.enter(Stage::Scan);
+        self.enter(LaneStage::Scan);
         for (index, origin) in node.origins.iter().enumerate() {
             let scanned = match first_portion {
                 true => self.scan_portion(origin, None, detail),
                 false => self.scan_origin(origin, detail).map(|known| (known, None)),
             };
-            let scanned = scanned.map(|(Known { listing, below }, rest)| Part {
+            let scanned = scanned.map(|(PrefetchedDirectory { listing, below }, rest)| OriginListing {
                 rest,
                 below,
-                ..Part::whole(index, listing)
+                ..OriginListing::whole(index, listing)
             });
             match scanned {
                 Ok(part) => parts.push(part),
@@ -135,7 +140,7 @@ impl Worker<'_> {
                 }
             }
         }
-        self.leave(Stage::Scan);
+        self.leave(LaneStage::Scan);
         if parts.is_empty() {
             self.shared.queue.release(node, self.counters);
         }
@@ -143,10 +148,15 @@ impl Worker<'_> {
     }
 
     /// Uses a listing that was sent along with that of a directory above; no operation is needed.
-    fn scan_known(&mut self, node: &Arc<Node>, origin: &Origin, known: Known) -> Result<Vec<Part>> {
-        let Known { mut listing, below } = known;
+    fn scan_known(
+        &mut self,
+        node: &Arc<DirectoryNode>,
+        origin: &Origin,
+        known: PrefetchedDirectory,
+    ) -> Result<Vec<OriginListing>> {
+        let PrefetchedDirectory { mut listing, below } = known;
         match self.sift(origin, &mut listing) {
-            Ok(()) => Ok(vec![Part { below, ..Part::whole(0, listing) }]),
+            Ok(()) => Ok(vec![OriginListing { below, ..OriginListing::whole(0, listing) }]),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 self.fail_directory(node, at_source(error));
@@ -164,17 +174,17 @@ impl Worker<'_> {
         self.by_name(listing)
     }
 
-    fn scan_origin(&mut self, origin: &Origin, detail: Detail) -> Result<Known> {
+    fn scan_origin(&mut self, origin: &Origin, detail: Detail) -> Result<PrefetchedDirectory> {
         if let Some(only) = &origin.only {
             let mut listing = Listing::with_capacity(1);
             let path = origin.path.join(&only.name)?;
-            let inspect = SourceOp::Inspect { root: origin.root, path, detail };
-            let SourceOutcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
+            let inspect = SourceOp::Stat { root: origin.root, path, detail };
+            let SourceOutcome::Stat(Some(metadata)) = self.ask_source(inspect)? else {
                 return Err(not_there());
             };
             listing.push(&only.name, metadata)?;
             self.by_name(&mut listing)?;
-            return Ok(Known { listing, below: Prefetched::default() });
+            return Ok(PrefetchedDirectory { listing, below: Prefetched::default() });
         }
         let directories = vec![origin.path.clone()];
         // A store that lists in order may list everything below a directory at once.
@@ -185,7 +195,7 @@ impl Worker<'_> {
         let mut listed = listed.into_iter();
         let mut listing = listed.next().ok_or_else(unexpected)?.result?;
         self.sift(origin, &mut listing)?;
-        Ok(Known { listing, below: Prefetched::new(listed) })
+        Ok(PrefetchedDirectory { listing, below: Prefetched::new(listed) })
     }
 
     /// Refuses directories that have the same name as an object. A target with directories can hold only one of them,
@@ -199,15 +209,16 @@ impl Worker<'_> {
             return Ok(());
         }
         let mut twins = Vec::new();
-        for index in (0..listing.len()).filter(|index| listing.metadata(*index).kind == Kind::Directory) {
+        for index in (0..listing.len()).filter(|index| listing.metadata(*index).kind == EntryKind::Directory)
+        {
             let name = listing.name(index);
             let is_twin = if name < listing.name(0) {
                 let path = origin.path.join(name)?;
-                let inspect = SourceOp::Inspect { root: origin.root, path, detail: Detail::default() };
-                let SourceOutcome::Inspected(found) = self.ask_source(inspect)? else {
+                let inspect = SourceOp::Stat { root: origin.root, path, detail: Detail::default() };
+                let SourceOutcome::Stat(found) = self.ask_source(inspect)? else {
                     return Err(unexpected());
                 };
-                found.is_some_and(|found| found.kind != Kind::Directory)
+                found.is_some_and(|found| found.kind != EntryKind::Directory)
             } else {
                 listing.find(name, false).is_some()
             };
@@ -267,7 +278,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn learn(&mut self, accounts: Vec<Account>) -> Result<()> {
+    fn learn(&mut self, accounts: Vec<AccountId>) -> Result<()> {
         let asked = SourceOp::Names { accounts: accounts.clone() };
         let SourceOutcome::Names(names) = self.ask_source(asked)? else { return Err(unexpected()) };
         if names.len() != accounts.len() {
@@ -293,7 +304,7 @@ impl Worker<'_> {
     }
 
     /// Fails a directory that could not be listed on one of the sides. None of its contents are copied.
-    pub(super) fn fail_directory(&mut self, node: &Arc<Node>, error: Error) {
+    pub(super) fn fail_directory(&mut self, node: &Arc<DirectoryNode>, error: Error) {
         // One of several origins may have been reported already, but not the others.
         node.stick();
         if node.fail() || node.origins.len() > 1 {
@@ -304,7 +315,7 @@ impl Worker<'_> {
 
     pub(super) fn listed(
         &mut self,
-        tasks: Vec<(DirectoryTask, Vec<Part>)>,
+        tasks: Vec<(DirectoryTask, Vec<OriginListing>)>,
         listings: Vec<DirectoryListing>,
     ) -> Result<()> {
         let mut listings = listings.into_iter();
@@ -333,8 +344,8 @@ impl Worker<'_> {
     /// Compares the listed entries of a directory and adds the resulting tasks, with `rest` after them.
     pub(super) fn join(
         &mut self,
-        node: &Arc<Node>,
-        parts: &[Part],
+        node: &Arc<DirectoryNode>,
+        parts: &[OriginListing],
         (target, prefetched): (Option<&Listing>, &Prefetched),
         rest: Option<DirectoryTask>,
     ) -> Result<()> {
@@ -343,7 +354,7 @@ impl Worker<'_> {
             None => None,
         };
         let target = renamed.as_ref().or(target);
-        self.enter(Stage::Scan);
+        self.enter(LaneStage::Scan);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);
             let (shared, source) = (self.shared, &mut self.source);
@@ -351,7 +362,7 @@ impl Worker<'_> {
                 |root: u16, path: &EntryPath, ask: ExtendedAsk| examine(shared, source, (root, path), ask);
             Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
         };
-        self.leave(Stage::Scan);
+        self.leave(LaneStage::Scan);
         // Another lane may finish the rest, the directory and even the run before this call ends.
         let held = u64::from(rest.is_some());
         node.hold(held);
@@ -362,8 +373,13 @@ impl Worker<'_> {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, node: &Arc<Node>, found: Found, rest: Option<DirectoryTask>) -> Result<()> {
-        let Found { directories, packs, files, changes, links, removals } = found;
+    pub(super) fn add(
+        &mut self,
+        node: &Arc<DirectoryNode>,
+        found: JoinResults,
+        rest: Option<DirectoryTask>,
+    ) -> Result<()> {
+        let JoinResults { directories, packs, files, changes, links, removals } = found;
         match rest {
             Some(rest) => self.shared.queue.add_before(rest, directories, packs, files),
             None => self.shared.queue.add(directories, packs, files),
@@ -374,12 +390,12 @@ impl Worker<'_> {
         let remove = |path| Change::Remove { path, directory: false, kept_names };
         for paths in removals.chunks(CHANGES_AT_ONCE) {
             let changes = paths.iter().cloned().map(remove).collect();
-            let pending = Pending::Removed { paths: paths.to_vec(), node: node.clone() };
+            let pending = PendingPurpose::Removed { paths: paths.to_vec(), node: node.clone() };
             self.submit(TargetOp::Apply { changes }, pending)?;
         }
         let both = |(source, change): (EntryPath, Change)| ((source, change.path().clone()), change);
         for (entries, changes) in batches(changes.into_iter().map(both)) {
-            let pending = Pending::Applied { entries, node: node.clone() };
+            let pending = PendingPurpose::Applied { entries, node: node.clone() };
             self.submit(TargetOp::Apply { changes }, pending)?;
         }
         Ok(())
@@ -430,13 +446,16 @@ impl Worker<'_> {
             }
         }
         for (nodes, changes) in batches(changes) {
-            self.submit(TargetOp::Apply { changes }, Pending::Settled { nodes })?;
+            self.submit(TargetOp::Apply { changes }, PendingPurpose::Settled { nodes })?;
         }
         Ok(())
     }
 
     /// Returns the extended attributes of a complete directory if they have to be set.
-    fn extended_of(&mut self, node: &Arc<Node>) -> Result<std::result::Result<Option<Extended>, NotRead>> {
+    fn extended_of(
+        &mut self,
+        node: &Arc<DirectoryNode>,
+    ) -> Result<std::result::Result<Option<Extended>, NotRead>> {
         let Some(origin) = node.first().filter(|_| node.extended && !self.shared.ask.keep.is_empty()) else {
             return Ok(Ok(None));
         };
@@ -459,7 +478,7 @@ struct NotRead;
 
 /// Requests the extended attributes of an entry and counts those that are lost. Fails if they must not be lost.
 pub(super) fn examine(
-    shared: &Shared<'_>,
+    shared: &EngineState<'_>,
     source: &mut Source,
     (root, path): (u16, &EntryPath),
     which: ExtendedAsk,

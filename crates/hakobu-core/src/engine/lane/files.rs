@@ -1,6 +1,6 @@
 //! Begins drafts of large files, and finishes or abandons them.
 
-use super::chunks::Piece;
+use super::chunks::PieceContent;
 use super::*;
 use crate::extent::JOURNALED_FROM_BYTES;
 
@@ -10,15 +10,15 @@ const SAMPLES_MAX: usize = 64;
 /// Returns a digest of the version of a file. For a device, which has no time, it covers only the size. With `inodes`
 /// it includes the inode and its change time. The change time cannot be set, so it reveals content that was rewritten
 /// with the same modification time; the inode reveals a file that was replaced.
-fn version(metadata: &Metadata, inodes: bool) -> Digest {
+fn version(metadata: &EntryMetadata, inodes: bool) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("hakobu source version 2");
     hasher.update(&[metadata.kind as u8]);
     hasher.update(&metadata.size_bytes.to_le_bytes());
-    if metadata.kind == Kind::File {
+    if metadata.kind == EntryKind::File {
         hasher.update(&metadata.mtime.seconds.to_le_bytes());
         hasher.update(&metadata.mtime.nanoseconds.to_le_bytes());
     }
-    if metadata.kind == Kind::File && inodes {
+    if metadata.kind == EntryKind::File && inodes {
         hasher.update(&metadata.ctime.seconds.to_le_bytes());
         hasher.update(&metadata.ctime.nanoseconds.to_le_bytes());
         if let Some(inode) = metadata.inode {
@@ -57,38 +57,38 @@ impl Worker<'_> {
         let clone = self.may_clone(&file);
         let keeps = !matches!(file.kind, DraftKind::Sink | DraftKind::Stream);
         let journaled = keeps && !file.is_open_ended() && file.size_bytes() >= JOURNALED_FROM_BYTES;
-        let begin = Begin {
+        let begin = DraftParameters {
             path: file.target.clone(),
             size_bytes: file.size_bytes(),
             kind: file.kind,
             version: journaled.then(|| version(metadata, self.source_tells_inodes())),
             earlier,
-            sparse: metadata.sparse || file.is_open_ended() || metadata.kind == Kind::BlockDevice,
+            sparse: metadata.sparse || file.is_open_ended() || metadata.kind == EntryKind::BlockDevice,
             verify_medium: job.verify_medium,
             tag_key: self.tagger_of(&file).map(Tagger::key),
         };
         let begin = TargetOp::Begin { draft: file.draft, begin };
         if clone {
-            return self.submit(begin, Pending::BegunToClone(file)).map(drop);
+            return self.submit(begin, PendingPurpose::BegunToClone(file)).map(drop);
         }
         if file.chunks() > SINGLE_LANE_CHUNKS || file.kind.is_there() || job.verify_medium {
-            return self.submit(begin, Pending::Begun(file)).map(drop);
+            return self.submit(begin, PendingPurpose::Begun(file)).map(drop);
         }
-        self.submit(begin, Pending::BegunAlone(file.clone()))?;
+        self.submit(begin, PendingPurpose::BegunAlone(file.clone()))?;
         self.move_alone(file)
     }
 
     /// Continues with a draft that keeps no journal.
     pub(super) fn begun(&mut self, file: Arc<LargeFile>) -> Result<()> {
         if file.chunks() == 0 {
-            return self.end_file(file, Progress::Finish);
+            return self.end_file(file, ChunkProgress::Finish);
         }
         self.shared.queue.activate(file);
         Ok(())
     }
 
     /// Continues with a draft that keeps a journal, which may have data of an earlier run.
-    pub(super) fn begun_again(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
+    pub(super) fn begun_again(&mut self, file: Arc<LargeFile>, begun: EarlierWork) -> Result<()> {
         let samples = begun.samples.clone();
         let checked = if begun.done.is_empty() { Ok(()) } else { self.check_samples(&file, &samples) };
         if let Err(error) = checked {
@@ -99,7 +99,7 @@ impl Worker<'_> {
             if error.kind == ErrorKind::SourceChanged && begins_anew {
                 self.tell_begun_anew(&file);
                 let abandon = TargetOp::Abandon { draft: file.draft, keep: false };
-                return self.submit(abandon, Pending::Unbegun(file)).map(drop);
+                return self.submit(abandon, PendingPurpose::Unbegun(file)).map(drop);
             }
             // The data of the earlier run is kept until the user discards it.
             return self.give_up(&file, at_source(error), 0, false);
@@ -112,7 +112,7 @@ impl Worker<'_> {
         self.counters.bytes_resumed.add(done_bytes);
         self.tell_sampled(&file, samples.len() as u64, done_bytes);
         match progress {
-            Progress::More => self.begun(file),
+            ChunkProgress::More => self.begun(file),
             ended => self.end_file(file, ended),
         }
     }
@@ -188,7 +188,7 @@ impl Worker<'_> {
             }
             let mut values = Vec::with_capacity(PIECES_PER_CHUNK as usize);
             for piece in extent.pieces() {
-                let Some(buffer) = self.sample(file, piece, Reading::only(*extent))? else { break };
+                let Some(buffer) = self.sample(file, piece, ChunkCursor::only(*extent))? else { break };
                 values.push(piece_value(file.size_bytes(), piece.offset, buffer.bytes()));
                 self.recycle(buffer);
             }
@@ -204,7 +204,12 @@ impl Worker<'_> {
 
     /// Reads a piece that an earlier run has copied. Returns `None` if it cannot be read any more. That happens with
     /// failing disks and says nothing about the rest.
-    fn sample(&mut self, file: &Arc<LargeFile>, piece: Extent, reading: Reading) -> Result<Option<Piece>> {
+    fn sample(
+        &mut self,
+        file: &Arc<LargeFile>,
+        piece: Extent,
+        reading: ChunkCursor,
+    ) -> Result<Option<PieceContent>> {
         match self.read_quietly(&file.source, piece, reading) {
             Ok((content, _, unreadable)) if unreadable.is_empty() => Ok(Some(content)),
             Ok((content, ..)) => {
@@ -219,7 +224,7 @@ impl Worker<'_> {
     /// Transfers a file whose draft this lane has begun, without waiting for any answer.
     pub(super) fn move_alone(&mut self, file: Arc<LargeFile>) -> Result<()> {
         if file.chunks() == 0 {
-            return self.end_file(file, Progress::Finish);
+            return self.end_file(file, ChunkProgress::Finish);
         }
         self.move_chunks(&file)
     }
@@ -247,29 +252,30 @@ impl Worker<'_> {
         self.end_file(file.clone(), progress)
     }
 
-    pub(super) fn end_file(&mut self, file: Arc<LargeFile>, progress: Progress) -> Result<()> {
+    pub(super) fn end_file(&mut self, file: Arc<LargeFile>, progress: ChunkProgress) -> Result<()> {
         match progress {
-            Progress::More => Ok(()),
+            ChunkProgress::More => Ok(()),
             _ if file.is_only_hashed() => self.end_hashed(&file),
             // Nothing was written that has to be finished, but the source may have changed or grown.
-            Progress::Finish if file.kind == DraftKind::Compare => {
+            ChunkProgress::Finish if file.kind == DraftKind::Compare => {
                 let ask = ExtendedAsk::default();
-                if let Err(error) = self.ask_source(SourceOp::Confirm { file: file.source.clone(), ask }) {
+                if let Err(error) = self.ask_source(SourceOp::Revalidate { file: file.source.clone(), ask }) {
                     self.fail_file(&file, at_source(error), 0)?;
-                    return self.end_file(file, Progress::Abandon);
+                    return self.end_file(file, ChunkProgress::Abandon);
                 }
                 let abandon = TargetOp::Abandon { draft: file.draft, keep: false };
-                self.submit(abandon, Pending::Finished(file)).map(drop)
+                self.submit(abandon, PendingPurpose::Finished(file)).map(drop)
             }
-            Progress::Finish => {
+            ChunkProgress::Finish => {
                 // Only regular files keep attributes, so elsewhere none are lost.
                 let takes = (file.kind.is_new_file() || file.kind == DraftKind::InPlace)
-                    && file.source.metadata.kind == Kind::File;
+                    && file.source.metadata.kind == EntryKind::File;
                 let ask = if takes { self.shared.ask } else { ExtendedAsk::default() };
-                let extended = match self.ask_source(SourceOp::Confirm { file: file.source.clone(), ask }) {
+                let extended = match self.ask_source(SourceOp::Revalidate { file: file.source.clone(), ask })
+                {
                     Err(error) => {
                         self.fail_file(&file, at_source(error), 0)?;
-                        return self.end_file(file, Progress::Abandon);
+                        return self.end_file(file, ChunkProgress::Abandon);
                     }
                     Ok(SourceOutcome::Extended { extended, losses }) => {
                         self.shared.record.losses(losses);
@@ -278,9 +284,9 @@ impl Worker<'_> {
                     Ok(_) => return Err(unexpected()),
                 };
                 if file.is_open_ended() {
-                    let length = TargetOp::Length { draft: file.draft, size_bytes: file.size_bytes() };
+                    let length = TargetOp::SetLength { draft: file.draft, size_bytes: file.size_bytes() };
                     // The draft remembers an error of this operation.
-                    self.submit(length, Pending::Ignored)?;
+                    self.submit(length, PendingPurpose::Ignored)?;
                 }
                 let finish = TargetOp::Finish {
                     draft: file.draft,
@@ -288,11 +294,12 @@ impl Worker<'_> {
                     extended,
                     digest: file.digest(),
                 };
-                self.submit(finish, Pending::Finished(file)).map(drop)
+                self.submit(finish, PendingPurpose::Finished(file)).map(drop)
             }
-            Progress::Abandon => {
+            ChunkProgress::Abandon => {
                 let keep = !file.is_of_no_use();
-                self.submit(TargetOp::Abandon { draft: file.draft, keep }, Pending::Abandoned(file)).map(drop)
+                self.submit(TargetOp::Abandon { draft: file.draft, keep }, PendingPurpose::Abandoned(file))
+                    .map(drop)
             }
         }
     }

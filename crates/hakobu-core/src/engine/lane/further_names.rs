@@ -5,7 +5,7 @@ use crate::pack::PACKED_FILE_BYTES_MAX;
 
 impl Worker<'_> {
     /// Creates hard links to existing files of the target.
-    pub(super) fn link(&mut self, links: Vec<(Follower, EntryPath)>) -> Result<()> {
+    pub(super) fn link(&mut self, links: Vec<(LinkedName, EntryPath)>) -> Result<()> {
         if self.shared.setup.job.dry_run {
             for (follower, _) in links {
                 self.shared.planned("link", &follower.target, 0);
@@ -13,12 +13,12 @@ impl Worker<'_> {
             }
             return Ok(());
         }
-        let change = |(follower, to): (Follower, EntryPath)| {
+        let change = |(follower, to): (LinkedName, EntryPath)| {
             let change = Change::Link { path: follower.target.clone(), to, replaces: follower.replaces };
             (follower, change)
         };
         for (followers, changes) in batches(links.into_iter().map(change)) {
-            self.submit(TargetOp::Apply { changes }, Pending::Linked { followers })?;
+            self.submit(TargetOp::Apply { changes }, PendingPurpose::Linked { followers })?;
         }
         Ok(())
     }
@@ -28,7 +28,7 @@ impl Worker<'_> {
     /// With `kept` the content was equal to the target's, and so are names that already belong to that inode.
     pub(super) fn first_name_done(
         &mut self,
-        metadata: &Metadata,
+        metadata: &EntryMetadata,
         target: &EntryPath,
         kept: bool,
     ) -> Result<()> {
@@ -40,7 +40,8 @@ impl Worker<'_> {
             self.counters.entries_unchanged.add(1);
             self.task_done(&follower.node);
         }
-        let is_untold = |follower: &Follower| kept && follower.compared.is_some() && !self.shared.able.inodes;
+        let is_untold =
+            |follower: &LinkedName| kept && follower.compared.is_some() && !self.shared.able.inodes;
         let (untold, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_untold);
         for mut follower in untold {
             // If the target cannot tell which names belong to one inode, an equal file is kept.
@@ -51,7 +52,7 @@ impl Worker<'_> {
     }
 
     /// Lets the next name copy the content of an inode, after the first name failed.
-    pub(super) fn first_name_failed(&mut self, metadata: &Metadata) -> Result<()> {
+    pub(super) fn first_name_failed(&mut self, metadata: &EntryMetadata) -> Result<()> {
         let Some(inode) = metadata.inode.filter(|_| self.shared.setup.job.hard_links) else { return Ok(()) };
         match self.shared.links.failed(inode) {
             Some(follower) => self.bring_over(follower),
@@ -60,7 +61,7 @@ impl Worker<'_> {
     }
 
     /// Handles the answer to [`Worker::link`].
-    pub(super) fn linked(&mut self, followers: Vec<Follower>, failures: Vec<(u32, Error)>) -> Result<()> {
+    pub(super) fn linked(&mut self, followers: Vec<LinkedName>, failures: Vec<(u32, Error)>) -> Result<()> {
         let mut failures = failures.into_iter().peekable();
         for (index, mut follower) in followers.into_iter().enumerate() {
             let Some((_, error)) = failures.next_if(|(failed, _)| *failed as usize == index) else {
@@ -110,12 +111,12 @@ impl Worker<'_> {
     /// Makes a name a hard link after its content was compared and differs from that of the file it belongs to.
     pub(super) fn link_instead(
         &mut self,
-        (node, origin): (&Arc<Node>, usize),
-        (name, metadata): (&[u8], Metadata),
+        (node, origin): (&Arc<DirectoryNode>, usize),
+        (name, metadata): (&[u8], EntryMetadata),
         to: &EntryPath,
     ) -> Result<()> {
         let target = node.target.join(name)?;
-        let follower = Follower {
+        let follower = LinkedName {
             node: node.clone(),
             origin,
             name: name.to_vec(),
@@ -133,8 +134,8 @@ impl Worker<'_> {
     }
 
     /// Compares the content of a name that waited for another name with the target's content.
-    fn compare_name(&mut self, follower: Follower, if_different: IfDifferent) -> Result<()> {
-        let Follower { node, origin, name, metadata, target, compared, .. } = follower;
+    fn compare_name(&mut self, follower: LinkedName, if_different: IfDifferent) -> Result<()> {
+        let LinkedName { node, origin, name, metadata, target, compared, .. } = follower;
         let differs = compared.unwrap_or(true);
         node.hold(1);
         if metadata.size_bytes > PACKED_FILE_BYTES_MAX {
@@ -142,7 +143,8 @@ impl Worker<'_> {
             let path = from.path.join(&name)?;
             let source = SourceFile { root: from.root, path, metadata, tolerant: false };
             let draft = draft_numbers(&mut self.next_draft)();
-            let how = How { kind: DraftKind::Compare, replaces: differs, named: false, digest: false };
+            let how =
+                LargeFileMode { kind: DraftKind::Compare, replaces: differs, named: false, digest: false };
             let file = LargeFile::new(node.clone(), source, target, draft, how);
             let _once = file.if_different.set(if_different);
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
@@ -157,22 +159,22 @@ impl Worker<'_> {
     }
 
     /// Copies the content of a name that waited for another name.
-    fn bring_over(&mut self, follower: Follower) -> Result<()> {
+    fn bring_over(&mut self, follower: LinkedName) -> Result<()> {
         let written_as = follower.written_as;
         if follower.compared.is_some() {
             return self.compare_name(follower, IfDifferent::Write(written_as));
         }
-        let Follower { node, origin, name, metadata, target, replaces, .. } = follower;
+        let LinkedName { node, origin, name, metadata, target, replaces, .. } = follower;
         let from = node.origins.get(origin).ok_or_else(unexpected)?;
         node.hold(1);
         node.touch();
-        let is_large = metadata.kind == Kind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX;
+        let is_large = metadata.kind == EntryKind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX;
         if is_large || written_as == DraftKind::InPlace {
             let job = self.shared.setup.job;
             let (path, tolerant) = (from.path.join(&name)?, job.skip_unreadable);
             let source = SourceFile { root: from.root, path, metadata, tolerant };
             let draft = draft_numbers(&mut self.next_draft)();
-            let how = How { kind: written_as, replaces, named: false, digest: job.digest };
+            let how = LargeFileMode { kind: written_as, replaces, named: false, digest: job.digest };
             let file = LargeFile::new(node.clone(), source, target, draft, how);
             if written_as != DraftKind::File {
                 // Nothing is known of the existing content.
@@ -191,7 +193,7 @@ impl Worker<'_> {
 }
 
 /// Returns picks of a single entry.
-fn alone(name: &[u8], metadata: Metadata, replaces: bool) -> Result<Arc<Picks>> {
+fn alone(name: &[u8], metadata: EntryMetadata, replaces: bool) -> Result<Arc<Picks>> {
     let mut listing = Listing::with_capacity(1);
     listing.push(name, metadata)?;
     let entries = vec![Pick { index: 0, replaces }];

@@ -9,10 +9,10 @@ impl Worker<'_> {
         let PackTask { node, origin, picks, .. } = task;
         let from = node.origins.get(*origin).ok_or_else(unexpected)?;
         let (root, directory) = (from.root, from.path.clone());
-        self.enter(Stage::Read);
+        self.enter(LaneStage::Read);
         let ask = SourceOp::DigestPicks { root, directory, picks: picks.clone(), key: None };
         let digests = self.ask_source(ask);
-        self.leave(Stage::Read);
+        self.leave(LaneStage::Read);
         let count = picks.entries.len();
         let digests = match digests {
             Ok(SourceOutcome::Digests(digests)) if digests.len() == count => digests,
@@ -38,13 +38,13 @@ impl Worker<'_> {
     }
 
     /// Computes the value of one chunk of a large file.
-    pub(super) fn hash_chunk(&mut self, file: &Arc<LargeFile>, reading: Reading) -> Result<()> {
+    pub(super) fn hash_chunk(&mut self, file: &Arc<LargeFile>, reading: ChunkCursor) -> Result<()> {
         let extent = reading.chunk;
         let mut values = Values::new();
         for piece in extent.pieces() {
             let (content, _) = self.read_piece(file, piece, reading)?;
             values.push(piece_value(file.size_bytes(), piece.offset, content.bytes()));
-            self.leave(Stage::Hash);
+            self.leave(LaneStage::Hash);
             self.recycle(content);
         }
         file.add_values(extent.offset, values.all());
@@ -57,7 +57,7 @@ impl Worker<'_> {
     pub(super) fn end_hashed(&mut self, file: &Arc<LargeFile>) -> Result<()> {
         if !file.has_failed() {
             let ask = ExtendedAsk::default();
-            match self.ask_source(SourceOp::Confirm { file: file.source.clone(), ask }) {
+            match self.ask_source(SourceOp::Revalidate { file: file.source.clone(), ask }) {
                 Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => fail(self.shared, self.counters, failure(&file.source.path, at_source(error))),
                 Ok(_) => match file.digest() {

@@ -4,7 +4,7 @@
 //! giving a draft its final name, are booked without waiting, so that a stopped run can end. The next one waits.
 
 use super::*;
-use crate::pacer::{Paced, Turn};
+use crate::pacer::{LimitedQuantities, PacerTurn};
 
 // The approximate number of file server responses that one operation waits for, derived from measured times over sshfs
 // divided by the round trip. NFS needs fewer. A piece takes 2 to 7, because one connection transfers at most its window
@@ -15,64 +15,66 @@ const REQUESTS_PER_FILE_STORED: u64 = 30;
 
 /// The number of operations that a request counts as, and whether it waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cost {
+enum OperationCost {
     Wait(u64),
     Owe(u64),
 }
 
 /// Returns the cost of an operation at the source.
-fn source_cost(operation: &SourceOp) -> Cost {
+fn source_cost(operation: &SourceOp) -> OperationCost {
     match operation {
-        SourceOp::List { directories, .. } => Cost::Wait(directories.len() as u64),
-        SourceOp::Fetch { picks, from, .. } => {
-            Cost::Wait((picks.entries.len() as u64).saturating_sub(u64::from(*from)))
+        SourceOp::List { directories, .. } => OperationCost::Wait(directories.len() as u64),
+        SourceOp::ReadPack { picks, from, .. } => {
+            OperationCost::Wait((picks.entries.len() as u64).saturating_sub(u64::from(*from)))
         }
-        SourceOp::DigestPicks { picks, .. } => Cost::Wait(picks.entries.len() as u64),
-        SourceOp::Read { .. } | SourceOp::Portion { .. } => Cost::Wait(1),
-        SourceOp::Inspect { .. }
+        SourceOp::DigestPicks { picks, .. } => OperationCost::Wait(picks.entries.len() as u64),
+        SourceOp::Read { .. } | SourceOp::Page { .. } => OperationCost::Wait(1),
+        SourceOp::Stat { .. }
         | SourceOp::Extended { .. }
         | SourceOp::Open { .. }
-        | SourceOp::Confirm { .. }
-        | SourceOp::FindHole { .. } => Cost::Owe(1),
-        SourceOp::Next { .. } | SourceOp::Names { .. } => Cost::Owe(0),
+        | SourceOp::Revalidate { .. }
+        | SourceOp::FindHole { .. } => OperationCost::Owe(1),
+        SourceOp::ReadStream { .. } | SourceOp::Names { .. } => OperationCost::Owe(0),
     }
 }
 
 /// Returns the cost of an operation at the target.
-fn target_cost(operation: &TargetOp) -> Cost {
+fn target_cost(operation: &TargetOp) -> OperationCost {
     let pieces = |extent: &Extent| extent.length.div_ceil(PIECE_BYTES).max(1);
     match operation {
-        TargetOp::List { directories, .. } => Cost::Wait(directories.len() as u64),
-        TargetOp::Digest { names, .. } => Cost::Wait(names.len() as u64),
-        TargetOp::Apply { changes } => Cost::Wait(changes.len() as u64),
-        TargetOp::Sign { extent, blocks: false, .. } | TargetOp::Sum { extent, .. } => {
-            Cost::Wait(pieces(extent))
+        TargetOp::List { directories, .. } => OperationCost::Wait(directories.len() as u64),
+        TargetOp::Digest { names, .. } => OperationCost::Wait(names.len() as u64),
+        TargetOp::Apply { changes } => OperationCost::Wait(changes.len() as u64),
+        TargetOp::HashRange { extent, blocks: false, .. } | TargetOp::WeakSums { extent, .. } => {
+            OperationCost::Wait(pieces(extent))
         }
-        TargetOp::Assemble { extent, copies, .. } => Cost::Wait(pieces(extent) + copies.len() as u64),
-        TargetOp::Portion { .. }
+        TargetOp::Assemble { extent, copies, .. } => {
+            OperationCost::Wait(pieces(extent) + copies.len() as u64)
+        }
+        TargetOp::Page { .. }
         | TargetOp::Begin { .. }
-        | TargetOp::Sign { .. }
+        | TargetOp::HashRange { .. }
         | TargetOp::Patch { .. }
         | TargetOp::Write { .. }
-        | TargetOp::Clone { .. } => Cost::Wait(1),
-        TargetOp::Inspect { .. }
+        | TargetOp::Reflink { .. } => OperationCost::Wait(1),
+        TargetOp::Stat { .. }
         | TargetOp::Hole { .. }
         | TargetOp::Zero { .. }
         | TargetOp::Finish { .. }
         | TargetOp::Abandon { .. }
-        | TargetOp::Barrier { .. } => Cost::Owe(1),
+        | TargetOp::Barrier { .. } => OperationCost::Owe(1),
         // The number of files in a pack is known where the pack is submitted.
-        TargetOp::Store { .. }
+        TargetOp::WritePack { .. }
         | TargetOp::Numbers { .. }
         | TargetOp::Complete { .. }
-        | TargetOp::Length { .. } => Cost::Owe(0),
+        | TargetOp::SetLength { .. } => OperationCost::Owe(0),
     }
 }
 
 /// Returns the bytes of content that an operation sends to the target.
 fn content_bytes(operation: &TargetOp) -> u64 {
     let bytes = match operation {
-        TargetOp::Store { pack } => pack.len(),
+        TargetOp::WritePack { pack } => pack.len(),
         TargetOp::Write { buffer, .. }
         | TargetOp::Patch { buffer, .. }
         | TargetOp::Assemble { buffer, .. } => buffer.filled().len(),
@@ -85,8 +87,8 @@ fn content_bytes(operation: &TargetOp) -> u64 {
 fn reads(operation: &SourceOp) -> u64 {
     match (operation, source_cost(operation)) {
         (
-            SourceOp::Read { .. } | SourceOp::Fetch { .. } | SourceOp::DigestPicks { .. },
-            Cost::Wait(count),
+            SourceOp::Read { .. } | SourceOp::ReadPack { .. } | SourceOp::DigestPicks { .. },
+            OperationCost::Wait(count),
         ) => count,
         _ => 0,
     }
@@ -95,7 +97,7 @@ fn reads(operation: &SourceOp) -> u64 {
 /// Returns the approximate number of file server responses that operations wait for at the source.
 fn source_requests(operation: &SourceOp, count: u64) -> u64 {
     count.saturating_mul(match operation {
-        SourceOp::Fetch { .. } | SourceOp::DigestPicks { .. } => REQUESTS_PER_FILE_READ,
+        SourceOp::ReadPack { .. } | SourceOp::DigestPicks { .. } => REQUESTS_PER_FILE_READ,
         _ => REQUESTS_PER_OPERATION,
     })
 }
@@ -105,7 +107,9 @@ fn target_requests(operation: &TargetOp, count: u64) -> u64 {
     count.saturating_mul(match operation {
         TargetOp::Digest { .. } => REQUESTS_PER_FILE_READ,
         // While a file is created or renamed, others in its directory wait.
-        TargetOp::Store { .. } | TargetOp::Begin { .. } | TargetOp::Finish { .. } => REQUESTS_PER_FILE_STORED,
+        TargetOp::WritePack { .. } | TargetOp::Begin { .. } | TargetOp::Finish { .. } => {
+            REQUESTS_PER_FILE_STORED
+        }
         _ => REQUESTS_PER_OPERATION,
     })
 }
@@ -115,19 +119,19 @@ impl Worker<'_> {
     ///
     /// # Errors
     /// `Cancelled` if the run was stopped meanwhile.
-    pub(super) fn hold_target(&mut self, operation: &TargetOp, pending: &Pending) -> Result<()> {
-        self.hold(Paced::Content, content_bytes(operation))?;
+    pub(super) fn hold_target(&mut self, operation: &TargetOp, pending: &PendingPurpose) -> Result<()> {
+        self.hold(LimitedQuantities::Content, content_bytes(operation))?;
         let cost = match pending {
-            Pending::Stored { packed, .. } => Cost::Wait(packed.len() as u64),
+            PendingPurpose::Stored { packed, .. } => OperationCost::Wait(packed.len() as u64),
             _ => target_cost(operation),
         };
-        let (Cost::Wait(count) | Cost::Owe(count)) = cost;
+        let (OperationCost::Wait(count) | OperationCost::Owe(count)) = cost;
         self.counters.target_operations.add(count);
         self.counters.target_requests.add(target_requests(operation, count));
         match cost {
-            Cost::Wait(count) => self.hold(Paced::Target, count),
-            Cost::Owe(count) => {
-                self.owe(Paced::Target, count);
+            OperationCost::Wait(count) => self.hold(LimitedQuantities::Target, count),
+            OperationCost::Owe(count) => {
+                self.owe(LimitedQuantities::Target, count);
                 Ok(())
             }
         }
@@ -136,16 +140,16 @@ impl Worker<'_> {
     /// Waits until an operation may run at the source, runs it, and records how long reading took.
     pub(super) fn ask_source(&mut self, operation: SourceOp) -> Result<SourceOutcome> {
         match source_cost(&operation) {
-            Cost::Wait(count) => self.hold(Paced::Source, count)?,
-            Cost::Owe(count) => self.owe(Paced::Source, count),
+            OperationCost::Wait(count) => self.hold(LimitedQuantities::Source, count)?,
+            OperationCost::Owe(count) => self.owe(LimitedQuantities::Source, count),
         }
         let reads = reads(&operation);
         self.counters.source_reads.add(reads);
         self.counters.source_requests.add(source_requests(&operation, reads));
         let outcome = self.timed(reads, |source| source.ask(operation));
         match &outcome {
-            Ok(SourceOutcome::Listed(listings)) => self.owe_listed(Paced::Source, listings),
-            Ok(SourceOutcome::Portion(portion)) => self.owe(Paced::Source, entries_of(portion)),
+            Ok(SourceOutcome::Listed(listings)) => self.owe_listed(LimitedQuantities::Source, listings),
+            Ok(SourceOutcome::Page(portion)) => self.owe(LimitedQuantities::Source, entries_of(portion)),
             _ => {}
         }
         outcome
@@ -157,7 +161,7 @@ impl Worker<'_> {
         &mut self,
         file: &Arc<SourceFile>,
         piece: Extent,
-        reading: Reading,
+        reading: ChunkCursor,
     ) -> Result<SourceOutcome> {
         if !self.source.reads_ahead() {
             let buffer = self.target.piece_buffer();
@@ -165,7 +169,7 @@ impl Worker<'_> {
         }
         self.source.turn_to(file, piece, |buffer| self.target.recycle(buffer))?;
         while let Some(next) = self.source.next_read(piece, reading) {
-            self.hold(Paced::Source, 1)?;
+            self.hold(LimitedQuantities::Source, 1)?;
             self.counters.source_reads.add(1);
             self.counters.source_requests.add(REQUESTS_PER_OPERATION);
             let buffer = self.target.piece_buffer();
@@ -191,10 +195,10 @@ impl Worker<'_> {
     }
 
     /// Books one operation for each entry of the listings.
-    pub(super) fn owe_listed(&self, what: Paced, listings: &[DirectoryListing]) {
+    pub(super) fn owe_listed(&self, what: LimitedQuantities, listings: &[DirectoryListing]) {
         let lengths = listings.iter().flat_map(|listing| &listing.result).map(|listing| listing.len() as u64);
         let entries = lengths.sum();
-        if what == Paced::Target {
+        if what == LimitedQuantities::Target {
             self.counters.target_operations.add(entries);
             self.counters.target_requests.add(entries);
         }
@@ -202,7 +206,7 @@ impl Worker<'_> {
     }
 
     /// Books operations without waiting.
-    pub(super) fn owe(&self, what: Paced, amount: u64) {
+    pub(super) fn owe(&self, what: LimitedQuantities, amount: u64) {
         if amount > 0 && self.shared.pacer.holds(what) {
             self.shared.pacer.turn(what, self.shared.setup.clock.now_ns(), amount);
         }
@@ -223,19 +227,19 @@ impl Worker<'_> {
     }
 
     /// Waits until this amount may be processed, if it is limited.
-    fn hold(&mut self, what: Paced, amount: u64) -> Result<()> {
+    fn hold(&mut self, what: LimitedQuantities, amount: u64) -> Result<()> {
         let pacer = &self.shared.pacer;
         if amount == 0 || !pacer.holds(what) {
             return Ok(());
         }
-        self.enter(Stage::Held);
+        self.enter(LaneStage::Held);
         let (began_ns, mut changes) = (self.mark_ns, pacer.changes());
         let mut turn = pacer.turn(what, began_ns, amount);
-        if turn != Turn::Now {
+        if turn != PacerTurn::Now {
             self.target.flush();
         }
         let ended = loop {
-            let (Turn::At(at_ns) | Turn::AskAt(at_ns)) = turn else { break Ok(()) };
+            let (PacerTurn::At(at_ns) | PacerTurn::AskAt(at_ns)) = turn else { break Ok(()) };
             if self.shared.queue.is_stopped() {
                 break Err(stopped());
             }
@@ -247,28 +251,30 @@ impl Worker<'_> {
             } else if now_ns < at_ns {
                 std::thread::sleep(Duration::from_nanos(at_ns - now_ns).min(HELD_AT_ONCE));
                 // A pause may last for hours, and the counters should show it meanwhile.
-                self.leave(Stage::Held);
-            } else if let Turn::At(_) = turn {
+                self.leave(LaneStage::Held);
+            } else if let PacerTurn::At(_) = turn {
                 break Ok(());
             } else {
                 turn = pacer.turn(what, now_ns, amount);
             }
         };
-        self.leave(Stage::Held);
+        self.leave(LaneStage::Held);
         let held_ns = self.mark_ns.saturating_sub(began_ns);
         match what {
-            Paced::Content => {}
-            Paced::Source if self.shared.pacer.is_held_by_latency() => {
+            LimitedQuantities::Content => {}
+            LimitedQuantities::Source if self.shared.pacer.is_held_by_latency() => {
                 self.counters.held_by_latency_ns.add(held_ns);
             }
-            Paced::Source | Paced::Target => self.counters.held_by_operations_ns.add(held_ns),
+            LimitedQuantities::Source | LimitedQuantities::Target => {
+                self.counters.held_by_operations_ns.add(held_ns);
+            }
         }
         ended
     }
 }
 
 /// Returns the number of entries in a page and in the listings sent along with it.
-pub(super) fn entries_of(portion: &Portion) -> u64 {
+pub(super) fn entries_of(portion: &ListingPage) -> u64 {
     let below = portion.below.iter().filter_map(|listing| listing.result.as_ref().ok());
     below.map(|listing| listing.len() as u64).sum::<u64>() + portion.listing.len() as u64
 }
@@ -280,22 +286,22 @@ mod tests {
     #[test]
     fn operations_are_counted_by_what_they_do_to_storage() {
         let extent = |length| Extent { offset: 0, length };
-        let sign = |length, blocks| TargetOp::Sign { draft: 1, extent: extent(length), blocks };
+        let sign = |length, blocks| TargetOp::HashRange { draft: 1, extent: extent(length), blocks };
         let list = |count| TargetOp::List {
             directories: vec![EntryPath::root(); count],
             budget: 0,
             detail: Detail::default(),
         };
         for (operation, expected) in [
-            (list(3), Cost::Wait(3)),
-            (sign(PIECE_BYTES * 2 + 1, false), Cost::Wait(3)),
-            (sign(PIECE_BYTES, true), Cost::Wait(1)),
-            (TargetOp::Apply { changes: Vec::new() }, Cost::Wait(0)),
-            (TargetOp::Abandon { draft: 1, keep: false }, Cost::Owe(1)),
-            (TargetOp::Store { pack: vec![0; 9] }, Cost::Owe(0)),
+            (list(3), OperationCost::Wait(3)),
+            (sign(PIECE_BYTES * 2 + 1, false), OperationCost::Wait(3)),
+            (sign(PIECE_BYTES, true), OperationCost::Wait(1)),
+            (TargetOp::Apply { changes: Vec::new() }, OperationCost::Wait(0)),
+            (TargetOp::Abandon { draft: 1, keep: false }, OperationCost::Owe(1)),
+            (TargetOp::WritePack { pack: vec![0; 9] }, OperationCost::Owe(0)),
         ] {
             assert_eq!(target_cost(&operation), expected, "{operation:?}");
         }
-        assert_eq!(content_bytes(&TargetOp::Store { pack: vec![0; 9] }), 9);
+        assert_eq!(content_bytes(&TargetOp::WritePack { pack: vec![0; 9] }), 9);
     }
 }

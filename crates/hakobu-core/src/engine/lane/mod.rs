@@ -11,49 +11,50 @@ mod directories;
 mod files;
 mod further_names;
 mod hashes;
-mod in_portions;
+mod in_pages;
 mod limits;
 mod moved;
 mod packs;
 mod same_inode;
 mod source;
 mod sparse;
-mod whole;
+mod whole_file;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::join::{Found, Join, at_source, at_target};
-use super::large::{How, IfDifferent, LargeFile, Progress, SINGLE_LANE_CHUNKS};
-use super::links::Follower;
+use super::join::{Join, JoinResults, at_source, at_target};
+use super::large::{ChunkProgress, IfDifferent, LargeFile, LargeFileMode, SINGLE_LANE_CHUNKS};
+use super::links::LinkedName;
 use super::node::{
-    Counted, DirectoryTask, Known, Node, Only, Origin, Part, Prefetched, TargetState, Touched,
+    CountedDirectory, DirectoryNode, DirectoryTask, Origin, OriginListing, Prefetched, PrefetchedDirectory,
+    SingleEntry, TargetState, TouchedAttributes,
 };
-use super::queue::{PackTask, Taken, Task};
-use super::shared::{Shared, fail};
-use super::sides::Sides;
+use super::pending_entries::PendingEntries;
+use super::queue::{LaneTask, NextTask, PackTask};
+use super::shared::{EngineState, fail};
 use crate::checksum::crc64;
-use crate::compression::{Compressed, Levels};
-use crate::counters::{LaneCounters, Stage, WorkTime};
+use crate::compression::{CompressionStats, Levels};
+use crate::counters::{LaneCounters, LaneStage, WorkTime};
 use crate::digest::{Digest, Forest, chunk_value, piece_value};
 use crate::endpoint::{
-    Begin, Begun, Change, Check, Completion, Detail, DraftId, DraftKind, Earlier, Fetched, Pick, Picks,
-    PieceBuffer, Portion, SourceFile, SourceLane, SourceOp, SourceOutcome, TargetLane, TargetOp,
-    TargetOutcome, Ticket, Wait, failure,
+    Change, Check, Completion, CompletionWait, Detail, DraftId, DraftKind, DraftParameters, Earlier,
+    EarlierWork, FetchedPack, ListingPage, Pick, Picks, PieceBuffer, SourceFile, SourceLane, SourceOp,
+    SourceOutcome, TargetLane, TargetOp, TargetOutcome, Ticket, failure,
 };
-use crate::entry::{Kind, Metadata};
+use crate::entry::{EntryKind, EntryMetadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Failure};
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
-use crate::job::{Item, Mode, Removal};
+use crate::job::{JobItem, Mode, Removal};
 use crate::listing::{DirectoryListing, Listing};
 use crate::losses::{Loss, LossKind};
 use crate::path::EntryPath;
 use crate::tag::{PieceTags, Tagger};
-use source::{Reading, Source};
+use source::{ChunkCursor, Source};
 
 /// The number of operations in progress at which the lane waits for answers.
 const UNDER_WAY_MAX: usize = 192;
@@ -78,14 +79,14 @@ const HELD_AT_ONCE: Duration = Duration::from_millis(50);
 const ASKED: Ticket = 0;
 
 /// The purpose of an operation in progress.
-enum Pending {
+enum PendingPurpose {
     Listing {
-        tasks: Vec<(DirectoryTask, Vec<Part>)>,
+        tasks: Vec<(DirectoryTask, Vec<OriginListing>)>,
     },
     /// The next page of a directory that both sides list in order.
     Portion {
-        node: Arc<Node>,
-        sides: Box<Sides>,
+        node: Arc<DirectoryNode>,
+        sides: Box<PendingEntries>,
     },
     Stored {
         task: PackTask,
@@ -115,7 +116,7 @@ enum Pending {
     /// Attributes of entries in a directory, with the entries' paths at the source and the target.
     Applied {
         entries: Vec<(EntryPath, EntryPath)>,
-        node: Arc<Node>,
+        node: Arc<DirectoryNode>,
     },
     /// The target's digests of entries that are compared.
     Digested {
@@ -123,28 +124,28 @@ enum Pending {
     },
     /// New hard links to existing files of the target.
     Linked {
-        followers: Vec<Follower>,
+        followers: Vec<LinkedName>,
     },
     /// Entries of a directory that only the target had.
     Removed {
         paths: Vec<EntryPath>,
-        node: Arc<Node>,
+        node: Arc<DirectoryNode>,
     },
     /// Attributes of complete directories, or their removal.
     Settled {
-        nodes: Vec<Arc<Node>>,
+        nodes: Vec<Arc<DirectoryNode>>,
     },
     Ignored,
 }
 
 /// One working lane.
 pub(super) struct Worker<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a EngineState<'a>,
     index: usize,
     source: Source,
     target: Box<dyn TargetLane>,
     counters: &'a LaneCounters,
-    under_way: HashMap<Ticket, Pending>,
+    under_way: HashMap<Ticket, PendingPurpose>,
     /// The answer to [`ASKED`].
     asked: Option<Result<TargetOutcome>>,
     /// The target's values, by the ticket of the request.
@@ -166,7 +167,7 @@ pub(super) struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     pub fn new(
-        shared: &'a Shared<'a>,
+        shared: &'a EngineState<'a>,
         index: usize,
         source: Box<dyn SourceLane>,
         target: Box<dyn TargetLane>,
@@ -217,14 +218,14 @@ impl<'a> Worker<'a> {
                 continue;
             }
             match self.shared.queue.take(self.index) {
-                Taken::Task(task) => self.task(task)?,
-                Taken::Nothing if self.under_way.is_empty() => {
-                    self.enter(Stage::Idle);
+                NextTask::Task(task) => self.task(task)?,
+                NextTask::Nothing if self.under_way.is_empty() => {
+                    self.enter(LaneStage::Idle);
                     self.shared.queue.wait(IDLE_WAIT);
-                    self.leave(Stage::Idle);
+                    self.leave(LaneStage::Idle);
                 }
-                Taken::Nothing => self.wait_for_answer(ANSWER_WAIT)?,
-                Taken::Ended => break,
+                NextTask::Nothing => self.wait_for_answer(ANSWER_WAIT)?,
+                NextTask::Ended => break,
             }
         }
         self.target.flush();
@@ -236,9 +237,9 @@ impl<'a> Worker<'a> {
     fn rest(&mut self) -> Result<bool> {
         if self.under_way.is_empty() {
             self.target.flush();
-            self.enter(Stage::Idle);
+            self.enter(LaneStage::Idle);
             self.shared.gate.rest(self.index, REST_AT_ONCE);
-            self.leave(Stage::Idle);
+            self.leave(LaneStage::Idle);
         } else {
             self.wait_for_answer(ANSWER_WAIT)?;
         }
@@ -271,9 +272,9 @@ impl<'a> Worker<'a> {
         }
         let all = self.shared.filter.is_none() && !job.one_file_system && job.removal != Removal::Remove;
         let barrier = TargetOp::Barrier { durable: job.durable, whole: all && self.shared.record.is_clean() };
-        self.enter(Stage::Sync);
+        self.enter(LaneStage::Sync);
         let TargetOutcome::Done = self.ask_target(barrier)? else { return Err(unexpected()) };
-        self.leave(Stage::Sync);
+        self.leave(LaneStage::Sync);
         Ok(())
     }
 
@@ -312,13 +313,13 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn task(&mut self, task: Task) -> Result<()> {
+    fn task(&mut self, task: LaneTask) -> Result<()> {
         match task {
-            Task::Directory(task) => self.directory(task),
-            Task::Directories(tasks) => self.directories(tasks),
-            Task::Pack(task) => self.pack_in_parts(task),
-            Task::Begin(file) => self.begin_file(file),
-            Task::Chunks(file) => {
+            LaneTask::Directory(task) => self.directory(task),
+            LaneTask::Directories(tasks) => self.directories(tasks),
+            LaneTask::Pack(task) => self.pack_in_parts(task),
+            LaneTask::Begin(file) => self.begin_file(file),
+            LaneTask::Chunks(file) => {
                 let moved = self.move_chunks(&file);
                 file.leave();
                 moved
@@ -344,31 +345,31 @@ impl<'a> Worker<'a> {
     }
 
     /// Submits an operation to the target, and handles answers while its queue is full.
-    fn submit(&mut self, operation: TargetOp, pending: Pending) -> Result<Ticket> {
+    fn submit(&mut self, operation: TargetOp, pending: PendingPurpose) -> Result<Ticket> {
         self.hold_target(&operation, &pending)?;
         self.next_ticket += 1;
         let ticket = self.next_ticket;
-        if !matches!(pending, Pending::Ignored) {
+        if !matches!(pending, PendingPurpose::Ignored) {
             self.under_way.insert(ticket, pending);
         }
         let mut operation = operation;
-        self.enter(Stage::Send);
+        self.enter(LaneStage::Send);
         loop {
             match self.target.submit(ticket, operation) {
                 Ok(()) => break,
                 Err(back) => operation = back,
             }
-            self.leave(Stage::Send);
+            self.leave(LaneStage::Send);
             self.wait_while_full()?;
-            self.enter(Stage::Send);
+            self.enter(LaneStage::Send);
         }
-        self.leave(Stage::Send);
+        self.leave(LaneStage::Send);
         Ok(ticket)
     }
 
     /// Handles the answers that have arrived.
     fn answers(&mut self) -> Result<()> {
-        while let Some(completion) = self.target.reap(Wait::Now) {
+        while let Some(completion) = self.target.reap(CompletionWait::Now) {
             self.answer(completion)?;
         }
         Ok(())
@@ -376,9 +377,9 @@ impl<'a> Worker<'a> {
 
     fn wait_for_answer(&mut self, limit: Duration) -> Result<()> {
         self.target.flush();
-        self.enter(Stage::Wait);
-        let completion = self.target.reap(Wait::For(limit));
-        self.leave(Stage::Wait);
+        self.enter(LaneStage::Wait);
+        let completion = self.target.reap(CompletionWait::For(limit));
+        self.leave(LaneStage::Wait);
         match completion {
             Some(completion) => self.answer(completion),
             None => Ok(()),
@@ -402,7 +403,7 @@ impl<'a> Worker<'a> {
         }
         self.target.flush();
         loop {
-            let completion = self.target.reap(Wait::Forever).ok_or_else(unexpected)?;
+            let completion = self.target.reap(CompletionWait::Forever).ok_or_else(unexpected)?;
             self.answer(completion)?;
             if let Some(result) = self.asked.take() {
                 return result;
@@ -410,12 +411,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn enter(&mut self, _stage: Stage) {
+    fn enter(&mut self, _stage: LaneStage) {
         self.mark_ns = self.shared.setup.clock.now_ns();
     }
 
     /// Adds the time since the last mark to `stage`.
-    fn leave(&mut self, stage: Stage) {
+    fn leave(&mut self, stage: LaneStage) {
         let now_ns = self.shared.setup.clock.now_ns();
         self.counters.stage_ns[stage as usize].add(now_ns.saturating_sub(self.mark_ns));
         self.mark_ns = now_ns;
@@ -434,7 +435,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Reports the lane's choice of compression if it is new.
-    fn look_at_choices(&mut self, compressed: &Compressed) {
+    fn look_at_choices(&mut self, compressed: &CompressionStats) {
         let news = (compressed.choice.map_or(0, |choice| choice.number), compressed.levels);
         if std::mem::replace(&mut self.choices, news) == news {
             return;
@@ -516,7 +517,7 @@ mod tests {
         let mut all: Vec<_> =
             (0..attributes).map(|name| (format!("user.{name}").into_bytes(), value.clone())).collect();
         let extended = (attributes > 0).then(|| Extended::new(Classes::USER, &mut all).unwrap());
-        let attributes = Metadata::new(Kind::Directory).attributes();
+        let attributes = EntryMetadata::new(EntryKind::Directory).attributes();
         Change::Directory { path: EntryPath::root(), attributes, extended }
     }
 

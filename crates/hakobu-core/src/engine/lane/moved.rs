@@ -1,12 +1,12 @@
 //! Transfers chunks in which content moved. The target assembles them from content at other offsets of its old file and
 //! from bytes that are sent.
 
-use super::chunks::{Chunk, Piece, UNREADABLE, Values};
+use super::chunks::{OpenChunk, PieceContent, UNREADABLE, Values};
 use super::delta::given_up;
 use super::*;
-use crate::engine::moves::PutOff;
+use crate::block_table::{BlockTable, COPIES_MAX, Copied};
+use crate::engine::move_search::PutOff;
 use crate::extent::PIECES_PER_CHUNK;
-use crate::moved::{COPIES_MAX, Copied, Table};
 use crate::zeros::is_zero;
 
 /// The number of ranges of the old file for which sums are requested ahead.
@@ -26,7 +26,7 @@ struct Search {
 }
 
 /// Consecutive pieces that are assembled by one operation.
-struct Run {
+struct PieceRun {
     extent: Extent,
     values: Vec<Digest>,
     copies: Vec<Copied>,
@@ -52,7 +52,7 @@ impl Worker<'_> {
         while let Some(chunk) = file.moves.take().or_else(|| file.take_chunk().map(PutOff::untouched)) {
             let done = match table.filter(|_| file.moves.pay()) {
                 _ if file.has_failed() => Err(given_up()),
-                None if !chunk.compared => self.chunk(file, Reading::only(chunk.extent), None),
+                None if !chunk.compared => self.chunk(file, ChunkCursor::only(chunk.extent), None),
                 table => self.put_together(file, chunk, table, &mut search),
             };
             self.unless_fatal(file, done.map_err(at_source))?;
@@ -65,15 +65,15 @@ impl Worker<'_> {
 
     /// Returns the table of the old file's blocks, after requesting sums together with the other lanes. Returns `None`
     /// if the run was stopped.
-    fn table<'f>(&mut self, file: &'f Arc<LargeFile>) -> Result<Option<&'f Option<Table>>> {
+    fn table<'f>(&mut self, file: &'f Arc<LargeFile>) -> Result<Option<&'f Option<BlockTable>>> {
         let block_bytes = file.moves.block_bytes().ok_or_else(unexpected)?;
         let mut asked = VecDeque::new();
         loop {
             while asked.len() < SUMS_AHEAD
                 && let Some(range) = file.moves.take_range()
             {
-                let sum = TargetOp::Sum { draft: file.draft, extent: range, block_bytes };
-                asked.push_back((range, self.submit(sum, Pending::Told)?));
+                let sum = TargetOp::WeakSums { draft: file.draft, extent: range, block_bytes };
+                asked.push_back((range, self.submit(sum, PendingPurpose::Told)?));
             }
             let Some((range, ticket)) = asked.pop_front() else { break };
             let Some(told) = self.told(ticket)? else { return Ok(None) };
@@ -110,16 +110,16 @@ impl Worker<'_> {
         &mut self,
         file: &Arc<LargeFile>,
         chunk: PutOff,
-        table: Option<&Table>,
+        table: Option<&BlockTable>,
         search: &mut Search,
     ) -> Result<()> {
         let (values, unreadable) = self.fill_window(file, chunk, table, search)?;
         search.found.clear();
         if let Some(table) = table {
             search.find(chunk.extent, table);
-            self.leave(Stage::Hash);
+            self.leave(LaneStage::Hash);
         }
-        let mut moving = Chunk {
+        let mut moving = OpenChunk {
             file,
             extent: chunk.extent,
             written_bytes: chunk.written_bytes,
@@ -133,7 +133,7 @@ impl Worker<'_> {
             let copied: u64 = copies.iter().map(|copied| u64::from(copied.length)).sum();
             file.moves.searched(piece.length, copied);
             let literal = piece.length - copied;
-            if run.as_ref().is_some_and(|run: &Run| !run.takes(piece, literal, copies.len())) {
+            if run.as_ref().is_some_and(|run: &PieceRun| !run.takes(piece, literal, copies.len())) {
                 self.send_run(&mut moving, run.take())?;
             }
             if search.is_zero(index) {
@@ -147,7 +147,7 @@ impl Worker<'_> {
                 buffer.set_filled(bytes.len());
                 self.send_whole(&mut moving, piece, buffer, value)?;
             } else {
-                let run = run.get_or_insert_with(|| Run::new(piece, self.target.piece_buffer()));
+                let run = run.get_or_insert_with(|| PieceRun::new(piece, self.target.piece_buffer()));
                 run.add(piece, value, copies, search.bytes_of(chunk.extent, piece));
             }
         }
@@ -164,7 +164,7 @@ impl Worker<'_> {
         &mut self,
         file: &Arc<LargeFile>,
         PutOff { extent: chunk, compared, .. }: PutOff,
-        table: Option<&Table>,
+        table: Option<&BlockTable>,
         search: &mut Search,
     ) -> Result<(Values, bool)> {
         let around = table.map_or(0, |table| table.block_bytes() as u64);
@@ -175,7 +175,7 @@ impl Worker<'_> {
         search.zeros = 0;
         self.read_around(file, Extent { offset: begin, length: chunk.offset - begin }, search)?;
         let (mut values, mut unreadable) = (Values::new(), false);
-        let reading = Reading::only(chunk);
+        let reading = ChunkCursor::only(chunk);
         for (index, piece) in chunk.pieces().enumerate() {
             let (content, hole_end) = match compared {
                 // Unreadable ranges were reported when the chunk was compared.
@@ -187,8 +187,8 @@ impl Worker<'_> {
             };
             unreadable |= hole_end == UNREADABLE;
             values.push(self.value(file, piece, &content)?.0);
-            self.leave(Stage::Hash);
-            if matches!(content, Piece::Hole(_)) || is_zero(content.bytes()) {
+            self.leave(LaneStage::Hash);
+            if matches!(content, PieceContent::Hole(_)) || is_zero(content.bytes()) {
                 search.zeros |= 1 << index;
             }
             search.window.extend_from_slice(content.bytes());
@@ -203,7 +203,7 @@ impl Worker<'_> {
         let mut offset = range.offset;
         while offset < range.end() {
             let part = Extent { offset, length: PIECE_BYTES.min(range.end() - offset) };
-            let (content, ..) = self.read_quietly(&file.source, part, Reading::only(part))?;
+            let (content, ..) = self.read_quietly(&file.source, part, ChunkCursor::only(part))?;
             search.window.extend_from_slice(content.bytes());
             self.recycle(content);
             offset += part.length;
@@ -211,19 +211,19 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn send_run(&mut self, chunk: &mut Chunk<'_>, run: Option<Run>) -> Result<()> {
-        let Some(Run { extent, values, copies, mut buffer, filled }) = run else { return Ok(()) };
+    fn send_run(&mut self, chunk: &mut OpenChunk<'_>, run: Option<PieceRun>) -> Result<()> {
+        let Some(PieceRun { extent, values, copies, mut buffer, filled }) = run else { return Ok(()) };
         buffer.set_filled(filled);
         chunk.written_bytes += filled as u64;
         let value = *blake3::hash(values.as_flattened()).as_bytes();
         let assemble = TargetOp::Assemble { draft: chunk.file.draft, extent, copies, buffer, value };
-        self.submit(assemble, Pending::Ignored).map(drop)
+        self.submit(assemble, PendingPurpose::Ignored).map(drop)
     }
 }
 
 impl Search {
     /// Finds content of the old file in the window.
-    fn find(&mut self, chunk: Extent, table: &Table) {
+    fn find(&mut self, chunk: Extent, table: &BlockTable) {
         let begin = chunk.offset as i64 - self.before as i64;
         let first = self.moved_by.and_then(|moved_by| begin.checked_sub(moved_by));
         table.search(&self.window, first, &mut self.found);
@@ -263,7 +263,7 @@ impl Search {
     }
 }
 
-impl Run {
+impl PieceRun {
     fn new(piece: Extent, buffer: PieceBuffer) -> Self {
         let values = Vec::with_capacity(PIECES_PER_CHUNK as usize);
         Self {
@@ -361,7 +361,7 @@ mod tests {
     fn pieces_are_put_together_in_one_operation_as_far_as_it_goes() {
         let bytes: Vec<u8> = (0..PIECE_BYTES).map(|at| (at % 251) as u8).collect();
         let end = bytes.len() - 40;
-        let mut run = Run::new(piece(4), PieceBuffer::new());
+        let mut run = PieceRun::new(piece(4), PieceBuffer::new());
         // 10 bytes, a copy, 5 bytes, another copy to the end.
         run.add(piece(4), [1; 32], vec![copied(10, 85, 7000), copied(100, PIECE - 100, 9000)], &bytes);
         // Continues the last copy, in the old file as well, and ends with 40 bytes.
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn copies_that_only_touch_stay_apart() {
         let bytes = vec![7; PIECE_BYTES as usize];
-        let mut run = Run::new(piece(0), PieceBuffer::new());
+        let mut run = PieceRun::new(piece(0), PieceBuffer::new());
         run.add(piece(0), [1; 32], vec![copied(0, PIECE, 9000)], &bytes);
         run.add(piece(1), [2; 32], vec![copied(0, PIECE, 9000)], &bytes);
         assert_eq!(run.copies, [copied(0, PIECE, 9000), copied(PIECE, PIECE, 9000)]);

@@ -23,8 +23,8 @@ impl Worker<'_> {
     fn pack_from(&mut self, task: &PackTask, from: u32) -> Result<u32> {
         let origin = task.node.origins.get(task.origin).ok_or_else(unexpected)?;
         let buffer = self.target.pack_buffer();
-        self.enter(Stage::Read);
-        let fetched = self.ask_source(SourceOp::Fetch {
+        self.enter(LaneStage::Read);
+        let fetched = self.ask_source(SourceOp::ReadPack {
             root: origin.root,
             directory: origin.path.clone(),
             target: task.node.target.clone(),
@@ -33,18 +33,18 @@ impl Worker<'_> {
             ask: self.shared.ask,
             buffer,
         });
-        self.leave(Stage::Read);
+        self.leave(LaneStage::Read);
         let fetched = match fetched {
-            Ok(SourceOutcome::Fetched(fetched)) => fetched,
+            Ok(SourceOutcome::Pack(fetched)) => fetched,
             Ok(_) => return Err(unexpected()),
             Err(error) if error.is_fatal() => return Err(error),
             Err(error) => {
                 let until = task.picks.entries.len() as u32;
                 let failures = (from..until).map(|pick| (pick, error.clone())).collect();
-                Fetched { failures, until, ..Fetched::default() }
+                FetchedPack { failures, until, ..FetchedPack::default() }
             }
         };
-        let Fetched { pack, until, packed, failures, losses, content_bytes } = fetched;
+        let FetchedPack { pack, until, packed, failures, losses, content_bytes } = fetched;
         // Entries that are neither packed nor failed would be lost silently.
         if until as usize > task.picks.entries.len()
             || packed.len() + failures.len() != until.saturating_sub(from) as usize
@@ -66,15 +66,15 @@ impl Worker<'_> {
             return Ok(until);
         }
         let task = task.clone();
-        let pending = Pending::Stored { task, packed, content_bytes };
-        self.submit(TargetOp::Store { pack }, pending)?;
+        let pending = PendingPurpose::Stored { task, packed, content_bytes };
+        self.submit(TargetOp::WritePack { pack }, pending)?;
         Ok(until)
     }
 
     /// Fails an entry of a pack that could not be stored at the target.
     pub(super) fn fail_stored(
         &mut self,
-        node: &Arc<Node>,
+        node: &Arc<DirectoryNode>,
         origin: usize,
         picks: &Picks,
         (pick, error): (u32, Error),
@@ -89,7 +89,7 @@ impl Worker<'_> {
 
     pub(super) fn fail_pick(
         &mut self,
-        node: &Arc<Node>,
+        node: &Arc<DirectoryNode>,
         origin: usize,
         picks: &Picks,
         (pick, error): (u32, Error),
@@ -141,7 +141,7 @@ impl Worker<'_> {
     }
 
     /// Completes a pack or large file, whether it succeeded or failed.
-    pub(super) fn task_done(&self, node: &Arc<Node>) {
+    pub(super) fn task_done(&self, node: &Arc<DirectoryNode>) {
         self.shared.queue.release(node, self.counters);
         self.shared.queue.complete(1);
     }
@@ -152,13 +152,13 @@ fn name_of(picks: &Picks, pick: u32) -> &[u8] {
     picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize))
 }
 
-fn metadata_of(picks: &Picks, pick: u32) -> Option<&Metadata> {
+fn metadata_of(picks: &Picks, pick: u32) -> Option<&EntryMetadata> {
     picks.entries.get(pick as usize).map(|pick| picks.listing.metadata(pick.index as usize))
 }
 
 /// Returns the bytes of content that an entry adds to a pack. The text of a symbolic link does not count.
 fn content_of(picks: &Picks, pick: u32) -> u64 {
     metadata_of(picks, pick)
-        .filter(|metadata| metadata.kind == Kind::File)
+        .filter(|metadata| metadata.kind == EntryKind::File)
         .map_or(0, |metadata| metadata.size_bytes)
 }

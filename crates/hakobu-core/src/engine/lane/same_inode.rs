@@ -1,7 +1,7 @@
 //! Checks if names with one inode number are names of one file.
 
 use super::*;
-use crate::engine::inodes::{FirstName, Named};
+use crate::engine::inodes::{FirstName, NameRelation};
 use crate::job::Removal;
 use crate::pack::PACKED_FILE_BYTES_MAX;
 
@@ -17,19 +17,19 @@ impl Worker<'_> {
             let Some(inode) = metadata.inode else { continue };
             let place = (origin.root, &origin.path, listing.name(index));
             let differs = match self.shared.links.inodes.meet(inode, place, &metadata) {
-                Named::Agrees => false,
-                Named::Differs => true,
-                Named::Apart => {
-                    if metadata.kind != Kind::Directory {
+                NameRelation::Agrees => false,
+                NameRelation::Differs => true,
+                NameRelation::Apart => {
+                    if metadata.kind != EntryKind::Directory {
                         self.lose_link(&origin.path, listing.name(index))?;
                     }
                     false
                 }
-                Named::Perhaps(first) => {
+                NameRelation::Perhaps(first) => {
                     let (directory, name) = (origin.path.clone(), listing.name(index).to_vec());
                     let other = FirstName { root: origin.root, directory, name, metadata };
                     match metadata.kind {
-                        Kind::File => match self.have_same_content(&first, &other)? {
+                        EntryKind::File => match self.have_same_content(&first, &other)? {
                             Some(same) => !same,
                             None => {
                                 self.lose_link(&origin.path, listing.name(index))?;
@@ -92,7 +92,7 @@ impl Worker<'_> {
         let mut forest = Forest::new(size_bytes);
         let all = Extent { offset: 0, length: size_bytes };
         for (index, piece) in all.pieces().enumerate() {
-            let (content, _, unreadable) = self.read_quietly(&source, piece, Reading::only(all))?;
+            let (content, _, unreadable) = self.read_quietly(&source, piece, ChunkCursor::only(all))?;
             let value = piece_value(size_bytes, piece.offset, content.bytes());
             self.recycle(content);
             if !unreadable.is_empty() {
@@ -100,7 +100,7 @@ impl Worker<'_> {
             }
             forest.add(index as u64, value);
         }
-        self.ask_source(SourceOp::Confirm { file: source, ask: ExtendedAsk::default() })?;
+        self.ask_source(SourceOp::Revalidate { file: source, ask: ExtendedAsk::default() })?;
         forest.digest().ok_or_else(unexpected)
     }
 }

@@ -20,12 +20,12 @@ pub(super) struct Source {
 
 /// The chunk that a piece belongs to, and the chunk that the lane continues with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(super) struct ChunkCursor {
     pub chunk: Extent,
     pub following: Option<Extent>,
 }
 
-impl Reading {
+impl ChunkCursor {
     /// Returns a reading of a single range.
     pub fn only(chunk: Extent) -> Self {
         Self { chunk, following: None }
@@ -86,7 +86,7 @@ impl Source {
     }
 
     /// Returns the next piece to request, unless there is none or enough reads are in progress.
-    pub fn next_read(&self, piece: Extent, reading: Reading) -> Option<Extent> {
+    pub fn next_read(&self, piece: Extent, reading: ChunkCursor) -> Option<Extent> {
         match self.asked.back() {
             None => Some(piece),
             Some(_) if self.asked.len() >= self.reads_at_once => None,
@@ -116,7 +116,7 @@ impl Source {
             }
             operation = back;
             self.lane.flush();
-            if let Some(completion) = self.lane.reap(Wait::Forever) {
+            if let Some(completion) = self.lane.reap(CompletionWait::Forever) {
                 self.keep(completion)?;
             }
         }
@@ -129,7 +129,7 @@ impl Source {
         }
         self.lane.flush();
         loop {
-            match self.lane.reap(Wait::Forever) {
+            match self.lane.reap(CompletionWait::Forever) {
                 Some(completion) if completion.ticket == ticket => return completion.result,
                 Some(completion) => self.keep(completion)?,
                 None => return Err(unexpected()),
@@ -182,7 +182,7 @@ mod tests {
             Ok(())
         }
 
-        fn reap(&mut self, _wait: Wait) -> Option<Completion<SourceOutcome>> {
+        fn reap(&mut self, _wait: CompletionWait) -> Option<Completion<SourceOutcome>> {
             let (ticket, operation) = self.under_way.pop()?;
             let result = match operation {
                 SourceOp::Read { extent, mut buffer, .. } => {
@@ -196,11 +196,11 @@ mod tests {
     }
 
     fn file() -> Arc<SourceFile> {
-        let metadata = Metadata::new(Kind::File);
+        let metadata = EntryMetadata::new(EntryKind::File);
         Arc::new(SourceFile { root: 0, path: EntryPath::root(), metadata, tolerant: false })
     }
 
-    fn take(source: &mut Source, file: &Arc<SourceFile>, piece: Extent, reading: Reading) -> usize {
+    fn take(source: &mut Source, file: &Arc<SourceFile>, piece: Extent, reading: ChunkCursor) -> usize {
         let mut given_up = 0;
         source.turn_to(file, piece, |_| given_up += 1).unwrap();
         while let Some(next) = source.next_read(piece, reading) {
@@ -221,7 +221,7 @@ mod tests {
         let most = Arc::clone(&lane.most_under_way);
         let mut source = Source::new(Box::new(lane), 3);
         let file = file();
-        let reading = Reading { chunk: range(0..4), following: Some(range(8..10)) };
+        let reading = ChunkCursor { chunk: range(0..4), following: Some(range(8..10)) };
         let mut given_up = 0;
         for piece in range(0..4).pieces() {
             given_up += take(&mut source, &file, piece, reading);
@@ -231,7 +231,7 @@ mod tests {
             ));
         }
         for piece in range(8..10).pieces() {
-            given_up += take(&mut source, &file, piece, Reading::only(range(8..10)));
+            given_up += take(&mut source, &file, piece, ChunkCursor::only(range(8..10)));
         }
         assert_eq!((given_up, most.load(Relaxed)), (0, 3));
         assert!(source.asked.is_empty() && source.ended.is_empty());
@@ -241,7 +241,7 @@ mod tests {
     fn what_was_read_ahead_is_given_up_where_something_else_is_read() {
         let mut source = Source::new(Box::new(Backwards::default()), 16);
         let (one, other) = (file(), file());
-        let reading = |pieces| Reading::only(range(pieces));
+        let reading = |pieces| ChunkCursor::only(range(pieces));
         // The lane accepts four at a time, and waits for that.
         assert_eq!(take(&mut source, &one, range(0..1), reading(0..6)), 0);
         assert_eq!(take(&mut source, &one, range(2..3), reading(0..6)), 5);
@@ -255,7 +255,7 @@ mod tests {
         let lane = Backwards::default();
         let most = Arc::clone(&lane.most_under_way);
         let mut source = Source::new(Box::new(lane), 1);
-        take(&mut source, &file(), range(0..1), Reading::only(range(0..4)));
+        take(&mut source, &file(), range(0..1), ChunkCursor::only(range(0..4)));
         assert_eq!((most.load(Relaxed), source.reads_ahead()), (1, false));
     }
 }

@@ -1,6 +1,6 @@
 //! Skips holes that both sides have: they are equal without reading either.
 
-use super::chunks::{Chunk, HOLES_WITHOUT_DIGEST_BYTES, Values};
+use super::chunks::{HOLES_WITHOUT_DIGEST_BYTES, OpenChunk, Values};
 use super::*;
 use crate::extent::chunk_count;
 
@@ -13,7 +13,7 @@ impl Worker<'_> {
         chunk: Extent,
     ) -> Result<Option<bool>> {
         let metadata = &file.source.metadata;
-        if !metadata.sparse || metadata.kind != Kind::File || file.has_failed() {
+        if !metadata.sparse || metadata.kind != EntryKind::File || file.has_failed() {
             return Ok(Some(false));
         }
         let rest = Extent { offset: chunk.offset, length: file.size_bytes() - chunk.offset };
@@ -26,7 +26,7 @@ impl Worker<'_> {
             return Ok(Some(false));
         }
         let ours = Extent { length: end - chunk.offset, ..rest };
-        let ticket = self.submit(TargetOp::Hole { draft: file.draft, extent: ours }, Pending::Told)?;
+        let ticket = self.submit(TargetOp::Hole { draft: file.draft, extent: ours }, PendingPurpose::Told)?;
         let Some(told) = self.told(ticket)? else { return Ok(None) };
         // If the target cannot report holes, the chunk is compared.
         let both = match told {
@@ -54,7 +54,7 @@ impl Worker<'_> {
             let progress = file.count_done(chunk_count(extent.length));
             return self.end_file(file.clone(), progress);
         }
-        let chunk = Chunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
+        let chunk = OpenChunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
         // An earlier run may have left data in the new file.
         if file.kind == DraftKind::Update {
             self.zero(&chunk, extent, false)?;

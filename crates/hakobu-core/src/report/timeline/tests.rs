@@ -2,9 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn figures(written: u64, kept: u64, read_ns: u64) -> Snapshot {
-    let mut figures = Snapshot { target_written_bytes: written, bytes_kept: kept, ..Snapshot::default() };
-    figures.stage_ns[Stage::Read as usize] = read_ns;
+fn figures(written: u64, kept: u64, read_ns: u64) -> CounterTotals {
+    let mut figures =
+        CounterTotals { target_written_bytes: written, bytes_kept: kept, ..CounterTotals::default() };
+    figures.stage_ns[LaneStage::Read as usize] = read_ns;
     figures
 }
 
@@ -55,7 +56,7 @@ fn a_flush_that_is_told_when_it_is_over_fills_the_time_that_it_took() {
     recorder.record(at(250), &flushed);
     recorder.record(at(450), &flushed);
     recorder.record(at(1000), &flushed);
-    flushed.stage_ns[Stage::Sync as usize] = 1000;
+    flushed.stage_ns[LaneStage::Sync as usize] = 1000;
     let timeline = recorder.finish(at(1200), 100, &flushed).unwrap();
     assert_eq!(bytes(&timeline), [100, 0, 0, 0, 0]);
     assert!(timeline.samples[1..].iter().all(|sample| sample.stages["target sync"] == 1.0));

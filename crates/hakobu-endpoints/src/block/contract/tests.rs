@@ -1,4 +1,4 @@
-use hakobu_core::disk::{DeviceNumber, IdKind, Partition, SignatureKind, Use};
+use hakobu_core::disk::{DeviceNumber, DeviceUse, IdKind, Partition, SignatureKind};
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn blank() -> DeviceFacts {
 }
 
 fn used(device: &str, kind: UseKind) -> DeviceFacts {
-    DeviceFacts { uses: vec![Use { device: device.into(), kind }], ..blank() }
+    DeviceFacts { uses: vec![DeviceUse { device: device.into(), kind }], ..blank() }
 }
 
 fn wanted() -> Wanted {
@@ -63,7 +63,7 @@ fn what_is_mounted_is_refused_with_all_places() {
     let words = refused(&used("sdb", mounted("/srv", true)), &wanted(), RefusalKind::Mounted);
     assert!(words.contains("/dev/sdb (ACME X1, 2.15 GB) is mounted at /srv: unmount it"), "{words}");
     let mut facts = used("sdb1", mounted("/a", false));
-    facts.uses.push(Use { device: b"sdb1".to_vec(), kind: mounted("/b\n", false) });
+    facts.uses.push(DeviceUse { device: b"sdb1".to_vec(), kind: mounted("/b\n", false) });
     let words = refused(&facts, &wanted(), RefusalKind::Mounted);
     assert!(words.contains("/dev/sdb1, a partition of /dev/sdb, is mounted at /a and /b\\n:"), "{words}");
     let words = refused(&used("dm-0", mounted("/", false)), &wanted(), RefusalKind::Mounted);

@@ -1,7 +1,7 @@
 //! Detects contents that no known signature identifies, such as an encrypted disk without a header, or a database or an
 //! archive written straight to the device.
 
-use super::medium::Medium;
+use super::medium::ReadableMedium;
 
 /// The number of bytes read at the beginning and at the end.
 const EDGE_BYTES: u64 = 1 << 20;
@@ -13,7 +13,7 @@ const PIECE_BYTES: u64 = 4096;
 /// Returns the offset of the first byte in samples of the range that differs from the first byte read. A wiped disk
 /// repeats one byte, whichever it is, and counts as blank. Returns `None` also if nothing can be read. The range begins
 /// at `start_bytes`, and the offset is relative to it.
-pub fn first_content(medium: &dyn Medium, start_bytes: u64, size_bytes: u64) -> Option<u64> {
+pub fn first_content(medium: &dyn ReadableMedium, start_bytes: u64, size_bytes: u64) -> Option<u64> {
     let start_bytes = start_bytes.min(medium.size_bytes());
     let size_bytes = size_bytes.min(medium.size_bytes() - start_bytes);
     let head = (0, EDGE_BYTES.min(size_bytes));

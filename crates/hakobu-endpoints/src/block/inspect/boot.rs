@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use hakobu_core::disk::{
-    Boot, DeviceFacts, NOTES_MAX, Obstacle, Relation, SignatureKind, TableFault, TableKind, relation,
+    Boot, BootObstacle, DeviceFacts, DeviceRelation, NOTES_MAX, SignatureKind, TableFault, TableKind,
+    relation,
 };
 
 /// The type of an EFI system partition in a GPT.
@@ -23,14 +24,14 @@ pub fn of(facts: &DeviceFacts, has_code: bool) -> Boot {
     if let Some(table) = facts.table.as_ref().filter(|table| table.kind == TableKind::Gpt) {
         if table.sector_bytes != facts.logical_sector_bytes {
             let (table_bytes, device_bytes) = (table.sector_bytes, facts.logical_sector_bytes);
-            obstacles.push(Obstacle::SectorSize { table_bytes, device_bytes });
+            obstacles.push(BootObstacle::SectorSize { table_bytes, device_bytes });
         }
         if table.backup.is_some_and(|backup| !backup.at_end) {
-            obstacles.push(Obstacle::BackupNotAtEnd);
+            obstacles.push(BootObstacle::BackupNotAtEnd);
         }
         let damaged = [TableFault::PrimaryDamaged, TableFault::BackupDamaged];
         if damaged.iter().any(|fault| table.faults.contains(fault)) {
-            obstacles.push(Obstacle::TableDamaged);
+            obstacles.push(BootObstacle::TableDamaged);
         }
     }
     Boot {
@@ -55,10 +56,13 @@ pub fn find_doubles(disks: &mut [DeviceFacts]) {
     let mut doubles = Vec::new();
     for (uuid, owners) in &owners {
         for (&one, &other) in owners.iter().flat_map(|one| owners.iter().map(move |other| (one, other))) {
-            let strangers = relation(&disks[one].identity, &disks[other].identity) == Relation::Unrelated;
+            let strangers =
+                relation(&disks[one].identity, &disks[other].identity) == DeviceRelation::Unrelated;
             if one != other && strangers {
-                doubles
-                    .push((one, Obstacle::SameUuid { uuid: uuid.clone(), disk: disks[other].name.clone() }));
+                doubles.push((
+                    one,
+                    BootObstacle::SameUuid { uuid: uuid.clone(), disk: disks[other].name.clone() },
+                ));
             }
         }
     }

@@ -7,8 +7,8 @@ use hakobu_core::disk::{
     DeviceIdentity, DeviceNumber, FileNumber, ID_BYTES_MAX, IdKind, PATH_BYTES_MAX, TEXT_BYTES_MAX,
 };
 
-use super::node::Node;
-use super::places::{Places, attribute, look};
+use super::kernel_directories::{KernelDirectories, attribute, look};
+use super::node::BlockDevice;
 use rustix::fs::FileType;
 
 /// The SCSI page that holds the serial number, behind a header of four bytes.
@@ -31,7 +31,7 @@ pub struct Firmware {
 
 impl Firmware {
     /// Returns the identification reported by the firmware of a whole disk.
-    pub fn of(disk: &Node) -> Self {
+    pub fn of(disk: &BlockDevice) -> Self {
         let wwid = disk.attribute("wwid").or_else(|| disk.attribute("device/wwid")).unwrap_or_default();
         let cut = |mut text: Vec<u8>| {
             text.truncate(TEXT_BYTES_MAX);
@@ -45,7 +45,7 @@ impl Firmware {
     }
 }
 
-fn model(disk: &Node) -> Vec<u8> {
+fn model(disk: &BlockDevice) -> Vec<u8> {
     let model = disk.attribute("device/model").or_else(|| disk.attribute("device/name")).unwrap_or_default();
     // `ATA` is not a vendor, and virtual disks report a number here.
     let maker = disk.attribute("device/vendor").filter(|maker| maker != b"ATA" && !maker.starts_with(b"0x"));
@@ -55,7 +55,7 @@ fn model(disk: &Node) -> Vec<u8> {
     }
 }
 
-fn serial(disk: &Node) -> Option<Vec<u8>> {
+fn serial(disk: &BlockDevice) -> Option<Vec<u8>> {
     let page = || {
         let page = attribute(&disk.directory.join(SERIAL_PAGE))?;
         page.get(4..).map(|serial| serial.trim_ascii().to_vec())
@@ -65,7 +65,7 @@ fn serial(disk: &Node) -> Option<Vec<u8>> {
 }
 
 /// Returns the serial number of the USB device that contains the disk.
-fn usb_serial(disk: &Node) -> Option<Vec<u8>> {
+fn usb_serial(disk: &BlockDevice) -> Option<Vec<u8>> {
     let hardware = disk.hardware()?;
     let usb = hardware.ancestors().take(USB_LEVELS_MAX).find(|path| path.join("idVendor").is_file())?;
     attribute(&usb.join("serial"))
@@ -85,8 +85,8 @@ fn is_world_wide(wwid: &[u8]) -> bool {
 
 /// Returns the identity of a device. `table_uuid` is that of the whole disk's partition table, if known.
 pub fn identity(
-    places: &Places,
-    node: &Node,
+    places: &KernelDirectories,
+    node: &BlockDevice,
     firmware: &Firmware,
     size_bytes: u64,
     table_uuid: &str,
@@ -126,8 +126,8 @@ pub fn identity(
 
 /// Returns the kind, the ID without partition table, and the ID of a whole disk or volume.
 fn disk_id(
-    places: &Places,
-    disk: &Node,
+    places: &KernelDirectories,
+    disk: &BlockDevice,
     firmware: &Firmware,
     size_bytes: u64,
     table_uuid: &str,
@@ -162,7 +162,7 @@ fn disk_id(
 }
 
 /// Returns the identifier that distinguishes several disks of one device: an NVMe namespace, or a boot area of a card.
-fn unit(disk: &Node) -> Option<Vec<u8>> {
+fn unit(disk: &BlockDevice) -> Option<Vec<u8>> {
     if let Some(namespace) = disk.attribute("nsid") {
         return Some([b"ns", &namespace[..]].concat());
     }
@@ -172,7 +172,7 @@ fn unit(disk: &Node) -> Option<Vec<u8>> {
 }
 
 /// Returns the location of the device in a form that is stable across reboots.
-fn place(places: &Places, disk: &Node) -> Vec<u8> {
+fn place(places: &KernelDirectories, disk: &BlockDevice) -> Vec<u8> {
     if let Some(path) = disk.backing_path() {
         let offset_bytes = disk.value("loop/offset").unwrap_or(0);
         let path = path.as_os_str().as_bytes();
@@ -185,7 +185,7 @@ fn place(places: &Places, disk: &Node) -> Vec<u8> {
 }
 
 /// Returns the file behind a loop device. A block device behind it is not reported here, but among the devices below.
-pub(super) fn file_number(disk: &Node, path: &Path) -> Option<FileNumber> {
+pub(super) fn file_number(disk: &BlockDevice, path: &Path) -> Option<FileNumber> {
     let found = look(path)?;
     let device = DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
     let is_file = FileType::from_raw_mode(u32::from(found.stx_mode)) == FileType::RegularFile;

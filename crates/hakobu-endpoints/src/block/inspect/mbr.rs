@@ -32,7 +32,7 @@ pub fn read(view: &View<'_>, sector_bytes: u32, is_file_system: bool) -> Option<
         return None;
     }
     let disk = le_u32(&sector, 440);
-    let mut reading = Reading { view, sector_bytes, disk, partitions: Vec::new(), faults: Vec::new() };
+    let mut reading = MbrReader { view, sector_bytes, disk, partitions: Vec::new(), faults: Vec::new() };
     for (number, entry) in (1..).zip(&entries) {
         reading.take(number, 0, entry);
     }
@@ -76,7 +76,7 @@ fn entries(sector: &[u8]) -> Option<Vec<Entry>> {
     Some(entries.iter().map(entry).collect())
 }
 
-struct Reading<'a> {
+struct MbrReader<'a> {
     view: &'a View<'a>,
     sector_bytes: u32,
     disk: u32,
@@ -84,7 +84,7 @@ struct Reading<'a> {
     faults: Vec<TableFault>,
 }
 
-impl Reading<'_> {
+impl MbrReader<'_> {
     fn take(&mut self, number: u32, base: u64, entry: &Entry) {
         if entry.kind == 0 || entry.sectors == 0 {
             return;

@@ -15,7 +15,7 @@ pub const READ_BYTES_MAX: usize = 1 << 20;
 const PAGE_BYTES_MAX: u64 = 64 * 1024;
 
 /// A medium that can be read at any offset.
-pub trait Medium {
+pub trait ReadableMedium {
     /// Returns the size in bytes.
     fn size_bytes(&self) -> u64;
     /// Fills `into` from `offset_bytes` on. Returns false if that is not possible.
@@ -41,7 +41,7 @@ impl<'a> OpenMedium<'a> {
     }
 }
 
-impl Medium for OpenMedium<'_> {
+impl ReadableMedium for OpenMedium<'_> {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -69,7 +69,7 @@ impl Medium for OpenMedium<'_> {
 
 /// A device or one of its partitions, with the beginning cached.
 pub struct View<'a> {
-    medium: &'a dyn Medium,
+    medium: &'a dyn ReadableMedium,
     start_bytes: u64,
     size_bytes: u64,
     head: Vec<u8>,
@@ -77,17 +77,17 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Returns a view of the whole medium.
-    pub fn whole(medium: &'a dyn Medium) -> Self {
+    pub fn whole(medium: &'a dyn ReadableMedium) -> Self {
         Self::new(medium, 0, medium.size_bytes())
     }
 
     /// Returns a view of a range, clipped to the medium.
-    pub fn part(medium: &'a dyn Medium, start_bytes: u64, size_bytes: u64) -> Self {
+    pub fn part(medium: &'a dyn ReadableMedium, start_bytes: u64, size_bytes: u64) -> Self {
         let start_bytes = start_bytes.min(medium.size_bytes());
         Self::new(medium, start_bytes, size_bytes.min(medium.size_bytes() - start_bytes))
     }
 
-    fn new(medium: &'a dyn Medium, start_bytes: u64, size_bytes: u64) -> Self {
+    fn new(medium: &'a dyn ReadableMedium, start_bytes: u64, size_bytes: u64) -> Self {
         let mut head = vec![0; size_bytes.min(HEAD_BYTES) as usize];
         if !medium.read(start_bytes, &mut head) {
             // One bad sector must not hide the rest of the beginning.

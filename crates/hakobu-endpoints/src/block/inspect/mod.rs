@@ -12,8 +12,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use hakobu_core::disk::{
-    DISKS_MAX, DeviceFacts, DeviceIdentity, DeviceNumber, PATH_BYTES_MAX, SIGNATURES_MAX, Signature,
-    SignatureKind, TableKind, Use, UseKind,
+    DISKS_MAX, DeviceFacts, DeviceIdentity, DeviceNumber, DeviceUse, PATH_BYTES_MAX, SIGNATURES_MAX,
+    Signature, SignatureKind, TableKind, UseKind,
 };
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_sys::block;
@@ -23,29 +23,29 @@ mod blank;
 mod boot;
 mod gpt;
 mod identity;
+mod kernel_directories;
 mod mbr;
 mod medium;
 mod mounts;
 mod node;
-mod patience;
-mod places;
+mod not_a_device;
 mod signatures;
-mod stray;
+mod timeouts;
 mod uses;
 mod writers;
 
 #[cfg(test)]
 mod tests;
 
-pub use medium::Medium;
-pub use places::Places;
-pub use stray::is_stray;
+pub use kernel_directories::KernelDirectories;
+pub use medium::ReadableMedium;
+pub use not_a_device::is_stray;
 
 use identity::Firmware;
 use medium::{OpenMedium, View};
-use node::Node;
-use patience::PATIENCE;
-use uses::Machine;
+use node::BlockDevice;
+use timeouts::PATIENCE;
+use uses::SystemUses;
 
 const INSPECTING: &str = "inspecting the device";
 /// The major number of floppy drives. Opening one without a disk takes seconds.
@@ -59,7 +59,7 @@ const FLOPPY_MAJOR: u32 = 2;
 /// the disk does not answer.
 pub fn inspect_device(path: &Path) -> Result<DeviceFacts> {
     let owned = path.to_owned();
-    let looked = patience::all_within(PATIENCE, vec![move || inspect_patiently(&owned)]).pop().flatten();
+    let looked = timeouts::all_within(PATIENCE, vec![move || inspect_patiently(&owned)]).pop().flatten();
     let late = || Error::new(ErrorKind::Io, INSPECTING, no_answer() + "; look at the kernel's log (dmesg)");
     looked.unwrap_or_else(|| Err(late().at(path.as_os_str().as_bytes())))
 }
@@ -72,10 +72,10 @@ fn inspect_patiently(path: &Path) -> Result<DeviceFacts> {
         return Err(no_device().at(place));
     }
     let device = open(path, OFlags::empty()).map_err(fail)?;
-    let mut facts = inspect_open(&Places::default(), device.as_fd(), path)?;
+    let mut facts = inspect_open(&KernelDirectories::default(), device.as_fd(), path)?;
     let visible = facts.uses.iter().any(|used| !matches!(used.kind, UseKind::OpenForWriting { .. }));
     if !visible && is_claimed(device.as_fd()) {
-        facts.uses.push(Use { device: facts.name.clone(), kind: UseKind::Claimed });
+        facts.uses.push(DeviceUse { device: facts.name.clone(), kind: UseKind::Claimed });
     }
     Ok(facts)
 }
@@ -85,15 +85,15 @@ fn inspect_patiently(path: &Path) -> Result<DeviceFacts> {
 ///
 /// # Errors
 /// `Unsupported` if it is not a block device; otherwise errors of the system.
-pub fn inspect_open(places: &Places, device: BorrowedFd<'_>, path: &Path) -> Result<DeviceFacts> {
+pub fn inspect_open(places: &KernelDirectories, device: BorrowedFd<'_>, path: &Path) -> Result<DeviceFacts> {
     let place = path.as_os_str().as_bytes();
     let number = number_of(device).map_err(|error| error.at(place))?;
-    let node = Node::of_number(places, number);
+    let node = BlockDevice::of_number(places, number);
     let mut facts = facts_of(places, number, node.as_ref(), Some(device)).map_err(|error| error.at(place))?;
     facts.path = place.to_vec();
     facts.path.truncate(PATH_BYTES_MAX);
     match &node {
-        Some(node) => Machine::look(places).uses_of(places, node, &mut facts),
+        Some(node) => SystemUses::look(places).uses_of(places, node, &mut facts),
         None => facts.note("sysfs does not show it, so that what uses it cannot be seen"),
     }
     Ok(facts)
@@ -104,17 +104,19 @@ pub fn inspect_open(places: &Places, device: BorrowedFd<'_>, path: &Path) -> Res
 /// # Errors
 /// As for [`inspect_open`].
 pub fn identity_of(device: BorrowedFd<'_>) -> Result<DeviceIdentity> {
-    let places = Places::default();
+    let places = KernelDirectories::default();
     let number = number_of(device)?;
-    let node = Node::of_number(&places, number);
+    let node = BlockDevice::of_number(&places, number);
     Ok(facts_of(&places, number, node.as_ref(), Some(device))?.identity)
 }
 
 /// Returns the kernel's name of a loop device that is backed by this file.
-pub fn loop_device_of(places: &Places, file: BorrowedFd<'_>) -> Option<Vec<u8>> {
+pub fn loop_device_of(places: &KernelDirectories, file: BorrowedFd<'_>) -> Option<Vec<u8>> {
     let found = rustix::fs::fstat(file).ok()?;
-    let device = places::from_raw(found.st_dev);
-    let nodes = places::entries(&places.sys.join("block")).into_iter().filter_map(|path| Node::at(&path));
+    let device = kernel_directories::from_raw(found.st_dev);
+    let nodes = kernel_directories::entries(&places.sys.join("block"))
+        .into_iter()
+        .filter_map(|path| BlockDevice::at(&path));
     let mut loops =
         nodes.filter_map(|node| Some((identity::file_number(&node, &node.backing_path()?)?, node.name)));
     loops.find(|(behind, _)| (behind.device, behind.inode) == (device, found.st_ino)).map(|(_, name)| name)
@@ -124,23 +126,23 @@ pub fn loop_device_of(places: &Places, file: BorrowedFd<'_>) -> Option<Vec<u8>> 
 ///
 /// # Errors
 /// `NotFound` if sysfs is not mounted.
-pub fn all_disks(places: &Places) -> Result<Vec<DeviceFacts>> {
+pub fn all_disks(places: &KernelDirectories) -> Result<Vec<DeviceFacts>> {
     let directory = places.sys.join("block");
     if !directory.is_dir() {
         let words = "sysfs is not mounted there: mount -t sysfs sysfs /sys";
         let place = directory.as_os_str().as_bytes();
         return Err(Error::new(ErrorKind::NotFound, "listing the disks in", words).at(place));
     }
-    let nodes = places::entries(&directory).into_iter().filter_map(|path| Node::at(&path));
+    let nodes = kernel_directories::entries(&directory).into_iter().filter_map(|path| BlockDevice::at(&path));
     let mut nodes: Vec<_> = nodes.filter(is_listed).take(DISKS_MAX).collect();
     // The order of drivers, and sdz before sdaa.
     nodes.sort_by_key(|node| (node.name.get(..2).map(<[u8]>::to_vec), node.name.len(), node.name.clone()));
-    let machine = Machine::look(places);
-    let look = |node: &Node| {
+    let machine = SystemUses::look(places);
+    let look = |node: &BlockDevice| {
         let (places, node) = (places.clone(), node.clone());
         move || disk(&places, &node)
     };
-    let looked = patience::all_within(PATIENCE, nodes.iter().map(look).collect());
+    let looked = timeouts::all_within(PATIENCE, nodes.iter().map(look).collect());
     let mut disks = Vec::new();
     for (node, facts) in nodes.iter().zip(looked) {
         let mut facts = match facts {
@@ -157,7 +159,7 @@ pub fn all_disks(places: &Places) -> Result<Vec<DeviceFacts>> {
     Ok(disks)
 }
 
-fn is_listed(node: &Node) -> bool {
+fn is_listed(node: &BlockDevice) -> bool {
     let is_ram_disk = node.name.strip_prefix(b"ram").is_some_and(|rest| rest.iter().all(u8::is_ascii_digit));
     let is_idle_loop = node.name.starts_with(b"loop") && node.backing_path().is_none();
     let is_hidden = node.value("hidden") == Some(1);
@@ -165,7 +167,7 @@ fn is_listed(node: &Node) -> bool {
 }
 
 /// Returns the facts about one listed disk. A disk that cannot be opened is listed too.
-fn disk(places: &Places, node: &Node) -> Result<DeviceFacts> {
+fn disk(places: &KernelDirectories, node: &BlockDevice) -> Result<DeviceFacts> {
     let name = slashed(node);
     let opened = match node.number.major {
         FLOPPY_MAJOR => Err("it is a floppy drive, which is left alone".to_owned()),
@@ -182,7 +184,7 @@ fn disk(places: &Places, node: &Node) -> Result<DeviceFacts> {
 }
 
 /// Returns the facts that sysfs alone provides about a disk.
-fn unseen(places: &Places, node: &Node, why: &str) -> Result<DeviceFacts> {
+fn unseen(places: &KernelDirectories, node: &BlockDevice, why: &str) -> Result<DeviceFacts> {
     let mut facts = facts_of(places, node.number, Some(node), None)?;
     facts.path = path_of(node);
     facts.contents_hidden = true;
@@ -195,12 +197,12 @@ fn no_answer() -> String {
 }
 
 /// Returns the path of a listed disk.
-fn path_of(node: &Node) -> Vec<u8> {
+fn path_of(node: &BlockDevice) -> Vec<u8> {
     [b"/dev/", &*slashed(node)].concat()
 }
 
 /// Returns a disk's name below `/dev`. An exclamation mark in a sysfs name stands for a slash.
-fn slashed(node: &Node) -> Vec<u8> {
+fn slashed(node: &BlockDevice) -> Vec<u8> {
     node.name.iter().map(|byte| if *byte == b'!' { b'/' } else { *byte }).collect()
 }
 
@@ -225,7 +227,7 @@ fn number_of(device: BorrowedFd<'_>) -> Result<DeviceNumber> {
     let file = File::from(device.try_clone_to_owned().map_err(fail)?);
     let metadata = file.metadata().map_err(fail)?;
     match metadata.file_type().is_block_device() {
-        true => Ok(places::from_raw(metadata.rdev())),
+        true => Ok(kernel_directories::from_raw(metadata.rdev())),
         false => Err(no_device()),
     }
 }
@@ -244,9 +246,9 @@ fn is_claimed(device: BorrowedFd<'_>) -> bool {
 
 /// Returns all facts except what uses the device.
 fn facts_of(
-    places: &Places,
+    places: &KernelDirectories,
     number: DeviceNumber,
-    node: Option<&Node>,
+    node: Option<&BlockDevice>,
     device: Option<BorrowedFd<'_>>,
 ) -> Result<DeviceFacts> {
     let mut facts = DeviceFacts::default();
@@ -281,7 +283,7 @@ fn facts_of(
 }
 
 /// Adds the facts from sysfs.
-fn of_sysfs(node: &Node, facts: &mut DeviceFacts) {
+fn of_sysfs(node: &BlockDevice, facts: &mut DeviceFacts) {
     let whole = node.whole();
     let disk = whole.as_ref().unwrap_or(node);
     let sector_bytes =
@@ -309,7 +311,7 @@ pub fn inspect_image(image: BorrowedFd<'_>, size_bytes: u64) -> DeviceFacts {
 }
 
 /// Adds the contents of the device: its table, its partitions, and their signatures.
-pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
+pub fn of_contents(medium: &dyn ReadableMedium, facts: &mut DeviceFacts) {
     let view = View::whole(medium);
     let sector_bytes = facts.logical_sector_bytes;
     let mut contents = signatures::probe(&view);
@@ -349,7 +351,7 @@ pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
 
 /// Adds contents without a known signature, on the device and in its partitions. This takes dozens of reads, so it is
 /// done only for devices that may be overwritten.
-pub fn of_the_unknown(medium: &dyn Medium, facts: &mut DeviceFacts) {
+pub fn of_the_unknown(medium: &dyn ReadableMedium, facts: &mut DeviceFacts) {
     facts.contents.extend(unknown(medium, &facts.contents, (0, medium.size_bytes())));
     for partition in &mut facts.partitions {
         if !mbr::is_container(&partition.type_id) {
@@ -360,14 +362,14 @@ pub fn of_the_unknown(medium: &dyn Medium, facts: &mut DeviceFacts) {
 }
 
 /// Returns an `Unknown` signature for a range where nothing was recognised and that is not blank.
-fn unknown(medium: &dyn Medium, known: &[Signature], (start, size): (u64, u64)) -> Option<Signature> {
+fn unknown(medium: &dyn ReadableMedium, known: &[Signature], (start, size): (u64, u64)) -> Option<Signature> {
     let offset_bytes =
         if known.is_empty() { blank::first_content(medium, start, size)? } else { return None };
     Some(Signature { kind: SignatureKind::Unknown, offset_bytes, uuid: String::new(), label: Vec::new() })
 }
 
 /// Sets the kernel's names of the partitions.
-fn name_partitions(node: &Node, facts: &mut DeviceFacts) {
+fn name_partitions(node: &BlockDevice, facts: &mut DeviceFacts) {
     for known in node.partitions() {
         let Some(number) = known.partition_number() else { continue };
         if let Some(partition) = facts.partitions.iter_mut().find(|partition| partition.number == number) {

@@ -8,15 +8,17 @@ use std::path::{Path, PathBuf};
 
 use hakobu_core::disk::{DeviceNumber, PATH_BYTES_MAX, TEXT_BYTES_MAX};
 
-use super::places::{Places, block_device_at, device_number, entries, list, parse_device_number};
-use super::writers::Opened;
+use super::kernel_directories::{
+    KernelDirectories, block_device_at, device_number, entries, list, parse_device_number,
+};
+use super::writers::OpenedDevice;
 
 /// The maximum number of mount namespaces, such as those of containers, that are read.
 const NAMESPACES_MAX: usize = 1024;
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
+pub struct DeviceMount {
     /// The devices of the file system, which may have several.
     pub devices: Vec<DeviceNumber>,
     /// The mount point.
@@ -30,8 +32,8 @@ pub struct Mount {
 }
 
 /// Returns all mounts that this process sees, and the mounts of further devices that only other namespaces see.
-pub fn mounts(places: &Places) -> Vec<Mount> {
-    let systems = Systems { places, btrfs: btrfs(places) };
+pub fn mounts(places: &KernelDirectories) -> Vec<DeviceMount> {
+    let systems = FileSystems { places, btrfs: btrfs(places) };
     let mut mounts = systems.parse(&list(&places.proc.join("self/mountinfo")));
     let mut known: BTreeSet<_> = mounts.iter().flat_map(|mount| mount.devices.clone()).collect();
     for (pid, process) in other_namespaces(places) {
@@ -49,7 +51,7 @@ pub fn mounts(places: &Places) -> Vec<Mount> {
 }
 
 /// Returns one process of each mount namespace other than this process's own.
-fn other_namespaces(places: &Places) -> Vec<(u32, PathBuf)> {
+fn other_namespaces(places: &KernelDirectories) -> Vec<(u32, PathBuf)> {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let mut seen: BTreeSet<_> = namespace(&places.proc.join("self")).into_iter().collect();
     let mut others = Vec::new();
@@ -62,7 +64,7 @@ fn other_namespaces(places: &Places) -> Vec<(u32, PathBuf)> {
 }
 
 /// Returns all processes with their directories.
-pub fn processes(places: &Places) -> impl Iterator<Item = (u32, PathBuf)> {
+pub fn processes(places: &KernelDirectories) -> impl Iterator<Item = (u32, PathBuf)> {
     entries(&places.proc).into_iter().filter_map(|path| {
         let pid = path.file_name()?.to_str()?.parse().ok()?;
         Some((pid, path))
@@ -70,7 +72,7 @@ pub fn processes(places: &Places) -> impl Iterator<Item = (u32, PathBuf)> {
 }
 
 /// Returns the devices of each Btrfs in use. A mount names only one of them.
-fn btrfs(places: &Places) -> Vec<Vec<DeviceNumber>> {
+fn btrfs(places: &KernelDirectories) -> Vec<Vec<DeviceNumber>> {
     let systems = entries(&places.sys.join("fs/btrfs")).into_iter();
     let devices = systems.map(|system| {
         let links = entries(&system.join("devices")).into_iter();
@@ -80,20 +82,20 @@ fn btrfs(places: &Places) -> Vec<Vec<DeviceNumber>> {
 }
 
 /// The data needed to determine the devices of a mount.
-struct Systems<'a> {
-    places: &'a Places,
+struct FileSystems<'a> {
+    places: &'a KernelDirectories,
     btrfs: Vec<Vec<DeviceNumber>>,
 }
 
-impl Systems<'_> {
+impl FileSystems<'_> {
     /// Parses lines of the form of `/proc/PID/mountinfo`. Mounts without a device are left out, except those of ZFS.
-    fn parse(&self, text: &[u8]) -> Vec<Mount> {
+    fn parse(&self, text: &[u8]) -> Vec<DeviceMount> {
         let lines = text.split(|&byte| byte == b'\n');
         let mounts = lines.filter_map(|line| self.parse_line(line));
         mounts.filter(|mount| !mount.devices.is_empty() || mount.file_system == "zfs").collect()
     }
 
-    fn parse_line(&self, line: &[u8]) -> Option<Mount> {
+    fn parse_line(&self, line: &[u8]) -> Option<DeviceMount> {
         let mut fields = line.split(|&byte| byte == b' ');
         let number = parse_device_number(std::str::from_utf8(fields.nth(2)?).ok()?)?;
         let path = unescaped(fields.nth(1)?);
@@ -108,7 +110,7 @@ impl Systems<'_> {
             "btrfs" | "bcachefs" => self.several(&source),
             _ => Vec::new(),
         };
-        Some(Mount { devices, path, file_system, source, read_only })
+        Some(DeviceMount { devices, path, file_system, source, read_only })
     }
 
     /// Returns the devices of a file system that may have several, given the one or those that it names.
@@ -121,7 +123,7 @@ impl Systems<'_> {
 }
 
 /// Returns the devices and files that are used as swap space.
-pub fn swaps(places: &Places) -> Vec<Opened> {
+pub fn swaps(places: &KernelDirectories) -> Vec<OpenedDevice> {
     let text = list(&places.proc.join("swaps"));
     let paths = text
         .split(|&byte| byte == b'\n')
@@ -129,15 +131,15 @@ pub fn swaps(places: &Places) -> Vec<Opened> {
         .filter_map(|line| line.split(u8::is_ascii_whitespace).next());
     let paths = paths.filter(|path| path.starts_with(b"/"));
     let opened = |path: Vec<u8>| match device_named(places, &path) {
-        Some(device) => Some(Opened::Device(device)),
+        Some(device) => Some(OpenedDevice::Device(device)),
         // A swap file, which may also back a loop device.
-        None => Opened::at(Path::new(OsStr::from_bytes(&path))),
+        None => OpenedDevice::at(Path::new(OsStr::from_bytes(&path))),
     };
     paths.filter_map(|path| opened(unescaped(path))).collect()
 }
 
 /// Returns the device at a path that the kernel reported: from the node, or by the name in sysfs if the node is gone.
-fn device_named(places: &Places, path: &[u8]) -> Option<DeviceNumber> {
+fn device_named(places: &KernelDirectories, path: &[u8]) -> Option<DeviceNumber> {
     let path = PathBuf::from(OsStr::from_bytes(path));
     let by_name = || device_number(&places.sys.join("class/block").join(path.file_name()?).join("dev"));
     match path.strip_prefix("/dev") {
@@ -175,7 +177,7 @@ mod tests {
             24 21 8:33 / /mnt/ro ro,noatime - ext4 /dev/sdc1 ro,errors=continue\n\
             25 21 0:44 / /tank rw - zfs tank/data rw\n\
             broken line\n26 21 8:x / /bad rw - ext4 /dev/sdd rw\n27 21 8:48 / /short rw - ext4\n";
-        let systems = Systems { places: &Places::default(), btrfs: Vec::new() };
+        let systems = FileSystems { places: &KernelDirectories::default(), btrfs: Vec::new() };
         let mounts = systems.parse(text);
         let seen: Vec<_> =
             mounts.iter().map(|mount| (&mount.path[..], mount.devices.len(), mount.read_only)).collect();

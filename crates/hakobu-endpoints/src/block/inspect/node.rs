@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use hakobu_core::disk::{DeviceNumber, HolderKind, PARTITIONS_MAX, USES_MAX};
 
-use super::places::{Places, attribute, block_device_at, device_number, entries, number};
+use super::kernel_directories::{
+    KernelDirectories, attribute, block_device_at, device_number, entries, number,
+};
 
 /// A block device in sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct BlockDevice {
     /// The directory of the device, with symbolic links resolved.
     pub directory: PathBuf,
     /// The kernel's name as in sysfs.
@@ -18,9 +20,9 @@ pub struct Node {
     pub number: DeviceNumber,
 }
 
-impl Node {
+impl BlockDevice {
     /// Returns the device with this number.
-    pub fn of_number(places: &Places, number: DeviceNumber) -> Option<Self> {
+    pub fn of_number(places: &KernelDirectories, number: DeviceNumber) -> Option<Self> {
         Self::at(&places.sys.join("dev/block").join(number.to_string()))
     }
 
@@ -88,7 +90,7 @@ impl Node {
 
     /// Returns everything that this device lies on, from top to bottom: the disk of a partition, the components of a
     /// volume, the device behind a loop device.
-    pub fn below(&self, places: &Places) -> Vec<Self> {
+    pub fn below(&self, places: &KernelDirectories) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         let mut open = vec![self.clone()];
         while let Some(node) = open.pop() {

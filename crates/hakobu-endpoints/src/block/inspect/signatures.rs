@@ -11,11 +11,11 @@ mod zfs;
 use hakobu_core::disk::{Signature, SignatureKind};
 
 use super::medium::View;
-use findings::Found;
+use findings::SignatureMatches;
 
 /// Returns everything recognised apart from partition tables.
 pub fn probe(view: &View<'_>) -> Vec<Signature> {
-    let mut found = Found::default();
+    let mut found = SignatureMatches::default();
     file_systems::probe(view, &mut found);
     volumes::probe(view, &mut found);
     zfs::probe(view, &mut found);

@@ -3,39 +3,39 @@
 use std::os::unix::ffi::OsStrExt;
 
 use hakobu_core::disk::{
-    DeviceFacts, DeviceNumber, FileNumber, SignatureKind, TEXT_BYTES_MAX, USES_MAX, Use, UseKind,
+    DeviceFacts, DeviceNumber, DeviceUse, FileNumber, SignatureKind, TEXT_BYTES_MAX, USES_MAX, UseKind,
 };
 
 use super::identity::file_number;
-use super::mounts::{Mount, mounts, swaps};
-use super::node::Node;
-use super::places::{Places, block_device_at, entries};
-use super::writers::{Opened, Writer, writers};
+use super::kernel_directories::{KernelDirectories, block_device_at, entries};
+use super::mounts::{DeviceMount, mounts, swaps};
+use super::node::BlockDevice;
+use super::writers::{DeviceWriter, OpenedDevice, writers};
 
 /// Everything in use on this machine, determined once for all devices.
-pub struct Machine {
-    mounts: Vec<Mount>,
-    swaps: Vec<Opened>,
-    writers: Vec<Writer>,
+pub struct SystemUses {
+    mounts: Vec<DeviceMount>,
+    swaps: Vec<OpenedDevice>,
+    writers: Vec<DeviceWriter>,
     all_writers_seen: bool,
     /// Loop devices, each with the block device behind it.
-    loops: Vec<(Node, DeviceNumber)>,
+    loops: Vec<(BlockDevice, DeviceNumber)>,
     /// Loop devices, each with the file behind it.
-    files: Vec<(Node, FileNumber)>,
+    files: Vec<(BlockDevice, FileNumber)>,
     /// The imported pools, if the kernel has ZFS.
     pools: Option<Vec<Vec<u8>>>,
 }
 
-impl Machine {
+impl SystemUses {
     /// Collects everything in use on the machine.
-    pub fn look(places: &Places) -> Self {
+    pub fn look(places: &KernelDirectories) -> Self {
         let mounts = mounts(places);
         let loops = entries(&places.sys.join("block")).into_iter().filter_map(|path| {
-            let node = Node::at(&path).filter(|node| node.name.starts_with(b"loop"))?;
+            let node = BlockDevice::at(&path).filter(|node| node.name.starts_with(b"loop"))?;
             let behind = block_device_at(&node.backing_path()?)?;
             Some((node, behind))
         });
-        let nodes = entries(&places.sys.join("block")).into_iter().filter_map(|path| Node::at(&path));
+        let nodes = entries(&places.sys.join("block")).into_iter().filter_map(|path| BlockDevice::at(&path));
         let files = nodes.filter_map(|node| {
             let behind = file_number(&node, &node.backing_path()?)?;
             Some((node, behind))
@@ -55,7 +55,7 @@ impl Machine {
     }
 
     /// Sets the uses of the device and of everything on it.
-    pub fn uses_of(&self, places: &Places, node: &Node, facts: &mut DeviceFacts) {
+    pub fn uses_of(&self, places: &KernelDirectories, node: &BlockDevice, facts: &mut DeviceFacts) {
         if !self.all_writers_seen {
             facts.note("without root, processes of others that have it open for writing cannot be seen");
         }
@@ -83,12 +83,12 @@ impl Machine {
 }
 
 /// Returns a file behind a loop device in the form in which processes have it open.
-fn opened(file: &FileNumber) -> Opened {
-    Opened::File(file.device, file.inode)
+fn opened(file: &FileNumber) -> OpenedDevice {
+    OpenedDevice::File(file.device, file.inode)
 }
 
 /// Returns the pools that the kernel's ZFS knows, if the kernel has ZFS.
-fn pools(places: &Places, mounts: &[Mount]) -> Option<Vec<Vec<u8>>> {
+fn pools(places: &KernelDirectories, mounts: &[DeviceMount]) -> Option<Vec<Vec<u8>>> {
     let kernel = places.proc.join("spl/kstat/zfs");
     if !kernel.is_dir() {
         return None;
@@ -102,14 +102,14 @@ fn pools(places: &Places, mounts: &[Mount]) -> Option<Vec<Vec<u8>>> {
 }
 
 struct Uses<'a> {
-    machine: &'a Machine,
-    found: Vec<Use>,
+    machine: &'a SystemUses,
+    found: Vec<DeviceUse>,
     /// The devices whose uses count.
-    members: Vec<Node>,
+    members: Vec<BlockDevice>,
 }
 
 impl Uses<'_> {
-    fn add(&mut self, node: Node) {
+    fn add(&mut self, node: BlockDevice) {
         if self.members.len() < USES_MAX && !self.members.iter().any(|member| member.number == node.number) {
             self.members.push(node);
         }
@@ -129,26 +129,26 @@ impl Uses<'_> {
         }
     }
 
-    fn push(&mut self, node: &Node, kind: UseKind) {
-        let found = Use { device: node.name.clone(), kind };
+    fn push(&mut self, node: &BlockDevice, kind: UseKind) {
+        let found = DeviceUse { device: node.name.clone(), kind };
         if self.found.len() < USES_MAX && !self.found.contains(&found) {
             self.found.push(found);
         }
     }
 
     /// Adds mounts, swap space and writing processes.
-    fn direct(&mut self, node: &Node) {
+    fn direct(&mut self, node: &BlockDevice) {
         let machine = self.machine;
         for mount in machine.mounts.iter().filter(|mount| mount.devices.contains(&node.number)) {
             let (path, file_system) = (mount.path.clone(), mount.file_system.clone());
             self.push(node, UseKind::Mounted { path, file_system, read_only: mount.read_only });
         }
-        self.opened(node, Opened::Device(node.number));
+        self.opened(node, OpenedDevice::Device(node.number));
         self.behind(node);
     }
 
     /// Adds swap space and writing processes of a device or of the file behind it.
-    fn opened(&mut self, node: &Node, opened: Opened) {
+    fn opened(&mut self, node: &BlockDevice, opened: OpenedDevice) {
         let machine = self.machine;
         if machine.swaps.contains(&opened) {
             self.push(node, UseKind::Swap);
@@ -160,7 +160,7 @@ impl Uses<'_> {
     }
 
     /// Adds the uses of the file behind a device, if there is one.
-    fn behind(&mut self, node: &Node) {
+    fn behind(&mut self, node: &BlockDevice) {
         let file = self.machine.files.iter().find(|(known, _)| known.number == node.number);
         if let Some((_, file)) = file {
             self.opened(node, opened(file));
@@ -168,7 +168,7 @@ impl Uses<'_> {
     }
 
     /// Returns the volumes that are built on a device, and adds them as uses.
-    fn volumes(&mut self, node: &Node) -> Vec<Node> {
+    fn volumes(&mut self, node: &BlockDevice) -> Vec<BlockDevice> {
         let mut volumes = node.holders();
         for holder in &volumes {
             let (kind, mut label) = holder.as_holder();
@@ -197,7 +197,7 @@ impl Uses<'_> {
                 _ => Some(pools.contains(&signature.label)),
             };
             let kind = UseKind::Zfs { pool: signature.label.clone(), imported };
-            self.found.push(Use { device: named.map_or(&facts.name, |one| &one.name).clone(), kind });
+            self.found.push(DeviceUse { device: named.map_or(&facts.name, |one| &one.name).clone(), kind });
         }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use hakobu_core::disk::{DeviceNumber, TEXT_BYTES_MAX};
 use rustix::fs::FileType;
 
+use super::kernel_directories::{KernelDirectories, attribute, entries, look};
 use super::mounts::processes;
-use super::places::{Places, attribute, entries, look};
 
 /// The number of checks whether a child keeps a descriptor from its parent, and the time between them.
 const LOOKS: u32 = 5;
@@ -16,14 +16,14 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// A device or file that a process may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opened {
+pub enum OpenedDevice {
     /// A block device.
     Device(DeviceNumber),
     /// A file, identified by its file system's device and its inode, under whatever name it was opened.
     File(DeviceNumber, u64),
 }
 
-impl Opened {
+impl OpenedDevice {
     /// Returns the device or file at a path, following symbolic links.
     pub fn at(path: &Path) -> Option<Self> {
         let found = look(path)?;
@@ -42,9 +42,9 @@ impl Opened {
 
 /// A process that has a device, or the file behind one, open for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Writer {
+pub struct DeviceWriter {
     /// The open device or file.
-    pub opened: Opened,
+    pub opened: OpenedDevice,
     /// The process ID.
     pub pid: u32,
     /// The name of its command.
@@ -53,7 +53,7 @@ pub struct Writer {
 
 /// Searches the descriptors of all other processes for block devices and these `files`. The flag is true if all
 /// descriptors could be read.
-pub fn writers(places: &Places, files: &[Opened]) -> (Vec<Writer>, bool) {
+pub fn writers(places: &KernelDirectories, files: &[OpenedDevice]) -> (Vec<DeviceWriter>, bool) {
     let (mut writers, mut all_seen) = (Vec::new(), true);
     for (pid, process) in processes(places) {
         if pid == std::process::id() {
@@ -68,10 +68,11 @@ pub fn writers(places: &Places, files: &[Opened]) -> (Vec<Writer>, bool) {
     (writers, all_seen)
 }
 
-fn find(pid: u32, process: &Path, files: &[Opened], writers: &mut Vec<Writer>) {
+fn find(pid: u32, process: &Path, files: &[OpenedDevice], writers: &mut Vec<DeviceWriter>) {
     for descriptor in entries(&process.join("fd")) {
-        let counts = |opened: &Opened| matches!(opened, Opened::Device(_)) || files.contains(opened);
-        let Some(opened) = Opened::at(&descriptor).filter(counts) else { continue };
+        let counts =
+            |opened: &OpenedDevice| matches!(opened, OpenedDevice::Device(_)) || files.contains(opened);
+        let Some(opened) = OpenedDevice::at(&descriptor).filter(counts) else { continue };
         let known = writers.iter().any(|writer| (writer.opened, writer.pid) == (opened, pid));
         if known || !is_for_writing(process, &descriptor) {
             continue;
@@ -84,7 +85,7 @@ fn find(pid: u32, process: &Path, files: &[Opened], writers: &mut Vec<Writer>) {
         }
         let mut command = attribute(&process.join("comm")).unwrap_or_default();
         command.truncate(TEXT_BYTES_MAX);
-        writers.push(Writer { opened, pid, command });
+        writers.push(DeviceWriter { opened, pid, command });
     }
 }
 
@@ -110,10 +111,10 @@ fn runs_program_of(process: &Path, parent: u32) -> bool {
 }
 
 /// Returns true if a descriptor stays open for a moment. It closes if a child executes another program.
-fn stays(descriptor: &Path, opened: Opened) -> bool {
+fn stays(descriptor: &Path, opened: OpenedDevice) -> bool {
     (0..LOOKS).all(|_| {
         std::thread::sleep(BETWEEN_LOOKS);
-        Opened::at(descriptor) == Some(opened)
+        OpenedDevice::at(descriptor) == Some(opened)
     })
 }
 

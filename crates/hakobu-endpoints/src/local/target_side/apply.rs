@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hakobu_core::Result;
 use hakobu_core::endpoint::{Change, TargetOutcome};
-use hakobu_core::entry::{Attributes, Kind};
+use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::losses::Losses;
 use hakobu_core::path::EntryPath;
@@ -14,15 +14,15 @@ use hakobu_core::{Error, ErrorKind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::OFlags;
 
-use super::attributes::Lost;
-use super::directories::{Directories, PASSING_MODE, reach};
+use super::attributes::EntryLosses;
+use super::directories::{DirectoryCache, PASSING_MODE, reach};
 use super::link::link;
 use super::remove::remove;
 use super::rename::rename;
-use super::shared::Shared;
-use crate::local::fault::fault;
-use crate::local::many::many;
+use super::shared::LocalTargetState;
+use crate::local::errno::fault;
 use crate::local::metadata;
+use crate::local::thread_budget::many;
 
 /// Makes the changes in order, or on a file server several independent ones at a time. The outcome lists the changes
 /// that failed by index.
@@ -30,15 +30,15 @@ use crate::local::metadata;
 /// # Errors
 /// If a failure would affect every further change.
 pub(crate) fn apply(
-    shared: &Shared,
-    directories: &mut Directories,
+    shared: &LocalTargetState,
+    directories: &mut DirectoryCache,
     changes: &[Change],
 ) -> Result<TargetOutcome> {
-    let mut applied = Applied::default();
+    let mut applied = AppliedChanges::default();
     if shared.on_network && changes.len() > 1 && changes.iter().all(is_independent) {
         for level in levels(changes) {
-            let made = many(level.len(), Directories::new, |directories, number| {
-                let mut lost = Lost::new();
+            let made = many(level.len(), DirectoryCache::new, |directories, number| {
+                let mut lost = EntryLosses::new();
                 let change = &changes[level[number]];
                 (apply_one(shared, directories, change, &mut lost), lost)
             });
@@ -47,29 +47,34 @@ pub(crate) fn apply(
             }
         }
         // Other threads may have replaced directories that this lane keeps open.
-        *directories = Directories::new();
+        *directories = DirectoryCache::new();
     } else {
-        let mut lost = Lost::new();
+        let mut lost = EntryLosses::new();
         for (index, change) in changes.iter().enumerate() {
             lost.clear();
             let result = apply_one(shared, directories, change, &mut lost);
             applied.take((index, change), result, &lost)?;
         }
     }
-    let Applied { mut failures, losses } = applied;
+    let AppliedChanges { mut failures, losses } = applied;
     failures.sort_unstable_by_key(|(index, _)| *index);
-    Ok(TargetOutcome::Stored { failures, losses: losses.finish() })
+    Ok(TargetOutcome::PackWritten { failures, losses: losses.finish() })
 }
 
 /// The results of the changes so far.
 #[derive(Default)]
-struct Applied {
+struct AppliedChanges {
     failures: Vec<(u32, Error)>,
     losses: Losses,
 }
 
-impl Applied {
-    fn take(&mut self, (index, change): (usize, &Change), result: Result<()>, lost: &Lost) -> Result<()> {
+impl AppliedChanges {
+    fn take(
+        &mut self,
+        (index, change): (usize, &Change),
+        result: Result<()>,
+        lost: &EntryLosses,
+    ) -> Result<()> {
         match result {
             Ok(()) => self.losses.merge(lost, true, || change.path().as_bytes().to_vec()),
             Err(error) if error.is_fatal() => return Err(error.at(change.path())),
@@ -96,7 +101,12 @@ fn levels(changes: &[Change]) -> Vec<Vec<usize>> {
     levels.into_values().collect()
 }
 
-fn apply_one(shared: &Shared, directories: &mut Directories, change: &Change, lost: &mut Lost) -> Result<()> {
+fn apply_one(
+    shared: &LocalTargetState,
+    directories: &mut DirectoryCache,
+    change: &Change,
+    lost: &mut EntryLosses,
+) -> Result<()> {
     let path = change.path();
     shared.grant.check_write(path)?;
     match change {
@@ -121,27 +131,27 @@ fn apply_one(shared: &Shared, directories: &mut Directories, change: &Change, lo
     }
 }
 
-fn open_entry(shared: &Shared, path: &EntryPath) -> Result<OwnedFd> {
+fn open_entry(shared: &LocalTargetState, path: &EntryPath) -> Result<OwnedFd> {
     shared.root.open_beneath(path, OFlags::PATH).map_err(|errno| fault("opening", errno))
 }
 
 fn settle(
-    shared: &Shared,
+    shared: &LocalTargetState,
     path: &EntryPath,
     entry: &OwnedFd,
     (attributes, extended): (&Attributes, Option<ExtendedRef<'_>>),
-    lost: &mut Lost,
+    lost: &mut EntryLosses,
 ) -> Result<()> {
     let during = "setting the attributes";
     let is = metadata::of_path(entry).map_err(|errno| fault(during, errno))?;
     // The mode of a device node gives rights, and a device that was named itself is only written to.
     let may = match is.kind {
-        Kind::File | Kind::Directory | Kind::Symlink => true,
-        Kind::Fifo => shared.grant.is_in_tree(path),
-        Kind::BlockDevice | Kind::CharDevice => {
+        EntryKind::File | EntryKind::Directory | EntryKind::Symlink => true,
+        EntryKind::Fifo => shared.grant.is_in_tree(path),
+        EntryKind::BlockDevice | EntryKind::CharDevice => {
             shared.grant.is_in_tree(path) && shared.grant.may_make_devices
         }
-        Kind::Socket => false,
+        EntryKind::Socket => false,
     };
     if !may {
         return Err(Error::new(ErrorKind::Conflict, during, format!("{} is in its place", is.kind.words())));

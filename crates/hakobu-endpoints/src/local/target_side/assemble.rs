@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use hakobu_core::Result;
+use hakobu_core::block_table::{COPIES_MAX, Copied, is_block_length, sums};
 use hakobu_core::digest::Digest;
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
-use hakobu_core::moved::{COPIES_MAX, Copied, is_block_length, sums};
 use rustix::fd::OwnedFd;
 
 use super::draft::refusal;
 use super::writer::DraftWriter;
-use crate::local::fault::fault;
+use crate::local::errno::fault;
 use crate::local::positioned::read_at;
 
 impl DraftWriter {

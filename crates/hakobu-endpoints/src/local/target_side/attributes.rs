@@ -1,7 +1,7 @@
 //! Owner, mode and times: which may be set, in which order, and which are lost.
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, FileTime, SET_ID};
 use hakobu_core::extended::{Classes, ExtendedRef};
 use hakobu_core::grant::Grant;
 use hakobu_core::losses::LossKind;
@@ -13,7 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::local::extended::{Place, capabilities, set_capabilities, settle};
+use crate::local::extended::{AttributeOwner, capabilities, set_capabilities, settle};
 use crate::local::proc_path::proc_path;
 use crate::local::times::modified;
 
@@ -54,7 +54,7 @@ pub(crate) struct Policy {
 }
 
 /// The losses of one entry.
-pub(crate) type Lost = Vec<LossKind>;
+pub(crate) type EntryLosses = Vec<LossKind>;
 
 impl Policy {
     /// Creates the policy of a grant in this process.
@@ -82,13 +82,13 @@ impl Policy {
         NewFile { is, has_mode, is_bare }: NewFile,
         wanted: &Attributes,
         extended: Option<ExtendedRef<'_>>,
-        lost: &mut Lost,
+        lost: &mut EntryLosses,
     ) -> Result<(), Errno> {
         let owned = self.settle_owner(is, wanted, lost, |uid, gid| fchown(file, uid, gid))?;
         // Extended attributes come after the owner, whose change removes capabilities, and before the mode, which an
         // access list changes.
         let mode_mask = match extended {
-            Some(extended) => settle(Place::Open(file), extended, is_bare, self.extended, lost)?,
+            Some(extended) => settle(AttributeOwner::Open(file), extended, is_bare, self.extended, lost)?,
             None => !0,
         };
         // The mode comes last, because changing the owner and writing remove set-ID bits.
@@ -106,7 +106,7 @@ impl Policy {
         name: &[u8],
         is: Owner,
         wanted: (&Attributes, Option<ExtendedRef<'_>>),
-        lost: &mut Lost,
+        lost: &mut EntryLosses,
     ) -> Result<(), Errno> {
         let (wanted, extended) = wanted;
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -115,7 +115,7 @@ impl Policy {
         if let Some(extended) = extended.filter(|extended| !extended.is_empty()) {
             let open = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let link = openat(directory, name, open, Mode::empty())?;
-            settle(Place::Proc(&proc_path(&link)), extended, true, self.extended, lost)?;
+            settle(AttributeOwner::Proc(&proc_path(&link)), extended, true, self.extended, lost)?;
         }
         utimensat(directory, name, &self.modified(wanted.mtime), flags)
     }
@@ -125,14 +125,14 @@ impl Policy {
     pub(crate) fn settle_entry(
         &self,
         entry: BorrowedFd<'_>,
-        is: &Metadata,
+        is: &EntryMetadata,
         wanted: &Attributes,
         extended: Option<ExtendedRef<'_>>,
-        lost: &mut Lost,
+        lost: &mut EntryLosses,
     ) -> Result<(), Errno> {
         let owner = Owner { uid: is.uid, gid: is.gid };
         let chmod = |mode| set_mode(entry, mode);
-        let is_link = is.kind == Kind::Symlink;
+        let is_link = is.kind == EntryKind::Symlink;
         let changes_owner = owner != Owner { uid: wanted.uid, gid: wanted.gid };
         // In the meantime nobody may get rights that the source does not give: neither a new owner or group, nor a
         // group that an access list restricts. The system keeps set-ID bits if the owner does not change.
@@ -144,20 +144,22 @@ impl Policy {
         }
         // Changing the owner removes capabilities. If the source supplies no attributes, existing ones are kept.
         let stays = changes_owner && extended.is_none() && self.extended.contains(Classes::CAPABILITY);
-        let capabilities = if stays { capabilities(Place::Proc(&proc_path(entry)))? } else { None };
+        let capabilities = if stays { capabilities(AttributeOwner::Proc(&proc_path(entry)))? } else { None };
         let owned = self.settle_owner(owner, wanted, lost, |uid, gid| {
             chownat(entry, c"", uid, gid, AtFlags::EMPTY_PATH)
         })?;
         let mode_mask = match extended {
-            Some(extended) => settle(Place::Proc(&proc_path(entry)), extended, false, self.extended, lost)?,
+            Some(extended) => {
+                settle(AttributeOwner::Proc(&proc_path(entry)), extended, false, self.extended, lost)?
+            }
             None => !0,
         };
         if let Some(value) = capabilities {
-            set_capabilities(Place::Proc(&proc_path(entry)), &value)?;
+            set_capabilities(AttributeOwner::Proc(&proc_path(entry)), &value)?;
         }
         if !is_link {
             // On a directory, set-ID bits give no privilege.
-            let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost) & mode_mask;
+            let mode = self.mode(wanted.mode, owned || is.kind == EntryKind::Directory, lost) & mode_mask;
             let chowned = owned && changes_owner;
             if mode != mode_is || extended.is_some() || (chowned && mode & SET_ID != 0) {
                 set_bits(mode, lost, chmod)?;
@@ -172,7 +174,7 @@ impl Policy {
     }
 
     /// Returns the modification time, or the nearest time that the file system can keep.
-    fn modified(&self, mtime: Time) -> Timestamps {
+    fn modified(&self, mtime: FileTime) -> Timestamps {
         modified(self.times.time_to_set(mtime), self.times_together)
     }
 
@@ -181,7 +183,7 @@ impl Policy {
         &self,
         is: Owner,
         wanted: &Attributes,
-        lost: &mut Lost,
+        lost: &mut EntryLosses,
         chown: impl FnOnce(Option<Uid>, Option<Gid>) -> Result<(), Errno>,
     ) -> Result<bool, Errno> {
         if is.uid == wanted.uid && is.gid == wanted.gid {
@@ -202,7 +204,7 @@ impl Policy {
 
     /// Returns the mode to set. Set-ID bits are removed if the owner is not the requested one, because they would give
     /// the rights of the wrong user.
-    fn mode(&self, wanted: u32, owned: bool, lost: &mut Lost) -> u32 {
+    fn mode(&self, wanted: u32, owned: bool, lost: &mut EntryLosses) -> u32 {
         if wanted & SET_ID != 0 && !(owned && self.may_set_id) {
             lost.push(LossKind::SetId);
             return wanted & 0o7777 & !SET_ID;
@@ -213,7 +215,11 @@ impl Policy {
 
 /// Sets a mode. A file system without set-ID and sticky bits, such as exFAT by FUSE, refuses a mode with any of them.
 /// They are then lost, and the entry gets the other bits.
-fn set_bits(mode: u32, lost: &mut Lost, chmod: impl Fn(u32) -> Result<(), Errno>) -> Result<(), Errno> {
+fn set_bits(
+    mode: u32,
+    lost: &mut EntryLosses,
+    chmod: impl Fn(u32) -> Result<(), Errno>,
+) -> Result<(), Errno> {
     match chmod(mode) {
         Err(Errno::PERM | Errno::OPNOTSUPP) if mode & 0o7000 != 0 => {
             chmod(mode & 0o777)?;

@@ -7,8 +7,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{sync, syncfs};
 use rustix::io::Errno;
 
-use crate::local::beneath::Root;
-use crate::local::fault::fault;
+use crate::local::errno::fault;
+use crate::local::resolve_beneath::TreeRoot;
 
 /// The maximum number of file systems that are flushed individually. If there are more, the whole system is flushed.
 const DEVICES_MAX: usize = 32;
@@ -32,7 +32,7 @@ impl Devices {
     }
 
     /// Flushes these file systems to stable storage.
-    pub(crate) fn flush(&self, root: &Root) -> Result<()> {
+    pub(crate) fn flush(&self, root: &TreeRoot) -> Result<()> {
         let devices = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut everything = devices.len() > DEVICES_MAX;
         let directories = devices.iter().map(|(_, directory)| &**directory);

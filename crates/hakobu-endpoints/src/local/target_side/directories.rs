@@ -9,13 +9,13 @@ use rustix::fs::{AtFlags, Mode, OFlags, fgetxattr, fstat, mkdirat, openat, unlin
 use rustix::io::Errno;
 
 use super::attributes::Owner;
-use super::shared::Shared;
-use crate::local::beneath::STEP;
-use crate::local::fault::{creation_fault, fault};
+use super::shared::LocalTargetState;
+use crate::local::errno::{creation_fault, fault};
 use crate::local::file_system::{Stability, stability};
+use crate::local::lru_cache::LruCache;
 use crate::local::metadata;
-use crate::local::recent::Recent;
-use hakobu_core::entry::Kind;
+use crate::local::resolve_beneath::STEP;
+use hakobu_core::entry::EntryKind;
 
 /// The number of directories that a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
@@ -49,21 +49,21 @@ pub(crate) struct Directory {
 
 /// The directories that a lane used last.
 #[derive(Debug)]
-pub(crate) struct Directories {
-    recent: Recent<EntryPath, Directory>,
+pub(crate) struct DirectoryCache {
+    recent: LruCache<EntryPath, Directory>,
     /// The devices that this lane has reported to the others, with the method of getting content to stable storage
     /// there.
     known: Vec<(u64, Stability)>,
 }
 
-impl Directories {
+impl DirectoryCache {
     /// Creates an empty cache.
     pub(crate) fn new() -> Self {
-        Self { recent: Recent::new(DIRECTORIES_KEPT), known: Vec::new() }
+        Self { recent: LruCache::new(DIRECTORIES_KEPT), known: Vec::new() }
     }
 
     /// Opens a directory. It and its missing parents are created.
-    pub(crate) fn enter(&mut self, shared: &Shared, path: &EntryPath) -> Result<&mut Directory> {
+    pub(crate) fn enter(&mut self, shared: &LocalTargetState, path: &EntryPath) -> Result<&mut Directory> {
         shared.grant.check_enter(path)?;
         if self.recent.find(|key| key == path).is_none() {
             let mut directory = Directory::open(shared, path)?;
@@ -83,7 +83,11 @@ impl Directories {
     }
 
     /// Opens a directory if it exists, without creating anything.
-    pub(crate) fn find(&mut self, shared: &Shared, path: &EntryPath) -> Result<Option<&mut Directory>> {
+    pub(crate) fn find(
+        &mut self,
+        shared: &LocalTargetState,
+        path: &EntryPath,
+    ) -> Result<Option<&mut Directory>> {
         if self.recent.find(|key| key == path).is_none() {
             match shared.root.open_beneath(path, STEP) {
                 Ok(_) => {}
@@ -101,7 +105,7 @@ impl Directories {
 }
 
 impl Directory {
-    fn open(shared: &Shared, path: &EntryPath) -> Result<Self> {
+    fn open(shared: &LocalTargetState, path: &EntryPath) -> Result<Self> {
         let fd = reach(shared, path, PASSING_MODE)?;
         let failed = |errno| fault("opening the directory", errno).at(path);
         // Flushing its file system and reading its default access list require an open for reading. A directory that is
@@ -158,7 +162,7 @@ impl Directory {
 
 /// Opens a directory with `O_PATH`, creating it and its parents if needed. `mode`, less the umask, is for the last
 /// name.
-pub(crate) fn reach(shared: &Shared, path: &EntryPath, mode: u32) -> Result<OwnedFd> {
+pub(crate) fn reach(shared: &LocalTargetState, path: &EntryPath, mode: u32) -> Result<OwnedFd> {
     let mut last = Errno::NOENT;
     for _ in 0..TRIES {
         match shared.root.open_beneath(path, STEP) {
@@ -179,7 +183,7 @@ pub(crate) fn reach(shared: &Shared, path: &EntryPath, mode: u32) -> Result<Owne
     Err(fault("making the directory", last).at(path))
 }
 
-fn reach_from_root(shared: &Shared, path: &EntryPath) -> Result<OwnedFd> {
+fn reach_from_root(shared: &LocalTargetState, path: &EntryPath) -> Result<OwnedFd> {
     let mut here = shared
         .root
         .open_beneath(&EntryPath::root(), STEP)
@@ -203,7 +207,7 @@ fn reach_from_root(shared: &Shared, path: &EntryPath) -> Result<OwnedFd> {
 /// Opens the directory `name` in `parent`. If it is missing, it is created, and replaces a symbolic link of that name.
 /// Returns `None` if another process was faster and the caller must look again.
 fn step(
-    shared: &Shared,
+    shared: &LocalTargetState,
     parent: &OwnedFd,
     path: &EntryPath,
     name: &[u8],
@@ -215,8 +219,9 @@ fn step(
         Err(Errno::NOENT) => {}
         Err(Errno::NOTDIR | Errno::LOOP) => {
             match metadata::of_name(parent, name) {
-                Ok(found) if found.kind == Kind::Symlink => {}
-                Ok(found) if found.kind != Kind::Directory && shared.grant.check_remove(path).is_ok() => {}
+                Ok(found) if found.kind == EntryKind::Symlink => {}
+                Ok(found)
+                    if found.kind != EntryKind::Directory && shared.grant.check_remove(path).is_ok() => {}
                 Ok(found) => {
                     let words = format!("{} is in its place", found.kind.words());
                     return Err(Error::new(ErrorKind::Conflict, during, words).at(path));
@@ -245,7 +250,7 @@ fn step(
 }
 
 /// Fails if a missing directory must not be created. One that only leads to a granted path must exist.
-fn may_make(shared: &Shared, path: &EntryPath) -> Result<()> {
+fn may_make(shared: &LocalTargetState, path: &EntryPath) -> Result<()> {
     let leads = || Error::new(ErrorKind::NotFound, "opening the directory", "no such directory").at(path);
     shared.grant.check_write(path).map_err(|_| leads())
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::disk::DeviceIdentity;
-use hakobu_core::endpoint::{Begun, DraftKind};
+use hakobu_core::endpoint::{DraftKind, EarlierWork};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_core::plant::planted;
@@ -16,9 +16,9 @@ use rustix::fs::{AtFlags, fstat, ioctl_ficlone, unlinkat};
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
 use super::attributes::Owner;
-use crate::common::cover::Cover;
+use crate::common::range_set::RangeSet;
 use crate::local::draft_name::DraftName;
-use crate::local::fault::{fault, write_fault};
+use crate::local::errno::{fault, write_fault};
 use crate::local::file_system::Stability;
 use crate::local::journal::Journal;
 
@@ -28,7 +28,7 @@ const SLICES: usize = 16;
 /// A file that is being written and not yet visible. Any number of lanes may write to it at the same time, each byte
 /// once.
 #[derive(Debug)]
-pub struct Draft {
+pub struct LocalDraft {
     pub(super) path: EntryPath,
     pub(super) name: Vec<u8>,
     pub(super) kind: DraftKind,
@@ -77,18 +77,18 @@ pub struct Draft {
     pub(super) gaps: AtomicBool,
     pub(super) journal: Option<Mutex<Journal>>,
     /// The progress of an earlier run, until it is reported to the engine.
-    pub(super) begun: Mutex<Option<Begun>>,
-    pub(super) progress: Mutex<Progress>,
+    pub(super) begun: Mutex<Option<EarlierWork>>,
+    pub(super) progress: Mutex<DraftProgress>,
 }
 
 #[derive(Debug)]
-pub(super) struct Progress {
-    pub(super) taken: Cover,
+pub(super) struct DraftProgress {
+    pub(super) taken: RangeSet,
     pub(super) open: bool,
     pub(super) failed: Option<Error>,
 }
 
-impl Draft {
+impl LocalDraft {
     /// Creates a draft of an open file with no ranges taken.
     pub(super) fn new(
         (path, name): (&EntryPath, &[u8]),
@@ -128,7 +128,7 @@ impl Draft {
             gaps: AtomicBool::new(false),
             journal: None,
             begun: Mutex::new(None),
-            progress: Mutex::new(Progress { taken: Cover::default(), open: true, failed: None }),
+            progress: Mutex::new(DraftProgress { taken: RangeSet::default(), open: true, failed: None }),
         }
     }
 
@@ -269,7 +269,7 @@ impl Draft {
     /// Checks that everything written so far is right.
     ///
     /// # Errors
-    /// The error of an earlier write, or the one passed to [`Draft::fail`].
+    /// The error of an earlier write, or the one passed to [`LocalDraft::fail`].
     pub fn check(&self) -> Result<()> {
         match &self.progress().failed {
             Some(error) => Err(error.clone()),
@@ -348,7 +348,7 @@ impl Draft {
         }
     }
 
-    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(super) fn progress(&self) -> MutexGuard<'_, DraftProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -357,7 +357,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for LocalDraft {
     fn drop(&mut self) {
         if self.close() || self.pending.load(Ordering::Acquire) {
             self.discard(true);

@@ -7,30 +7,30 @@ use hakobu_core::endpoint::DraftId;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::draft::Draft;
+use super::draft::LocalDraft;
 
 /// The maximum number of open drafts.
 pub(crate) const DRAFTS_MAX: usize = 4096;
 
 /// The open drafts by number.
 #[derive(Debug, Default)]
-pub(crate) struct Drafts(Mutex<Table>);
+pub(crate) struct LocalDrafts(Mutex<DraftTable>);
 
 #[derive(Debug, Default)]
-struct Table {
-    slots: HashMap<DraftId, Slot>,
+struct DraftTable {
+    slots: HashMap<DraftId, DraftSlot>,
     closed: bool,
 }
 
 /// A draft, or a reservation for one that is being opened.
 #[derive(Debug)]
-struct Slot {
+struct DraftSlot {
     path: EntryPath,
     size_bytes: u64,
-    draft: Option<Arc<Draft>>,
+    draft: Option<Arc<LocalDraft>>,
 }
 
-impl Drafts {
+impl LocalDrafts {
     /// Reserves a slot for a draft. Returns the number of bytes that the other drafts still have to write.
     pub(crate) fn reserve(&self, id: DraftId, path: &EntryPath, size_bytes: u64) -> Result<u64> {
         let mut table = self.table();
@@ -45,16 +45,16 @@ impl Drafts {
             (ErrorKind::Conflict, "it is being written already")
         } else {
             let needed =
-                |slot: &Slot| slot.draft.as_ref().map_or(slot.size_bytes, |draft| draft.needed_bytes());
+                |slot: &DraftSlot| slot.draft.as_ref().map_or(slot.size_bytes, |draft| draft.needed_bytes());
             let outstanding = table.slots.values().map(needed).fold(0, u64::saturating_add);
-            table.slots.insert(id, Slot { path: path.clone(), size_bytes, draft: None });
+            table.slots.insert(id, DraftSlot { path: path.clone(), size_bytes, draft: None });
             return Ok(outstanding);
         };
         Err(Error::new(refused.0, "beginning a draft", refused.1).at(path))
     }
 
     /// Stores a draft in its reserved slot.
-    pub(crate) fn fill(&self, id: DraftId, draft: Arc<Draft>) {
+    pub(crate) fn fill(&self, id: DraftId, draft: Arc<LocalDraft>) {
         let mut table = self.table();
         match table.slots.get_mut(&id) {
             Some(slot) => slot.draft = Some(draft),
@@ -67,7 +67,7 @@ impl Drafts {
 
     /// Returns the draft of that number. If it does not exist, this is no `Protocol` error: writes may be in flight to
     /// a draft that could not be opened.
-    pub(crate) fn find(&self, id: DraftId) -> Result<Arc<Draft>> {
+    pub(crate) fn find(&self, id: DraftId) -> Result<Arc<LocalDraft>> {
         let found = self.table().slots.get(&id).and_then(|slot| slot.draft.clone());
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number"))
     }
@@ -88,7 +88,7 @@ impl Drafts {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, DraftTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,22 +10,22 @@ use hakobu_sys::block::reread_partitions;
 use rustix::fd::AsFd;
 use rustix::fs::{fsync, ftruncate, renameat};
 
-use super::attributes::{Lost, NewFile};
-use super::draft::Draft;
-use super::shared::Shared;
+use super::attributes::{EntryLosses, NewFile};
+use super::draft::LocalDraft;
+use super::shared::LocalTargetState;
 use super::stable;
 use crate::local::draft_mark::{mark, unmark};
-use crate::local::fault::{creation_fault, fault};
+use crate::local::errno::{creation_fault, fault};
 
-impl Draft {
+impl LocalDraft {
     /// Checks that the draft is complete, sets its attributes and makes it visible. It must be closed. An error of an
     /// earlier write is returned here.
     pub(crate) fn finish(
         &self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         attributes: &Attributes,
         extended: Option<ExtendedRef<'_>>,
-        lost: &mut Lost,
+        lost: &mut EntryLosses,
     ) -> Result<()> {
         let done = self.check().and_then(|()| self.check_complete()).and_then(|()| match self.kind {
             DraftKind::File | DraftKind::Update => self.publish(shared, (attributes, extended), lost),
@@ -51,9 +51,9 @@ impl Draft {
 
     fn publish(
         &self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         wanted: (&Attributes, Option<ExtendedRef<'_>>),
-        lost: &mut Lost,
+        lost: &mut EntryLosses,
     ) -> Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         if self.holes.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire) {
@@ -77,9 +77,9 @@ impl Draft {
     /// Ends a file that was changed in place.
     fn settle(
         &self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         wanted: (&Attributes, Option<ExtendedRef<'_>>),
-        lost: &mut Lost,
+        lost: &mut EntryLosses,
     ) -> Result<()> {
         ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         self.flush_all(shared)?;
@@ -92,9 +92,9 @@ impl Draft {
     /// mode would prevent that later, or if the mark takes the space of an attribute.
     fn set_attributes_of_draft(
         &self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         wanted: (&Attributes, Option<ExtendedRef<'_>>),
-        lost: &mut Lost,
+        lost: &mut EntryLosses,
     ) -> Result<()> {
         if wanted.0.mode & 0o200 == 0 && !rustix::process::geteuid().is_root() {
             self.unmark()?;
@@ -119,9 +119,9 @@ impl Draft {
 
     fn set_attributes(
         &self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         (attributes, extended): (&Attributes, Option<ExtendedRef<'_>>),
-        lost: &mut Lost,
+        lost: &mut EntryLosses,
     ) -> Result<()> {
         // There are few large files, so each is checked for inherited attributes.
         let new = NewFile { is: self.owner, has_mode: false, is_bare: false };
@@ -132,14 +132,14 @@ impl Draft {
     }
 
     /// Ends a device: flushes everything, and makes the kernel reread the partition table.
-    fn release(&self, shared: &Shared) -> Result<()> {
+    fn release(&self, shared: &LocalTargetState) -> Result<()> {
         self.flush_all(shared)?;
         // A failure is acceptable: a partition has no table, and a partition in use keeps its old boundaries.
         let _ = reread_partitions(&self.file);
         Ok(())
     }
 
-    fn flush_all(&self, shared: &Shared) -> Result<()> {
+    fn flush_all(&self, shared: &LocalTargetState) -> Result<()> {
         if shared.options.durable {
             fsync(&self.file).map_err(|errno| fault("flushing to stable storage", errno))?;
         }
@@ -147,7 +147,7 @@ impl Draft {
     }
 
     /// Removes the journal of a complete draft, unless a part must be retried.
-    fn forget_journal(&self, shared: &Shared) {
+    fn forget_journal(&self, shared: &LocalTargetState) {
         if self.kind == DraftKind::Device && self.gaps.load(Ordering::Acquire) {
             self.keep();
             return;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use hakobu_core::digest::{BlockValue, Digest};
-use hakobu_core::endpoint::{Begun, DraftKind};
+use hakobu_core::endpoint::{DraftKind, EarlierWork};
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::tag::Tagger;
 use hakobu_core::zeros::{ZEROS, is_zero};
@@ -14,18 +14,18 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
 use rustix::io::{Errno, preadv, pwrite, retry_on_intr};
 
-use super::draft::{Draft, refusal};
+use super::draft::{LocalDraft, refusal};
 use crate::local::aligned::{ALIGNMENT, AlignedBuffer};
-use crate::local::fault::{fault, write_fault};
+use crate::local::errno::{fault, write_fault};
 use crate::local::journal;
 use crate::local::positioned::read_at;
 
-impl Draft {
+impl LocalDraft {
     /// Returns what the engine has to know if each chunk must be completed by an operation.
-    pub(crate) fn begun(&self) -> Option<Begun> {
+    pub(crate) fn begun(&self) -> Option<EarlierWork> {
         let earlier = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         let completes = self.kind.is_there() || self.journal.is_some() || self.verify_medium;
-        earlier.or_else(|| completes.then(Begun::default))
+        earlier.or_else(|| completes.then(EarlierWork::default))
     }
 
     /// Returns true if lanes write in large aligned steps: by direct I/O, or to a stream, which cannot be rewritten.

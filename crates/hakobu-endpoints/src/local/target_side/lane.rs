@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, Detail, DraftId, DraftKind, TargetOp, TargetOutcome};
-use hakobu_core::entry::{Account, Attributes, Metadata};
+use hakobu_core::endpoint::{Detail, DraftId, DraftKind, DraftParameters, TargetOp, TargetOutcome};
+use hakobu_core::entry::{AccountId, Attributes, EntryMetadata};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::listing::{DirectoryListing, Listing};
@@ -14,33 +14,33 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::apply::apply;
-use super::attributes::Lost;
-use super::directories::Directories;
-use super::draft::Draft;
+use super::attributes::EntryLosses;
+use super::directories::DirectoryCache;
+use super::draft::LocalDraft;
 use super::leftovers::remove_leftovers;
-use super::new_file::Maker;
-use super::shared::Shared;
+use super::new_file::EntryMaker;
+use super::shared::LocalTargetState;
 use super::store::store;
 use super::writer::DraftWriter;
-use crate::common::at_once::{AtOnce, Buffered, Work};
 use crate::common::buffers::Buffers;
+use crate::common::immediate::{AtOnce, ImmediateTarget, ImmediateWork};
 use crate::local::accounts;
-use crate::local::beneath::STEP;
 use crate::local::digests::{self, Digester};
+use crate::local::errno::{fault, foreign};
 use crate::local::extended::ExtendedReader;
-use crate::local::fault::{fault, foreign};
 use crate::local::inspection::inspect;
-use crate::local::list::{Ask, Lister};
+use crate::local::list::{ListParameters, Lister};
+use crate::local::resolve_beneath::STEP;
 
 /// One lane of a [`LocalTarget`](super::LocalTarget).
-pub type LocalTargetLane = AtOnce<TargetWork>;
+pub type LocalTargetLane = AtOnce<LocalTargetWriter>;
 
 /// The state with which a lane of a target works.
 #[derive(Debug)]
-pub struct TargetWork {
-    shared: Arc<Shared>,
-    directories: Directories,
-    maker: Maker,
+pub struct LocalTargetWriter {
+    shared: Arc<LocalTargetState>,
+    directories: DirectoryCache,
+    maker: EntryMaker,
     lister: Lister,
     extended: ExtendedReader,
     digester: Digester,
@@ -60,7 +60,7 @@ impl LocalTargetLane {
     }
 }
 
-impl Work for TargetWork {
+impl ImmediateWork for LocalTargetWriter {
     type Op = TargetOp;
 
     fn perform(&mut self, operation: TargetOp) -> Option<Result<TargetOutcome>> {
@@ -76,18 +76,18 @@ impl Work for TargetWork {
                 }
                 written.map(|()| TargetOutcome::Done)
             }
-            TargetOp::Store { pack } => {
+            TargetOp::WritePack { pack } => {
                 let may = self.refuse_writing(DraftKind::File);
                 let stored =
                     may.and_then(|()| store(&self.shared, &mut self.directories, &mut self.maker, &pack));
                 self.buffers.return_pack(pack);
                 stored
             }
-            TargetOp::Inspect { path, detail } => self.inspect(&path, detail).map(TargetOutcome::Inspected),
+            TargetOp::Stat { path, detail } => self.inspect(&path, detail).map(TargetOutcome::Stat),
             TargetOp::List { directories, budget, detail } => {
-                Ok(TargetOutcome::Listed(self.list(directories, Ask { budget, detail })))
+                Ok(TargetOutcome::Listed(self.list(directories, ListParameters { budget, detail })))
             }
-            TargetOp::Portion { .. } => {
+            TargetOp::Page { .. } => {
                 let words = "directories are listed as a whole";
                 Err(Error::new(ErrorKind::Unsupported, "listing", words))
             }
@@ -99,10 +99,10 @@ impl Work for TargetWork {
                 }
                 zeroed.map(|()| TargetOutcome::Done)
             }
-            TargetOp::Sign { draft, extent, blocks } => {
+            TargetOp::HashRange { draft, extent, blocks } => {
                 self.draft_writer(draft).and_then(|writer| match blocks {
-                    true => writer.sign_blocks(extent).map(TargetOutcome::BlocksSigned),
-                    false => writer.sign(extent).map(TargetOutcome::Signed),
+                    true => writer.sign_blocks(extent).map(TargetOutcome::BlockHashes),
+                    false => writer.sign(extent).map(TargetOutcome::Hashes),
                 })
             }
             TargetOp::Patch { draft, extent, changed, buffer, value } => {
@@ -118,7 +118,7 @@ impl Work for TargetWork {
                 .draft_writer(draft)
                 .and_then(|writer| writer.hole_until(extent))
                 .map(TargetOutcome::HoleUntil),
-            TargetOp::Sum { draft, extent, block_bytes } => self
+            TargetOp::WeakSums { draft, extent, block_bytes } => self
                 .draft_writer(draft)
                 .and_then(|writer| writer.sum_old(extent, block_bytes))
                 .map(TargetOutcome::Sums),
@@ -136,7 +136,7 @@ impl Work for TargetWork {
                 .draft_writer(draft)
                 .and_then(|writer| writer.complete(extent, value, kept))
                 .map(|()| TargetOutcome::Done),
-            TargetOp::Clone { draft, from } => {
+            TargetOp::Reflink { draft, from } => {
                 let shared = match from.file() {
                     Some(file) => {
                         self.draft_writer(draft).and_then(|writer| writer.draft().share_blocks(file))
@@ -145,7 +145,7 @@ impl Work for TargetWork {
                 };
                 shared.map(|()| TargetOutcome::Done)
             }
-            TargetOp::Length { draft, size_bytes } => self.draft_writer(draft).and_then(|writer| {
+            TargetOp::SetLength { draft, size_bytes } => self.draft_writer(draft).and_then(|writer| {
                 let set = writer.draft().set_size(size_bytes);
                 set.inspect_err(|error| writer.draft().fail(error.clone())).map(|()| TargetOutcome::Done)
             }),
@@ -166,7 +166,7 @@ impl Work for TargetWork {
                 .and_then(|()| self.digests(&directory, &names))
                 .map(TargetOutcome::Digests),
             TargetOp::Numbers { names } => {
-                let number = |(of, name): (Account, Vec<u8>)| accounts::number_of(of, &name);
+                let number = |(of, name): (AccountId, Vec<u8>)| accounts::number_of(of, &name);
                 let numbers: Result<_> = names.into_iter().map(number).collect();
                 numbers.map(TargetOutcome::Numbers)
             }
@@ -175,19 +175,19 @@ impl Work for TargetWork {
     }
 }
 
-impl Buffered for TargetWork {
+impl ImmediateTarget for LocalTargetWriter {
     fn buffers(&mut self) -> &mut Buffers {
         &mut self.buffers
     }
 }
 
-impl TargetWork {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+impl LocalTargetWriter {
+    pub(crate) fn new(shared: Arc<LocalTargetState>) -> Self {
         let number = shared.lanes.fetch_add(1, Relaxed).wrapping_add(1);
         Self {
             shared,
-            directories: Directories::new(),
-            maker: Maker::new(number),
+            directories: DirectoryCache::new(),
+            maker: EntryMaker::new(number),
             lister: Lister::default(),
             extended: ExtendedReader::default(),
             digester: Digester::default(),
@@ -225,11 +225,11 @@ impl TargetWork {
         Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares"))
     }
 
-    fn inspect(&mut self, path: &EntryPath, detail: Detail) -> Result<Option<Metadata>> {
+    fn inspect(&mut self, path: &EntryPath, detail: Detail) -> Result<Option<EntryMetadata>> {
         self.shared.grant.check_enter(path)?;
         let marks = &self.shared.marks;
         let mut inspected = inspect(&self.shared.root, path, (&mut self.extended, detail))?;
-        inspected.iter_mut().for_each(Metadata::tell_apart);
+        inspected.iter_mut().for_each(EntryMetadata::tell_apart);
         if let (Some(found), true) = (&mut inspected, marks.has_doubts()) {
             let (parent, _) = path.split_last().unwrap_or_default();
             marks.doubts(&parent).into_iter().for_each(|since| found.doubt(since));
@@ -237,7 +237,7 @@ impl TargetWork {
         Ok(inspected)
     }
 
-    fn list(&mut self, directories: Vec<EntryPath>, ask: Ask) -> Vec<DirectoryListing> {
+    fn list(&mut self, directories: Vec<EntryPath>, ask: ListParameters) -> Vec<DirectoryListing> {
         let shared = &self.shared;
         let enter = |path: &EntryPath| shared.grant.check_enter(path);
         let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
@@ -245,7 +245,11 @@ impl TargetWork {
         shared.leftovers.add(self.lister.met_drafts());
         // The transmitted listing does not show that inode numbers may repeat.
         for directory in &mut listed {
-            directory.result.iter_mut().flat_map(Listing::all_metadata_mut).for_each(Metadata::tell_apart);
+            directory
+                .result
+                .iter_mut()
+                .flat_map(Listing::all_metadata_mut)
+                .for_each(EntryMetadata::tell_apart);
         }
         if shared.marks.has_doubts() {
             for directory in &mut listed {
@@ -272,10 +276,10 @@ impl TargetWork {
         Ok(names.iter().map(digest).collect())
     }
 
-    fn begin(&mut self, id: DraftId, begin: &Begin) -> Result<TargetOutcome> {
+    fn begin(&mut self, id: DraftId, begin: &DraftParameters) -> Result<TargetOutcome> {
         self.refuse_writing(begin.kind)?;
         let shared = Arc::clone(&self.shared);
-        let Begin { path, size_bytes, .. } = begin;
+        let DraftParameters { path, size_bytes, .. } = begin;
         let size_bytes = *size_bytes;
         shared.grant.check_write(path)?;
         if begin.kind == DraftKind::InPlace
@@ -299,7 +303,7 @@ impl TargetWork {
         let outstanding_bytes = shared.drafts.reserve(id, path, known_bytes)?;
         let begun = shared.take_bytes(size_bytes).and_then(|()| {
             let draft = self.directories.enter(&shared, &parent).and_then(|directory| {
-                let mut draft = Draft::begin(&shared, directory, name, begin, outstanding_bytes)?;
+                let mut draft = LocalDraft::begin(&shared, directory, name, begin, outstanding_bytes)?;
                 draft.journal_in_place(&shared, directory, begin)?;
                 Ok(draft)
             });
@@ -331,7 +335,7 @@ impl TargetWork {
         if !draft.close() {
             return Err(Error::new(ErrorKind::NotFound, "finishing", "the draft is closed").at(draft.path()));
         }
-        let mut lost = Lost::new();
+        let mut lost = EntryLosses::new();
         let finished = draft.finish(&self.shared, attributes, extended, &mut lost);
         let removed = self.shared.drafts.remove(id);
         self.last = None;
@@ -349,7 +353,7 @@ impl TargetWork {
             .into_iter()
             .map(|what| Loss { what, count: 1, at_target: true, example: example.to_vec() })
             .collect();
-        Ok(TargetOutcome::Stored { failures: Vec::new(), losses })
+        Ok(TargetOutcome::PackWritten { failures: Vec::new(), losses })
     }
 
     /// Abandons a draft. A missing draft counts as abandoned.

@@ -12,10 +12,10 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, flock, openat, statat, unlinkat};
 use rustix::io::Errno;
 
-use crate::local::beneath::Root;
 use crate::local::draft_proof::is_ours;
 use crate::local::file_system::{give_time_back, is_network};
 use crate::local::metadata;
+use crate::local::resolve_beneath::TreeRoot;
 
 /// The maximum number of leftovers that are remembered until the run ends. Further ones are left to the next run.
 const REMEMBERED_MAX: usize = 4096;
@@ -29,13 +29,13 @@ const YOUNG_ON_NETWORK_S: i64 = 24 * 60 * 60;
 
 /// Drafts and journals that were found.
 #[derive(Debug, Default)]
-pub(crate) struct Leftovers {
+pub(crate) struct LeftoverFiles {
     met: Mutex<Vec<(EntryPath, Vec<u8>)>>,
     /// True if this run keeps progress for a later one.
     keeps: AtomicBool,
 }
 
-impl Leftovers {
+impl LeftoverFiles {
     /// Adds drafts and journals that a listing has found.
     pub(crate) fn add(&self, some: Vec<(EntryPath, Vec<u8>)>) {
         if some.is_empty() {
@@ -56,7 +56,11 @@ impl Leftovers {
 ///
 /// # Errors
 /// If a directory's previous time cannot be restored.
-pub(crate) fn remove_leftovers(leftovers: &Leftovers, root: &Root, grant: &Grant) -> Result<(), Errno> {
+pub(crate) fn remove_leftovers(
+    leftovers: &LeftoverFiles,
+    root: &TreeRoot,
+    grant: &Grant,
+) -> Result<(), Errno> {
     if leftovers.keeps.load(Ordering::Acquire) || grant.only_reads {
         return Ok(());
     }
@@ -86,7 +90,7 @@ pub(crate) fn remove_leftovers(leftovers: &Leftovers, root: &Root, grant: &Grant
 }
 
 /// Returns drafts beside files that were named individually, whose directories are not listed.
-fn beside_files(root: &Root, grant: &Grant) -> Vec<(EntryPath, Vec<u8>)> {
+fn beside_files(root: &TreeRoot, grant: &Grant) -> Vec<(EntryPath, Vec<u8>)> {
     let mut found = Vec::new();
     let mut parents: Vec<EntryPath> = Vec::new();
     for place in grant.places.iter().filter(|place| !place.tree && place.device.is_none()) {
@@ -173,14 +177,14 @@ mod tests {
         fs::write(&path, "x").unwrap();
         fs::write(inner.join("a user's"), "x").unwrap();
         let before = inner.metadata().unwrap().modified().unwrap();
-        let leftovers = Leftovers::default();
+        let leftovers = LeftoverFiles::default();
         let at = EntryPath::new("inner").unwrap();
         leftovers.add(Vec::new());
         leftovers.add(vec![(at.clone(), name.as_bytes().to_vec()), (at, b"a user's".to_vec())]);
         if keeps {
             leftovers.keep();
         }
-        remove_leftovers(&leftovers, &Root::open(folder.path()).unwrap(), grant).unwrap();
+        remove_leftovers(&leftovers, &TreeRoot::open(folder.path()).unwrap(), grant).unwrap();
         assert!(inner.join("a user's").exists());
         assert_eq!(inner.metadata().unwrap().modified().unwrap(), before);
         !path.exists()

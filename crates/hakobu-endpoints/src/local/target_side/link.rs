@@ -1,16 +1,16 @@
 //! Hard links: additional names of existing files.
 
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::directories::Directories;
-use super::shared::Shared;
+use super::directories::DirectoryCache;
+use super::shared::LocalTargetState;
 use crate::local::draft_file::make_draft;
-use crate::local::fault::{creation_fault, fault};
+use crate::local::errno::{creation_fault, fault};
 use crate::local::metadata::{self, keep_device};
 
 /// The pseudo lane number in the draft names of hard links, which no lane has.
@@ -18,8 +18,8 @@ const FURTHER_NAME: u32 = u32::MAX - 1;
 
 /// Creates the hard link `path` to the entry at `to`, and replaces an existing entry.
 pub(crate) fn link(
-    shared: &Shared,
-    directories: &mut Directories,
+    shared: &LocalTargetState,
+    directories: &mut DirectoryCache,
     path: &EntryPath,
     to: &EntryPath,
     replaces: bool,
@@ -32,7 +32,7 @@ pub(crate) fn link(
     let (parent, name) = path.split_last().ok_or_else(no_name)?;
     let from = directories.enter(shared, &from_parent)?.fd.clone();
     let found = metadata::of_name(&from, from_name).map_err(|errno| fault(during, errno))?;
-    if !(found.kind == Kind::File || shared.grant.is_in_tree(to)) {
+    if !(found.kind == EntryKind::File || shared.grant.is_in_tree(to)) {
         keep_device(found.kind)?;
     }
     let directory = directories.enter(shared, &parent)?.fd.clone();

@@ -17,11 +17,11 @@ mod leftovers;
 mod link;
 mod new_file;
 mod open;
+mod recent_tags;
 mod remove;
 mod rename;
 mod run_marks;
 mod shared;
-mod signed;
 mod sparse;
 mod stable;
 mod state;
@@ -43,23 +43,23 @@ use hakobu_core::grant::Grant;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
-use super::beneath::{Confinement, Root};
 use super::draft_name::DraftName;
 use super::extended::settable;
 use super::file_system;
 use super::free_space::free_bytes;
-use super::tried::{Tried, by_writing, put_seen};
+use super::resolve_beneath::{Confinement, TreeRoot};
+use super::tried_properties::{TriedProperties, by_writing, put_seen};
 use crate::common::allowance::Allowance;
-use crate::common::at_once::AtOnce;
+use crate::common::immediate::AtOnce;
 use attributes::Policy;
 use devices::Devices;
-pub use draft::Draft;
-use drafts::Drafts;
-pub use lane::{LocalTargetLane, TargetWork};
-use leftovers::Leftovers;
+pub use draft::LocalDraft;
+use drafts::LocalDrafts;
+pub use lane::{LocalTargetLane, LocalTargetWriter};
+use leftovers::LeftoverFiles;
 pub use open::open_exclusively;
 use run_marks::RunMarks;
-use shared::Shared;
+use shared::LocalTargetState;
 pub use shared::TargetOptions;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
@@ -67,7 +67,7 @@ pub use writer::DraftWriter;
 /// A directory of this machine, opened for writing within a grant. Unfinished drafts are removed when it is dropped.
 #[derive(Debug)]
 pub struct LocalTarget {
-    shared: Arc<Shared>,
+    shared: Arc<LocalTargetState>,
     capabilities: Capabilities,
 }
 
@@ -77,7 +77,7 @@ impl LocalTarget {
     /// # Errors
     /// If it is missing, is not a directory or cannot be searched.
     pub fn open(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
-        Self::of(whole_path(root), Root::open(root)?, grant, options)
+        Self::of(whole_path(root), TreeRoot::open(root)?, grant, options)
     }
 
     /// Opens the directory for a process that is confined to a directory. `root` is resolved beneath that directory,
@@ -91,11 +91,11 @@ impl LocalTarget {
         grant: Grant,
         options: TargetOptions,
     ) -> Result<Self> {
-        let opened = Root::open_within(confinement, root)?;
+        let opened = TreeRoot::open_within(confinement, root)?;
         Self::of(root.as_os_str().as_encoded_bytes().to_vec(), opened, grant, options)
     }
 
-    fn of(root_path: Vec<u8>, mut root: Root, grant: Grant, options: TargetOptions) -> Result<Self> {
+    fn of(root_path: Vec<u8>, mut root: TreeRoot, grant: Grant, options: TargetOptions) -> Result<Self> {
         root.hold_apart(&grant.source_directories);
         let mut policy = Policy::new(&grant, settable(root.fd(), &grant));
         let mut capabilities = Capabilities::posix(policy.may_chown);
@@ -120,18 +120,18 @@ impl LocalTarget {
         }
         let devices = Devices::new();
         let marks = RunMarks::look(&root, &grant);
-        let (drafts, allowance, lanes) = (Drafts::default(), Allowance::default(), AtomicU32::new(0));
+        let (drafts, allowance, lanes) = (LocalDrafts::default(), Allowance::default(), AtomicU32::new(0));
         let made = AtomicU64::new(0);
         let (nameless, stream, files_only) = (true, None, false);
         let on_network = capabilities.answer_ns.is_some();
-        let shared = Shared {
+        let shared = LocalTargetState {
             root,
             root_path,
             grant,
             options,
             policy,
             marks,
-            leftovers: Leftovers::default(),
+            leftovers: LeftoverFiles::default(),
             drafts,
             devices,
             allowance,
@@ -189,7 +189,7 @@ impl LocalTarget {
 
     /// Returns a lane of the concrete type, which also offers [`LocalTargetLane::draft_writer`].
     pub fn lane(&self) -> LocalTargetLane {
-        AtOnce::new(TargetWork::new(Arc::clone(&self.shared)))
+        AtOnce::new(LocalTargetWriter::new(Arc::clone(&self.shared)))
     }
 }
 
@@ -219,7 +219,12 @@ impl Drop for LocalTarget {
 }
 
 /// Tests which names and times the file system of a root can hold. A job that only compares creates no visible file.
-fn tried(root: &Root, grant: &Grant, options: &TargetOptions, root_path: &[u8]) -> Option<Tried> {
+fn tried(
+    root: &TreeRoot,
+    grant: &Grant,
+    options: &TargetOptions,
+    root_path: &[u8],
+) -> Option<TriedProperties> {
     // A disk has no times.
     if grant.places.iter().all(|place| place.device.is_some()) {
         return None;

@@ -1,8 +1,8 @@
 //! Creates files, symbolic links and special files, which are complete before their names become visible.
 
 use hakobu_core::content::ContentSum;
-use hakobu_core::entry::Kind;
-use hakobu_core::pack::{FileContent, Head};
+use hakobu_core::entry::EntryKind;
+use hakobu_core::pack::{FileContent, RecordHead};
 use hakobu_core::zeros::stretches;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
@@ -12,13 +12,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::attributes::{Lost, NewFile};
+use super::attributes::{EntryLosses, NewFile};
 use super::directories::Directory;
-use super::shared::Shared;
+use super::shared::LocalTargetState;
 use super::stable::{WaitingFile, close, flush};
 use crate::local::draft_file::{create_draft, hold, make_draft, rename_at};
 use crate::local::draft_name::DraftName;
-use crate::local::fault::{creation_fault, fault, write_fault};
+use crate::local::errno::{creation_fault, fault, write_fault};
 use crate::local::file_system::Stability;
 use crate::local::metadata;
 use crate::local::positioned::write_at;
@@ -35,19 +35,19 @@ pub(crate) enum Naming {
 
 /// The reusable state of creating entries.
 #[derive(Debug)]
-pub(crate) struct Maker {
+pub(crate) struct EntryMaker {
     /// The number of the lane.
     lane: u32,
     naming: Naming,
     /// The losses of the current entry.
-    pub(crate) lost: Lost,
+    pub(crate) lost: EntryLosses,
     /// The record index of the current entry in its pack.
     pub(crate) index: u32,
     /// Files that get their names when their content is on the medium.
     pub(crate) waiting: Vec<WaitingFile>,
 }
 
-impl Maker {
+impl EntryMaker {
     /// Creates the state of the lane of that number.
     pub(crate) fn new(lane: u32) -> Self {
         Self { lane, naming: Naming::Descriptor, lost: Vec::new(), index: 0, waiting: Vec::new() }
@@ -56,12 +56,12 @@ impl Maker {
     /// Creates a file with its content and attributes, then gives it its final name.
     pub(crate) fn file(
         &mut self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &mut Directory,
-        head: &Head<'_>,
+        head: &RecordHead<'_>,
         content: FileContent<'_>,
     ) -> Result<()> {
-        let Head { name, attributes, replaces, .. } = *head;
+        let RecordHead { name, attributes, replaces, .. } = *head;
         let must_flush = shared.before_naming();
         // A nameless file is as cheap as a draft, and none is left behind if the process is killed. But if errors are
         // reported on closing, the file needs a name before that.
@@ -101,17 +101,17 @@ impl Maker {
     }
 
     /// Returns the name of a draft of this lane. Two lanes with the same path must not write into one file.
-    fn draft_name(&self, shared: &Shared, directory: &Directory, name: &[u8]) -> DraftName {
+    fn draft_name(&self, shared: &LocalTargetState, directory: &Directory, name: &[u8]) -> DraftName {
         shared.draft_name(self.lane, &directory.path, name)
     }
 
     /// Writes and verifies the content, then sets the attributes.
     fn fill(
         &mut self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &mut Directory,
         (file, created): (&OwnedFd, u32),
-        Head { attributes, sparse, extended, .. }: &Head<'_>,
+        RecordHead { attributes, sparse, extended, .. }: &RecordHead<'_>,
         content: FileContent<'_>,
     ) -> Result<()> {
         let mut sum = ContentSum::default();
@@ -132,10 +132,10 @@ impl Maker {
     /// Gives a nameless file its final name, replacing an existing entry.
     fn name_file(
         &mut self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &Directory,
         file: OwnedFd,
-        Head { name, replaces, .. }: &Head<'_>,
+        RecordHead { name, replaces, .. }: &RecordHead<'_>,
         must_flush: bool,
     ) -> Result<()> {
         let failed = |errno| creation_fault("making the file", errno, &directory.fd);
@@ -185,9 +185,9 @@ impl Maker {
     /// Creates a symbolic link with its attributes.
     pub(crate) fn symlink(
         &mut self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &mut Directory,
-        head: &Head<'_>,
+        head: &RecordHead<'_>,
         text: &[u8],
     ) -> Result<()> {
         let name = head.name;
@@ -208,13 +208,13 @@ impl Maker {
     /// Creates a named pipe or device node with its attributes.
     pub(crate) fn special(
         &mut self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &mut Directory,
-        head: &Head<'_>,
-        node: Node,
+        head: &RecordHead<'_>,
+        node: SpecialFile,
     ) -> Result<()> {
         let name = head.name;
-        if node.kind != Kind::Fifo && !shared.grant.may_make_devices {
+        if node.kind != EntryKind::Fifo && !shared.grant.may_make_devices {
             let words = "the job does not allow device nodes; --allow devices does";
             return Err(Error::new(ErrorKind::Unsupported, "making the device node", words));
         }
@@ -231,10 +231,10 @@ impl Maker {
 
     fn settle_special(
         &mut self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &Directory,
         name: &[u8],
-        head: &Head<'_>,
+        head: &RecordHead<'_>,
     ) -> Result<()> {
         let failed = |errno| fault("setting the attributes", errno);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -247,10 +247,10 @@ impl Maker {
 
     fn settle_link(
         &mut self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &mut Directory,
         name: &[u8],
-        head: &Head<'_>,
+        head: &RecordHead<'_>,
     ) -> Result<()> {
         let failed = |errno| fault("setting the attributes", errno);
         let owner = match directory.new_owner {
@@ -268,16 +268,16 @@ impl Maker {
 
 /// A named pipe, or a device node with its number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node {
-    pub(crate) kind: Kind,
+pub(crate) struct SpecialFile {
+    pub(crate) kind: EntryKind,
     pub(crate) device: u32,
 }
 
-impl Node {
+impl SpecialFile {
     fn file_type(self) -> FileType {
         match self.kind {
-            Kind::BlockDevice => FileType::BlockDevice,
-            Kind::CharDevice => FileType::CharacterDevice,
+            EntryKind::BlockDevice => FileType::BlockDevice,
+            EntryKind::CharDevice => FileType::CharacterDevice,
             _ => FileType::Fifo,
         }
     }

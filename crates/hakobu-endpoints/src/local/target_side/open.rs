@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hakobu_core::digest::{Digest, PieceHasher, chunk_value};
 use hakobu_core::disk::DeviceIdentity;
-use hakobu_core::endpoint::{Begin, DraftKind, Earlier};
-use hakobu_core::entry::Kind;
+use hakobu_core::endpoint::{DraftKind, DraftParameters, Earlier};
+use hakobu_core::entry::EntryKind;
 use hakobu_core::extent::{CHUNK_BYTES, Extent, UNKNOWN_BYTES};
 use hakobu_core::path::lossy;
 use hakobu_core::tag::Tagger;
@@ -21,20 +21,20 @@ use rustix::io::Errno;
 
 use super::attributes::Owner;
 use super::directories::Directory;
-use super::draft::Draft;
-use super::shared::Shared;
+use super::draft::LocalDraft;
+use super::shared::LocalTargetState;
 use super::stable::note_change;
 use super::state::StateDirectory;
-use crate::block::inspect::{Places, identity_of, loop_device_of};
+use crate::block::inspect::{KernelDirectories, identity_of, loop_device_of};
 use crate::local::aligned::{AlignedBuffer, open_direct};
 use crate::local::draft_file::{create_draft, hold};
 use crate::local::draft_mark::mark;
 use crate::local::draft_name::{DraftName, JOURNAL};
-use crate::local::fault::fault;
+use crate::local::errno::fault;
 use crate::local::file_system;
 use crate::local::free_space::free_bytes;
 use crate::local::journal::{
-    Journal, Subject, TARGET_SAMPLES_MAX, left, place_of_file, remove, remove_others, samples, told,
+    Journal, JournalSubject, TARGET_SAMPLES_MAX, left, place_of_file, remove, remove_others, samples, told,
 };
 use crate::local::metadata::{self, keep_device};
 use crate::local::ownership::is_ours;
@@ -45,13 +45,13 @@ const SINKS: [(u32, u32); 3] = [(1, 3), (1, 5), (1, 7)];
 /// The operation named in errors.
 const OPENING_DEVICE: &str = "opening the device";
 
-impl Draft {
+impl LocalDraft {
     /// Begins a draft. `outstanding_bytes` is the number of bytes that other drafts of this target still have to write.
     pub(crate) fn begin(
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &mut Directory,
         name: &[u8],
-        begin: &Begin,
+        begin: &DraftParameters,
         outstanding_bytes: u64,
     ) -> Result<Self> {
         if matches!(begin.kind, DraftKind::Compare | DraftKind::InPlace | DraftKind::Update) {
@@ -83,21 +83,21 @@ impl Draft {
 
     /// Begins a file, or resumes one that an earlier run has left.
     fn file(
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &mut Directory,
         name: &[u8],
-        begin: &Begin,
+        begin: &DraftParameters,
         outstanding_bytes: u64,
     ) -> Result<Self> {
         let there = metadata::of_name(&directory.fd, name);
         let replaces = there.is_ok();
         match there {
-            Ok(found) if found.kind == Kind::Directory => {
+            Ok(found) if found.kind == EntryKind::Directory => {
                 return Err(fault("making the file", Errno::ISDIR));
             }
             Ok(found) if !shared.grant.is_in_tree(&begin.path) => {
                 keep_device(found.kind)?;
-                if found.kind == Kind::File {
+                if found.kind == EntryKind::File {
                     refuse_behind_loop(directory, name)?;
                 }
             }
@@ -109,7 +109,8 @@ impl Draft {
         match (open_earlier(directory, &draft_name), begin.version) {
             (Some(file), Some(version)) => {
                 hold(&file);
-                let subject = Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&file)? };
+                let subject =
+                    JournalSubject { version, size_bytes: begin.size_bytes, place: place_of_file(&file)? };
                 let owner = directory
                     .owner_of_new(&file, 0o600)
                     .map_err(|errno| fault("opening the draft", errno))?;
@@ -148,7 +149,7 @@ impl Draft {
         mark(&draft.file);
         if let Some(version) = begin.version {
             let subject =
-                Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&draft.file)? };
+                JournalSubject { version, size_bytes: begin.size_bytes, place: place_of_file(&draft.file)? };
             draft.journal = Some(Mutex::new(Journal::begin(&directory.fd, journal_name, &subject)?));
         }
         if let Some(old) = old {
@@ -185,12 +186,12 @@ impl Draft {
     }
 
     /// Opens a device that discards what is written to it. No other device is ever opened here.
-    fn sink(directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
+    fn sink(directory: &Directory, name: &[u8], begin: &DraftParameters) -> Result<Self> {
         let during = OPENING_DEVICE;
         let failed = |errno| fault(during, errno);
         let refused = || Error::new(ErrorKind::Refused, during, "only null, zero and full are written to");
         let found = metadata::of_name(&directory.fd, name).map_err(failed)?;
-        if found.kind != Kind::CharDevice {
+        if found.kind != EntryKind::CharDevice {
             return Err(refused());
         }
         // Opening a device may have an effect, so its number is checked first.
@@ -205,8 +206,13 @@ impl Draft {
     }
 
     /// Opens the block device that the grant names.
-    fn device(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
-        metadata::check_kind(shared.files_only, Kind::BlockDevice, OPENING_DEVICE)?;
+    fn device(
+        shared: &LocalTargetState,
+        directory: &Directory,
+        name: &[u8],
+        begin: &DraftParameters,
+    ) -> Result<Self> {
+        metadata::check_kind(shared.files_only, EntryKind::BlockDevice, OPENING_DEVICE)?;
         let (granted, only_goes_on) = shared.grant.device(&begin.path)?;
         // For a stream, this shows only during writing.
         let least_bytes = if begin.size_bytes == UNKNOWN_BYTES { 0 } else { begin.size_bytes };
@@ -224,7 +230,8 @@ impl Draft {
         let journals = shared.options.state.as_ref().map(StateDirectory::open).transpose();
         // If there is nothing to resume, a missing state directory is no error.
         let journals = if begin.version.is_some() { journals? } else { journals.unwrap_or_default() };
-        let subject = begin.version.map(|version| Subject { version, size_bytes: begin.size_bytes, place });
+        let subject =
+            begin.version.map(|version| JournalSubject { version, size_bytes: begin.size_bytes, place });
         let went_on = match (&subject, &journals) {
             (Some(subject), Some(journals)) => draft.go_on(journals, journal_name, subject, begin)?,
             _ => false,
@@ -250,12 +257,12 @@ impl Draft {
     }
 
     /// Opens a file that is changed in place.
-    fn in_place(directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
+    fn in_place(directory: &Directory, name: &[u8], begin: &DraftParameters) -> Result<Self> {
         let during = "opening the file";
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&directory.fd, name, flags, Mode::empty()).map_err(|errno| fault(during, errno))?;
         let found = metadata::of_file(&file).map_err(|errno| fault(during, errno))?;
-        if found.kind != Kind::File {
+        if found.kind != EntryKind::File {
             return Err(fault(during, Errno::ISDIR));
         }
         check_behind_loop(&file, during)?;
@@ -271,13 +278,14 @@ impl Draft {
     /// Adds the journal of a file that is changed in place.
     pub(super) fn journal_in_place(
         &mut self,
-        shared: &Shared,
+        shared: &LocalTargetState,
         directory: &Directory,
-        begin: &Begin,
+        begin: &DraftParameters,
     ) -> Result<()> {
         let Some(version) = begin.version.filter(|_| begin.kind == DraftKind::InPlace) else { return Ok(()) };
         let journal_name = shared.draft_name(JOURNAL, &directory.path, &self.name);
-        let subject = Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&self.file)? };
+        let subject =
+            JournalSubject { version, size_bytes: begin.size_bytes, place: place_of_file(&self.file)? };
         if !self.go_on(&directory.fd, journal_name, &subject, begin)? {
             // A leftover draft of an interrupted copy will not be needed any more.
             remove(&directory.fd, shared.draft_name(0, &directory.path, &self.name));
@@ -287,19 +295,24 @@ impl Draft {
     }
 
     /// Opens a file or device that is only read.
-    fn compare(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
+    fn compare(
+        shared: &LocalTargetState,
+        directory: &Directory,
+        name: &[u8],
+        begin: &DraftParameters,
+    ) -> Result<Self> {
         let during = "opening the target";
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&directory.fd, name, flags, Mode::empty()).map_err(|errno| fault(during, errno))?;
         let found = metadata::of_file(&file).map_err(|errno| fault(during, errno))?;
         // Another entry may have taken its place since it was inspected.
         metadata::check_kind(shared.files_only, found.kind, during)?;
-        if !matches!(found.kind, Kind::File | Kind::BlockDevice) {
+        if !matches!(found.kind, EntryKind::File | EntryKind::BlockDevice) {
             let words = format!("{} cannot be compared", found.kind.words());
             return Err(Error::new(ErrorKind::Unsupported, during, words));
         }
         // A file that has the source's size but more data is not equal to it.
-        if found.kind == Kind::File
+        if found.kind == EntryKind::File
             && found.size_bytes == begin.size_bytes
             && has_more(&file, found.size_bytes).map_err(|errno| fault(during, errno))?
         {
@@ -308,7 +321,7 @@ impl Draft {
         let owner = Owner { uid: found.uid, gid: found.gid };
         let mut draft =
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
-        if found.kind == Kind::BlockDevice {
+        if found.kind == EntryKind::BlockDevice {
             draft.direct = open_direct(&draft.file, OFlags::RDONLY);
         }
         Ok(draft)
@@ -319,8 +332,8 @@ impl Draft {
         &mut self,
         directory: &Arc<OwnedFd>,
         name: DraftName,
-        subject: &Subject,
-        begin: &Begin,
+        subject: &JournalSubject,
+        begin: &DraftParameters,
     ) -> Result<bool> {
         if begin.earlier == Earlier::Forget {
             return Ok(false);
@@ -400,7 +413,7 @@ pub fn open_exclusively(
 ) -> Result<(OwnedFd, DeviceIdentity)> {
     let refused = |words: &str| Error::new(ErrorKind::Refused, OPENING_DEVICE, words);
     let found = metadata::of_name(directory, name).map_err(|errno| fault(OPENING_DEVICE, errno))?;
-    if found.kind != Kind::BlockDevice {
+    if found.kind != EntryKind::BlockDevice {
         return Err(refused("it is no block device any more; look again at what the path names"));
     }
     let flags = OFlags::RDWR | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -440,7 +453,7 @@ fn refuse_behind_loop(directory: &Directory, name: &[u8]) -> Result<()> {
 }
 
 fn check_behind_loop(file: &OwnedFd, during: &'static str) -> Result<()> {
-    let Some(name) = loop_device_of(&Places::default(), file.as_fd()) else { return Ok(()) };
+    let Some(name) = loop_device_of(&KernelDirectories::default(), file.as_fd()) else { return Ok(()) };
     let device = format!("/dev/{}", lossy(&name));
     let words = format!("it is behind the loop device {device}: detach that first (losetup -d {device})");
     Err(Error::new(ErrorKind::Refused, during, words))
@@ -467,7 +480,7 @@ fn open_old(directory: &Directory, name: &[u8]) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&directory.fd, name, flags, Mode::empty()).ok()?;
     let found = metadata::of_file(&file).ok()?;
-    (found.kind == Kind::File).then_some(file)
+    (found.kind == EntryKind::File).then_some(file)
 }
 
 /// Fails early if a file will certainly not fit.

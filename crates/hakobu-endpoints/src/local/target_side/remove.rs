@@ -8,18 +8,18 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
-use super::directories::{Directories, Directory};
-use super::shared::Shared;
+use super::directories::{Directory, DirectoryCache};
+use super::shared::LocalTargetState;
 use crate::local::draft_proof::is_ours;
-use crate::local::fault::fault;
+use crate::local::errno::fault;
 use crate::local::run_mark::is_mark;
 
 const REMOVING: &str = "removing";
 
 /// Removes one entry. A directory must be empty except for drafts. A missing entry is no error.
 pub(crate) fn remove(
-    shared: &Shared,
-    directories: &mut Directories,
+    shared: &LocalTargetState,
+    directories: &mut DirectoryCache,
     path: &EntryPath,
     directory: bool,
     kept_names: u16,
@@ -54,8 +54,8 @@ pub(crate) fn remove(
 /// Returns the parent directory of an entry to be removed, if it exists. It must be on the file system of the directory
 /// that stays, which is checked once for all removals.
 fn parent_of<'a>(
-    shared: &Shared,
-    directories: &'a mut Directories,
+    shared: &LocalTargetState,
+    directories: &'a mut DirectoryCache,
     path: &EntryPath,
     parent: &EntryPath,
     kept_names: u16,

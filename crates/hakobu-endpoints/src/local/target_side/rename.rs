@@ -6,9 +6,9 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, RenameFlags, renameat, renameat_with, statat};
 use rustix::io::Errno;
 
-use super::directories::Directories;
-use super::shared::Shared;
-use crate::local::fault::fault;
+use super::directories::DirectoryCache;
+use super::shared::LocalTargetState;
+use crate::local::errno::fault;
 
 const RENAMING: &str = "renaming";
 /// The suffix of a name during the rename. After a crash, an entry with a draft name would pass for a leftover.
@@ -18,8 +18,8 @@ const KEPT_BYTES: usize = 200;
 
 /// Changes the case of an entry's name. Both names must already refer to the entry.
 pub(crate) fn rename(
-    shared: &Shared,
-    directories: &mut Directories,
+    shared: &LocalTargetState,
+    directories: &mut DirectoryCache,
     path: &EntryPath,
     from: &EntryPath,
 ) -> Result<()> {

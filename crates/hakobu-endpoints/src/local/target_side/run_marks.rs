@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hakobu_core::entry::Time;
+use hakobu_core::entry::FileTime;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
 use hakobu_core::path::EntryPath;
@@ -19,10 +19,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::local::beneath::Root;
 use crate::local::file_system::{Stability, is_network, keeps_change_times, stability};
 use crate::local::ownership::may_set_times;
-use crate::local::run_mark::{Mark, NAMES, examine, read, write};
+use crate::local::resolve_beneath::TreeRoot;
+use crate::local::run_mark::{NAMES, RunMark, examine, read, write};
 
 /// The maximum amount in seconds by which a clock may be set back during a run.
 const CLOCK_MARGIN_S: i64 = 60;
@@ -40,19 +40,19 @@ pub(crate) struct RunMarks {
     /// True if no mark could be created, so that each file must be flushed.
     is_missing: AtomicBool,
     has_doubts: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<MarkState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    own: Option<Slot>,
+struct MarkState {
+    own: Option<LockedMark>,
     /// The marks of other runs, wherever they were found.
-    left: Vec<Left>,
+    left: Vec<ForeignMark>,
 }
 
 /// A mark whose lock this process holds.
 #[derive(Debug)]
-struct Slot {
+struct LockedMark {
     directory: Arc<OwnedFd>,
     name: &'static [u8],
     file: OwnedFd,
@@ -60,7 +60,7 @@ struct Slot {
 
 /// The mark of an ended run, or of another run in progress.
 #[derive(Debug)]
-struct Left {
+struct ForeignMark {
     directory: Arc<OwnedFd>,
     name: &'static [u8],
     job: Option<[u8; 32]>,
@@ -68,14 +68,14 @@ struct Left {
     is_covered: bool,
     /// The doubtful entries: those at and below this path that were changed since this time, or at any time without
     /// one.
-    doubts: Option<(EntryPath, Option<Time>)>,
+    doubts: Option<(EntryPath, Option<FileTime>)>,
 }
 
 impl RunMarks {
     /// Reads the marks at the paths of a grant and above them.
-    pub(crate) fn look(root: &Root, grant: &Grant) -> Self {
+    pub(crate) fn look(root: &TreeRoot, grant: &Grant) -> Self {
         let marks = Self::default();
-        let mut state = State::default();
+        let mut state = MarkState::default();
         for path in places(grant) {
             if let Ok(directory) = open_readable(root, &path) {
                 state.look_into(&Arc::new(directory), &path, grant.is_in_tree(&path));
@@ -89,7 +89,7 @@ impl RunMarks {
     }
 
     /// Creates a mark before a file gets its name. Returns true if there is no mark, so that each file must be flushed.
-    pub(crate) fn begin(&self, root: &Root, grant: &Grant, job: &[u8; 32]) -> bool {
+    pub(crate) fn begin(&self, root: &TreeRoot, grant: &Grant, job: &[u8; 32]) -> bool {
         if !self.is_made.load(Ordering::Acquire) {
             let mut state = self.state();
             if !self.is_made.load(Ordering::Acquire) {
@@ -147,7 +147,7 @@ impl RunMarks {
     }
 
     /// Reads the marks in directories where a listing has found some.
-    pub(crate) fn learn(&self, root: &Root, grant: &Grant, met: Vec<EntryPath>) {
+    pub(crate) fn learn(&self, root: &TreeRoot, grant: &Grant, met: Vec<EntryPath>) {
         if met.is_empty() {
             return;
         }
@@ -166,7 +166,7 @@ impl RunMarks {
     }
 
     /// Returns the time since which a directory's contents are doubtful, if they are. `Some(None)` means at any time.
-    pub(crate) fn doubts(&self, directory: &EntryPath) -> Option<Option<Time>> {
+    pub(crate) fn doubts(&self, directory: &EntryPath) -> Option<Option<FileTime>> {
         let state = self.state();
         let doubts = state.left.iter().filter_map(|left| left.doubts.as_ref());
         let here = doubts.filter(|(path, _)| directory.is_within(path)).map(|(_, since)| *since);
@@ -174,12 +174,12 @@ impl RunMarks {
         here.min()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MarkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl MarkState {
     fn has_doubts(&self) -> bool {
         self.left.iter().any(|left| left.doubts.is_some())
     }
@@ -196,12 +196,12 @@ impl State {
             let lasts = mark.is_some_and(|mark| Some(mark.life) == life);
             let doubts = (!lasts).then(|| (path.clone(), mark.and_then(|mark| mark.since)));
             let job = mark.map(|mark| mark.job);
-            self.left.push(Left { directory: Arc::clone(directory), name, job, is_covered, doubts });
+            self.left.push(ForeignMark { directory: Arc::clone(directory), name, job, is_covered, doubts });
         }
     }
 
     /// Reads the marks in the root and in the directories above it on the same file system.
-    fn look_above(&mut self, root: &Root, most: usize) {
+    fn look_above(&mut self, root: &TreeRoot, most: usize) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(mut here) = openat(root.fd(), c".", flags, Mode::empty()).map(Arc::new) else { return };
         for _ in 0..=most {
@@ -217,7 +217,7 @@ impl State {
     }
 }
 
-impl Left {
+impl ForeignMark {
     /// Removes the mark, unless its run is in progress. Returns true if it is gone.
     ///
     /// # Errors
@@ -239,7 +239,7 @@ impl Left {
 }
 
 /// Creates a mark on stable storage. Returns `None` on file systems in memory, where nothing survives a restart.
-fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errno> {
+fn make(root: &TreeRoot, grant: &Grant, job: &[u8; 32]) -> Result<Option<LockedMark>, Errno> {
     let place = common(&places(grant));
     let directory = Arc::new(open_readable(root, &place)?);
     if stability(directory.as_fd()) == Stability::Memory {
@@ -260,7 +260,7 @@ fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errn
             let _ = remove(&directory, name, &file);
             return Err(errno);
         }
-        return Ok(Some(Slot { directory, name, file }));
+        return Ok(Some(LockedMark { directory, name, file }));
     }
     Err(Errno::EXIST)
 }
@@ -271,7 +271,7 @@ fn claim(
     name: &[u8],
     job: &[u8; 32],
     life: &[u8; 32],
-) -> Result<Option<(OwnedFd, Mark)>, Errno> {
+) -> Result<Option<(OwnedFd, RunMark)>, Errno> {
     let name = OsStr::from_bytes(name);
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let new = flags | OFlags::CREATE | OFlags::EXCL;
@@ -292,9 +292,11 @@ fn claim(
         return Ok((locked.is_ok() && is_there && *life != [0; 32]).then_some((file, mark)));
     }
     let found = fstat(&file)?;
-    let since = keeps_change_times(directory.as_fd())
-        .then(|| Time { seconds: (found.st_ctime as i64).saturating_sub(CLOCK_MARGIN_S), nanoseconds: 0 });
-    Ok(Some((file, Mark { since, job: *job, life: *life })))
+    let since = keeps_change_times(directory.as_fd()).then(|| FileTime {
+        seconds: (found.st_ctime as i64).saturating_sub(CLOCK_MARGIN_S),
+        nanoseconds: 0,
+    });
+    Ok(Some((file, RunMark { since, job: *job, life: *life })))
 }
 
 /// Returns the directories of the grant's paths, and the parents of its files, without paths that only lead to others.
@@ -327,7 +329,7 @@ fn common(paths: &[EntryPath]) -> EntryPath {
     common
 }
 
-fn open_readable(root: &Root, path: &EntryPath) -> Result<OwnedFd, Errno> {
+fn open_readable(root: &TreeRoot, path: &EntryPath) -> Result<OwnedFd, Errno> {
     root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)
 }
 
@@ -396,7 +398,7 @@ mod tests {
     use std::path::Path;
 
     use hakobu_core::checksum::crc64;
-    use hakobu_core::entry::{Kind, Metadata};
+    use hakobu_core::entry::{EntryKind, EntryMetadata};
     use hakobu_core::grant::GrantedPlace;
 
     use super::*;
@@ -430,7 +432,7 @@ mod tests {
     #[test]
     fn a_mark_goes_with_its_run_and_leaves_no_trace() {
         let (folder, grant) = (folder(), Grant::everything());
-        let root = Root::open(folder.path()).unwrap();
+        let root = TreeRoot::open(folder.path()).unwrap();
         if stability(root.fd().as_fd()) == Stability::Memory {
             return;
         }
@@ -452,7 +454,7 @@ mod tests {
     #[test]
     fn what_a_killed_run_left_is_doubted_only_if_its_machine_ended_too() {
         let (folder, grant) = (folder(), Grant::everything());
-        let root = Root::open(folder.path()).unwrap();
+        let root = TreeRoot::open(folder.path()).unwrap();
         if stability(root.fd().as_fd()) == Stability::Memory {
             return;
         }
@@ -471,12 +473,14 @@ mod tests {
         forget_life(folder.path());
         let next = RunMarks::look(&root, &grant);
         assert!(next.has_doubts());
-        let mut file =
-            Metadata { ctime: Time { seconds: i64::MAX, nanoseconds: 0 }, ..Metadata::new(Kind::File) };
+        let mut file = EntryMetadata {
+            ctime: FileTime { seconds: i64::MAX, nanoseconds: 0 },
+            ..EntryMetadata::new(EntryKind::File)
+        };
         file.doubt(next.doubts(&EntryPath::new("a/b").unwrap()).unwrap());
         assert!(file.doubted);
         if keeps_change_times(root.fd().as_fd()) {
-            let mut old = Metadata::new(Kind::File);
+            let mut old = EntryMetadata::new(EntryKind::File);
             old.doubt(next.doubts(&EntryPath::root()).unwrap());
             assert!(!old.doubted, "it was there long before");
         }
@@ -493,7 +497,7 @@ mod tests {
         let (folder, grant) = (folder(), Grant::everything());
         let deeper = folder.path().join("a/b");
         fs::create_dir_all(&deeper).unwrap();
-        let (root, inner) = (Root::open(folder.path()).unwrap(), Root::open(&deeper).unwrap());
+        let (root, inner) = (TreeRoot::open(folder.path()).unwrap(), TreeRoot::open(&deeper).unwrap());
         let torn = |path: &Path| {
             fs::write(path, [0; MARK_BYTES]).unwrap();
             fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -520,7 +524,7 @@ mod tests {
     #[test]
     fn the_name_alone_is_no_proof() {
         let (folder, grant) = (folder(), Grant::everything());
-        let root = Root::open(folder.path()).unwrap();
+        let root = TreeRoot::open(folder.path()).unwrap();
         let path = folder.path().join(OsStr::from_bytes(&NAMES[0]));
         let is = || is_mark(root.fd(), &NAMES[0]);
         let foreign = || assert!(!is() && !RunMarks::look(&root, &grant).has_doubts());

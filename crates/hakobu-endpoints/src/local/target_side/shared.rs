@@ -12,14 +12,14 @@ use rustix::fd::OwnedFd;
 
 use super::attributes::Policy;
 use super::devices::Devices;
-use super::drafts::Drafts;
-use super::leftovers::Leftovers;
+use super::drafts::LocalDrafts;
+use super::leftovers::LeftoverFiles;
 use super::run_marks::RunMarks;
 use super::state::StateDirectory;
 use crate::common::allowance::Allowance;
-use crate::local::beneath::Root;
 use crate::local::draft_name::DraftName;
 use crate::local::metadata;
+use crate::local::resolve_beneath::TreeRoot;
 
 /// The options of a target for one run.
 #[derive(Clone, Debug)]
@@ -34,16 +34,16 @@ pub struct TargetOptions {
 
 /// The state that all lanes of a target share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(super) root: Root,
+pub(crate) struct LocalTargetState {
+    pub(super) root: TreeRoot,
     /// The root's absolute path, from which the names of drafts are derived.
     pub(super) root_path: Vec<u8>,
     pub(super) grant: Grant,
     pub(super) options: TargetOptions,
     pub(super) policy: Policy,
     pub(super) marks: RunMarks,
-    pub(super) leftovers: Leftovers,
-    pub(super) drafts: Drafts,
+    pub(super) leftovers: LeftoverFiles,
+    pub(super) drafts: LocalDrafts,
     pub(super) devices: Devices,
     /// The bytes of content taken from the grant so far.
     pub(super) allowance: Allowance,
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     pub(super) on_network: bool,
 }
 
-impl Shared {
+impl LocalTargetState {
     /// Returns the draft name for `name` in `directory`. `lane` is 0 for drafts that all lanes share.
     pub(super) fn draft_name(&self, lane: u32, directory: &EntryPath, name: &[u8]) -> DraftName {
         // The absolute path is used because an interrupted run may have created its root. The next run's root is then

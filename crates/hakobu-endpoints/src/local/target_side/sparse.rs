@@ -5,18 +5,18 @@
 use std::sync::atomic::Ordering;
 
 use hakobu_core::extent::Extent;
-use hakobu_core::zeros::{Stretch, stretches};
+use hakobu_core::zeros::{BlockStretch, stretches};
 use rustix::io::Errno;
 
-use super::draft::Draft;
+use super::draft::LocalDraft;
 
-impl Draft {
+impl LocalDraft {
     /// Writes content, except for blocks of zeros if the file is to have holes.
     pub(super) fn write_content(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         if !self.sparse {
             return self.write(offset, &[bytes]);
         }
-        for Stretch { offset, bytes, is_zero } in stretches(offset, bytes) {
+        for BlockStretch { offset, bytes, is_zero } in stretches(offset, bytes) {
             if !is_zero {
                 self.write(offset, &[bytes])?;
                 continue;

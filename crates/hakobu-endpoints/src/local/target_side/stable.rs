@@ -14,7 +14,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use super::directories::Directory;
 use crate::local::draft_file::rename_at;
 use crate::local::draft_name::DraftName;
-use crate::local::fault::{fault, place};
+use crate::local::errno::{fault, place};
 use crate::local::file_system::Stability;
 
 const FLUSHING: &str = "flushing to stable storage";

@@ -11,7 +11,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 
-use crate::local::fault::fault;
+use crate::local::errno::fault;
 
 /// A directory that is created when it is needed, accessible only to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,15 +2,15 @@
 
 use hakobu_core::endpoint::TargetOutcome;
 use hakobu_core::losses::Losses;
-use hakobu_core::pack::{Content, Head, PACK_BYTES_MAX, PackReader, Record};
+use hakobu_core::pack::{PACK_BYTES_MAX, PackContent, PackReader, PackRecord, RecordHead};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::directories::Directories;
-use super::new_file::{Maker, Node};
-use super::shared::Shared;
+use super::directories::DirectoryCache;
+use super::new_file::{EntryMaker, SpecialFile};
+use super::shared::LocalTargetState;
 use super::stable::WAITING_MAX;
-use crate::local::fault::place;
+use crate::local::errno::place;
 use crate::local::file_system::Stability;
 use crate::local::metadata::{self, keep_device};
 
@@ -19,14 +19,14 @@ use crate::local::metadata::{self, keep_device};
 /// # Errors
 /// If the bytes are not a valid pack, or a failure would affect every further entry.
 pub(crate) fn store(
-    shared: &Shared,
-    directories: &mut Directories,
-    maker: &mut Maker,
+    shared: &LocalTargetState,
+    directories: &mut DirectoryCache,
+    maker: &mut EntryMaker,
     pack: &[u8],
 ) -> Result<TargetOutcome> {
     let content_bytes = check(pack)?;
     shared.take_bytes(content_bytes)?;
-    let mut run = Run {
+    let mut run = PackWrite {
         shared,
         directories,
         maker,
@@ -40,7 +40,7 @@ pub(crate) fn store(
     run.failures.sort_by_key(|(index, _)| *index);
     shared.return_bytes(content_bytes - run.stored_bytes);
     done?;
-    Ok(TargetOutcome::Stored { failures: run.failures, losses: run.losses.finish() })
+    Ok(TargetOutcome::PackWritten { failures: run.failures, losses: run.losses.finish() })
 }
 
 /// Validates the whole pack before anything of it is written. Returns the number of content bytes.
@@ -53,7 +53,7 @@ fn check(pack: &[u8]) -> Result<u64> {
     let mut reader = PackReader::new(pack);
     while let Some(record) = reader.read()? {
         match record {
-            Record::Directory { .. } => in_directory = true,
+            PackRecord::Directory { .. } => in_directory = true,
             _ if !in_directory => {
                 return Err(Error::new(
                     ErrorKind::Protocol,
@@ -61,15 +61,15 @@ fn check(pack: &[u8]) -> Result<u64> {
                     "a record before its directory",
                 ));
             }
-            Record::Entry(_, Content::File(content)) => content_bytes += content.bytes.len() as u64,
-            Record::Entry(..) => {}
+            PackRecord::Entry(_, PackContent::File(content)) => content_bytes += content.bytes.len() as u64,
+            PackRecord::Entry(..) => {}
         }
     }
     Ok(content_bytes)
 }
 
 /// The directory of the current records.
-struct Here {
+struct CurrentDirectory {
     path: EntryPath,
     /// True if everything in it is granted, so that single names need no check.
     granted: bool,
@@ -77,27 +77,27 @@ struct Here {
     blocked: Option<Error>,
 }
 
-struct Run<'a> {
-    shared: &'a Shared,
-    directories: &'a mut Directories,
-    maker: &'a mut Maker,
-    here: Option<Here>,
+struct PackWrite<'a> {
+    shared: &'a LocalTargetState,
+    directories: &'a mut DirectoryCache,
+    maker: &'a mut EntryMaker,
+    here: Option<CurrentDirectory>,
     failures: Vec<(u32, Error)>,
     losses: Losses,
     stored_bytes: u64,
 }
 
-impl Run<'_> {
+impl PackWrite<'_> {
     fn records(&mut self, pack: &[u8]) -> Result<()> {
         let mut reader = PackReader::new(pack);
         let mut index = 0;
         while let Some(record) = reader.read()? {
             let (head, content) = match record {
-                Record::Directory { path } => {
+                PackRecord::Directory { path } => {
                     self.enter(path)?;
                     continue;
                 }
-                Record::Entry(head, content) => (head, content),
+                PackRecord::Entry(head, content) => (head, content),
             };
             self.maker.index = index;
             // A name that occurs twice would use the same draft.
@@ -138,11 +138,11 @@ impl Run<'_> {
             Err(error) => Some(error.at(&path)),
         };
         let granted = self.shared.grant.is_in_tree(&path);
-        self.here = Some(Here { path, granted, blocked });
+        self.here = Some(CurrentDirectory { path, granted, blocked });
         Ok(())
     }
 
-    fn entry(&mut self, head: &Head<'_>, content: Content<'_>) -> Result<()> {
+    fn entry(&mut self, head: &RecordHead<'_>, content: PackContent<'_>) -> Result<()> {
         let Some(here) = self.here.take() else {
             return Err(Error::new(ErrorKind::Protocol, "reading a pack", "a record before its directory"));
         };
@@ -151,7 +151,12 @@ impl Run<'_> {
         done
     }
 
-    fn entry_in(&mut self, here: &Here, head: &Head<'_>, content: Content<'_>) -> Result<()> {
+    fn entry_in(
+        &mut self,
+        here: &CurrentDirectory,
+        head: &RecordHead<'_>,
+        content: PackContent<'_>,
+    ) -> Result<()> {
         let name = head.name;
         if let Some(error) = &here.blocked {
             return Err(error.clone());
@@ -174,7 +179,7 @@ impl Run<'_> {
         };
         done.map_err(|error| error.at(place(&here.path, name)))?;
         self.losses.merge(&self.maker.lost, true, || place(&here.path, name));
-        if let Content::File(content) = content {
+        if let PackContent::File(content) = content {
             self.stored_bytes += content.bytes.len() as u64;
         }
         Ok(())
@@ -190,14 +195,14 @@ impl Run<'_> {
         }
     }
 
-    fn put(&mut self, path: &EntryPath, head: &Head<'_>, content: Content<'_>) -> Result<()> {
+    fn put(&mut self, path: &EntryPath, head: &RecordHead<'_>, content: PackContent<'_>) -> Result<()> {
         let directory = self.directories.enter(self.shared, path)?;
         self.maker.lost.clear();
         match content {
-            Content::File(content) => self.maker.file(self.shared, directory, head, content),
-            Content::Symlink(text) => self.maker.symlink(self.shared, directory, head, text),
-            Content::Special(kind, device) => {
-                self.maker.special(self.shared, directory, head, Node { kind, device })
+            PackContent::File(content) => self.maker.file(self.shared, directory, head, content),
+            PackContent::Symlink(text) => self.maker.symlink(self.shared, directory, head, text),
+            PackContent::Special(kind, device) => {
+                self.maker.special(self.shared, directory, head, SpecialFile { kind, device })
             }
         }
     }

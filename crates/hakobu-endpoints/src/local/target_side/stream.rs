@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use hakobu_core::endpoint::{Begin, DraftKind};
+use hakobu_core::endpoint::{DraftKind, DraftParameters};
 use hakobu_core::extent::Extent;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -13,17 +13,22 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr, write};
 
 use super::attributes::Owner;
 use super::directories::Directory;
-use super::draft::Draft;
-use super::shared::Shared;
-use crate::local::fault::fault;
+use super::draft::LocalDraft;
+use super::shared::LocalTargetState;
+use crate::local::errno::fault;
 use crate::local::proc_path::proc_path;
 
 /// The interval at which a lane that waits for a reader checks whether the run was stopped.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-impl Draft {
+impl LocalDraft {
     /// Begins a draft for the stream of this target. Most targets have none.
-    pub(super) fn stream(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
+    pub(super) fn stream(
+        shared: &LocalTargetState,
+        directory: &Directory,
+        name: &[u8],
+        begin: &DraftParameters,
+    ) -> Result<Self> {
         let during = "opening standard output";
         let refused = || Error::new(ErrorKind::Refused, during, "this target is no stream");
         let stream = shared.stream.as_ref().ok_or_else(refused)?;

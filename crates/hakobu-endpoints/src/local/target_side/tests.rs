@@ -6,11 +6,13 @@ use std::path::Path;
 use hakobu_core::ErrorKind;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::{chunk_value, piece_value};
-use hakobu_core::endpoint::{Begin, DraftKind, Earlier, Lane, TargetOp, TargetOutcome, Wait};
-use hakobu_core::entry::{Attributes, Time};
+use hakobu_core::endpoint::{
+    CompletionWait, DraftKind, DraftParameters, Earlier, Lane, TargetOp, TargetOutcome,
+};
+use hakobu_core::entry::{Attributes, FileTime};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, JOURNALED_FROM_BYTES, PIECE_BYTES};
 use hakobu_core::grant::Grant;
-use hakobu_core::pack::{Head, PackBuilder};
+use hakobu_core::pack::{PackBuilder, RecordHead};
 use hakobu_core::path::EntryPath;
 
 use super::*;
@@ -23,16 +25,19 @@ fn target(root: &Path, plain: bool) -> LocalTarget {
 
 fn attributes() -> Attributes {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Attributes { mode: 0o644, uid, gid, mtime: Time::default() }
+    Attributes { mode: 0o644, uid, gid, mtime: FileTime::default() }
 }
 
 fn ask(lane: &mut LocalTargetLane, operation: TargetOp) -> Result<TargetOutcome> {
     assert!(lane.submit(1, operation).is_ok());
-    lane.reap(Wait::Now).unwrap().result
+    lane.reap(CompletionWait::Now).unwrap().result
 }
 
 fn begin(lane: &mut LocalTargetLane, draft: u64, name: &str, size_bytes: u64) -> Result<TargetOutcome> {
-    ask(lane, TargetOp::Begin { draft, begin: Begin::file(EntryPath::new(name).unwrap(), size_bytes) })
+    ask(
+        lane,
+        TargetOp::Begin { draft, begin: DraftParameters::file(EntryPath::new(name).unwrap(), size_bytes) },
+    )
 }
 
 fn finish(lane: &mut LocalTargetLane, draft: u64) -> Result<TargetOutcome> {
@@ -42,12 +47,12 @@ fn finish(lane: &mut LocalTargetLane, draft: u64) -> Result<TargetOutcome> {
 fn pack(directory: &str, name: &str, content: &[u8]) -> TargetOp {
     let mut pack = PackBuilder::default();
     pack.directory(&EntryPath::new(directory).unwrap());
-    pack.whole_file(&Head::new(name.as_bytes(), attributes()), content, content_sum(content));
-    TargetOp::Store { pack: pack.finish() }
+    pack.whole_file(&RecordHead::new(name.as_bytes(), attributes()), content, content_sum(content));
+    TargetOp::WritePack { pack: pack.finish() }
 }
 
 fn assert_stored(outcome: TargetOutcome) {
-    let TargetOutcome::Stored { failures, losses } = outcome else { panic!("{outcome:?}") };
+    let TargetOutcome::PackWritten { failures, losses } = outcome else { panic!("{outcome:?}") };
     assert!(failures.is_empty() && losses.is_empty(), "{failures:?} {losses:?}");
 }
 
@@ -97,7 +102,7 @@ fn a_write_that_failed_is_remembered() {
     let target = target.unwrap();
     let mut lane = target.lane();
     let full = EntryPath::new("full").unwrap();
-    let begin = Begin { kind: DraftKind::Sink, ..Begin::file(full, 9) };
+    let begin = DraftParameters { kind: DraftKind::Sink, ..DraftParameters::file(full, 9) };
     ask(&mut lane, TargetOp::Begin { draft: 1, begin }).unwrap();
     let draft = Arc::clone(lane.draft_writer(1).unwrap().draft());
     for _ in 0..2 {
@@ -135,7 +140,8 @@ fn a_file_with_holes_takes_no_room_from_others() {
     let root = tempfile::tempdir().unwrap();
     let target = target(root.path(), false);
     let mut lane = target.lane();
-    let large = Begin { sparse: true, ..Begin::file(EntryPath::new("holes").unwrap(), 1 << 42) };
+    let large =
+        DraftParameters { sparse: true, ..DraftParameters::file(EntryPath::new("holes").unwrap(), 1 << 42) };
     ask(&mut lane, TargetOp::Begin { draft: 1, begin: large }).unwrap();
     begin(&mut lane, 2, "file", 5).unwrap();
     // A file that is not sparse does need the space.
@@ -197,8 +203,12 @@ fn a_directory_that_was_removed_meanwhile_is_made_again() {
 /// Begins or resumes a draft with a journal. Returns the number of chunks that an earlier run has completed.
 fn begin_journaled(lane: &mut LocalTargetLane, version: u8, earlier: Earlier) -> Result<usize> {
     let path = EntryPath::new("file").unwrap();
-    let begin =
-        Begin { version: Some([version; 32]), earlier, sparse: true, ..Begin::file(path, JOURNALED_BYTES) };
+    let begin = DraftParameters {
+        version: Some([version; 32]),
+        earlier,
+        sparse: true,
+        ..DraftParameters::file(path, JOURNALED_BYTES)
+    };
     match ask(lane, TargetOp::Begin { draft: 1, begin })? {
         TargetOutcome::Begun(begun) => {
             Ok(begun.done.iter().map(|extent| extent.length / CHUNK_BYTES).sum::<u64>() as usize)
@@ -343,8 +353,10 @@ fn a_stream_gets_its_bytes_in_order_and_each_once() {
     let stream = |size_bytes| {
         let output = fs::File::create(&path).unwrap();
         let target = target(folder.path(), false).with_stream(output.into());
-        let begin =
-            Begin { kind: DraftKind::Stream, ..Begin::file(EntryPath::new("out").unwrap(), size_bytes) };
+        let begin = DraftParameters {
+            kind: DraftKind::Stream,
+            ..DraftParameters::file(EntryPath::new("out").unwrap(), size_bytes)
+        };
         let mut lane = target.lane();
         ask(&mut lane, TargetOp::Begin { draft: 1, begin }).unwrap();
         (target, lane)

@@ -10,23 +10,23 @@ use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::fstat;
 
-use super::draft::Draft;
-use super::signed::Signed;
+use super::draft::LocalDraft;
+use super::recent_tags::RecentTags;
 use crate::local::aligned::{AlignedBuffer, STEP_BYTES};
-use crate::local::fault::fault;
+use crate::local::errno::fault;
 use crate::local::holes::Holes;
 
 /// The state of one lane for a draft.
 #[derive(Debug)]
 pub struct DraftWriter {
-    draft: Arc<Draft>,
-    step: Step,
+    draft: Arc<LocalDraft>,
+    step: PendingWrite,
     /// The ranges written since the last chunk was completed, to be read back from the medium.
-    written: Vec<Written>,
+    written: Vec<WrittenRange>,
     /// A buffer for pieces that are assembled before they are written.
     whole: Vec<u8>,
     /// The tags computed last.
-    signed: Signed,
+    signed: RecentTags,
     /// The holes of the existing content.
     holes: Holes,
     /// True if an assembled piece of the current chunk has a wrong value.
@@ -35,7 +35,7 @@ pub struct DraftWriter {
 
 /// Bytes that wait to be written in one step.
 #[derive(Debug, Default)]
-struct Step {
+struct PendingWrite {
     buffer: Option<AlignedBuffer>,
     begin: u64,
     filled: usize,
@@ -43,34 +43,34 @@ struct Step {
 
 /// A written range of at most one piece, or a range of zeros.
 #[derive(Debug)]
-struct Written {
+struct WrittenRange {
     extent: Extent,
     /// The checksum; `None` for zeros.
     crc: Option<Crc64>,
 }
 
 impl DraftWriter {
-    pub(crate) fn new(draft: Arc<Draft>) -> Self {
+    pub(crate) fn new(draft: Arc<LocalDraft>) -> Self {
         Self {
             draft,
-            step: Step::default(),
+            step: PendingWrite::default(),
             written: Vec::new(),
             whole: Vec::new(),
-            signed: Signed::default(),
+            signed: RecentTags::default(),
             holes: Holes::default(),
             wrong: false,
         }
     }
 
     /// Returns the draft.
-    pub fn draft(&self) -> &Arc<Draft> {
+    pub fn draft(&self) -> &Arc<LocalDraft> {
         &self.draft
     }
 
     /// Writes bytes that were not written before. Buffered bytes are written by [`DraftWriter::flush`] at the latest.
     ///
     /// # Errors
-    /// Those of [`Draft::write_all_at`].
+    /// Those of [`LocalDraft::write_all_at`].
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         if self.draft.verifies_medium() {
             self.remember(offset, bytes);
@@ -99,7 +99,7 @@ impl DraftWriter {
     /// Records bytes to be read back. Consecutive slices are merged into one piece.
     fn remember(&mut self, offset: u64, bytes: &[u8]) {
         let length = bytes.len() as u64;
-        if let Some(Written { extent, crc: Some(crc) }) = self.written.last_mut()
+        if let Some(WrittenRange { extent, crc: Some(crc) }) = self.written.last_mut()
             && extent.end() == offset
             && !offset.is_multiple_of(PIECE_BYTES)
         {
@@ -109,7 +109,7 @@ impl DraftWriter {
         }
         let mut crc = Crc64::default();
         crc.update(bytes);
-        self.written.push(Written { extent: Extent { offset, length }, crc: Some(crc) });
+        self.written.push(WrittenRange { extent: Extent { offset, length }, crc: Some(crc) });
     }
 
     /// Writes the buffered bytes.
@@ -132,7 +132,7 @@ impl DraftWriter {
         self.flush()?;
         self.draft.take(extent.offset, extent.length)?;
         if self.draft.verifies_medium() {
-            self.written.push(Written { extent, crc: None });
+            self.written.push(WrittenRange { extent, crc: None });
         }
         self.draft.make_zero(extent)
     }
@@ -332,13 +332,13 @@ impl DraftWriter {
         if kept { self.draft.remember(extent, value) } else { self.draft.leave_gap() }
     }
 
-    fn read_back(&mut self, written: &[Written]) -> Result<()> {
+    fn read_back(&mut self, written: &[WrittenRange]) -> Result<()> {
         let Some((first, last)) = written.first().zip(written.last()) else { return Ok(()) };
         self.draft.drop_cache(Extent {
             offset: first.extent.offset,
             length: last.extent.end().saturating_sub(first.extent.offset),
         })?;
-        for Written { extent, crc } in written {
+        for WrittenRange { extent, crc } in written {
             let mut read = Crc64::default();
             let (mut length, mut zeros) = (0, true);
             self.read(None, *extent, STEP_BYTES as u64, |_, bytes| {

@@ -2,17 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hakobu_core::endpoint::{Fetched, Picks};
-use hakobu_core::entry::{Kind, Metadata};
-use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, check_link_text};
+use hakobu_core::endpoint::{FetchedPack, Picks};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
+use hakobu_core::pack::{PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder, RecordHead, check_link_text};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::common::time_steps::TimeSteps;
-use crate::local::fault::{changed, place};
-use crate::sftp::reading::{Small, at_once, read_small};
+use crate::local::errno::{changed, place};
+use crate::sftp::read_file::{SmallFile, at_once, read_small};
 use crate::sftp::requests::attrs;
-use crate::sftp::site::Site;
+use crate::sftp::sftp_root::SftpRoot;
 
 /// The maximum size of a record in bytes with its name, but without content.
 const HEAD_BYTES_MAX: usize = 300;
@@ -21,9 +21,9 @@ const LOOKS: u32 = 3;
 
 /// The number of bytes by which all files of a pack together may still exceed their listed sizes. All data of a pack is
 /// kept in memory, which a server that lists its files as empty could exhaust.
-struct Growth(AtomicU64);
+struct PackGrowth(AtomicU64);
 
-impl Growth {
+impl PackGrowth {
     fn take(&self, bytes: u64) -> bool {
         let less = |left: u64| left.checked_sub(bytes);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
@@ -31,8 +31,8 @@ impl Growth {
 }
 
 /// The data that was read of an entry.
-enum Taken {
-    File(Small),
+enum ReadEntry {
+    File(SmallFile),
     Link(Vec<u8>),
     Pipe,
 }
@@ -40,12 +40,12 @@ enum Taken {
 /// Reads the picked entries from index `from` on, as many as fit into a pack. Entries that cannot be read are added to
 /// the failures; the rest is packed.
 pub(super) async fn fetch(
-    (site, steps): (&Site, &TimeSteps),
+    (site, steps): (&SftpRoot, &TimeSteps),
     (directory, target): (&EntryPath, &EntryPath),
     (picks, from): (&Picks, u32),
     buffer: Vec<u8>,
-) -> Fetched {
-    let mut fetched = Fetched { until: from, ..Fetched::default() };
+) -> FetchedPack {
+    let mut fetched = FetchedPack { until: from, ..FetchedPack::default() };
     if let Err(error) = site.check_way(directory).await {
         fetched.until = picks.entries.len() as u32;
         fetched.failures = (from..fetched.until).map(|index| (index, error.clone())).collect();
@@ -55,7 +55,7 @@ pub(super) async fn fetch(
     pack.directory(target);
     fetched.until = until(picks, from, pack.bytes());
     let glance = site.glance(directory);
-    let growth = Growth(AtomicU64::new(PACK_BYTES_USUAL as u64));
+    let growth = PackGrowth(AtomicU64::new(PACK_BYTES_USUAL as u64));
     let entries = (from..fetched.until).map(|index| entry((site, steps), directory, (picks, index), &growth));
     let taken = at_once(entries).await;
     let glanced = site.glanced(directory, glance).await;
@@ -91,7 +91,9 @@ fn until(picks: &Picks, from: u32, begun_bytes: usize) -> u32 {
         let listed = listed.filter(|listed| *listed < picks.listing.len());
         bytes += HEAD_BYTES_MAX
             + listed.map_or(0, |listed| match picks.listing.metadata(listed).kind {
-                Kind::File => picks.listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize,
+                EntryKind::File => {
+                    picks.listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize
+                }
                 _ => PATH_BYTES_MAX,
             });
         if bytes > PACK_BYTES_USUAL && index > from {
@@ -102,11 +104,11 @@ fn until(picks: &Picks, from: u32, begun_bytes: usize) -> u32 {
 }
 
 async fn entry(
-    (site, steps): (&Site, &TimeSteps),
+    (site, steps): (&SftpRoot, &TimeSteps),
     directory: &EntryPath,
     (picks, index): (&Picks, u32),
-    growth: &Growth,
-) -> Result<(Metadata, Taken)> {
+    growth: &PackGrowth,
+) -> Result<(EntryMetadata, ReadEntry)> {
     let pick = picks.entries.get(index as usize).map(|pick| pick.index as usize);
     let Some(pick) = pick.filter(|pick| *pick < picks.listing.len()) else {
         return Err(Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing"));
@@ -114,10 +116,10 @@ async fn entry(
     let whole = site.in_directory(directory, picks.listing.name(pick));
     let listed = picks.listing.metadata(pick);
     match listed.kind {
-        Kind::File => file((site, steps), &whole, listed, growth).await,
-        Kind::Symlink => link(site, &whole, listed).await.map(|text| (*listed, Taken::Link(text))),
-        Kind::Fifo => Ok((*listed, Taken::Pipe)),
-        Kind::BlockDevice | Kind::CharDevice => {
+        EntryKind::File => file((site, steps), &whole, listed, growth).await,
+        EntryKind::Symlink => link(site, &whole, listed).await.map(|text| (*listed, ReadEntry::Link(text))),
+        EntryKind::Fifo => Ok((*listed, ReadEntry::Pipe)),
+        EntryKind::BlockDevice | EntryKind::CharDevice => {
             let words = "an sftp server does not tell which device it is";
             Err(Error::new(ErrorKind::Unsupported, "reading", words))
         }
@@ -131,11 +133,11 @@ async fn entry(
 /// Reads a file. If it differs from the listing, its current version is used, so that a busy tree can be copied. A file
 /// that changes during each read is an error.
 async fn file(
-    (site, steps): (&Site, &TimeSteps),
+    (site, steps): (&SftpRoot, &TimeSteps),
     whole: &[u8],
-    listed: &Metadata,
-    growth: &Growth,
-) -> Result<(Metadata, Taken)> {
+    listed: &EntryMetadata,
+    growth: &PackGrowth,
+) -> Result<(EntryMetadata, ReadEntry)> {
     if listed.size_bytes > PACKED_FILE_BYTES_MAX {
         return Err(Error::new(ErrorKind::Usage, "reading", "a file that is too large for a pack"));
     }
@@ -147,18 +149,18 @@ async fn file(
         let began = TimeSteps::moment();
         if let Some(mut small) = read_small(site, whole, size_bytes).await? {
             if !steps.may_repeat_at(&small.is, began) {
-                return Ok((small.is, Taken::File(small)));
+                return Ok((small.is, ReadEntry::File(small)));
             }
             if look == LOOKS {
                 small.is.mtime = steps.never(small.is.mtime);
-                return Ok((small.is, Taken::File(small)));
+                return Ok((small.is, ReadEntry::File(small)));
             }
             version = small.is;
             continue;
         }
         let now = attrs(site.server.connection.look(whole)).await;
         let now = now.map_err(|refusal| site.error("looking at", refusal))?;
-        match now.filter(|now| now.kind == Kind::File && now.size_bytes <= PACKED_FILE_BYTES_MAX) {
+        match now.filter(|now| now.kind == EntryKind::File && now.size_bytes <= PACKED_FILE_BYTES_MAX) {
             Some(now) if growth.take(now.size_bytes.saturating_sub(size_bytes)) => {
                 size_bytes = now.size_bytes;
             }
@@ -168,7 +170,7 @@ async fn file(
     Err(changed("reading"))
 }
 
-async fn link(site: &Site, whole: &[u8], listed: &Metadata) -> Result<Vec<u8>> {
+async fn link(site: &SftpRoot, whole: &[u8], listed: &EntryMetadata) -> Result<Vec<u8>> {
     let connection = &site.server.connection;
     let during = "reading the link";
     let looked = connection.look(whole);
@@ -183,12 +185,18 @@ async fn link(site: &Site, whole: &[u8], listed: &Metadata) -> Result<Vec<u8>> {
 }
 
 /// Adds an entry to the pack. Returns the number of bytes of content.
-fn put(pack: &mut PackBuilder, picks: &Picks, index: u32, is: &Metadata, taken: Taken) -> Result<u64> {
+fn put(
+    pack: &mut PackBuilder,
+    picks: &Picks,
+    index: u32,
+    is: &EntryMetadata,
+    taken: ReadEntry,
+) -> Result<u64> {
     let pick = picks.entries.get(index as usize).copied().ok_or_else(|| changed("reading"))?;
     let name = picks.target_name.as_deref().unwrap_or_else(|| picks.listing.name(pick.index as usize));
-    let head = Head::new(name, is.attributes()).replacing(pick.replaces);
+    let head = RecordHead::new(name, is.attributes()).replacing(pick.replaces);
     match taken {
-        Taken::File(Small { bytes, sum, .. }) => {
+        ReadEntry::File(SmallFile { bytes, sum, .. }) => {
             // The file may have grown, or the listing may have reported a wrong size.
             if pack.bytes() + HEAD_BYTES_MAX + bytes.len() > PACK_BYTES_USUAL {
                 return Err(changed("reading"));
@@ -196,12 +204,12 @@ fn put(pack: &mut PackBuilder, picks: &Picks, index: u32, is: &Metadata, taken: 
             pack.whole_file(&head, &bytes, sum);
             Ok(bytes.len() as u64)
         }
-        Taken::Link(text) => {
+        ReadEntry::Link(text) => {
             pack.symlink(&head, &text);
             Ok(0)
         }
-        Taken::Pipe => {
-            pack.special(&head, Kind::Fifo, 0);
+        ReadEntry::Pipe => {
+            pack.special(&head, EntryKind::Fifo, 0);
             Ok(0)
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Picks, PieceBuffer, Portion, SourceFile, SourceOp, SourceOutcome};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::endpoint::{ListingPage, Picks, PieceBuffer, SourceFile, SourceOp, SourceOutcome};
+use hakobu_core::entry::{EntryKind, EntryMetadata};
 use hakobu_core::extent::Extent;
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger};
@@ -13,62 +13,62 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::fetch::fetch;
 use super::large::OneOpen;
 use crate::common::time_steps::TimeSteps;
-use crate::local::fault::{changed, place};
+use crate::local::errno::{changed, place};
 use crate::local::positioned::wrong_size;
 use crate::sftp::list::{list_all, list_whole};
-use crate::sftp::queue::{Course, Work};
-use crate::sftp::reading;
+use crate::sftp::queue::{PendingOperation, SftpWork};
+use crate::sftp::read_file;
 use crate::sftp::requests::{attrs, data};
-use crate::sftp::site::Site;
+use crate::sftp::sftp_root::SftpRoot;
 
 /// The state with which a lane of a source reads.
-pub(crate) struct SourceWork {
-    pub(super) sites: Vec<Arc<Site>>,
+pub(crate) struct SftpSourceReader {
+    pub(super) sites: Vec<Arc<SftpRoot>>,
     pub(super) steps: TimeSteps,
     pub(super) large: OneOpen,
 }
 
-impl Work for SourceWork {
+impl SftpWork for SftpSourceReader {
     type Op = SourceOp;
 
     fn held_bytes(_operation: &SourceOp) -> usize {
         0
     }
 
-    fn course(self: Arc<Self>, operation: SourceOp) -> Course<SourceOutcome> {
+    fn course(self: Arc<Self>, operation: SourceOp) -> PendingOperation<SourceOutcome> {
         Box::pin(async move { Some(self.answer(operation).await) })
     }
 }
 
-impl SourceWork {
-    fn site(&self, root: u16) -> Result<&Arc<Site>> {
+impl SftpSourceReader {
+    fn site(&self, root: u16) -> Result<&Arc<SftpRoot>> {
         let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"));
         self.sites.get(usize::from(root)).ok_or_else(missing)
     }
 
     async fn answer(&self, operation: SourceOp) -> Result<SourceOutcome> {
         match operation {
-            SourceOp::Inspect { root, path, detail: _ } => {
-                self.site(root)?.inspect(&path).await.map(SourceOutcome::Inspected)
+            SourceOp::Stat { root, path, detail: _ } => {
+                self.site(root)?.inspect(&path).await.map(SourceOutcome::Stat)
             }
             SourceOp::List { root, directories, budget, detail: _ } => {
                 let listings = list_all(self.site(root)?, directories, budget, |_| Ok(()), |_, _| ()).await;
                 Ok(SourceOutcome::Listed(listings))
             }
             // The whole directory at once: a portion would have to discard parts that were requested in advance.
-            SourceOp::Portion { root, directory, .. } => {
+            SourceOp::Page { root, directory, .. } => {
                 let listing = list_whole(self.site(root)?, &directory).await?;
-                Ok(SourceOutcome::Portion(Portion { listing, ..Portion::default() }))
+                Ok(SourceOutcome::Page(ListingPage { listing, ..ListingPage::default() }))
             }
-            SourceOp::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
+            SourceOp::ReadPack { root, directory, target, picks, from, ask: _, buffer } => {
                 let site = self.site(root)?;
                 let fetched = fetch((site, &self.steps), (&directory, &target), (&picks, from), buffer).await;
-                Ok(SourceOutcome::Fetched(fetched))
+                Ok(SourceOutcome::Pack(fetched))
             }
             SourceOp::Read { file, extent, buffer } => {
                 self.read(&file, extent, buffer).await.map_err(|error| error.at(&file.path))
             }
-            SourceOp::Confirm { file, ask: _ } => {
+            SourceOp::Revalidate { file, ask: _ } => {
                 self.confirm(&file).await.map_err(|error| error.at(&file.path))
             }
             SourceOp::DigestPicks { root, directory, picks, key } => {
@@ -77,7 +77,7 @@ impl SourceWork {
             // Version 3 has no extended attributes, and no names of accounts.
             SourceOp::Extended { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
             SourceOp::Names { accounts } => Ok(SourceOutcome::Names(vec![None; accounts.len()])),
-            SourceOp::FindHole { .. } | SourceOp::Next { .. } | SourceOp::Open { .. } => {
+            SourceOp::FindHole { .. } | SourceOp::ReadStream { .. } | SourceOp::Open { .. } => {
                 let words = "an sftp server cannot do that";
                 Err(Error::new(ErrorKind::Unsupported, "working on the source", words))
             }
@@ -105,7 +105,7 @@ impl SourceWork {
 
     async fn digests(
         &self,
-        site: &Site,
+        site: &SftpRoot,
         directory: &EntryPath,
         picks: &Picks,
         key: Option<TagKey>,
@@ -119,16 +119,16 @@ impl SourceWork {
             return Err(Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing"));
         }
         let digest = |index: usize| {
-            let (name, metadata): (&[u8], Metadata) = (listing.name(index), *listing.metadata(index));
+            let (name, metadata): (&[u8], EntryMetadata) = (listing.name(index), *listing.metadata(index));
             let (whole, at) = (site.in_directory(directory, name), place(directory, name));
             async move {
                 // Reading a symbolic link changes only its access time.
-                let listed =
-                    Some(&metadata).filter(|metadata| matches!(metadata.kind, Kind::File | Kind::Symlink));
-                reading::digest((site, &whole), listed, tagger).await.map_err(|error| error.at(&at))
+                let listed = Some(&metadata)
+                    .filter(|metadata| matches!(metadata.kind, EntryKind::File | EntryKind::Symlink));
+                read_file::digest((site, &whole), listed, tagger).await.map_err(|error| error.at(&at))
             }
         };
-        Ok(reading::at_once(picks.entries.iter().map(|pick| digest(pick.index as usize))).await)
+        Ok(read_file::at_once(picks.entries.iter().map(|pick| digest(pick.index as usize))).await)
     }
 
     /// Reads one piece.

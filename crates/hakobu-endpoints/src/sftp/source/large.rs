@@ -6,34 +6,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{FutureExt, Shared};
 use hakobu_core::endpoint::{PieceBuffer, SourceFile};
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::common::time_steps::TimeSteps;
-use crate::local::fault::changed;
+use crate::local::errno::changed;
 use crate::local::positioned::wrong_size;
-use crate::sftp::reading::check_version;
+use crate::sftp::read_file::check_version;
 use crate::sftp::requests::{attrs, data};
-use crate::sftp::site::Site;
+use crate::sftp::sftp_root::SftpRoot;
 use crate::sftp::wire::Handle;
 
 /// A large file that stays open until nobody reads it any more.
-pub(super) struct OpenFile {
-    site: Arc<Site>,
+pub(super) struct SftpOpenFile {
+    site: Arc<SftpRoot>,
     pub(super) handle: Handle,
 }
 
 /// The opening of a file, for which all its readers wait.
-type Opening = Shared<Pin<Box<dyn Future<Output = Result<Arc<OpenFile>>> + Send>>>;
+type SourceOpening = Shared<Pin<Box<dyn Future<Output = Result<Arc<SftpOpenFile>>> + Send>>>;
 
 /// The large file that a lane reads.
 #[derive(Default)]
-pub(super) struct OneOpen(Mutex<Option<(Arc<SourceFile>, Opening)>>);
+pub(super) struct OneOpen(Mutex<Option<(Arc<SourceFile>, SourceOpening)>>);
 
 impl OneOpen {
     /// Returns the file, which is opened unless it is open or being opened. A failed opening is retried.
-    pub(super) fn open(&self, site: &Arc<Site>, file: &Arc<SourceFile>, steps: &TimeSteps) -> Opening {
+    pub(super) fn open(
+        &self,
+        site: &Arc<SftpRoot>,
+        file: &Arc<SourceFile>,
+        steps: &TimeSteps,
+    ) -> SourceOpening {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((is_open, opening)) = &*open
             && Arc::ptr_eq(is_open, file)
@@ -42,8 +47,8 @@ impl OneOpen {
             return opening.clone();
         }
         let (site, steps, wanted) = (Arc::clone(site), steps.clone(), Arc::clone(file));
-        let opening: Opening =
-            async move { OpenFile::open(site, &wanted, &steps).await.map(Arc::new) }.boxed().shared();
+        let opening: SourceOpening =
+            async move { SftpOpenFile::open(site, &wanted, &steps).await.map(Arc::new) }.boxed().shared();
         *open = Some((Arc::clone(file), opening.clone()));
         opening
     }
@@ -54,9 +59,9 @@ impl OneOpen {
     }
 }
 
-impl OpenFile {
+impl SftpOpenFile {
     /// Opens a file, which must be the listed version.
-    async fn open(site: Arc<Site>, file: &SourceFile, steps: &TimeSteps) -> Result<Self> {
+    async fn open(site: Arc<SftpRoot>, file: &SourceFile, steps: &TimeSteps) -> Result<Self> {
         steps.wait(&file.metadata);
         let (connection, whole) = (&site.server.connection, site.whole(&file.path));
         let (parent, _) = file.path.split_last().unwrap_or_default();
@@ -69,7 +74,7 @@ impl OpenFile {
         let handle = opened.map_err(|refusal| site.error("opening", refusal))?;
         let opened = Self { site: Arc::clone(&site), handle };
         glanced?;
-        if found?.is_none_or(|found| found.kind != Kind::File) {
+        if found?.is_none_or(|found| found.kind != EntryKind::File) {
             return Err(changed("opening"));
         }
         check_version(&opened.site, &opened.handle, &file.metadata).await?;
@@ -122,7 +127,7 @@ impl OpenFile {
     }
 }
 
-impl Drop for OpenFile {
+impl Drop for SftpOpenFile {
     fn drop(&mut self) {
         drop(self.site.server.connection.close(&self.handle));
     }

@@ -11,13 +11,13 @@ use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, SourceEndpoint, SourceLane};
 
-use super::access::{Access, Stops, TIME_STEP_NS};
-use super::look::SftpLook;
-use super::queue::Queue;
+use super::access::{SftpAccess, StopFlags, TIME_STEP_NS};
+use super::inspect::SftpLook;
+use super::queue::SftpLane;
 use super::server::Server;
-use super::site::{End, Site};
+use super::sftp_root::{MissingMeaning, SftpRoot};
 use crate::common::time_steps::TimeSteps;
-use lane::SourceWork;
+use lane::SftpSourceReader;
 use large::OneOpen;
 
 /// The assumed maximum clock difference between this machine and a server in nanoseconds, for detecting recent changes.
@@ -25,19 +25,19 @@ const CLOCKS_APART_NS: u32 = 1_000_000_000;
 
 /// Directories of a server, opened for reading. Roots are numbered in the order in which they were given.
 pub struct SftpSource {
-    access: Access,
+    access: SftpAccess,
     /// The absolute paths of the roots.
     roots: Arc<[Vec<u8>]>,
     capabilities: Capabilities,
     look: Server,
     steps: TimeSteps,
     /// The flags that stop this run.
-    stops: Stops,
+    stops: StopFlags,
 }
 
 impl SftpSource {
     /// Opens directories by their absolute paths. `look` is a connection that nobody else uses while this exists.
-    pub fn new(access: Access, look: &SftpLook, roots: &[Vec<u8>]) -> Self {
+    pub fn new(access: SftpAccess, look: &SftpLook, roots: &[Vec<u8>]) -> Self {
         let capabilities = look.abilities().capabilities(access.is_root);
         Self {
             access,
@@ -45,7 +45,7 @@ impl SftpSource {
             capabilities,
             look: look.server().clone(),
             steps: TimeSteps::of_another_machine(TIME_STEP_NS, CLOCKS_APART_NS),
-            stops: Stops::default(),
+            stops: StopFlags::default(),
         }
     }
 }
@@ -72,10 +72,11 @@ impl Endpoint for SftpSource {
 impl SourceEndpoint for SftpSource {
     fn open_source_lane(&self, index: usize) -> Result<Box<dyn SourceLane>> {
         let server = self.access.server(index, &self.look, &self.stops)?;
-        let site = |root: &Vec<u8>| Arc::new(Site::new(server.clone(), End::Source, root.clone()));
+        let site =
+            |root: &Vec<u8>| Arc::new(SftpRoot::new(server.clone(), MissingMeaning::Source, root.clone()));
         let sites = self.roots.iter().map(site).collect();
-        let work = SourceWork { sites, steps: self.steps.clone(), large: OneOpen::default() };
-        Ok(Box::new(Queue::new(Arc::new(work), server)))
+        let work = SftpSourceReader { sites, steps: self.steps.clone(), large: OneOpen::default() };
+        Ok(Box::new(SftpLane::new(Arc::new(work), server)))
     }
 
     fn meet_time_step(&self, step_ns: u32) {

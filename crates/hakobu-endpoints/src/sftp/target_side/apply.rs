@@ -3,21 +3,21 @@
 
 use futures_util::future::join_all;
 use hakobu_core::endpoint::{Change, TargetOutcome};
-use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID};
+use hakobu_core::entry::{Attributes, EntryKind, EntryMetadata, SET_ID};
 use hakobu_core::losses::Losses;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::ground::{Ground, Lost, keep_device, now_s};
-use crate::sftp::connection::Answer;
-use crate::sftp::requests::{Done, Refusal, attrs, done};
+use super::writer_context::{SftpEntryLosses, SftpWriterContext, keep_device, now_s};
+use crate::sftp::connection::PendingReply;
+use crate::sftp::requests::{RequestResult, ServerRefusal, attrs, done};
 use crate::sftp::wire::Attrs;
 
 /// The number of changes that are pending at a time.
 const CHANGES_AT_ONCE: usize = 64;
 const SETTING: &str = "setting the attributes";
 
-impl Ground {
+impl SftpWriterContext {
     /// Makes the changes in order. The outcome lists the changes that failed by index.
     ///
     /// # Errors
@@ -35,32 +35,32 @@ impl Ground {
                 index += 1;
             }
         }
-        Ok(TargetOutcome::Stored { failures, losses: losses.finish() })
+        Ok(TargetOutcome::PackWritten { failures, losses: losses.finish() })
     }
 
-    async fn apply_some(&self, changes: &[Change]) -> Vec<Result<Lost>> {
+    async fn apply_some(&self, changes: &[Change]) -> Vec<Result<SftpEntryLosses>> {
         // The paths are checked first, so that the changes themselves need not wait.
         let ready = join_all(changes.iter().map(|change| self.prepare(change))).await;
         let mut made = Vec::with_capacity(changes.len());
         let (mut pending, mut removals) = (Vec::new(), Vec::new());
         for (change, ready) in changes.iter().zip(ready) {
             let done = match ready {
-                Ok(Ready::Settle(is, attributes)) => {
+                Ok(CheckedChange::Settle(is, attributes)) => {
                     // A removal changes the time of the directory that contained the entry.
                     self.end_removals(changes, &mut removals, &mut made).await;
                     let begun = self.begin_to_settle(change.path(), &is, attributes).await;
                     pending.push((made.len(), begun));
-                    Ok(Lost::new())
+                    Ok(SftpEntryLosses::new())
                 }
                 // The contents of a directory are removed before it, and the server works in order.
-                Ok(Ready::Remove { directory }) => {
+                Ok(CheckedChange::Remove { directory }) => {
                     removals.push((made.len(), directory, self.begin_to_remove(change.path(), directory)));
-                    Ok(Lost::new())
+                    Ok(SftpEntryLosses::new())
                 }
-                Ok(Ready::Link { to, replaces }) => {
-                    self.link_to(change.path(), to, replaces).await.map(|()| Lost::new())
+                Ok(CheckedChange::Link { to, replaces }) => {
+                    self.link_to(change.path(), to, replaces).await.map(|()| SftpEntryLosses::new())
                 }
-                Ok(Ready::Done) => Ok(Lost::new()),
+                Ok(CheckedChange::Done) => Ok(SftpEntryLosses::new()),
                 Err(error) => Err(error),
             };
             made.push(done);
@@ -81,7 +81,7 @@ impl Ground {
     }
 
     /// Checks the paths of the changed entries again. A symbolic link that was put there meanwhile is an error.
-    async fn look_again(&self, changes: &[Change], made: &mut [Result<Lost>]) {
+    async fn look_again(&self, changes: &[Change], made: &mut [Result<SftpEntryLosses>]) {
         let parent =
             |change: &Change| change.path().split_last().map(|(parent, _)| parent).unwrap_or_default();
         let mut ways: Vec<EntryPath> = Vec::new();
@@ -119,15 +119,15 @@ impl Ground {
     }
 
     /// Checks the path of the entry to be changed.
-    async fn prepare<'a>(&self, change: &'a Change) -> Result<Ready<'a>> {
+    async fn prepare<'a>(&self, change: &'a Change) -> Result<CheckedChange<'a>> {
         let path = change.path();
         let grant = &self.shared.grant;
         match change {
             Change::Remove { directory, kept_names, .. } => {
                 grant.check_remove(path)?;
                 match self.may_go(path, *kept_names).await? {
-                    true => Ok(Ready::Remove { directory: *directory }),
-                    false => Ok(Ready::Done),
+                    true => Ok(CheckedChange::Remove { directory: *directory }),
+                    false => Ok(CheckedChange::Done),
                 }
             }
             Change::Rename { .. } => {
@@ -143,22 +143,22 @@ impl Ground {
                         self.directory(&parent).await?;
                     }
                 }
-                Ok(Ready::Link { to, replaces: *replaces })
+                Ok(CheckedChange::Link { to, replaces: *replaces })
             }
             Change::MakeDirectory { mode, .. } => {
                 grant.check_write(path)?;
-                self.reach(path, *mode).await.map(|()| Ready::Done)
+                self.reach(path, *mode).await.map(|()| CheckedChange::Done)
             }
             Change::Directory { attributes, .. } => {
                 grant.check_write(path)?;
                 self.directory(path).await?;
-                Ok(Ready::Settle(Metadata::new(Kind::Directory), attributes))
+                Ok(CheckedChange::Settle(EntryMetadata::new(EntryKind::Directory), attributes))
             }
             Change::Attributes { attributes, .. } => {
                 grant.check_write(path)?;
                 match self.site.inspect(path).await? {
-                    Some(is) => Ok(Ready::Settle(is, attributes)),
-                    None => Err(Refusal::NotFound.error("opening")),
+                    Some(is) => Ok(CheckedChange::Settle(is, attributes)),
+                    None => Err(ServerRefusal::NotFound.error("opening")),
                 }
             }
         }
@@ -168,15 +168,17 @@ impl Ground {
     async fn begin_to_settle(
         &self,
         path: &EntryPath,
-        is: &Metadata,
+        is: &EntryMetadata,
         wanted: &Attributes,
-    ) -> Result<Settling> {
+    ) -> Result<AttributeRequests> {
         let grant = &self.shared.grant;
         let may = match is.kind {
-            Kind::File | Kind::Directory | Kind::Symlink => true,
-            Kind::Fifo => grant.is_in_tree(path),
-            Kind::BlockDevice | Kind::CharDevice => grant.is_in_tree(path) && grant.may_make_devices,
-            Kind::Socket => false,
+            EntryKind::File | EntryKind::Directory | EntryKind::Symlink => true,
+            EntryKind::Fifo => grant.is_in_tree(path),
+            EntryKind::BlockDevice | EntryKind::CharDevice => {
+                grant.is_in_tree(path) && grant.may_make_devices
+            }
+            EntryKind::Socket => false,
         };
         if !may {
             let words = format!("{} is in its place", is.kind.words());
@@ -184,13 +186,13 @@ impl Ground {
         }
         let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
         let sets_links = self.site.server.abilities.sets_links;
-        let mut lost = Lost::new();
-        if is.kind == Kind::Symlink && !sets_links {
-            return Ok(Settling { owner: None, settled: None, again: None, wanted: *wanted, lost });
+        let mut lost = SftpEntryLosses::new();
+        if is.kind == EntryKind::Symlink && !sets_links {
+            return Ok(AttributeRequests { owner: None, settled: None, again: None, wanted: *wanted, lost });
         }
         // If the server supports it, a symbolic link that replaces the entry meanwhile is not followed. OpenSSH on
         // older systems can set modes in this way only through /proc, which an account in a chroot does not have.
-        let here = is.kind == Kind::Symlink
+        let here = is.kind == EntryKind::Symlink
             || (sets_links && !self.shared.modes_through_only.load(std::sync::atomic::Ordering::Relaxed));
         let set = |attrs: &Attrs| match here {
             true => connection.set_here(&whole, attrs),
@@ -200,7 +202,7 @@ impl Ground {
         // On a directory, set-ID bits give no privilege.
         let mode = match wanted.mode & SET_ID {
             0 => wanted.mode,
-            _ if is.kind == Kind::Directory => wanted.mode,
+            _ if is.kind == EntryKind::Directory => wanted.mode,
             _ => {
                 let owned = match owner.take() {
                     Some(owner) => owner.keeps(wanted, &mut lost).await,
@@ -210,10 +212,14 @@ impl Ground {
             }
         };
         let attrs = Attrs::settled(wanted, mode & 0o7777, now_s());
-        let attrs = if is.kind == Kind::Symlink { Attrs { mode: None, ..attrs } } else { attrs };
+        let attrs = if is.kind == EntryKind::Symlink { Attrs { mode: None, ..attrs } } else { attrs };
         let settled = Some(set(&attrs));
-        let again = (here && is.kind != Kind::Symlink).then_some(Again { whole, kind: is.kind, attrs });
-        Ok(Settling { owner, settled, again, wanted: *wanted, lost })
+        let again = (here && is.kind != EntryKind::Symlink).then_some(RetriedAttributes {
+            whole,
+            kind: is.kind,
+            attrs,
+        });
+        Ok(AttributeRequests { owner, settled, again, wanted: *wanted, lost })
     }
 
     // Removing
@@ -248,7 +254,7 @@ impl Ground {
     async fn system_of(&self, path: &EntryPath) -> Result<Option<u64>> {
         match self.site.server.room(&self.site.whole(path), false).await {
             Ok(room) => Ok(room.map(|room| room.system)),
-            Err(Refusal::Fatal(error)) => Err(error),
+            Err(ServerRefusal::Fatal(error)) => Err(error),
             Err(_) => Ok(None),
         }
     }
@@ -257,16 +263,16 @@ impl Ground {
     async fn end_removals(
         &self,
         changes: &[Change],
-        removals: &mut Vec<(usize, bool, Answer)>,
-        made: &mut [Result<Lost>],
+        removals: &mut Vec<(usize, bool, PendingReply)>,
+        made: &mut [Result<SftpEntryLosses>],
     ) {
         for (index, directory, answer) in removals.drain(..) {
             let removed = self.removed(changes[index].path(), directory, done(answer).await).await;
-            made[index] = removed.map(|()| Lost::new());
+            made[index] = removed.map(|()| SftpEntryLosses::new());
         }
     }
 
-    fn begin_to_remove(&self, path: &EntryPath, directory: bool) -> Answer {
+    fn begin_to_remove(&self, path: &EntryPath, directory: bool) -> PendingReply {
         let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
         match directory {
             false => connection.remove(&whole),
@@ -278,23 +284,23 @@ impl Ground {
     }
 
     /// Evaluates the result of a removal. A directory may contain drafts, which are removed first.
-    async fn removed(&self, path: &EntryPath, directory: bool, removed: Done) -> Result<()> {
+    async fn removed(&self, path: &EntryPath, directory: bool, removed: RequestResult) -> Result<()> {
         let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
         match removed {
             Ok(()) => Ok(()),
-            Err(Refusal::NotFound) if !directory => Ok(()),
-            Err(Refusal::Other) if directory => self.remove_with_drafts(path, &whole).await,
+            Err(ServerRefusal::NotFound) if !directory => Ok(()),
+            Err(ServerRefusal::Other) if directory => self.remove_with_drafts(path, &whole).await,
             Err(refusal) => match attrs(connection.look(&whole)).await {
-                Ok(Some(is)) if !directory && is.kind == Kind::Directory => {
+                Ok(Some(is)) if !directory && is.kind == EntryKind::Directory => {
                     let words = "it has become a directory meanwhile";
                     Err(Error::new(ErrorKind::Conflict, REMOVING, words))
                 }
                 // OpenSSH reports an entry that is not a directory as missing.
-                Ok(_) if refusal == Refusal::NotFound => {
+                Ok(_) if refusal == ServerRefusal::NotFound => {
                     let words = "it is no directory any more";
                     Err(Error::new(ErrorKind::Conflict, REMOVING, words))
                 }
-                Err(Refusal::NotFound) => Ok(()),
+                Err(ServerRefusal::NotFound) => Ok(()),
                 _ => Err(refusal.error(REMOVING)),
             },
         }
@@ -312,8 +318,8 @@ impl Ground {
             let _ = done(connection.remove(&self.site.in_directory(path, &draft))).await;
         }
         match done(connection.remove_directory(whole)).await {
-            Ok(()) | Err(Refusal::NotFound) => Ok(()),
-            Err(Refusal::Other) => {
+            Ok(()) | Err(ServerRefusal::NotFound) => Ok(()),
+            Err(ServerRefusal::Other) => {
                 Err(Error::new(ErrorKind::Conflict, REMOVING, "something has been put into it meanwhile"))
             }
             Err(refusal) => Err(refusal.error(REMOVING)),
@@ -327,7 +333,7 @@ impl Ground {
         let during = "making the hard link";
         let (site, connection) = (&self.site, &self.site.server.connection);
         if !site.server.abilities.hard_links {
-            return Err(Refusal::Unsupported.error(during));
+            return Err(ServerRefusal::Unsupported.error(during));
         }
         let (whole, from) = (site.whole(path), site.whole(to));
         let found = attrs(connection.look(&from)).await.map_err(|refusal| refusal.error(during))?;
@@ -354,10 +360,10 @@ impl Ground {
 const REMOVING: &str = "removing";
 
 /// A change whose path was checked.
-enum Ready<'a> {
+enum CheckedChange<'a> {
     /// Nothing is left to do.
     Done,
-    Settle(Metadata, &'a Attributes),
+    Settle(EntryMetadata, &'a Attributes),
     Remove {
         directory: bool,
     },
@@ -368,19 +374,19 @@ enum Ready<'a> {
 }
 
 /// Attributes that could not be set without following symbolic links.
-struct Again {
+struct RetriedAttributes {
     whole: Vec<u8>,
-    kind: Kind,
+    kind: EntryKind,
     attrs: Attrs,
 }
 
-impl Again {
+impl RetriedAttributes {
     /// Sets the attributes following symbolic links, if the entry still has the same kind.
-    async fn set(self, ground: &Ground) -> Done {
+    async fn set(self, ground: &SftpWriterContext) -> RequestResult {
         let connection = &ground.site.server.connection;
         match attrs(connection.look(&self.whole)).await? {
             Some(is) if is.kind == self.kind => {}
-            _ => return Err(Refusal::NotFound),
+            _ => return Err(ServerRefusal::NotFound),
         }
         let set = done(connection.set_through(&self.whole, &self.attrs)).await;
         if set.is_ok() {
@@ -391,24 +397,26 @@ impl Again {
 }
 
 /// Pending requests that set attributes.
-struct Settling {
-    owner: Option<super::ground::OwnerAnswer>,
-    settled: Option<Answer>,
+struct AttributeRequests {
+    owner: Option<super::writer_context::OwnerAnswer>,
+    settled: Option<PendingReply>,
     /// The retry if the server cannot do this without following symbolic links.
-    again: Option<Again>,
+    again: Option<RetriedAttributes>,
     wanted: Attributes,
-    lost: Lost,
+    lost: SftpEntryLosses,
 }
 
-impl Settling {
-    async fn end(mut self, ground: &Ground) -> Result<Lost> {
+impl AttributeRequests {
+    async fn end(mut self, ground: &SftpWriterContext) -> Result<SftpEntryLosses> {
         let ended = async {
             if let Some(owner) = self.owner {
                 owner.keeps(&self.wanted, &mut self.lost).await?;
             }
             let Some(settled) = self.settled else { return Ok(()) };
             match (done(settled).await, self.again) {
-                (Err(Refusal::Other | Refusal::Unsupported), Some(again)) => again.set(ground).await,
+                (Err(ServerRefusal::Other | ServerRefusal::Unsupported), Some(again)) => {
+                    again.set(ground).await
+                }
                 (settled, _) => settled,
             }
         };

@@ -11,11 +11,11 @@ use hakobu_core::path::EntryPath;
 
 /// The operations in progress on directories, by path.
 #[derive(Debug, Default)]
-pub(super) struct DirectoryOrder(Mutex<HashMap<EntryPath, Vec<Use>>>);
+pub(super) struct DirectoryOrder(Mutex<HashMap<EntryPath, Vec<PathUse>>>);
 
 /// One operation in progress that concerns a path.
 #[derive(Debug)]
-struct Use {
+struct PathUse {
     /// Locked until the operation has ended.
     end: Arc<AsyncMutex<()>>,
     /// True if the operation changes the directory itself, false if it changes one below.
@@ -51,7 +51,7 @@ impl DirectoryOrder {
         }
         for directory in &directories {
             let mut add = |path: EntryPath, itself| {
-                uses.entry(path).or_default().push(Use { end: Arc::clone(&end), itself });
+                uses.entry(path).or_default().push(PathUse { end: Arc::clone(&end), itself });
             };
             add(directory.clone(), true);
             ancestors(directory).for_each(|above| add(above, false));
@@ -60,7 +60,7 @@ impl DirectoryOrder {
         DirectoryTurn { order: self, directories, end, earlier, _held: held }
     }
 
-    fn uses(&self) -> MutexGuard<'_, HashMap<EntryPath, Vec<Use>>> {
+    fn uses(&self) -> MutexGuard<'_, HashMap<EntryPath, Vec<PathUse>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,17 +7,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use futures_util::future::Shared as SharedFuture;
-use hakobu_core::endpoint::{Begin, DraftKind};
+use hakobu_core::endpoint::{DraftKind, DraftParameters};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::Tagger;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use crate::common::cover::Cover;
+use crate::common::range_set::RangeSet;
 use crate::sftp::wire::Handle;
 
 /// A file that is not yet visible under its final name, or one that is only compared.
-pub(crate) struct Draft {
+pub(crate) struct SftpDraft {
     /// The final path.
     pub(crate) path: EntryPath,
     /// The absolute path of the draft, or of the file that is compared.
@@ -27,28 +27,33 @@ pub(crate) struct Draft {
     pub(crate) sparse: bool,
     /// The tagger for values of pieces, if these are tags.
     pub(crate) tagger: Option<Tagger>,
-    progress: Mutex<Progress>,
+    progress: Mutex<SftpDraftProgress>,
 }
 
-struct Progress {
+struct SftpDraftProgress {
     /// The size in bytes; `UNKNOWN_BYTES` for a stream that has not ended.
     size_bytes: u64,
-    taken: Cover,
+    taken: RangeSet,
     taken_bytes: u64,
     open: bool,
     failed: Option<Error>,
 }
 
-impl Draft {
-    pub(crate) fn new(begin: &Begin, whole: Vec<u8>, size_bytes: u64) -> Result<Self> {
-        let progress =
-            Progress { size_bytes, taken: Cover::default(), taken_bytes: 0, open: true, failed: None };
+impl SftpDraft {
+    pub(crate) fn new(begin: &DraftParameters, whole: Vec<u8>, size_bytes: u64) -> Result<Self> {
+        let progress = SftpDraftProgress {
+            size_bytes,
+            taken: RangeSet::default(),
+            taken_bytes: 0,
+            open: true,
+            failed: None,
+        };
         let (path, kind, sparse) = (begin.path.clone(), begin.kind, begin.sparse);
         let tagger = begin.tag_key.map(Tagger::new).transpose()?;
         Ok(Self { path, whole, kind, sparse, tagger, progress: Mutex::new(progress) })
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, SftpDraftProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -119,11 +124,11 @@ impl Draft {
 }
 
 /// The opening of a file, for which all writers wait.
-pub(crate) type Opening = SharedFuture<Pin<Box<dyn Future<Output = Result<Handle>> + Send>>>;
+pub(crate) type DraftOpening = SharedFuture<Pin<Box<dyn Future<Output = Result<Handle>> + Send>>>;
 
 /// A draft that one lane has open.
 pub(crate) struct OpenDraft {
-    pub(crate) handle: Opening,
+    pub(crate) handle: DraftOpening,
     under_way: Mutex<UnderWay>,
 }
 
@@ -135,7 +140,7 @@ struct UnderWay {
 }
 
 impl OpenDraft {
-    pub(crate) fn new(handle: Opening) -> Self {
+    pub(crate) fn new(handle: DraftOpening) -> Self {
         Self { handle, under_way: Mutex::default() }
     }
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, DraftId, DraftKind, PieceBuffer, TargetOutcome};
-use hakobu_core::entry::{Attributes, Kind};
+use hakobu_core::endpoint::{DraftId, DraftKind, DraftParameters, PieceBuffer, TargetOutcome};
+use hakobu_core::entry::{Attributes, EntryKind};
 use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
 use hakobu_core::losses::Loss;
 use hakobu_core::path::EntryPath;
@@ -14,11 +14,11 @@ use hakobu_core::zeros::stretches;
 use hakobu_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
-use super::draft::{Draft, OpenDraft};
-use super::ground::Ground;
-use super::lane::TargetWork;
-use crate::sftp::reading::read_range;
-use crate::sftp::requests::{Refusal, attrs, done};
+use super::draft::{OpenDraft, SftpDraft};
+use super::lane::SftpTargetWriter;
+use super::writer_context::SftpWriterContext;
+use crate::sftp::read_file::read_range;
+use crate::sftp::requests::{ServerRefusal, attrs, done};
 use crate::sftp::wire::{Handle, open};
 
 /// The file that accepts content and discards it.
@@ -26,13 +26,13 @@ const NOWHERE: &[u8] = b"/dev/null";
 /// The size in bytes from which the free space is checked first.
 const ROOM_ASKED_FROM_BYTES: u64 = 1 << 20;
 
-impl TargetWork {
+impl SftpTargetWriter {
     fn opened_drafts(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<OpenDraft>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a draft that some lane has begun, opened by this lane.
-    fn opened(&self, id: DraftId, draft: &Draft) -> Arc<OpenDraft> {
+    fn opened(&self, id: DraftId, draft: &SftpDraft) -> Arc<OpenDraft> {
         let opened = || {
             let (connection, whole) = (self.ground.site.server.connection.clone(), draft.whole.clone());
             let how = if draft.kind == DraftKind::Compare { open::READ } else { open::WRITE };
@@ -59,7 +59,7 @@ impl TargetWork {
         }
     }
 
-    pub(super) async fn begin(&self, id: DraftId, begin: &Begin) -> Result<TargetOutcome> {
+    pub(super) async fn begin(&self, id: DraftId, begin: &DraftParameters) -> Result<TargetOutcome> {
         let shared = &self.ground.shared;
         let (path, size_bytes) = (&begin.path, begin.size_bytes);
         let (draft, parent) = self.ground.draft_of(begin)?;
@@ -174,7 +174,7 @@ impl TargetWork {
             let bytes = bytes.get(begin..end).unwrap_or_default();
             piece_value(draft.tagger.as_ref(), size_bytes, piece.offset, bytes)
         };
-        extent.pieces().map(value).collect::<Result<_>>().map(TargetOutcome::Signed)
+        extent.pieces().map(value).collect::<Result<_>>().map(TargetOutcome::Hashes)
     }
 
     pub(super) async fn finish(&self, id: DraftId, attributes: &Attributes) -> Result<TargetOutcome> {
@@ -206,7 +206,7 @@ impl TargetWork {
         let example = draft.path.as_bytes();
         let losses =
             lost.into_iter().map(|what| Loss { what, count: 1, at_target: true, example: example.to_vec() });
-        Ok(TargetOutcome::Stored { failures: Vec::new(), losses: losses.collect() })
+        Ok(TargetOutcome::PackWritten { failures: Vec::new(), losses: losses.collect() })
     }
 
     /// Abandons a draft. A missing draft counts as abandoned.
@@ -226,9 +226,9 @@ impl TargetWork {
     }
 }
 
-impl Ground {
+impl SftpWriterContext {
     /// Returns a new draft and the directory that contains it.
-    fn draft_of(&self, begin: &Begin) -> Result<(Draft, EntryPath)> {
+    fn draft_of(&self, begin: &DraftParameters) -> Result<(SftpDraft, EntryPath)> {
         let (path, size_bytes) = (&begin.path, begin.size_bytes);
         let refuse = |kind, words: &str| Err(Error::new(kind, "beginning a draft", words).at(path));
         if begin.kind != DraftKind::Compare {
@@ -250,10 +250,10 @@ impl Ground {
                 return refuse(ErrorKind::Unsupported, words);
             }
         };
-        Ok((Draft::new(begin, whole, size_bytes)?, parent))
+        Ok((SftpDraft::new(begin, whole, size_bytes)?, parent))
     }
 
-    async fn open_draft(&self, draft: &Draft, parent: &EntryPath) -> Result<Handle> {
+    async fn open_draft(&self, draft: &SftpDraft, parent: &EntryPath) -> Result<Handle> {
         if draft.kind == DraftKind::Compare {
             self.site.check_way(parent).await?;
             let opened = self.site.server.connection.open_to_read(&draft.whole).await;
@@ -280,10 +280,10 @@ impl Ground {
         let during = "opening what keeps nothing";
         let connection = &self.site.server.connection;
         let found = match attrs(connection.look(NOWHERE)).await {
-            Err(Refusal::NotFound) => None,
+            Err(ServerRefusal::NotFound) => None,
             found => found.map_err(|refusal| refusal.error(during))?,
         };
-        if found.is_none_or(|found| found.kind != Kind::CharDevice) {
+        if found.is_none_or(|found| found.kind != EntryKind::CharDevice) {
             let words = "the server shows none; if it shows only a part of its machine, name a file";
             return Err(Error::new(ErrorKind::Unsupported, during, words).at(NOWHERE));
         }
@@ -297,7 +297,7 @@ impl Ground {
                 let words = format!("{size_bytes} bytes are needed, {} are free", room.free_bytes);
                 Err(Error::new(ErrorKind::NoSpace, "making the file", words))
             }
-            Err(Refusal::Fatal(error)) => Err(error),
+            Err(ServerRefusal::Fatal(error)) => Err(error),
             _ => Ok(()),
         }
     }
@@ -305,11 +305,11 @@ impl Ground {
     /// Gives a draft its attributes and its final name.
     async fn finish(
         &self,
-        draft: &Draft,
+        draft: &SftpDraft,
         opened: &OpenDraft,
         attributes: &Attributes,
         size_bytes: u64,
-    ) -> Result<super::ground::Lost> {
+    ) -> Result<super::writer_context::SftpEntryLosses> {
         let handle = opened.handle.clone().await?;
         if draft.kind == DraftKind::Sink {
             let closed = done(self.site.server.connection.close(&handle)).await;
@@ -326,7 +326,7 @@ impl Ground {
     }
 
     /// Removes a draft.
-    async fn give_up(&self, draft: &Draft) {
+    async fn give_up(&self, draft: &SftpDraft) {
         draft.close();
         if matches!(draft.kind, DraftKind::File | DraftKind::Update) {
             self.discard(&draft.whole).await;

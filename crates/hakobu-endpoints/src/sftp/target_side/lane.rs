@@ -9,33 +9,33 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::directory_order::DirectoryOrder;
 use super::draft::OpenDraft;
-use super::ground::Ground;
+use super::writer_context::SftpWriterContext;
 use crate::sftp::list::list_all;
-use crate::sftp::queue::{Buffered, Course, Store, Work};
-use crate::sftp::reading;
+use crate::sftp::queue::{LaneBuffers, PendingOperation, SftpTargetWork, SftpWork};
+use crate::sftp::read_file;
 
 /// The state with which a lane of a target works.
-pub(crate) struct TargetWork {
-    pub(super) ground: Arc<Ground>,
-    pub(super) store: Store,
+pub(crate) struct SftpTargetWriter {
+    pub(super) ground: Arc<SftpWriterContext>,
+    pub(super) store: LaneBuffers,
     /// The drafts that this lane has open.
     pub(super) open: Mutex<HashMap<DraftId, Arc<OpenDraft>>>,
     /// The operations in progress that settle or remove directories.
     directories: Arc<DirectoryOrder>,
 }
 
-impl Work for TargetWork {
+impl SftpWork for SftpTargetWriter {
     type Op = TargetOp;
 
     fn held_bytes(operation: &TargetOp) -> usize {
         match operation {
             TargetOp::Write { buffer, .. } => buffer.filled().len(),
-            TargetOp::Store { pack } => pack.len(),
+            TargetOp::WritePack { pack } => pack.len(),
             _ => 0,
         }
     }
 
-    fn course(self: Arc<Self>, operation: TargetOp) -> Course<TargetOutcome> {
+    fn course(self: Arc<Self>, operation: TargetOp) -> PendingOperation<TargetOutcome> {
         match operation {
             TargetOp::Write { draft, offset, buffer, check: _, acknowledge } => Box::pin(async move {
                 let written = self.write(draft, offset, buffer, acknowledge).await;
@@ -61,8 +61,8 @@ impl Work for TargetWork {
     }
 }
 
-impl Buffered for TargetWork {
-    fn store(&self) -> &Store {
+impl SftpTargetWork for SftpTargetWriter {
+    fn store(&self) -> &LaneBuffers {
         &self.store
     }
 }
@@ -72,8 +72,8 @@ fn settles(change: &Change) -> bool {
     matches!(change, Change::Directory { .. } | Change::Remove { directory: true, .. })
 }
 
-impl TargetWork {
-    pub(super) fn new(ground: Ground, store: Store) -> Self {
+impl SftpTargetWriter {
+    pub(super) fn new(ground: SftpWriterContext, store: LaneBuffers) -> Self {
         Self { ground: Arc::new(ground), store, open: Mutex::default(), directories: Arc::default() }
     }
 
@@ -81,16 +81,16 @@ impl TargetWork {
         let ground = &*self.ground;
         let (site, grant) = (&ground.site, &ground.shared.grant);
         match operation {
-            TargetOp::Inspect { path, detail: _ } => {
+            TargetOp::Stat { path, detail: _ } => {
                 grant.check_enter(&path)?;
-                site.inspect(&path).await.map(TargetOutcome::Inspected)
+                site.inspect(&path).await.map(TargetOutcome::Stat)
             }
             TargetOp::List { directories, budget, detail: _ } => {
                 let enter = |path: &EntryPath| grant.check_enter(path);
                 let sweep = |path: &EntryPath, drafts: &[Vec<u8>]| ground.sweep(path, drafts);
                 Ok(TargetOutcome::Listed(list_all(site, directories, budget, enter, sweep).await))
             }
-            TargetOp::Store { pack } => {
+            TargetOp::WritePack { pack } => {
                 ground.shared.may_write()?;
                 let stored = ground.store(&pack).await;
                 self.store.buffers().return_pack(pack);
@@ -98,8 +98,8 @@ impl TargetWork {
             }
             TargetOp::Begin { draft, begin } => self.begin(draft, &begin).await,
             TargetOp::Complete { draft, .. } => self.completed(draft).await,
-            TargetOp::Sign { draft, extent, blocks: false } => self.sign(draft, extent).await,
-            TargetOp::Length { draft, size_bytes } => {
+            TargetOp::HashRange { draft, extent, blocks: false } => self.sign(draft, extent).await,
+            TargetOp::SetLength { draft, size_bytes } => {
                 let draft = ground.shared.draft(draft)?;
                 let set = draft.set_size(size_bytes);
                 set.inspect_err(|error| draft.fail(error.clone())).map(|()| TargetOutcome::Done)
@@ -126,7 +126,7 @@ impl TargetWork {
                 grant.check_enter(&directory)?;
                 let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
                 let may = |name: &[u8]| grant.check_write(&directory.join(name)?);
-                reading::digests((site, &directory), &names, key, may).await.map(TargetOutcome::Digests)
+                read_file::digests((site, &directory), &names, key, may).await.map(TargetOutcome::Digests)
             }
             // A server reports no account numbers, so they stay unchanged.
             TargetOp::Numbers { names } => Ok(TargetOutcome::Numbers(vec![None; names.len()])),

@@ -4,11 +4,11 @@ mod apply;
 mod directory_order;
 mod draft;
 mod drafts;
-mod ground;
 mod lane;
 mod names;
 mod shared;
 mod store;
+mod writer_context;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -19,18 +19,18 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, TargetEndpoint, TargetLane};
 use hakobu_core::grant::Grant;
 
-use super::access::{Access, Stops};
-use super::look::SftpLook;
-use super::queue::{Queue, Store};
+use super::access::{SftpAccess, StopFlags};
+use super::inspect::SftpLook;
+use super::queue::{LaneBuffers, SftpLane};
 use super::requests::done;
 use super::server::Server;
-use super::site::{End, Site};
+use super::sftp_root::{MissingMeaning, SftpRoot};
 use crate::common::allowance::Allowance;
-use ground::Ground;
-use lane::TargetWork;
+use lane::SftpTargetWriter;
 use names::DraftNames;
 pub use shared::SftpTargetOptions;
-use shared::Shared;
+use shared::SftpTargetState;
+use writer_context::SftpWriterContext;
 
 /// The maximum time for the cleanup.
 const CLEARING_LIMIT: Duration = Duration::from_secs(10);
@@ -39,17 +39,17 @@ const CLEARING_PAUSE: Duration = Duration::from_millis(300);
 
 /// A directory on an SFTP server, opened for writing within a grant. Unfinished drafts are removed when it is dropped.
 pub struct SftpTarget {
-    shared: Arc<Shared>,
+    shared: Arc<SftpTargetState>,
     capabilities: Capabilities,
     look: Server,
     /// The flags that stop this run.
-    stops: Stops,
+    stops: StopFlags,
 }
 
 impl SftpTarget {
     /// Opens a directory by its absolute path. `look` is a connection that nobody else uses while this exists.
     pub fn new(
-        access: Access,
+        access: SftpAccess,
         look: &SftpLook,
         root: &[u8],
         grant: Grant,
@@ -65,7 +65,7 @@ impl SftpTarget {
             capabilities.free_inodes = room.free_inodes;
         }
         let names = DraftNames::new(&options.job, &options.run);
-        let shared = Shared {
+        let shared = SftpTargetState {
             access,
             root: root.to_vec(),
             grant,
@@ -76,7 +76,7 @@ impl SftpTarget {
             may_chown,
             modes_through_only: AtomicBool::new(false),
         };
-        Self { shared: Arc::new(shared), capabilities, look, stops: Stops::default() }
+        Self { shared: Arc::new(shared), capabilities, look, stops: StopFlags::default() }
     }
 }
 
@@ -103,9 +103,9 @@ impl TargetEndpoint for SftpTarget {
     fn open_target_lane(&self, index: usize) -> Result<Box<dyn TargetLane>> {
         let shared = Arc::clone(&self.shared);
         let server = shared.access.server(index, &self.look, &self.stops)?;
-        let site = Site::new(server.clone(), End::Target, shared.root.clone());
-        let work = TargetWork::new(Ground::new(shared, site), Store::default());
-        Ok(Box::new(Queue::new(Arc::new(work), server)))
+        let site = SftpRoot::new(server.clone(), MissingMeaning::Target, shared.root.clone());
+        let work = SftpTargetWriter::new(SftpWriterContext::new(shared, site), LaneBuffers::default());
+        Ok(Box::new(SftpLane::new(Arc::new(work), server)))
     }
 
     /// Each lane has its own server process, and waiting for a file's lock keeps a processor busy.

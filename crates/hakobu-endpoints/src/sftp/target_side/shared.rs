@@ -8,10 +8,10 @@ use hakobu_core::endpoint::DraftId;
 use hakobu_core::grant::Grant;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::draft::Draft;
+use super::draft::SftpDraft;
 use super::names::DraftNames;
 use crate::common::allowance::Allowance;
-use crate::sftp::access::Access;
+use crate::sftp::access::SftpAccess;
 
 /// The maximum number of open drafts.
 const DRAFTS_MAX: usize = 4096;
@@ -31,12 +31,12 @@ pub struct SftpTargetOptions {
 }
 
 /// The state that all lanes of a target share.
-pub(crate) struct Shared {
-    pub(super) access: Access,
+pub(crate) struct SftpTargetState {
+    pub(super) access: SftpAccess,
     pub(super) root: Vec<u8>,
     pub(super) grant: Grant,
     pub(super) options: SftpTargetOptions,
-    pub(super) drafts: Mutex<HashMap<DraftId, Arc<Draft>>>,
+    pub(super) drafts: Mutex<HashMap<DraftId, Arc<SftpDraft>>>,
     pub(super) names: DraftNames,
     pub(super) allowance: Allowance,
     /// True if owner and group can be set, because the account is root.
@@ -45,19 +45,19 @@ pub(crate) struct Shared {
     pub(super) modes_through_only: AtomicBool,
 }
 
-impl Shared {
-    pub(super) fn drafts(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<Draft>>> {
+impl SftpTargetState {
+    pub(super) fn drafts(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<SftpDraft>>> {
         self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn draft(&self, id: DraftId) -> Result<Arc<Draft>> {
+    pub(super) fn draft(&self, id: DraftId) -> Result<Arc<SftpDraft>> {
         let missing = || {
             Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number, or it is closed")
         };
         self.drafts().get(&id).filter(|draft| draft.is_open()).cloned().ok_or_else(missing)
     }
 
-    pub(super) fn add_draft(&self, id: DraftId, draft: Draft) -> Result<Arc<Draft>> {
+    pub(super) fn add_draft(&self, id: DraftId, draft: SftpDraft) -> Result<Arc<SftpDraft>> {
         let mut drafts = self.drafts();
         let refused = if drafts.len() >= DRAFTS_MAX {
             (ErrorKind::Protocol, "too many drafts are open")

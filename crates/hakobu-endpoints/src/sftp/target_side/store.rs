@@ -4,13 +4,13 @@ use futures_util::stream::{self, StreamExt};
 use hakobu_core::content::ContentSum;
 use hakobu_core::endpoint::TargetOutcome;
 use hakobu_core::losses::Losses;
-use hakobu_core::pack::{Content, FileContent, Head, PACK_BYTES_MAX, PackReader, Record};
+use hakobu_core::pack::{FileContent, PACK_BYTES_MAX, PackContent, PackReader, PackRecord, RecordHead};
 use hakobu_core::path::EntryPath;
-use hakobu_core::zeros::{Stretch, stretches};
+use hakobu_core::zeros::{BlockStretch, stretches};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::ground::{Ground, Lost, OwnerAnswer, now_s};
-use crate::local::fault::place;
+use super::writer_context::{OwnerAnswer, SftpEntryLosses, SftpWriterContext, now_s};
+use crate::local::errno::place;
 use crate::sftp::requests::{attrs, done};
 use crate::sftp::wire::Attrs;
 
@@ -18,22 +18,22 @@ use crate::sftp::wire::Attrs;
 const ENTRIES_AT_ONCE: usize = 256;
 
 /// An entry with the index of its directory.
-struct Item<'a> {
+struct PackItem<'a> {
     index: u32,
     directory: usize,
-    head: Head<'a>,
-    content: Content<'a>,
+    head: RecordHead<'a>,
+    content: PackContent<'a>,
 }
 
-impl Ground {
+impl SftpWriterContext {
     /// Writes all records of a pack. The outcome lists the entries that failed by index.
     ///
     /// # Errors
     /// If the bytes are not a valid pack, or a failure would affect every further entry.
     pub(super) async fn store(&self, pack: &[u8]) -> Result<TargetOutcome> {
         let (directories, items) = read(pack)?;
-        let content = |item: &Item<'_>| match item.content {
-            Content::File(content) => content.bytes.len() as u64,
+        let content = |item: &PackItem<'_>| match item.content {
+            PackContent::File(content) => content.bytes.len() as u64,
             _ => 0,
         };
         let content_bytes = items.iter().map(content).sum();
@@ -90,15 +90,15 @@ impl Ground {
         for directory in &directories {
             self.sync_directory(directory).await?;
         }
-        Ok(TargetOutcome::Stored { failures, losses: losses.finish() })
+        Ok(TargetOutcome::PackWritten { failures, losses: losses.finish() })
     }
 
     async fn item<'a>(
         &self,
         directories: &[EntryPath],
         blocked: &[Option<Error>],
-        item: Item<'a>,
-    ) -> (Item<'a>, Result<Lost>) {
+        item: PackItem<'a>,
+    ) -> (PackItem<'a>, Result<SftpEntryLosses>) {
         let done = match &blocked[item.directory] {
             Some(error) => Err(error.clone()),
             None => self.entry(&directories[item.directory], &item.head, item.content).await,
@@ -106,7 +106,12 @@ impl Ground {
         (item, done)
     }
 
-    async fn entry(&self, directory: &EntryPath, head: &Head<'_>, content: Content<'_>) -> Result<Lost> {
+    async fn entry(
+        &self,
+        directory: &EntryPath,
+        head: &RecordHead<'_>,
+        content: PackContent<'_>,
+    ) -> Result<SftpEntryLosses> {
         let path = directory.join(head.name)?;
         self.shared.grant.check_write(&path)?;
         let stored = self.put(&path, head, content).await;
@@ -121,12 +126,17 @@ impl Ground {
         }
     }
 
-    async fn put(&self, path: &EntryPath, head: &Head<'_>, content: Content<'_>) -> Result<Lost> {
+    async fn put(
+        &self,
+        path: &EntryPath,
+        head: &RecordHead<'_>,
+        content: PackContent<'_>,
+    ) -> Result<SftpEntryLosses> {
         let draft = self.begin_draft(path);
         let made = match content {
-            Content::File(content) => self.file(&draft, head, content).await,
-            Content::Symlink(text) => self.link(&draft, head, text).await,
-            Content::Special(kind, _) => {
+            PackContent::File(content) => self.file(&draft, head, content).await,
+            PackContent::Symlink(text) => self.link(&draft, head, text).await,
+            PackContent::Special(kind, _) => {
                 let words = format!("an sftp server makes no such thing as {}", kind.words());
                 return Err(Error::new(ErrorKind::Unsupported, "making the entry", words));
             }
@@ -143,7 +153,12 @@ impl Ground {
 
     /// Writes a draft. All requests that need its handle are sent at once. It gets its final name only when all have
     /// succeeded, because a full disk would otherwise leave a torn file in place of an intact one.
-    async fn file(&self, draft: &[u8], head: &Head<'_>, content: FileContent<'_>) -> Result<Lost> {
+    async fn file(
+        &self,
+        draft: &[u8],
+        head: &RecordHead<'_>,
+        content: FileContent<'_>,
+    ) -> Result<SftpEntryLosses> {
         let bytes = content.bytes;
         let (site, connection) = (&self.site, &self.site.server.connection);
         let _permit = self.permits.take().await;
@@ -169,13 +184,13 @@ impl Ground {
         lost
     }
 
-    async fn link(&self, draft: &[u8], head: &Head<'_>, text: &[u8]) -> Result<Lost> {
+    async fn link(&self, draft: &[u8], head: &RecordHead<'_>, text: &[u8]) -> Result<SftpEntryLosses> {
         let (site, connection) = (&self.site, &self.site.server.connection);
         let during = "making the link";
         if let Err(refusal) = done(connection.make_link(text, draft)).await {
             return Err(site.write_error(during, refusal, 1).await);
         }
-        let mut lost = Lost::new();
+        let mut lost = SftpEntryLosses::new();
         if !site.server.abilities.sets_links {
             let is = attrs(connection.look(draft)).await.map_err(|refusal| refusal.error(during))?;
             let owner = (head.attributes.uid, head.attributes.gid);
@@ -198,7 +213,7 @@ impl Ground {
 }
 
 /// Returns the directories and entries of a pack, which is validated as a whole before anything is written.
-fn read(pack: &[u8]) -> Result<(Vec<EntryPath>, Vec<Item<'_>>)> {
+fn read(pack: &[u8]) -> Result<(Vec<EntryPath>, Vec<PackItem<'_>>)> {
     let malformed = |words| Error::new(ErrorKind::Protocol, "reading a pack", words);
     if pack.len() > PACK_BYTES_MAX {
         return Err(malformed("it is too large"));
@@ -207,11 +222,11 @@ fn read(pack: &[u8]) -> Result<(Vec<EntryPath>, Vec<Item<'_>>)> {
     let mut reader = PackReader::new(pack);
     while let Some(record) = reader.read()? {
         match record {
-            Record::Directory { path } => directories.push(path),
-            Record::Entry(head, content) => {
+            PackRecord::Directory { path } => directories.push(path),
+            PackRecord::Entry(head, content) => {
                 let here = directories.len().checked_sub(1);
                 let directory = here.ok_or_else(|| malformed("a record before its directory"))?;
-                items.push(Item { index, directory, head, content });
+                items.push(PackItem { index, directory, head, content });
                 index += 1;
             }
         }
@@ -221,7 +236,7 @@ fn read(pack: &[u8]) -> Result<(Vec<EntryPath>, Vec<Item<'_>>)> {
 
 /// Returns the parts of a file to write, of a size that the server accepts. Sparse files skip blocks of zeros.
 fn parts(bytes: &[u8], sparse: bool, max: usize) -> impl Iterator<Item = (usize, &[u8])> {
-    let all = (!sparse).then_some(Stretch { offset: 0, bytes, is_zero: false });
+    let all = (!sparse).then_some(BlockStretch { offset: 0, bytes, is_zero: false });
     let some = sparse.then(|| stretches(0, bytes)).into_iter().flatten();
     all.into_iter().chain(some).filter(|stretch| !stretch.is_zero).flat_map(move |stretch| {
         let parts = stretch.bytes.chunks(max).enumerate();

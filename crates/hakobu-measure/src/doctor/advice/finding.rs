@@ -1,10 +1,10 @@
 //! Findings: what slows transfers down, on which machine, and the expected gain of a change.
 
-use hakobu_core::host::Name;
+use hakobu_core::host::KernelName;
 
 /// The machine that a finding concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum FindingHost {
     /// This machine.
     Here,
     /// The other machine.
@@ -35,7 +35,7 @@ impl Severity {
 
 /// The current rate, and the rate with all advice applied, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
+pub struct ExpectedRates {
     /// The current rate.
     pub before: f64,
     /// The rate with all advice applied, if it can be estimated. A network path of unknown capacity may carry less.
@@ -44,21 +44,21 @@ pub struct Change {
 
 /// The expected gain of a changed setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Expected {
+pub struct ExpectedGain {
     /// The rates of one connection, as other tools use.
-    pub connection: Option<Change>,
+    pub connection: Option<ExpectedRates>,
     /// The rates of hakobu with its lanes.
-    pub hakobu: Option<Change>,
+    pub hakobu: Option<ExpectedRates>,
     /// The number of lanes.
     pub lanes: u16,
     /// The maximum speed-up as a factor, if only a ratio is known.
     pub times: Option<f64>,
 }
 
-impl Expected {
+impl ExpectedGain {
     /// Returns the largest expected ratio.
     pub(super) fn most(&self) -> f64 {
-        let ratio = |change: Option<Change>| {
+        let ratio = |change: Option<ExpectedRates>| {
             let after = change.and_then(|change| Some(change.after? / change.before.max(1.0)));
             after.unwrap_or(1.0)
         };
@@ -72,7 +72,7 @@ pub struct Finding {
     /// A stable identifier for programs.
     pub id: &'static str,
     /// The machine.
-    pub whose: Whose,
+    pub whose: FindingHost,
     /// The effect on transfers.
     pub severity: Severity,
     /// The fact.
@@ -82,14 +82,14 @@ pub struct Finding {
     /// The command to run as root on that machine, which changes the setting.
     pub command: String,
     /// The expected gain, if it can be estimated.
-    pub expected: Option<Expected>,
+    pub expected: Option<ExpectedGain>,
 }
 
 /// A callback that adds a finding: identifier, severity, the three texts (fact, consequence, command) and the
 /// expected gain.
-pub(super) type Add<'a> = dyn FnMut(&'static str, Severity, [String; 3], Option<Expected>) + 'a;
+pub(super) type Add<'a> = dyn FnMut(&'static str, Severity, [String; 3], Option<ExpectedGain>) + 'a;
 
 /// Returns a name for use in a command, or `otherwise` if it is not safe there.
-pub(super) fn in_command(name: &Name, otherwise: &str) -> String {
+pub(super) fn in_command(name: &KernelName, otherwise: &str) -> String {
     if name.is_plain() { name.shown() } else { otherwise.to_owned() }
 }

@@ -4,7 +4,7 @@ use hakobu_core::host::{Capped, HostFacts, HostMount, Processors};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_bytes;
 
-use super::finding::{Expected, Finding, Severity, Whose, in_command};
+use super::finding::{ExpectedGain, Finding, FindingHost, Severity, in_command};
 
 /// The drivers whose `powersave` governor follows the load. With other drivers it always selects the lowest clock
 /// rate.
@@ -22,10 +22,10 @@ const ADDRESS_SPACE_MIN_BYTES: u64 = 4 << 30;
 /// The request size of a network file system in bytes below which a finding is reported: 1 MiB is common.
 const REQUEST_MIN_BYTES: u64 = 64 << 10;
 
-pub(super) fn judge(whose: Whose, facts: &HostFacts, findings: &mut Vec<Finding>) {
+pub(super) fn judge(whose: FindingHost, facts: &HostFacts, findings: &mut Vec<Finding>) {
     let mut add = |id, severity, words: [String; 3], times: Option<f64>| {
         let [fact, why, command] = words;
-        let expected = times.map(|times| Expected { times: Some(times), ..Expected::default() });
+        let expected = times.map(|times| ExpectedGain { times: Some(times), ..ExpectedGain::default() });
         findings.push(Finding { id, whose, severity, fact, why, command, expected });
     };
     facts.processors.iter().for_each(|kind| clock(kind, &mut add));
@@ -35,9 +35,9 @@ pub(super) fn judge(whose: Whose, facts: &HostFacts, findings: &mut Vec<Finding>
 }
 
 /// A callback that adds a finding: identifier, severity, the three texts, and the expected speed-up as a factor.
-type Add<'a> = dyn FnMut(&'static str, Severity, [String; 3], Option<f64>) + 'a;
+type AddFinding<'a> = dyn FnMut(&'static str, Severity, [String; 3], Option<f64>) + 'a;
 
-fn clock(kind: &Processors, add: &mut Add<'_>) {
+fn clock(kind: &Processors, add: &mut AddFinding<'_>) {
     let (lowest, highest, hardware) =
         (kind.lowest_khz as f64, kind.highest_khz as f64, kind.hardware_khz as f64);
     let follows = FOLLOWING_DRIVERS.iter().any(|driver| kind.driver.is(driver));
@@ -63,7 +63,7 @@ fn clock(kind: &Processors, add: &mut Add<'_>) {
     }
 }
 
-fn disks(facts: &HostFacts, add: &mut Add<'_>) {
+fn disks(facts: &HostFacts, add: &mut AddFinding<'_>) {
     for disk in facts.disks.iter().filter(|disk| !disk.rotational && disk.scheduler.is("bfq")) {
         let words = [
             format!("the scheduler of {} is bfq, and it has no head that moves", disk.name.shown()),
@@ -74,7 +74,7 @@ fn disks(facts: &HostFacts, add: &mut Add<'_>) {
     }
 }
 
-fn limits(facts: &HostFacts, add: &mut Add<'_>) {
+fn limits(facts: &HostFacts, add: &mut AddFinding<'_>) {
     let limits = &facts.limits;
     if let (Capped::At(files), most) = limits.open_files
         && files < OPEN_FILES_MIN
@@ -122,7 +122,7 @@ fn limits(facts: &HostFacts, add: &mut Add<'_>) {
     }
 }
 
-fn mounted(mount: &HostMount, add: &mut Add<'_>) {
+fn mounted(mount: &HostMount, add: &mut AddFinding<'_>) {
     let (path, kind) = (lossy(&mount.path), mount.kind.shown());
     let word = quoted(&mount.path);
     let of_server = ["nfs", "nfs4", "cifs", "smb3"].iter().any(|server| mount.kind.is(server));

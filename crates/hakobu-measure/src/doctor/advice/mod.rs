@@ -3,13 +3,13 @@
 //! The code is pure: facts in, findings out. Only findings with a predicted effect are reported, so a well-configured
 //! host has none.
 
-mod ends;
 mod finding;
 mod machine;
 mod network;
+mod network_path;
+mod path_ends;
 mod queues;
 mod sshd;
-mod way;
 mod window;
 
 #[cfg(test)]
@@ -17,15 +17,15 @@ mod tests;
 
 use hakobu_core::host::HostFacts;
 
-pub use self::ends::Capacity;
-use self::ends::Ends;
-pub use self::finding::{Change, Expected, Finding, Severity, Whose};
+pub use self::finding::{ExpectedGain, ExpectedRates, Finding, FindingHost, Severity};
+pub use self::network_path::NetworkPath;
+pub use self::path_ends::Capacity;
+use self::path_ends::PathEnds;
 pub use self::queues::SHAPED;
-pub use self::way::Way;
 
 /// Returns the findings for transfers between two machines, or on one machine, the most important first.
-pub fn advise(here: &HostFacts, there: Option<&HostFacts>, way: &Way) -> Vec<Finding> {
-    let ends = Ends { here, there, way };
+pub fn advise(here: &HostFacts, there: Option<&HostFacts>, way: &NetworkPath) -> Vec<Finding> {
+    let ends = PathEnds { here, there, way };
     let mut findings = Vec::new();
     window::judge(&ends, &mut findings);
     for (whose, facts) in ends.both() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use hakobu_core::host::{Bond, HostFacts, NetworkDevice};
 use hakobu_core::units::format_rate;
 
-use super::ends::Ends;
-use super::finding::{Add, Change, Expected, Finding, Severity, Whose, in_command};
+use super::finding::{Add, ExpectedGain, ExpectedRates, Finding, FindingHost, Severity, in_command};
+use super::path_ends::PathEnds;
 use super::queues;
 
 const GIGABIT: u64 = 1_000_000_000;
@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_millis(10);
 /// The congestion controls that do not suit long network paths, or that yield to all others.
 const SLOW_CONTROLS: [&str; 4] = ["reno", "lp", "vegas", "yeah"];
 
-pub(super) fn judge(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, findings: &mut Vec<Finding>) {
+pub(super) fn judge(ends: &PathEnds<'_>, whose: FindingHost, facts: &HostFacts, findings: &mut Vec<Finding>) {
     let device = facts.leaving_device();
     let mut add = |id, severity, words: [String; 3], expected| {
         let [fact, why, command] = words;
@@ -49,7 +49,7 @@ pub(super) fn judge(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, findings: 
     nodes(facts, device, &mut add);
 }
 
-fn settings(ends: &Ends<'_>, facts: &HostFacts, add: &mut Add<'_>) {
+fn settings(ends: &PathEnds<'_>, facts: &HostFacts, add: &mut Add<'_>) {
     let tcp = &facts.tcp;
     if tcp.selective_acknowledgements == Some(false) {
         let lost = match tcp.segments {
@@ -93,7 +93,7 @@ fn settings(ends: &Ends<'_>, facts: &HostFacts, add: &mut Add<'_>) {
 }
 
 /// Reports a bond on which all connections between two machines use one port of several.
-fn bonding(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, bond: &Bond, add: &mut Add<'_>) {
+fn bonding(ends: &PathEnds<'_>, facts: &HostFacts, device: &NetworkDevice, bond: &Bond, add: &mut Add<'_>) {
     let name = in_command(&device.name, "DEVICE");
     let ports = bond.ports.len();
     let spreads = bond.mode.is("802.3ad") || bond.mode.is("balance-xor");
@@ -116,7 +116,7 @@ fn bonding(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, bond: &Bo
     let all = ends.capacity().known();
     let lanes = ends.way.lanes.max(1);
     let rates = port.zip(all).map(|(port, all)| (port, all.min(port * f64::from(lanes))));
-    let change = rates.map(|(before, after)| Change { before, after: Some(after) });
+    let change = rates.map(|(before, after)| ExpectedRates { before, after: Some(after) });
     // The other end may not exceed the rate of one port.
     if rates.is_some_and(|(before, after)| after <= before * 1.1) || lanes < 2 {
         return;
@@ -133,7 +133,8 @@ fn bonding(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, bond: &Bo
         format!("ip link set {name} type bond xmit_hash_policy layer3+4  # and the same on the switch"),
     ];
     let severity = if change.is_some() { Severity::Limits } else { Severity::Costs };
-    let expected = change.map(|hakobu| Expected { hakobu: Some(hakobu), lanes, ..Expected::default() });
+    let expected =
+        change.map(|hakobu| ExpectedGain { hakobu: Some(hakobu), lanes, ..ExpectedGain::default() });
     add("bond-hash", severity, words, expected);
 }
 
@@ -150,8 +151,8 @@ fn link(device: &NetworkDevice, add: &mut Add<'_>) {
     }
     if let Some(bits) = device.speed_bits_per_second.filter(|bits| *bits <= SLOW_BITS_PER_SECOND) {
         let rate = bits as f64 / 8.0;
-        let change = Some(Change { before: rate, after: Some(GIGABIT as f64 / 8.0) });
-        let expected = Expected { connection: change, hakobu: change, lanes: 1, times: None };
+        let change = Some(ExpectedRates { before: rate, after: Some(GIGABIT as f64 / 8.0) });
+        let expected = ExpectedGain { connection: change, hakobu: change, lanes: 1, times: None };
         let words = [
             format!("{shown} runs at {} Mbit/s", bits / 1_000_000),
             "devices of today have ten times that and more; a cable with a broken pair, or the port of the switch, is \

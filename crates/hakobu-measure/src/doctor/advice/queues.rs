@@ -1,10 +1,10 @@
 //! Advice on queues in which packets wait before they leave, and which limit the rate, delay packets or lose them.
 
-use hakobu_core::host::{HostFacts, NetworkDevice, Queue};
+use hakobu_core::host::{HostFacts, NetworkDevice, QueueDiscipline};
 use hakobu_core::units::format_rate;
 
-use super::ends::{ENOUGH, Ends};
-use super::finding::{Add, Change, Expected, Severity, in_command};
+use super::finding::{Add, ExpectedGain, ExpectedRates, Severity, in_command};
+use super::path_ends::{ENOUGH, PathEnds};
 
 /// The identifier of the finding that a queue limits everything that leaves the machine.
 pub const SHAPED: &str = "queue-shapes";
@@ -23,17 +23,17 @@ const PACKETS_LEAST: u32 = 3;
 
 /// The rates to which a machine's queues limit outgoing content, in bytes per second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct QueueLimits {
     /// The limit for all connections together.
     pub all: f64,
     /// The limit for each connection.
     pub one: f64,
 }
 
-impl Held {
+impl QueueLimits {
     /// Returns the limits of the queues of the device that packets leave by.
     pub fn of(facts: &HostFacts) -> Self {
-        let least = |rate: fn(&Queue) -> Option<u64>| {
+        let least = |rate: fn(&QueueDiscipline) -> Option<u64>| {
             let Some(device) = facts.leaving_device() else { return f64::INFINITY };
             let rates = device.queues.iter().filter(|queue| queue.is_root).filter_map(rate);
             rates.min().map_or(f64::INFINITY, |rate| content(device, rate))
@@ -57,7 +57,7 @@ fn content(device: &NetworkDevice, bytes_per_second: u64) -> f64 {
 }
 
 /// Judges the queues of one device.
-pub(super) fn judge(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, add: &mut Add<'_>) {
+pub(super) fn judge(ends: &PathEnds<'_>, facts: &HostFacts, device: &NetworkDevice, add: &mut Add<'_>) {
     for queue in &device.queues {
         if queue.is_root {
             shaping(ends, device, queue, add);
@@ -70,7 +70,7 @@ pub(super) fn judge(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, 
 }
 
 /// Reports a queue that limits everything that leaves.
-fn shaping(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+fn shaping(ends: &PathEnds<'_>, device: &NetworkDevice, queue: &QueueDiscipline, add: &mut Add<'_>) {
     let Some(rate) = queue.bytes_per_second.map(|rate| content(device, rate)) else { return };
     if rate >= ends.wanted() * ENOUGH {
         return;
@@ -87,13 +87,13 @@ fn shaping(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add
             .to_owned(),
         command,
     ];
-    let hakobu = Change { before: rate, after: ends.devices() };
-    let expected = Expected { hakobu: Some(hakobu), lanes: ends.way.lanes, ..Expected::default() };
+    let hakobu = ExpectedRates { before: rate, after: ends.devices() };
+    let expected = ExpectedGain { hakobu: Some(hakobu), lanes: ends.way.lanes, ..ExpectedGain::default() };
     add(SHAPED, Severity::Limits, words, Some(expected));
 }
 
 /// Reports a queue that limits each connection.
-fn pacing(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+fn pacing(ends: &PathEnds<'_>, device: &NetworkDevice, queue: &QueueDiscipline, add: &mut Add<'_>) {
     let Some(rate) = queue.connection_bytes_per_second.map(|rate| content(device, rate)) else { return };
     if rate >= ends.wanted() * ENOUGH {
         return;
@@ -106,14 +106,15 @@ fn pacing(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add<
         format!("tc qdisc replace dev {name} root fq"),
     ];
     let all = ends.capacity().bounded(rate * f64::from(ends.way.lanes.max(1)));
-    let change = |before| Some(Change { before, after: ends.devices().map(|after| after.max(before)) });
+    let change =
+        |before| Some(ExpectedRates { before, after: ends.devices().map(|after| after.max(before)) });
     let expected =
-        Expected { connection: change(rate), hakobu: change(all), lanes: ends.way.lanes, times: None };
+        ExpectedGain { connection: change(rate), hakobu: change(all), lanes: ends.way.lanes, times: None };
     add("queue-paces", Severity::Limits, words, Some(expected));
 }
 
 /// Reports network emulation that was left over from tests.
-fn emulating(device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+fn emulating(device: &NetworkDevice, queue: &QueueDiscipline, add: &mut Add<'_>) {
     let delay = queue.delay_us.map(|us| format!("delays packets by {} ms", us as f64 / 1e3));
     let loss = queue.lost_per_million.map(|lost| format!("loses {} % of them", f64::from(lost) / 1e4));
     let does: Vec<_> = delay.into_iter().chain(loss).collect();
@@ -130,7 +131,7 @@ fn emulating(device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
 }
 
 /// Reports bbr on a kernel that leaves the pacing to the queue.
-fn unpaced(facts: &HostFacts, device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+fn unpaced(facts: &HostFacts, device: &NetworkDevice, queue: &QueueDiscipline, add: &mut Add<'_>) {
     let is_old = facts.kernel.is_some_and(|version| version < PACES_ITSELF);
     // A queue that only distributes to several queues does not pace by itself.
     let paces = ["fq", "mq", "mqprio", "noqueue"].iter().any(|kind| queue.kind.is(kind));
@@ -148,7 +149,7 @@ fn unpaced(facts: &HostFacts, device: &NetworkDevice, queue: &Queue, add: &mut A
 }
 
 /// Reports a queue without room for what is sent at once.
-fn short(device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+fn short(device: &NetworkDevice, queue: &QueueDiscipline, add: &mut Add<'_>) {
     let room = match (queue.packets_max, queue.bytes_max) {
         (Some(packets), _) if packets < PACKETS_LEAST => format!("{packets} packets"),
         (_, Some(bytes)) if bytes < SEND_BYTES => format!("{bytes} bytes"),

@@ -4,8 +4,8 @@
 use hakobu_core::host::HostFacts;
 use hakobu_core::units::format_bytes;
 
-use super::ends::Ends;
-use super::finding::{Finding, Severity, Whose};
+use super::finding::{Finding, FindingHost, Severity};
+use super::path_ends::PathEnds;
 
 /// The number of connections that may be logging in at the same time: the first login and two more.
 const LOGINS_AT_ONCE: u32 = 3;
@@ -20,9 +20,9 @@ const REKEY_BYTES: u64 = 32 << 20;
 /// The condition of all these findings: data goes through ssh.
 const WHERE_IT_COUNTS: &str = "where no data port is open, data goes through ssh";
 
-pub(super) fn judge(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, findings: &mut Vec<Finding>) {
+pub(super) fn judge(ends: &PathEnds<'_>, whose: FindingHost, facts: &HostFacts, findings: &mut Vec<Finding>) {
     // Between two machines only the server of the other machine matters.
-    if ends.there.is_some() && whose == Whose::Here {
+    if ends.there.is_some() && whose == FindingHost::Here {
         return;
     }
     let Some(server) = &facts.login_server else { return };

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hakobu_core::host::{
-    Bond, Capped, HostDisk, HostFacts, HostMount, LoginServer, Name, NetworkDevice, Offloads, Penalties,
-    ProcessLimits, Processors, Queue, Ring, Tcp, WayOut,
+    Bond, Capped, HostDisk, HostFacts, HostMount, KernelName, LoginServer, NetworkDevice, Offloads,
+    PacketBuffers, Penalties, ProcessLimits, Processors, QueueDiscipline, Tcp, WayOut,
 };
 
 use super::*;
@@ -72,7 +72,7 @@ fn device(name: &str, gigabits: Option<u64>) -> NetworkDevice {
             send_checksums: true,
             receive_checksums: true,
         }),
-        receive_ring: Some(Ring { packets: 512, packets_max: 4096 }),
+        receive_ring: Some(PacketBuffers { packets: 512, packets_max: 4096 }),
         ..NetworkDevice::default()
     }
 }
@@ -81,8 +81,8 @@ fn mount(path: &str, kind: &str, options: &str) -> HostMount {
     HostMount { path: path.into(), kind: kind.into(), options: options.into() }
 }
 
-fn way(round_trip_ms: u64, lanes: u16) -> Way {
-    Way {
+fn way(round_trip_ms: u64, lanes: u16) -> NetworkPath {
+    NetworkPath {
         round_trip: Duration::from_millis(round_trip_ms),
         measured: true,
         capacity_bytes_per_second: None,
@@ -93,11 +93,11 @@ fn way(round_trip_ms: u64, lanes: u16) -> Way {
 /// Returns the findings for this host, alone and with a good host at either end, after checking that they are the
 /// same.
 #[track_caller]
-fn advised(facts: &HostFacts, way: &Way, ids: &[&str]) -> Vec<Finding> {
+fn advised(facts: &HostFacts, way: &NetworkPath, ids: &[&str]) -> Vec<Finding> {
     let found = advise(facts, Some(&good()), way);
     let names: Vec<_> = found.iter().map(|finding| finding.id).collect();
     assert_eq!(names, ids, "{found:#?}");
-    assert!(found.iter().all(|finding| finding.whose == Whose::Here), "{found:#?}");
+    assert!(found.iter().all(|finding| finding.whose == FindingHost::Here), "{found:#?}");
     found
 }
 
@@ -111,10 +111,10 @@ fn a_host_that_is_right_gets_no_advice() {
     for (round_trip_ms, lanes) in [(0, 4), (1, 8), (20, 10), (100, 10), (300, 10)] {
         assert_eq!(advise(&host, Some(&host), &way(round_trip_ms, lanes)), []);
     }
-    assert_eq!(advise(&host, None, &Way::assumed(10)), []);
+    assert_eq!(advise(&host, None, &NetworkPath::assumed(10)), []);
     // A fast device alone is no reason for findings either, if the network path is unknown.
     let fast = HostFacts { devices: vec![device("eth0", Some(25))], ..good() };
-    assert_eq!(advise(&fast, None, &Way::assumed(10)), []);
+    assert_eq!(advise(&fast, None, &NetworkPath::assumed(10)), []);
     assert_eq!(advise(&fast, Some(&fast), &way(1, 8)), []);
     // Neither is a host without any facts.
     assert_eq!(advise(&HostFacts::default(), Some(&HostFacts::default()), &way(100, 10)), []);
@@ -138,10 +138,10 @@ fn a_small_receive_buffer_holds_a_long_way() {
     advised(&host, &way(1, 8), &[]);
     // The result for the other host, in the opposite direction.
     let found = advise(&good(), Some(&host), &way(100, 10));
-    assert_eq!((found.len(), found[0].whose), (1, Whose::There));
+    assert_eq!((found.len(), found[0].whose), (1, FindingHost::There));
     assert!(found[0].why.contains("to the other machine"), "{}", found[0].why);
     // Without another host, it is reported for a long network path.
-    let found = advise(&host, None, &Way::assumed(10));
+    let found = advise(&host, None, &NetworkPath::assumed(10));
     assert!(found.len() == 1 && found[0].why.contains("on a way of 100 ms"), "{found:?}");
 }
 
@@ -167,7 +167,7 @@ fn without_scaling_a_round_trip_carries_64_kilobytes() {
     assert!(near(expected.connection.unwrap().before, 16_383_750.0), "{expected:?}");
     assert!(near(expected.hakobu.unwrap().before, 32_767_500.0), "{expected:?}");
     // The capacity of the network path limits the gain.
-    let measured = Way { capacity_bytes_per_second: Some(125_000_000), ..way(4, 2) };
+    let measured = NetworkPath { capacity_bytes_per_second: Some(125_000_000), ..way(4, 2) };
     let found = advised(&host, &measured, &["tcp-window-scaling-off"]);
     assert!(near(found[0].expected.unwrap().connection.unwrap().after.unwrap(), 125e6), "{found:?}");
     // If it is off at both ends, both have to be changed.
@@ -194,26 +194,31 @@ fn buffers_that_do_not_grow_and_send_buffers_are_told_as_well() {
 fn a_fast_and_long_way_takes_more_than_the_usual_buffers() {
     let fast = HostFacts { devices: vec![device("eth0", Some(10))], ..good() };
     let found = advise(&fast, Some(&fast), &way(100, 10));
-    let mut ids: Vec<_> = found.iter().map(|finding| (finding.id, finding.whose == Whose::Here)).collect();
+    let mut ids: Vec<_> =
+        found.iter().map(|finding| (finding.id, finding.whose == FindingHost::Here)).collect();
     ids.sort_unstable();
     let of_both = |id| [(id, false), (id, true)];
     assert_eq!(ids, [of_both("tcp-receive-buffer-small"), of_both("tcp-send-buffer-small")].concat());
     assert!(found.iter().all(|finding| finding.command.ends_with(" 67108864\"")), "{found:#?}");
     assert!(near(found[0].expected.unwrap().hakobu.unwrap().after.unwrap(), 1.25e9), "{found:#?}");
     // The measured capacity is lower. The buffers suffice for hakobu, and nothing was lowered.
-    let slow = Way { capacity_bytes_per_second: Some(60_000_000), ..way(100, 10) };
+    let slow = NetworkPath { capacity_bytes_per_second: Some(60_000_000), ..way(100, 10) };
     assert_eq!(advise(&fast, Some(&fast), &slow), []);
 }
 
 /// A good host with this queue on its device.
-fn behind(queue: Queue) -> HostFacts {
-    let queues = vec![Queue { is_root: true, ..queue }];
+fn behind(queue: QueueDiscipline) -> HostFacts {
+    let queues = vec![QueueDiscipline { is_root: true, ..queue }];
     HostFacts { devices: vec![NetworkDevice { queues, ..device("eth0", Some(1)) }], ..good() }
 }
 
 #[test]
 fn queues_that_hold_or_lose_what_leaves() {
-    let tbf = Queue { kind: "tbf".into(), bytes_per_second: Some(12_500_000), ..Queue::default() };
+    let tbf = QueueDiscipline {
+        kind: "tbf".into(),
+        bytes_per_second: Some(12_500_000),
+        ..QueueDiscipline::default()
+    };
     let found = advised(&behind(tbf.clone()), &way(1, 4), &["queue-shapes"]);
     let change = found[0].expected.unwrap().hakobu.unwrap();
     assert!(
@@ -222,7 +227,7 @@ fn queues_that_hold_or_lose_what_leaves() {
     );
     assert_eq!(found[0].command, "tc qdisc del dev eth0 root");
     // A queue that is as fast as the network path, or belongs to another device, limits nothing.
-    advised(&behind(Queue { bytes_per_second: Some(120_000_000), ..tbf.clone() }), &way(1, 4), &[]);
+    advised(&behind(QueueDiscipline { bytes_per_second: Some(120_000_000), ..tbf.clone() }), &way(1, 4), &[]);
     let mut other = behind(tbf.clone());
     other.way_out = Some(WayOut { device: "eth1".into(), routed: false });
     advised(&other, &way(1, 4), &[]);
@@ -232,37 +237,57 @@ fn queues_that_hold_or_lose_what_leaves() {
     let found = advised(&unknown, &way(1, 4), &["queue-shapes"]);
     assert_eq!(found[0].expected.unwrap().hakobu.unwrap().after, None);
 
-    let cake = Queue { kind: "cake".into(), bytes_per_second: Some(1_000_000), ..Queue::default() };
+    let cake = QueueDiscipline {
+        kind: "cake".into(),
+        bytes_per_second: Some(1_000_000),
+        ..QueueDiscipline::default()
+    };
     let found = advised(&behind(cake), &way(1, 4), &["queue-shapes"]);
     assert_eq!(found[0].command, "tc qdisc change dev eth0 root cake unlimited");
 
-    let fq = Queue { kind: "fq".into(), connection_bytes_per_second: Some(10_000_000), ..Queue::default() };
+    let fq = QueueDiscipline {
+        kind: "fq".into(),
+        connection_bytes_per_second: Some(10_000_000),
+        ..QueueDiscipline::default()
+    };
     let found = advised(&behind(fq), &way(1, 4), &["queue-paces"]);
     let expected = found[0].expected.unwrap();
     let (one, all) = (expected.connection.unwrap().before, expected.hakobu.unwrap().before);
     assert!(near(one, 10e6 * 1448.0 / 1514.0) && near(all, one * 4.0), "{expected:?}");
 
-    let netem = Queue {
+    let netem = QueueDiscipline {
         kind: "netem".into(),
         delay_us: Some(20_000),
         lost_per_million: Some(5_000),
-        ..Queue::default()
+        ..QueueDiscipline::default()
     };
     let found = advised(&behind(netem), &way(20, 10), &["queue-emulates"]);
     assert_eq!(found[0].fact, "netem on eth0 delays packets by 20 ms and loses 0.5 % of them");
 
-    let pfifo = |packets| Queue { kind: "pfifo".into(), packets_max: Some(packets), ..Queue::default() };
+    let pfifo = |packets| QueueDiscipline {
+        kind: "pfifo".into(),
+        packets_max: Some(packets),
+        ..QueueDiscipline::default()
+    };
     advised(&behind(pfifo(1000)), &way(20, 10), &[]);
     advised(&behind(pfifo(3)), &way(20, 10), &[]);
     advised(&behind(pfifo(2)), &way(20, 10), &["queue-short"]);
-    let bfifo = |bytes| Queue { kind: "bfifo".into(), bytes_max: Some(bytes), ..Queue::default() };
+    let bfifo = |bytes| QueueDiscipline {
+        kind: "bfifo".into(),
+        bytes_max: Some(bytes),
+        ..QueueDiscipline::default()
+    };
     advised(&behind(bfifo(100_000)), &way(20, 10), &[]);
     advised(&behind(bfifo(65_536)), &way(20, 10), &["queue-short"]);
 }
 
 #[test]
 fn what_a_queue_holds_bounds_what_windows_are_said_to_give_now() {
-    let tbf = Queue { kind: "tbf".into(), bytes_per_second: Some(2_000_000), ..Queue::default() };
+    let tbf = QueueDiscipline {
+        kind: "tbf".into(),
+        bytes_per_second: Some(2_000_000),
+        ..QueueDiscipline::default()
+    };
     let mut host = behind(tbf);
     host.tcp.window_scaling = Some(false);
     let mut found = advise(&host, Some(&good()), &way(4, 2));
@@ -277,7 +302,7 @@ fn what_a_queue_holds_bounds_what_windows_are_said_to_give_now() {
 #[test]
 fn bbr_on_an_old_kernel_takes_a_queue_that_paces() {
     let on = |kernel, kind: &str| {
-        let mut host = behind(Queue { kind: kind.into(), ..Queue::default() });
+        let mut host = behind(QueueDiscipline { kind: kind.into(), ..QueueDiscipline::default() });
         host.kernel = Some(kernel);
         host.tcp.congestion_control = "bbr".into();
         let found = advise(&host, Some(&good()), &way(20, 10));
@@ -353,7 +378,7 @@ fn devices_that_are_set_badly() {
 
 #[test]
 fn a_name_that_is_no_name_gets_into_no_command() {
-    let name = Name::from("e;reboot\x1b");
+    let name = KernelName::from("e;reboot\x1b");
     let host = HostFacts {
         devices: vec![NetworkDevice { mtu_bytes: 576, name: name.clone(), ..device("x", None) }],
         way_out: Some(WayOut { device: name, routed: false }),
@@ -453,7 +478,7 @@ fn only_the_ssh_server_that_is_logged_in_to_counts() {
     let command = |id: &str| found.iter().find(|finding| finding.id == id).unwrap().command.clone();
     assert!(command("sshd-max-sessions").contains("`MaxSessions 10` into the Match"));
     assert!(command("sshd-rekey-limit").contains("`RekeyLimit default` first into"));
-    assert_eq!(advise(&strict, None, &Way::assumed(10)).len(), 5);
+    assert_eq!(advise(&strict, None, &NetworkPath::assumed(10)).len(), 5);
     let off = Penalties { refused_seconds: Some(0), silent_seconds: Some(0), from_seconds: Some(0) };
     let lax = HostFacts {
         login_server: Some(LoginServer { penalties: Some(off), ..LoginServer::default() }),

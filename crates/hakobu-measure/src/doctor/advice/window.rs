@@ -5,9 +5,9 @@
 
 use hakobu_core::host::{HostFacts, Tcp};
 
-use super::ends::{Capacity, ENOUGH, Ends};
-use super::finding::{Change, Expected, Finding, Severity, Whose};
-use super::queues::Held;
+use super::finding::{ExpectedGain, ExpectedRates, Finding, FindingHost, Severity};
+use super::path_ends::{Capacity, ENOUGH, PathEnds};
+use super::queues::QueueLimits;
 
 /// The share of a receive buffer that becomes the window in kernels since 6.6, which derive it for each connection
 /// from the size of the packets: 0.59 at an MTU of 1500 and 0.70 at 9000 were measured.
@@ -43,8 +43,8 @@ enum Setting {
 }
 
 /// The limit that one setting at one end imposes.
-struct Bound {
-    whose: Whose,
+struct WindowLimit {
+    whose: FindingHost,
     setting: Setting,
     /// The resulting limit of data in flight, in bytes.
     under_way: f64,
@@ -53,28 +53,28 @@ struct Bound {
 }
 
 /// One direction of the network path.
-struct Direction {
+struct PathDirection {
     words: &'static str,
-    bounds: Vec<Bound>,
+    bounds: Vec<WindowLimit>,
     /// The limits of the sender's queues, if the sender is known.
-    queues: Option<Held>,
+    queues: Option<QueueLimits>,
 }
 
-impl Direction {
+impl PathDirection {
     fn now(&self) -> f64 {
         self.bounds.iter().map(|bound| bound.under_way).fold(f64::INFINITY, f64::min)
     }
 
     fn then(&self) -> f64 {
-        let advised = |bound: &Bound| bound.advised.map_or(bound.under_way, |(under_way, _)| under_way);
+        let advised = |bound: &WindowLimit| bound.advised.map_or(bound.under_way, |(under_way, _)| under_way);
         self.bounds.iter().map(advised).fold(f64::INFINITY, f64::min)
     }
 }
 
 /// Judges both directions.
-pub(super) fn judge(ends: &Ends<'_>, findings: &mut Vec<Finding>) {
-    let here = (Whose::Here, ends.here);
-    let there = ends.there.map(|facts| (Whose::There, facts));
+pub(super) fn judge(ends: &PathEnds<'_>, findings: &mut Vec<Finding>) {
+    let here = (FindingHost::Here, ends.here);
+    let there = ends.there.map(|facts| (FindingHost::There, facts));
     let directions = [
         direction(ends, "to the other machine", Some(here), there),
         direction(ends, "from the other machine", there, Some(here)),
@@ -98,11 +98,11 @@ pub(super) fn judge(ends: &Ends<'_>, findings: &mut Vec<Finding>) {
 }
 
 fn direction(
-    ends: &Ends<'_>,
+    ends: &PathEnds<'_>,
     words: &'static str,
-    sender: Option<(Whose, &HostFacts)>,
-    receiver: Option<(Whose, &HostFacts)>,
-) -> Direction {
+    sender: Option<(FindingHost, &HostFacts)>,
+    receiver: Option<(FindingHost, &HostFacts)>,
+) -> PathDirection {
     let mut bounds = Vec::new();
     if let Some((whose, facts)) = receiver {
         receiving(ends, whose, facts, &mut bounds);
@@ -116,24 +116,30 @@ fn direction(
     for (whose, facts) in [sender, receiver].into_iter().flatten() {
         if facts.tcp.window_scaling == Some(false) {
             let advised = is_held(ends, UNSCALED_BYTES, true).then_some((f64::INFINITY, 1));
-            bounds.push(Bound { whose, setting: Setting::Scaling, under_way: UNSCALED_BYTES, advised });
+            bounds.push(WindowLimit { whose, setting: Setting::Scaling, under_way: UNSCALED_BYTES, advised });
         }
     }
-    Direction { words, bounds, queues: sender.map(|(_, facts)| Held::of(facts)) }
+    PathDirection { words, bounds, queues: sender.map(|(_, facts)| QueueLimits::of(facts)) }
 }
 
-fn receiving(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, bounds: &mut Vec<Bound>) {
+fn receiving(ends: &PathEnds<'_>, whose: FindingHost, facts: &HostFacts, bounds: &mut Vec<WindowLimit>) {
     let Some([_, first, most]) = facts.tcp.receive_buffer_bytes else { return };
     let share = receive_share(facts);
     if facts.tcp.receive_buffer_grows == Some(false) {
         let under_way = first as f64 * share;
         let advised = is_held(ends, under_way, true).then_some((f64::INFINITY, 1));
-        bounds.push(Bound { whose, setting: Setting::Growth, under_way, advised });
+        bounds.push(WindowLimit { whose, setting: Setting::Growth, under_way, advised });
     }
     bounds.push(buffer_bound(ends, whose, Setting::ReceiveBuffer, most, share));
 }
 
-fn buffer_bound(ends: &Ends<'_>, whose: Whose, setting: Setting, bytes: u64, share: f64) -> Bound {
+fn buffer_bound(
+    ends: &PathEnds<'_>,
+    whose: FindingHost,
+    setting: Setting,
+    bytes: u64,
+    share: f64,
+) -> WindowLimit {
     let default = match setting {
         Setting::SendBuffer => SEND_DEFAULT_BYTES,
         _ => RECEIVE_DEFAULT_BYTES,
@@ -143,13 +149,13 @@ fn buffer_bound(ends: &Ends<'_>, whose: Whose, setting: Setting, bytes: u64, sha
         .then(|| enough_bytes(ends, share, default))
         .filter(|enough| *enough > bytes)
         .map(|enough| (enough as f64 * share, enough));
-    Bound { whose, setting, under_way, advised }
+    WindowLimit { whose, setting, under_way, advised }
 }
 
 /// Returns true if this amount of data in flight slows transfers down: those of hakobu with all its lanes, or those
 /// of one connection if the setting was `lowered` from its default. A single connection on a long network path is
 /// limited everywhere, which is no fault.
-fn is_held(ends: &Ends<'_>, under_way: f64, lowered: bool) -> bool {
+fn is_held(ends: &PathEnds<'_>, under_way: f64, lowered: bool) -> bool {
     let rate = under_way / ends.way.round_trip_s();
     let enough = ends.wanted() * ENOUGH;
     let lanes = f64::from(ends.way.lanes.max(1));
@@ -157,7 +163,7 @@ fn is_held(ends: &Ends<'_>, under_way: f64, lowered: bool) -> bool {
 }
 
 /// Returns a sufficient buffer size: for one connection if the capacity is known, otherwise for all lanes together.
-fn enough_bytes(ends: &Ends<'_>, share: f64, default: u64) -> u64 {
+fn enough_bytes(ends: &PathEnds<'_>, share: f64, default: u64) -> u64 {
     let product = ends.wanted() * ends.way.round_trip_s() / share;
     let wanted = match ends.capacity() {
         Capacity::Measured(_) => product,
@@ -167,7 +173,7 @@ fn enough_bytes(ends: &Ends<'_>, share: f64, default: u64) -> u64 {
     (wanted.min(BUFFER_BYTES_MAX as f64) as u64).next_power_of_two().clamp(default, BUFFER_BYTES_MAX)
 }
 
-fn expected(ends: &Ends<'_>, direction: &Direction) -> Expected {
+fn expected(ends: &PathEnds<'_>, direction: &PathDirection) -> ExpectedGain {
     let capacity = ends.capacity();
     let lanes = ends.way.lanes.max(1);
     let rate = |under_way: f64, connections: u16| {
@@ -181,14 +187,14 @@ fn expected(ends: &Ends<'_>, direction: &Direction) -> Expected {
     let change = |connections| {
         let now = rate(direction.now(), connections);
         let before = direction.queues.map_or(now, |queues| queues.bounded(now, connections));
-        Change { before, after: Some(rate(then, connections)) }
+        ExpectedRates { before, after: Some(rate(then, connections)) }
     };
-    Expected { connection: Some(change(1)), hakobu: Some(change(lanes)), lanes, times: None }
+    ExpectedGain { connection: Some(change(1)), hakobu: Some(change(lanes)), lanes, times: None }
 }
 
-fn finding(ends: &Ends<'_>, direction: &Direction, bound: &Bound) -> Finding {
+fn finding(ends: &PathEnds<'_>, direction: &PathDirection, bound: &WindowLimit) -> Finding {
     let facts = match (bound.whose, ends.there) {
-        (Whose::There, Some(there)) => there,
+        (FindingHost::There, Some(there)) => there,
         _ => ends.here,
     };
     let (id, fact, command) = words(&facts.tcp, bound);
@@ -207,7 +213,7 @@ fn finding(ends: &Ends<'_>, direction: &Direction, bound: &Bound) -> Finding {
     Finding { id, whose: bound.whose, severity: Severity::Limits, fact, why, command, expected }
 }
 
-fn words(tcp: &Tcp, bound: &Bound) -> (&'static str, String, String) {
+fn words(tcp: &Tcp, bound: &WindowLimit) -> (&'static str, String, String) {
     let advised = bound.advised.map_or(0, |(_, value)| value);
     let buffer = |name: &str, values: Option<[u64; 3]>| {
         let [least, first, most] = values.unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::super::root::recorded::{add, facts, tree};
+use super::super::system_root::recorded::{add, facts, tree};
 use super::*;
 
 fn login(user: &str, from: &str) -> SshLogin {
@@ -17,7 +17,7 @@ fn login(user: &str, from: &str) -> SshLogin {
 /// Returns the values for a login, and what could not be decided.
 fn server(files: &[(&str, &str)], login: Option<&SshLogin>) -> (LoginServer, Vec<String>) {
     let (tree, mut facts) = (tree(files), HostFacts::default());
-    read(&Root::new(tree.path()), login, &mut facts);
+    read(&SystemRoot::new(tree.path()), login, &mut facts);
     (facts.login_server.unwrap(), facts.unread)
 }
 
@@ -117,7 +117,7 @@ Match all
             lines.next().unwrap_or_else(|| panic!("{keyword} in {text}")).to_owned()
         };
         let mut found = HostFacts::default();
-        read(&Root::new(tree.path()), Some(&login(user, from)), &mut found);
+        read(&SystemRoot::new(tree.path()), Some(&login(user, from)), &mut found);
         let server = found.login_server.unwrap();
         let (begin, percent, full) = server.max_startups.unwrap();
         let asked = format!("{user} from {from}, {}", config.display());

@@ -1,9 +1,9 @@
 //! Computes the processor time per byte at both ends, and the processors that are available.
 
-use hakobu_core::probe::{MachineFigures, WayFigures, WayStep, Work, sound_rate};
+use hakobu_core::probe::{MachineFigures, MeasuredWork, WayFigures, WayStep, sound_rate};
 
-use super::measured::Measured;
-use super::prediction::Stage;
+use super::measured::Measurements;
+use super::prediction::TransferStage;
 
 /// The share of processor time from which the processors, and not a link or a medium, limited a measurement.
 const OF_PROCESSORS: f64 = 0.6;
@@ -29,7 +29,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    pub fn of(measured: &Measured<'_>) -> Self {
+    pub fn of(measured: &Measurements<'_>) -> Self {
         let best = measured.way.and_then(WayFigures::best);
         let (send, receive) = best.map_or_else(|| (hash_cost(measured.source_machine), Some(0.0)), of_step);
         // The cost of the connections may be unknown, but hashing is always needed.
@@ -83,20 +83,20 @@ impl Costs {
     }
 
     /// Returns the rates of the processors in bytes per second, as far as processors and costs are known.
-    pub fn rates(&self) -> Vec<(Stage, Option<f64>)> {
+    pub fn rates(&self) -> Vec<(TransferStage, Option<f64>)> {
         let rate = |processors: f64, cost: Option<f64>| sound_rate(self.efficiency * processors / cost?);
         let both = self.source.map(|source| source + self.target.unwrap_or(0.0));
         let of = |stage, processors: Option<f64>, cost| Some((stage, rate(processors?, cost)));
         let rates = [
-            of(Stage::Processor, self.shared, both),
-            of(Stage::SourceProcessor, self.own.0, self.source),
-            of(Stage::TargetProcessor, self.own.1, self.target),
+            of(TransferStage::Processor, self.shared, both),
+            of(TransferStage::SourceProcessor, self.own.0, self.source),
+            of(TransferStage::TargetProcessor, self.own.1, self.target),
         ];
         rates.into_iter().flatten().collect()
     }
 
     /// Returns true if a measurement was limited by the processors of this end.
-    pub fn is_work(&self, work: &Work, machine: Option<&MachineFigures>) -> bool {
+    pub fn is_work(&self, work: &MeasuredWork, machine: Option<&MachineFigures>) -> bool {
         let (Some(rate), Some(each)) = (work.bytes_per_second(), work.processor_seconds_per_byte()) else {
             return false;
         };
@@ -110,7 +110,7 @@ fn usable(machine: Option<&MachineFigures>) -> f64 {
 
 /// Returns the processor seconds per byte at the sender, including the digest, and at the receiver.
 fn of_step(step: &WayStep) -> (Option<f64>, Option<f64>) {
-    let received = Work { processor_ns: step.receiver_processor_ns, ..step.sent };
+    let received = MeasuredWork { processor_ns: step.receiver_processor_ns, ..step.sent };
     (step.sent.processor_seconds_per_byte(), received.processor_seconds_per_byte())
 }
 
@@ -122,7 +122,7 @@ fn cost(bytes_per_second: u64) -> Option<f64> {
     sound_rate(bytes_per_second as f64).map(|rate| 1.0 / rate)
 }
 
-fn same_machine(measured: &Measured<'_>) -> bool {
+fn same_machine(measured: &Measurements<'_>) -> bool {
     match (measured.source_machine, measured.target_machine) {
         (Some(one), Some(other)) => !one.boot_id.as_bytes().is_empty() && one.boot_id == other.boot_id,
         _ => false,

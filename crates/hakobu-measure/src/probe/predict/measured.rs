@@ -6,7 +6,7 @@ use hakobu_core::probe::{MachineFigures, ReadFigures, WayFigures, WriteFigures};
 
 /// The measurements and settings; `None` if something was not measured.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Measured<'a> {
+pub struct Measurements<'a> {
     /// The source. Without one, content comes from memory.
     pub source: Option<&'a ReadFigures>,
     /// The target.
@@ -31,7 +31,7 @@ pub struct Measured<'a> {
     pub gentle: bool,
 }
 
-impl Measured<'_> {
+impl Measurements<'_> {
     /// Returns the number of lanes at the start.
     pub(super) fn lanes(&self) -> u16 {
         self.lanes.0.max(1)

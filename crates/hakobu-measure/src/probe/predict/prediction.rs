@@ -5,7 +5,7 @@ pub(super) const SECONDS_MAX: f64 = 3.2e9;
 
 /// The stage that limits a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum TransferStage {
     /// Reading the source.
     SourceRead,
     /// The source's processors.
@@ -22,7 +22,7 @@ pub enum Stage {
     TargetWrite,
 }
 
-impl Stage {
+impl TransferStage {
     /// Returns the name that reports use.
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Stage {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StageRate {
     /// The stage.
-    pub stage: Stage,
+    pub stage: TransferStage,
     /// The rate in bytes per second.
     pub bytes_per_second: f64,
     /// True if the stage may be faster, because something else limited the measurement.
@@ -53,24 +53,25 @@ pub struct StageRate {
 
 /// A duration and its main cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub struct PredictedTime {
     /// The seconds from start to end, including the login.
     pub seconds: f64,
     /// The part that takes the most time.
     pub limited_by: &'static str,
 }
 
-pub(super) fn bounded(seconds: f64, limited_by: &'static str) -> Option<Span> {
-    (seconds.is_finite() && seconds >= 0.0).then(|| Span { seconds: seconds.min(SECONDS_MAX), limited_by })
+pub(super) fn bounded(seconds: f64, limited_by: &'static str) -> Option<PredictedTime> {
+    (seconds.is_finite() && seconds >= 0.0)
+        .then(|| PredictedTime { seconds: seconds.min(SECONDS_MAX), limited_by })
 }
 
 /// The predicted duration for a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TreePrediction {
     /// The first copy.
-    pub first: Span,
+    pub first: PredictedTime,
     /// A run without changes.
-    pub unchanged: Span,
+    pub unchanged: PredictedTime,
     /// True if the tree was not listed completely, so both durations are lower limits.
     pub at_least: bool,
 }
@@ -83,11 +84,11 @@ pub struct Prediction {
     /// The slowest stage.
     pub slowest: Option<StageRate>,
     /// The size of a single file in bytes and its duration: the size of the source, or 2 GiB.
-    pub file: Option<(u64, Span)>,
+    pub file: Option<(u64, PredictedTime)>,
     /// The duration for the source's tree.
     pub tree: Option<TreePrediction>,
     /// The stages whose rate is unknown.
-    pub unknown: Vec<Stage>,
+    pub unknown: Vec<TransferStage>,
 }
 
 pub(super) fn slower(one: &&StageRate, other: &&StageRate) -> std::cmp::Ordering {

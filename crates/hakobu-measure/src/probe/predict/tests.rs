@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hakobu_core::host::Name;
+use hakobu_core::host::KernelName;
 use hakobu_core::probe::{TreeFigures, WayFigures, WayStep, WriteFigures};
 
 use super::prediction::SECONDS_MAX;
@@ -11,13 +11,13 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 /// `bytes` in one second, by one thread with `processor_ns` of processor time.
-fn work(bytes: u64, processor_ns: u64) -> Work {
-    Work { count: 1, bytes, elapsed_ns: SECOND, processor_ns, queued_ns: 0, threads: 1 }
+fn work(bytes: u64, processor_ns: u64) -> MeasuredWork {
+    MeasuredWork { count: 1, bytes, elapsed_ns: SECOND, processor_ns, queued_ns: 0, threads: 1 }
 }
 
 fn machine(name: &str) -> MachineFigures {
     MachineFigures {
-        boot_id: Name::new(name),
+        boot_id: KernelName::new(name),
         processors: 4,
         quota_permille: None,
         copied_bytes_per_second: 10_000_000_000,
@@ -72,7 +72,7 @@ impl Case {
     }
 
     fn predict(&self) -> Prediction {
-        predict(&Measured {
+        predict(&Measurements {
             source: Some(&self.source),
             target: Some(&self.target),
             source_machine: Some(&self.machines[0]),
@@ -89,7 +89,7 @@ impl Case {
 }
 
 #[track_caller]
-fn limited(case: &Case, stage: Stage, bytes_per_second: f64) {
+fn limited(case: &Case, stage: TransferStage, bytes_per_second: f64) {
     let slowest = case.predict().slowest.unwrap();
     assert_eq!(slowest.stage, stage);
     assert!((slowest.bytes_per_second / bytes_per_second - 1.0).abs() < 0.03, "{slowest:?}");
@@ -97,19 +97,19 @@ fn limited(case: &Case, stage: Stage, bytes_per_second: f64) {
 
 #[test]
 fn the_slowest_stage_limits() {
-    limited(&Case::new(100_000_000, 1_000_000_000, 500_000_000), Stage::SourceRead, 100e6);
+    limited(&Case::new(100_000_000, 1_000_000_000, 500_000_000), TransferStage::SourceRead, 100e6);
     // Lanes that alternate between reading and processing get less than either stage.
     assert!((in_turn(1e9, 1e9, 1.0) - 0.5e9).abs() < 1.0 && (in_turn(1e9, 1e9, 2.0) - 2e9 / 3.0).abs() < 1.0);
     assert!((in_turn(1e9, 50e9, 8.0) / 1e9 - 1.0).abs() < 1e-6);
-    limited(&Case::new(1_000_000_000, 110_000_000, 500_000_000), Stage::Network, 110e6);
-    limited(&Case::new(1_000_000_000, 900_000_000, 50_000_000), Stage::TargetWrite, 50e6);
+    limited(&Case::new(1_000_000_000, 110_000_000, 500_000_000), TransferStage::Network, 110e6);
+    limited(&Case::new(1_000_000_000, 900_000_000, 50_000_000), TransferStage::TargetWrite, 50e6);
 }
 
 #[test]
 fn what_is_in_memory_is_not_read_from_the_medium() {
     let mut case = Case::new(100_000_000, 150_000_000, 500_000_000);
     case.source.cached_permille = Some(500);
-    limited(&case, Stage::Network, 150e6);
+    limited(&case, TransferStage::Network, 150e6);
     assert!(case.predict().stages.iter().any(|stage| (stage.bytes_per_second - 200e6).abs() < 1e6));
 }
 
@@ -118,19 +118,19 @@ fn processors_that_hold_the_connections_limit_more_with_files_at_both_ends() {
     // Both ends share the same four processors, which the connections used completely.
     let mut case = Case::new(20_000_000_000, 0, 20_000_000_000);
     case.machines[1] = case.machines[0].clone();
-    let sent = Work { processor_ns: 2 * SECOND, threads: 4, ..work(2_000_000_000, 0) };
+    let sent = MeasuredWork { processor_ns: 2 * SECOND, threads: 4, ..work(2_000_000_000, 0) };
     let step = WayStep { connections: 4, sent, receiver_processor_ns: 2 * SECOND, ..WayStep::default() };
     case.way = Some(WayFigures { steps: vec![step], ..WayFigures::default() });
     case.source.content = Some(work(4_000_000_000, SECOND));
     case.target.in_memory = Some(work(4_000_000_000, SECOND));
     // Two nanoseconds per byte for the connections, and half a nanosecond for the files.
-    limited(&case, Stage::Processor, 2e9 * 2.0 / 2.5);
+    limited(&case, TransferStage::Processor, 2e9 * 2.0 / 2.5);
     // Separate processors for each end: the source is the limit.
     case.machines[1] = machine("other");
     case.machines[0].processors = 2;
     let found = case.predict();
-    assert_eq!(found.slowest.unwrap().stage, Stage::SourceProcessor);
-    assert!(found.stages.iter().any(|stage| stage.stage == Stage::Network && stage.at_least));
+    assert_eq!(found.slowest.unwrap().stage, TransferStage::SourceProcessor);
+    assert!(found.stages.iter().any(|stage| stage.stage == TransferStage::Network && stage.at_least));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn tree(files: u64) -> TreeFigures {
         allocated_bytes: files * 1000,
         small_files: files,
         small_bytes: files * 1000,
-        scan: Work {
+        scan: MeasuredWork {
             count: files + files / 100,
             elapsed_ns: SECOND,
             processor_ns: SECOND,
@@ -171,14 +171,14 @@ fn files_cost_more_than_their_bytes() {
     let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
     (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
     let each = |microseconds: u64| {
-        Some(Work { count: 1000, processor_ns: microseconds * 1_000_000, ..work(1_000_000, 0) })
+        Some(MeasuredWork { count: 1000, processor_ns: microseconds * 1_000_000, ..work(1_000_000, 0) })
     };
     (case.source.small, case.target.small) = (each(20), each(100));
     let made = case.predict().tree.unwrap();
     assert!(made.first.seconds > 1.0 + 100_000.0 * 100e-6 / 4.0, "{made:?}");
     assert!((2.0..3.0).contains(&made.unchanged.seconds) && !made.at_least, "{made:?}");
     // A server on which each file waits.
-    case.target.small = Some(Work { count: 100, ..work(1, 1_000_000) });
+    case.target.small = Some(MeasuredWork { count: 100, ..work(1, 1_000_000) });
     let waits = case.predict().tree.unwrap();
     assert_eq!(waits.first.limited_by, "making small files");
     // Each of four lanes creates one file at a time.
@@ -194,14 +194,16 @@ fn what_was_not_measured_is_named() {
     let mut case = Case::new(100_000_000, 1_000_000_000, 1);
     case.target = WriteFigures { how: WriteHow::ReadOnly, ..WriteFigures::default() };
     let made = case.predict();
-    assert_eq!(made.unknown, [Stage::TargetWrite]);
-    assert_eq!(made.slowest.unwrap().stage, Stage::SourceRead);
+    assert_eq!(made.unknown, [TransferStage::TargetWrite]);
+    assert_eq!(made.slowest.unwrap().stage, TransferStage::SourceRead);
     // A network path whose measurement failed still exists.
-    let gentle = predict(&Measured { source: Some(&case.source), gentle: true, ..Measured::default() });
-    assert!(gentle.stages.iter().any(|stage| stage.stage == Stage::SourceRead && stage.at_least));
-    let broken = predict(&Measured { source: Some(&case.source), apart: true, ..Measured::default() });
-    assert!(broken.unknown.contains(&Stage::Network), "{broken:?}");
-    let nothing = predict(&Measured::default());
+    let gentle =
+        predict(&Measurements { source: Some(&case.source), gentle: true, ..Measurements::default() });
+    assert!(gentle.stages.iter().any(|stage| stage.stage == TransferStage::SourceRead && stage.at_least));
+    let broken =
+        predict(&Measurements { source: Some(&case.source), apart: true, ..Measurements::default() });
+    assert!(broken.unknown.contains(&TransferStage::Network), "{broken:?}");
+    let nothing = predict(&Measurements::default());
     assert_eq!((nothing.slowest, nothing.file, nothing.tree), (None, None, None));
 }
 
@@ -211,18 +213,18 @@ fn a_control_group_holds_its_end_and_no_other() {
     let mut case = Case::new(20_000_000_000, 0, 20_000_000_000);
     case.machines[1] = case.machines[0].clone();
     (case.machines[0].processors, case.machines[0].quota_permille) = (1, Some(200));
-    let sent = Work { processor_ns: SECOND / 5, ..work(400_000_000, 0) };
+    let sent = MeasuredWork { processor_ns: SECOND / 5, ..work(400_000_000, 0) };
     let step = WayStep { connections: 1, sent, receiver_processor_ns: SECOND / 5, ..WayStep::default() };
     case.way = Some(WayFigures { steps: vec![step], ..WayFigures::default() });
     case.source.content = Some(work(4_000_000_000, SECOND));
     // A fifth of a processor, for half a nanosecond of the connections and a quarter for reading.
-    limited(&case, Stage::SourceProcessor, 0.2e9 / 0.75);
+    limited(&case, TransferStage::SourceProcessor, 0.2e9 / 0.75);
     case.machines.swap(0, 1);
-    limited(&case, Stage::TargetProcessor, 0.2e9 / 0.5);
+    limited(&case, TransferStage::TargetProcessor, 0.2e9 / 0.5);
     // In one process the limit applies to both ends.
     case.way = None;
     case.machines.swap(0, 1);
-    assert_eq!(case.predict().slowest.unwrap().stage, Stage::Processor);
+    assert_eq!(case.predict().slowest.unwrap().stage, TransferStage::Processor);
 }
 
 #[test]
@@ -231,9 +233,9 @@ fn what_processors_held_is_no_medium() {
     let mut case = Case::new(2_000_000_000, 10_000_000_000, 20_000_000_000);
     case.source.content = Some(work(2_000_000_000, SECOND));
     let made = case.predict();
-    let read = made.stages.iter().find(|stage| stage.stage == Stage::SourceRead).unwrap();
+    let read = made.stages.iter().find(|stage| stage.stage == TransferStage::SourceRead).unwrap();
     assert!(read.is_held && read.at_least, "{made:?}");
-    assert_ne!(made.slowest.unwrap().stage, Stage::SourceRead);
+    assert_ne!(made.slowest.unwrap().stage, TransferStage::SourceRead);
 }
 
 #[test]
@@ -250,7 +252,7 @@ fn a_copy_begins_with_its_lanes_and_ends_with_the_best_count() {
     let (_, span) = case.predict().file.unwrap();
     assert!((span.seconds - (1.0 + 10.0 + 9.6e9 / 320e6)).abs() < 0.2, "{span:?}");
     // Through ssh, the number of lanes stays at four.
-    let measured = Measured {
+    let measured = Measurements {
         source: Some(&case.source),
         target: Some(&case.target),
         source_machine: Some(&case.machines[0]),
@@ -258,17 +260,17 @@ fn a_copy_begins_with_its_lanes_and_ends_with_the_best_count() {
         way: case.way.as_ref(),
         apart: true,
         lanes: (4, 4),
-        ..Measured::default()
+        ..Measurements::default()
     };
     let slowest = predict(&measured).slowest.unwrap();
-    assert_eq!((slowest.stage, slowest.bytes_per_second), (Stage::Network, 40e6));
+    assert_eq!((slowest.stage, slowest.bytes_per_second), (TransferStage::Network, 40e6));
 }
 
 #[test]
 fn a_limit_that_was_asked_for_is_named_as_what_limits() {
     let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
     let limited = |case: &Case, limit_bytes_per_second| {
-        let measured = Measured {
+        let measured = Measurements {
             source: Some(&case.source),
             target: Some(&case.target),
             source_machine: Some(&case.machines[0]),
@@ -277,15 +279,15 @@ fn a_limit_that_was_asked_for_is_named_as_what_limits() {
             apart: true,
             lanes: (4, 4),
             limit_bytes_per_second,
-            ..Measured::default()
+            ..Measurements::default()
         };
         predict(&measured)
     };
-    assert_ne!(limited(&case, None).slowest.unwrap().stage, Stage::Limit);
+    assert_ne!(limited(&case, None).slowest.unwrap().stage, TransferStage::Limit);
     let made = limited(&case, Some(20_000_000));
     assert_eq!(
         made.slowest.map(|slowest| (slowest.stage, slowest.bytes_per_second)),
-        Some((Stage::Limit, 20e6))
+        Some((TransferStage::Limit, 20e6))
     );
     let (bytes, span) = made.file.unwrap();
     assert!((span.seconds / (bytes as f64 / 20e6) - 1.0).abs() < 0.1, "{span:?}");
@@ -294,7 +296,7 @@ fn a_limit_that_was_asked_for_is_named_as_what_limits() {
     assert_eq!(first.limited_by, "rate limit");
     assert!(first.seconds > 100e6 / 2e6, "{first:?}");
     // A limit above all other rates has no effect.
-    assert_ne!(limited(&case, Some(u64::MAX >> 30)).slowest.unwrap().stage, Stage::Limit);
+    assert_ne!(limited(&case, Some(u64::MAX >> 30)).slowest.unwrap().stage, TransferStage::Limit);
 }
 
 #[test]
@@ -312,7 +314,8 @@ fn a_tree_on_a_medium_is_written_when_all_of_it_is_in_memory() {
 fn a_server_that_is_asked_for_each_name_is_listed_as_fast() {
     let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
     (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
-    let asked = |elapsed_ns| Some(Work { count: 1000, elapsed_ns, processor_ns: 1_000_000, ..work(0, 0) });
+    let asked =
+        |elapsed_ns| Some(MeasuredWork { count: 1000, elapsed_ns, processor_ns: 1_000_000, ..work(0, 0) });
     case.target.lookups = asked(1_000_000);
     let near = case.predict().tree.unwrap().unchanged.seconds;
     case.target.lookups = asked(SECOND);
@@ -326,7 +329,7 @@ fn what_is_in_memory_is_read_no_faster_than_memory_is_copied() {
     let mut read = |permille| {
         case.source.cached_permille = Some(permille);
         let stages = case.predict().stages;
-        stages.iter().find(|stage| stage.stage == Stage::SourceRead).unwrap().bytes_per_second
+        stages.iter().find(|stage| stage.stage == TransferStage::SourceRead).unwrap().bytes_per_second
     };
     let [none, half, all] = [0, 500, 1000].map(&mut read);
     assert!(none <= 1e9 && half > none && half <= 2e9, "{none} {half}");
@@ -338,7 +341,7 @@ fn a_thread_that_is_held_back_from_the_processor_does_not_wait_for_a_disk() {
     let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
     (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
     let mut made = |queued_ns| {
-        case.target.small = Some(Work { count: 600, queued_ns, ..work(0, SECOND / 100) });
+        case.target.small = Some(MeasuredWork { count: 600, queued_ns, ..work(0, SECOND / 100) });
         case.predict().tree.unwrap().first
     };
     let (waits, is_held) = (made(0), made(SECOND / 100 * 98));
@@ -357,7 +360,7 @@ fn nonsense_leads_to_nothing_absurd() {
         odd[(state >> 60) as usize % odd.len()]
     };
     for _ in 0..20_000 {
-        let mut work = || Work {
+        let mut work = || MeasuredWork {
             count: any(),
             bytes: any(),
             elapsed_ns: any(),

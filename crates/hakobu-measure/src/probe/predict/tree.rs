@@ -1,11 +1,11 @@
 //! Predicts the duration of copying a tree from the cost of each file and of all bytes.
 
-use hakobu_core::probe::{ReadFigures, TreeFigures, Work};
+use hakobu_core::probe::{MeasuredWork, ReadFigures, TreeFigures};
 
 use super::costs::Costs;
-use super::measured::Measured;
-use super::moving::{Held, held, tuned_seconds};
-use super::prediction::{Prediction, Stage, StageRate, TreePrediction, bounded, certain, slower};
+use super::measured::Measurements;
+use super::moving::{RateLimitCause, held, tuned_seconds};
+use super::prediction::{Prediction, StageRate, TransferStage, TreePrediction, bounded, certain, slower};
 
 /// The processor seconds of a copy for each small file at each end, in addition to the measured work: comparing two
 /// listings, packing, bookkeeping.
@@ -26,18 +26,18 @@ const BESIDES_BYTES: f64 = 3072.0;
 /// The bytes that listing an entry reads from a medium, once it has dropped out of the cache: its inode.
 const INODE_BYTES: f64 = 256.0;
 
-pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) -> Option<TreePrediction> {
+pub(super) fn tree(made: &Prediction, measured: &Measurements<'_>, costs: &Costs) -> Option<TreePrediction> {
     let source = measured.source?;
     let tree = source.tree.as_ref().filter(|tree| tree.is_sound())?;
-    let listing = Listing::of(measured, tree)?;
+    let listing = ListingCost::of(measured, tree)?;
     let begin = measured.start.as_secs_f64() + measured.round_trip.as_secs_f64() * ROUND_TRIPS;
-    let small = Small::of(measured, source, tree);
+    let small = SmallFileCost::of(measured, source, tree);
 
     // A run without changes: both sides list at the same time, and each entry is compared. It may run much later,
     // when the target's memory holds other data.
     let compared = tree.entries() as f64 * LISTED_WORK_SECONDS;
     let work = costs.seconds(listing.source_processor + compared, listing.target_processor);
-    let write = certain(made).find(|stage| stage.stage == Stage::TargetWrite);
+    let write = certain(made).find(|stage| stage.stage == TransferStage::TargetWrite);
     let read_again = write
         .filter(|_| !listing.is_of_target)
         .map_or(0.0, |write| tree.entries() as f64 * INODE_BYTES / write.bytes_per_second);
@@ -52,7 +52,7 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
         + large_bytes * costs.source.unwrap_or(0.0);
     let at_target =
         small.target_processor + small_bytes * costs.receive + large_bytes * costs.target.unwrap_or(0.0);
-    let before = certain(made).filter(|stage| stage.stage != Stage::TargetWrite).min_by(slower);
+    let before = certain(made).filter(|stage| stage.stage != TransferStage::TargetWrite).min_by(slower);
     let bytes = before.map_or(0.0, |before| {
         tree.bytes as f64 / before.bytes_per_second + tuned_seconds(measured, before, tree.bytes)
     });
@@ -73,7 +73,7 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
     ];
     let (limited_by, longest) = parts.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
     let first = match write {
-        Some(write) => Written { measured, tree, write }.span(longest, limited_by),
+        Some(write) => TreeWriteCost { measured, tree, write }.span(longest, limited_by),
         None => (longest, limited_by),
     };
     Some(TreePrediction {
@@ -84,7 +84,7 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
 }
 
 /// The cost of listing in seconds: wall-clock time and processor time.
-struct Listing {
+struct ListingCost {
     source: f64,
     source_processor: f64,
     /// The part of the wall-clock time in which no processor was needed.
@@ -95,18 +95,19 @@ struct Listing {
     is_of_target: bool,
 }
 
-impl Listing {
-    fn of(measured: &Measured<'_>, tree: &TreeFigures) -> Option<Self> {
+impl ListingCost {
+    fn of(measured: &Measurements<'_>, tree: &TreeFigures) -> Option<Self> {
         let entries = tree.entries() as f64;
-        let wall = |scan: &Work| Some(entries / scan.per_second()?);
-        let processor = |scan: &Work| scan.processor_seconds_each().map(|each| entries * each);
+        let wall = |scan: &MeasuredWork| Some(entries / scan.per_second()?);
+        let processor = |scan: &MeasuredWork| scan.processor_seconds_each().map(|each| entries * each);
         let source = wall(&tree.scan)?;
         let source_processor = processor(&tree.scan).unwrap_or(0.0);
         let source_waiting = (source - source_processor).max(0.0);
         let there = measured.target.and_then(|target| target.tree.as_ref());
         let there = there.filter(|there| there.entries() >= LISTED_MIN && there.is_sound());
-        let waiting =
-            |work: &Work| Some(entries * work.waiting_seconds_each()? / f64::from(work.threads.max(1)));
+        let waiting = |work: &MeasuredWork| {
+            Some(entries * work.waiting_seconds_each()? / f64::from(work.threads.max(1)))
+        };
         let lookups = measured.target.and_then(|target| target.lookups.as_ref());
         Some(match there {
             Some(there) => Self {
@@ -132,19 +133,22 @@ impl Listing {
 }
 
 /// The total cost of all small files in seconds.
-struct Small {
+struct SmallFileCost {
     source_processor: f64,
     target_processor: f64,
     source_waiting: f64,
     target_waiting: f64,
 }
 
-impl Small {
-    fn of(measured: &Measured<'_>, source: &ReadFigures, tree: &TreeFigures) -> Self {
+impl SmallFileCost {
+    fn of(measured: &Measurements<'_>, source: &ReadFigures, tree: &TreeFigures) -> Self {
         let (files, lanes) = (tree.small_files as f64, f64::from(measured.lanes()));
-        let each = |work: Option<&Work>| work.and_then(Work::processor_seconds_each).unwrap_or(0.0) * files;
-        let waiting =
-            |work: Option<&Work>| work.and_then(Work::waiting_seconds_each).unwrap_or(0.0) * files / lanes;
+        let each = |work: Option<&MeasuredWork>| {
+            work.and_then(MeasuredWork::processor_seconds_each).unwrap_or(0.0) * files
+        };
+        let waiting = |work: Option<&MeasuredWork>| {
+            work.and_then(MeasuredWork::waiting_seconds_each).unwrap_or(0.0) * files / lanes
+        };
         let made = measured.target.and_then(|target| target.small.as_ref());
         let read = source.small.as_ref();
         let travel = if measured.apart { TRAVEL_WORK_SECONDS } else { 0.0 };
@@ -158,22 +162,22 @@ impl Small {
 }
 
 /// A tree that is written to a medium.
-struct Written<'a> {
-    measured: &'a Measured<'a>,
+struct TreeWriteCost<'a> {
+    measured: &'a Measurements<'a>,
     tree: &'a TreeFigures,
     write: &'a StageRate,
 }
 
-impl Written<'_> {
+impl TreeWriteCost<'_> {
     /// Returns the duration and its main cause, if all stages before the medium take `before` seconds. Data that is
     /// held in memory until the end is written after that, the rest meanwhile.
     fn span(&self, before: f64, limited_by: &'static str) -> (f64, &'static str) {
         let on_medium = self.tree.bytes as f64 + self.tree.files as f64 * BESIDES_BYTES;
         let is_large = self.tree.small_bytes < self.tree.bytes / 2;
         let held = match held(self.measured, is_large, self.tree.bytes) {
-            Held::Bytes(held) if held >= self.tree.bytes => on_medium,
-            Held::Bytes(held) => held as f64,
-            Held::Seconds(seconds) => on_medium * (seconds / before.max(seconds)),
+            RateLimitCause::Bytes(held) if held >= self.tree.bytes => on_medium,
+            RateLimitCause::Bytes(held) => held as f64,
+            RateLimitCause::Seconds(seconds) => on_medium * (seconds / before.max(seconds)),
         };
         let rate = self.write.bytes_per_second;
         let (of_rest, of_all) = (before + held / rate, before * held / on_medium.max(1.0) + on_medium / rate);

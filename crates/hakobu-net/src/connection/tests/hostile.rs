@@ -11,8 +11,8 @@ use super::*;
 #[test]
 fn a_wrong_fingerprint_is_refused_by_either_side() {
     let (near, far) = identities();
-    let other = Identity::generate().unwrap().fingerprint();
-    for cipher in [Cipher::Aes128Gcm, Cipher::None] {
+    let other = TlsIdentity::generate().unwrap().fingerprint();
+    for cipher in [ConnectionCipher::Aes128Gcm, ConnectionCipher::None] {
         let ciphers = (cipher, cipher);
         let (client, server) = shake(&near, other, &far, near.fingerprint(), ciphers);
         assert!(matches!(client, Err(ConnectionError::WrongFingerprint)), "{client:?}");
@@ -20,16 +20,16 @@ fn a_wrong_fingerprint_is_refused_by_either_side() {
 
         let (client, server) = shake(&near, far.fingerprint(), &far, other, ciphers);
         assert!(matches!(server, Err(ConnectionError::WrongFingerprint)), "{server:?}");
-        let refused = client.and_then(|mut client| client.receive(Wait::Forever));
+        let refused = client.and_then(|mut client| client.receive(FrameWait::Forever));
         assert!(matches!(refused, Err(ConnectionError::Refused(_))), "{refused:?}");
     }
 }
 
 /// Returns an identity with the victim's certificate, which is public, but not its key.
-fn thief_of(victim: &Identity) -> Identity {
+fn thief_of(victim: &TlsIdentity) -> TlsIdentity {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
     let certificate = victim.certified.cert[0].clone();
-    let thief = Identity::from_parts(certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()));
+    let thief = TlsIdentity::from_parts(certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()));
     thief.unwrap()
 }
 
@@ -37,7 +37,7 @@ fn thief_of(victim: &Identity) -> Identity {
 fn the_right_certificate_with_the_wrong_key_is_refused() {
     let (near, far) = identities();
     let (near_print, far_print) = (near.fingerprint(), far.fingerprint());
-    for cipher in [Cipher::Aes256Gcm, Cipher::None] {
+    for cipher in [ConnectionCipher::Aes256Gcm, ConnectionCipher::None] {
         let ciphers = (cipher, cipher);
         let (client, _) = shake(&near, far_print, &thief_of(&far), near_print, ciphers);
         assert!(matches!(client, Err(ConnectionError::WrongKey)), "{client:?}");
@@ -51,9 +51,9 @@ fn ends_that_disagree_about_the_cipher_do_not_connect() {
     let (near, far) = identities();
     let (near_print, far_print) = (near.fingerprint(), far.fingerprint());
     for ciphers in [
-        (Cipher::Aes128Gcm, Cipher::Aes256Gcm),
-        (Cipher::Aes128Gcm, Cipher::None),
-        (Cipher::None, Cipher::Aes128Gcm),
+        (ConnectionCipher::Aes128Gcm, ConnectionCipher::Aes256Gcm),
+        (ConnectionCipher::Aes128Gcm, ConnectionCipher::None),
+        (ConnectionCipher::None, ConnectionCipher::Aes128Gcm),
     ] {
         let (client, server) = shake(&near, far_print, &far, near_print, ciphers);
         assert!(client.is_err() && server.is_err(), "{ciphers:?}");
@@ -64,7 +64,7 @@ fn ends_that_disagree_about_the_cipher_do_not_connect() {
 fn a_silent_or_dribbling_peer_does_not_hold_a_handshake_open() {
     let (near, far) = identities();
     let timeout = Duration::from_millis(300);
-    for cipher in [Cipher::Aes128Gcm, Cipher::None] {
+    for cipher in [ConnectionCipher::Aes128Gcm, ConnectionCipher::None] {
         for dribble in [false, true] {
             let (near_socket, mut far_socket) = sockets();
             let peer = thread::spawn(move || {
@@ -91,7 +91,7 @@ fn a_silent_or_dribbling_peer_does_not_hold_a_handshake_open() {
 #[test]
 fn garbage_instead_of_a_handshake_is_an_error() {
     let (near, far) = identities();
-    for cipher in [Cipher::Aes128Gcm, Cipher::None] {
+    for cipher in [ConnectionCipher::Aes128Gcm, ConnectionCipher::None] {
         for client in [true, false] {
             let (socket, mut peer) = sockets();
             peer.write_all(&Random(5).bytes(4096)).unwrap();
@@ -131,31 +131,31 @@ fn broken_headers_are_refused_and_nothing_is_allocated_for_them() {
         ] {
             let (mut client, mut server) = pair(cipher);
             send_raw(&mut client, &header);
-            let received = server.receive(Wait::Forever);
+            let received = server.receive(FrameWait::Forever);
             assert!(
                 matches!(&received, Err(ConnectionError::Frame(error)) if *error == expected),
                 "{received:?}"
             );
             assert_eq!(server.meta.capacity(), 0);
-            assert!(matches!(server.receive(Wait::Forever), Err(ConnectionError::Cut)));
+            assert!(matches!(server.receive(FrameWait::Forever), Err(ConnectionError::Cut)));
         }
     }
 }
 
 #[test]
 fn a_record_that_claims_to_be_too_long_is_not_waited_for() {
-    let (mut client, mut server) = pair(Cipher::Aes128Gcm);
+    let (mut client, mut server) = pair(ConnectionCipher::Aes128Gcm);
     client.outgoing.append(&[23, 3, 3, 0xff, 0xff, 0]);
     client.flush().unwrap();
-    let received = server.receive(Wait::Forever);
+    let received = server.receive(FrameWait::Forever);
     assert!(matches!(received, Err(ConnectionError::Tls(_))), "{received:?}");
 }
 
 #[test]
 fn the_closing_kind_has_no_place_on_tls() {
-    let (mut client, mut server) = pair(Cipher::Aes128Gcm);
+    let (mut client, mut server) = pair(ConnectionCipher::Aes128Gcm);
     send_raw(&mut client, &[0; HEADER_BYTES]);
-    let received = server.receive(Wait::Forever);
+    let received = server.receive(FrameWait::Forever);
     assert!(matches!(received, Err(ConnectionError::Protocol(_))), "{received:?}");
 }
 
@@ -164,7 +164,7 @@ fn an_end_without_goodbye_is_a_cut() {
     for cipher in ALL {
         let (client, mut server) = pair(cipher);
         drop(client);
-        let received = server.receive(Wait::Forever);
+        let received = server.receive(FrameWait::Forever);
         assert!(matches!(received, Err(ConnectionError::Cut)), "{received:?}");
 
         // The connection is also cut in the middle of a payload, even after a close message.
@@ -179,7 +179,7 @@ fn an_end_without_goodbye_is_a_cut() {
                 client.close().unwrap();
             }
             drop(client);
-            server.receive(Wait::Forever).unwrap().unwrap();
+            server.receive(FrameWait::Forever).unwrap().unwrap();
             let mut payload = Vec::new();
             let read = server.read_payload_into(&mut payload);
             assert!(matches!(read, Err(ConnectionError::Cut)), "{read:?}");
@@ -189,7 +189,7 @@ fn an_end_without_goodbye_is_a_cut() {
 
 /// Returns a pair whose bytes pass through a relay that can change them.
 fn pair_through(
-    cipher: Cipher,
+    cipher: ConnectionCipher,
     change: impl Fn(usize, u64, &mut Vec<u8>) + Send + Sync + Clone + 'static,
 ) -> (Connection, Connection) {
     let (near, far) = identities();
@@ -234,11 +234,11 @@ fn changed_and_repeated_frames_are_found() {
     // never arrives.
     for at in [1, 12, 16, 24, 56, 87, frame_bytes - 1] {
         *ATTACK.lock().unwrap() = None;
-        let (mut client, mut server) = pair_through(Cipher::None, attack);
+        let (mut client, mut server) = pair_through(ConnectionCipher::None, attack);
         *ATTACK.lock().unwrap() = Some(Attack::Flip(at));
         send(&mut client, 1, b"meta", b"payload").unwrap();
         client.flush().unwrap();
-        let received = server.receive(Wait::Forever);
+        let received = server.receive(FrameWait::Forever);
         assert!(matches!(received, Err(ConnectionError::BadMac)), "{at}: {received:?}");
     }
     for cipher in ALL {
@@ -248,16 +248,16 @@ fn changed_and_repeated_frames_are_found() {
         send(&mut client, 1, b"meta", b"payload").unwrap();
         client.flush().unwrap();
         assert_eq!(receive(&mut server).unwrap().0.request, 1);
-        let received = server.receive(Wait::Forever);
+        let received = server.receive(FrameWait::Forever);
         assert!(matches!(received, Err(ConnectionError::BadMac)), "{received:?}");
     }
     // On TLS every flipped bit is detected, including in the payload.
     *ATTACK.lock().unwrap() = None;
-    let (mut client, mut server) = pair_through(Cipher::Aes128Gcm, attack);
+    let (mut client, mut server) = pair_through(ConnectionCipher::Aes128Gcm, attack);
     *ATTACK.lock().unwrap() = Some(Attack::Flip(30));
     send(&mut client, 1, b"meta", b"payload").unwrap();
     client.flush().unwrap();
-    let received = server.receive(Wait::Forever);
+    let received = server.receive(FrameWait::Forever);
     assert!(matches!(received, Err(ConnectionError::BadMac)), "{received:?}");
 }
 
@@ -265,11 +265,11 @@ fn changed_and_repeated_frames_are_found() {
 /// digest.
 #[test]
 fn a_sealed_payload_is_covered_by_its_digest() {
-    let (mut client, mut server) = pair(Cipher::None);
+    let (mut client, mut server) = pair(ConnectionCipher::None);
     send(&mut client, 1, b"", b"payload").unwrap();
     client.outgoing.flip_last_byte();
     client.flush().unwrap();
-    let frame = server.receive(Wait::Forever).unwrap().unwrap();
+    let frame = server.receive(FrameWait::Forever).unwrap().unwrap();
     let mut payload = Vec::new();
     server.read_payload_into(&mut payload).unwrap();
     assert_eq!(frame.digest, Some(blake3::hash(b"payload").into()));
@@ -285,18 +285,18 @@ fn a_post_handshake_message_in_pieces_is_refused() {
 
     // A new session ticket (4) and a key update (24), both truncated, and one byte of a key update.
     for message in [&[4, 0, 1, 0, 7][..], &[24, 0, 0][..], &[24][..]] {
-        let (mut client, server) = pair(Cipher::Aes128Gcm);
+        let (mut client, server) = pair(ConnectionCipher::Aes128Gcm);
         let Protection::Tls(session) = server.protection else {
             panic!("not TLS");
         };
-        let Session::Server(session) = *session else {
+        let TlsSession::Server(session) = *session else {
             panic!("not the server");
         };
         let (secrets, _) = session.dangerous_into_kernel_connection().unwrap();
         let (sequence, ConnectionTrafficSecrets::Aes128Gcm { key, iv }) = secrets.tx else {
             panic!("not AES-128-GCM");
         };
-        let SupportedCipherSuite::Tls13(suite) = Cipher::Aes128Gcm.suite();
+        let SupportedCipherSuite::Tls13(suite) = ConnectionCipher::Aes128Gcm.suite();
         let record = suite.aead_alg.encrypter(key, iv).encrypt(
             OutboundPlainMessage {
                 typ: ContentType::Handshake,
@@ -309,7 +309,7 @@ fn a_post_handshake_message_in_pieces_is_refused() {
         let mut stream = server.socket.stream();
         stream.write_all(&record).unwrap();
         // Neither receiving nor sending may panic at the incomplete message.
-        let received = client.receive(Wait::Forever);
+        let received = client.receive(FrameWait::Forever);
         assert!(matches!(received, Err(ConnectionError::Protocol(_))), "{received:?}");
         assert!(send(&mut client, 1, b"", &[0; 100_000]).is_err());
     }

@@ -47,7 +47,7 @@ fn a_direction_outlives_its_keys_many_times() {
             send(&mut server, request, b"back", b"ok").unwrap();
             server.flush().unwrap();
         }
-        assert!(matches!(server.receive(Wait::Forever), Err(ConnectionError::Closed)));
+        assert!(matches!(server.receive(FrameWait::Forever), Err(ConnectionError::Closed)));
     });
     let overhead = client.wire_sent_bytes() - u64::from(FRAMES) * bytes as u64;
     assert!(overhead > 0);
@@ -94,7 +94,7 @@ fn a_silent_receiver_survives_many_key_updates() {
 /// A frame of which one byte arrives now and then is abandoned, in its header and in its payload.
 #[test]
 fn a_frame_that_trickles_is_not_waited_for() {
-    let (mut client, server) = pair(Cipher::None);
+    let (mut client, server) = pair(ConnectionCipher::None);
     let ended = std::sync::atomic::AtomicBool::new(false);
     let began = std::time::Instant::now();
     let received = thread::scope(|scope| {
@@ -108,7 +108,7 @@ fn a_frame_that_trickles_is_not_waited_for() {
                 thread::sleep(Duration::from_millis(500));
             }
         });
-        let received = client.receive(Wait::Forever);
+        let received = client.receive(FrameWait::Forever);
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
         received
     });
@@ -119,14 +119,14 @@ fn a_frame_that_trickles_is_not_waited_for() {
 /// The wait for the beginning of a frame is not limited.
 #[test]
 fn silence_before_a_frame_is_no_slowness() {
-    let (mut client, mut server) = pair(Cipher::None);
+    let (mut client, mut server) = pair(ConnectionCipher::None);
     thread::scope(|scope| {
         scope.spawn(move || {
             thread::sleep(Duration::from_secs(4));
             send(&mut server, 1, b"late", b"payload").unwrap();
             server.flush().unwrap();
             // Keep the connection open until the other end has the frame.
-            let _ = server.receive(Wait::For(Duration::from_secs(5)));
+            let _ = server.receive(FrameWait::For(Duration::from_secs(5)));
         });
         assert_eq!(receive(&mut client).unwrap().1, b"payload");
         client.close().unwrap();

@@ -17,7 +17,12 @@ use super::*;
 /// Long enough never to decide a test that should pass.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-const ALL: [Cipher; 4] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Chacha20Poly1305, Cipher::None];
+const ALL: [ConnectionCipher; 4] = [
+    ConnectionCipher::Aes128Gcm,
+    ConnectionCipher::Aes256Gcm,
+    ConnectionCipher::Chacha20Poly1305,
+    ConnectionCipher::None,
+];
 
 fn sockets() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -26,18 +31,18 @@ fn sockets() -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-fn identities() -> (Identity, Identity) {
-    (Identity::generate().unwrap(), Identity::generate().unwrap())
+fn identities() -> (TlsIdentity, TlsIdentity) {
+    (TlsIdentity::generate().unwrap(), TlsIdentity::generate().unwrap())
 }
 
 /// Returns both ends' results for given identities, expectations and ciphers.
 fn shake(
-    near: &Identity,
+    near: &TlsIdentity,
     near_expects: Fingerprint,
-    far: &Identity,
+    far: &TlsIdentity,
     far_expects: Fingerprint,
-    ciphers: (Cipher, Cipher),
-) -> (Result<Connection>, Result<Connection>) {
+    ciphers: (ConnectionCipher, ConnectionCipher),
+) -> (ConnectionResult<Connection>, ConnectionResult<Connection>) {
     let (near_socket, far_socket) = sockets();
     thread::scope(|scope| {
         let server = scope.spawn(|| Connection::server(far_socket, far, far_expects, ciphers.1, TIMEOUT));
@@ -46,7 +51,7 @@ fn shake(
     })
 }
 
-fn pair(cipher: Cipher) -> (Connection, Connection) {
+fn pair(cipher: ConnectionCipher) -> (Connection, Connection) {
     let (near, far) = identities();
     let (client, server) = shake(&near, far.fingerprint(), &far, near.fingerprint(), (cipher, cipher));
     (client.unwrap(), server.unwrap())
@@ -56,8 +61,8 @@ fn pair(cipher: Cipher) -> (Connection, Connection) {
 fn pair_with_suite(suite: SupportedCipherSuite) -> (Connection, Connection) {
     let (near, far) = identities();
     let (near_socket, far_socket) = sockets();
-    let mut client_terms = Terms::new(&near, far.fingerprint(), Cipher::Aes128Gcm);
-    let mut server_terms = Terms::new(&far, near.fingerprint(), Cipher::Aes128Gcm);
+    let mut client_terms = HandshakeParameters::new(&near, far.fingerprint(), ConnectionCipher::Aes128Gcm);
+    let mut server_terms = HandshakeParameters::new(&far, near.fingerprint(), ConnectionCipher::Aes128Gcm);
     client_terms.suite = suite;
     server_terms.suite = suite;
     thread::scope(|scope| {
@@ -99,14 +104,14 @@ fn crc(payload: &[u8]) -> u64 {
 }
 
 /// Sends with the checksum and digest that the connection requires.
-fn send(connection: &mut Connection, request: u32, meta: &[u8], payload: &[u8]) -> Result<()> {
+fn send(connection: &mut Connection, request: u32, meta: &[u8], payload: &[u8]) -> ConnectionResult<()> {
     let digest: Option<[u8; 32]> = connection.is_sealed().then(|| blake3::hash(payload).into());
     connection.send(5, 6, request, meta, payload, crc(payload), digest.as_ref())
 }
 
 /// Receives one frame and its payload, and checks its checksums.
-fn receive(connection: &mut Connection) -> Result<(Incoming, Vec<u8>)> {
-    let frame = connection.receive(Wait::Forever)?.unwrap();
+fn receive(connection: &mut Connection) -> ConnectionResult<(IncomingFrame, Vec<u8>)> {
+    let frame = connection.receive(FrameWait::Forever)?.unwrap();
     let mut payload = Vec::new();
     connection.read_payload_into(&mut payload)?;
     assert_eq!(payload.len(), frame.payload_bytes);

@@ -47,7 +47,7 @@ fn frames_of_random_sizes_arrive_intact() {
                 assert!(received == payload, "payload of frame {request}");
             }
             for _ in 0..2 {
-                let end = server.receive(Wait::Forever);
+                let end = server.receive(FrameWait::Forever);
                 assert!(matches!(end, Err(ConnectionError::Closed)), "{end:?}");
             }
         });
@@ -61,7 +61,7 @@ fn the_longest_frame_passes_and_pieces_are_as_long_as_asked() {
         let payload = Random(3).bytes(PAYLOAD_LIMIT_BYTES);
         thread::scope(|scope| {
             scope.spawn(|| send(&mut client, 1, &[9; META_LIMIT_BYTES], &payload).unwrap());
-            server.receive(Wait::Forever).unwrap().unwrap();
+            server.receive(FrameWait::Forever).unwrap().unwrap();
             let mut received = Vec::new();
             while let Some(piece) = server.payload_piece(200_000).unwrap() {
                 let left = PAYLOAD_LIMIT_BYTES - received.len();
@@ -83,7 +83,7 @@ fn what_is_not_consumed_is_skipped() {
                 send(&mut client, 2, b"second", b"end").unwrap();
                 client.flush().unwrap();
             });
-            server.receive(Wait::Forever).unwrap().unwrap();
+            server.receive(FrameWait::Forever).unwrap().unwrap();
             server.payload_piece(10).unwrap().unwrap();
             let (frame, payload) = receive(&mut server).unwrap();
             assert_eq!((frame.request, &payload[..]), (2, &b"end"[..]));
@@ -99,8 +99,8 @@ fn small_frames_are_corked_until_flushed_or_until_we_wait() {
         send(&mut client, 1, b"m", b"").unwrap();
         send(&mut client, 2, b"m", b"p").unwrap();
         assert_eq!(client.wire_sent_bytes(), before);
-        assert!(server.receive(Wait::Now).unwrap().is_none());
-        let brief = Wait::For(Duration::from_millis(5));
+        assert!(server.receive(FrameWait::Now).unwrap().is_none());
+        let brief = FrameWait::For(Duration::from_millis(5));
         assert!(server.receive(brief).unwrap().is_none());
         client.flush().unwrap();
         assert!(client.wire_sent_bytes() > before);
@@ -159,8 +159,8 @@ fn both_ends_can_close_and_what_was_sent_before_still_arrives() {
         send(&mut server, 7, b"answer", &[3; 100_000]).unwrap();
         server.close().unwrap();
         assert_eq!(receive(&mut client).unwrap().0.request, 7);
-        assert!(matches!(client.receive(Wait::Forever), Err(ConnectionError::Closed)));
-        assert!(matches!(server.receive(Wait::Forever), Err(ConnectionError::Closed)));
+        assert!(matches!(client.receive(FrameWait::Forever), Err(ConnectionError::Closed)));
+        assert!(matches!(server.receive(FrameWait::Forever), Err(ConnectionError::Closed)));
     }
 }
 
@@ -197,10 +197,10 @@ fn limits_and_missing_digests_are_refused_without_harm() {
 
 #[test]
 fn another_thread_can_end_a_wait() {
-    let (mut client, _server) = pair(Cipher::Aes128Gcm);
+    let (mut client, _server) = pair(ConnectionCipher::Aes128Gcm);
     let interrupter = client.interrupter().unwrap();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| client.receive(Wait::Forever));
+        let waiting = scope.spawn(|| client.receive(FrameWait::Forever));
         interrupter.interrupt();
         let ended = waiting.join().unwrap();
         assert!(matches!(ended, Err(ConnectionError::Cut)), "{ended:?}");

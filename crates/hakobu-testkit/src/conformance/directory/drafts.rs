@@ -6,25 +6,25 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hakobu_core::endpoint::{Begin, DraftKind, TargetOp};
+use hakobu_core::endpoint::{DraftKind, DraftParameters, TargetOp};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
 use hakobu_core::path::is_draft_name;
 
-use super::ground::{check, names, settles_to};
+use super::direct_access::{check, names, settles_to};
 use crate::conformance::bench::*;
-use crate::conformance::case::{Case, Requirement};
+use crate::conformance::case::{ConformanceCase, Requirement};
 use crate::conformance::drafts::{abandoned, begin_two, dropped, incomplete, oversized, twice};
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("a draft on the disk has a draft's name and is private", on_disk),
-    Case::new("drafts that come to nothing leave no file on the disk", leave_nothing),
-    Case::new("null, zero and full take content, other devices do not", devices)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("a draft on the disk has a draft's name and is private", on_disk),
+    ConformanceCase::new("drafts that come to nothing leave no file on the disk", leave_nothing),
+    ConformanceCase::new("null, zero and full take content, other devices do not", devices)
         .needs(&[Requirement::SpecialFiles]),
 ];
 
-fn on_disk(bench: &Bench<'_>) {
+fn on_disk(bench: &Workplace<'_>) {
     let root = bench.root();
     fs::write(root.join("file"), "old").unwrap();
     let target = bench.target();
@@ -46,7 +46,7 @@ fn on_disk(bench: &Bench<'_>) {
     }
 }
 
-fn leave_nothing(bench: &Bench<'_>) {
+fn leave_nothing(bench: &Workplace<'_>) {
     for scenario in [dropped, incomplete, oversized, twice] {
         scenario(bench);
         settles_to(bench.root(), &[]);
@@ -55,12 +55,13 @@ fn leave_nothing(bench: &Bench<'_>) {
     settles_to(bench.root(), &[b"file"]);
 }
 
-fn devices(bench: &Bench<'_>) {
+fn devices(bench: &Workplace<'_>) {
     let place = bench.over(Path::new("/dev"));
     let open = |name: &str| {
         let target = place.target(Grant::everything());
         let mut lane = lane(&*target);
-        let begin = Begin { kind: DraftKind::Sink, ..Begin::file(path(name), PIECE_BYTES) };
+        let begin =
+            DraftParameters { kind: DraftKind::Sink, ..DraftParameters::file(path(name), PIECE_BYTES) };
         let begin = TargetOp::Begin { draft: 1, begin };
         ask(&mut *lane, begin)?;
         write(&mut *lane, 1, PIECE_BYTES, 0, &content(PIECE_BYTES))?;

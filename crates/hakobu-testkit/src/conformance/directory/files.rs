@@ -9,33 +9,33 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Attributes, Time};
+use hakobu_core::entry::{Attributes, FileTime};
 use hakobu_core::extent::PIECE_BYTES;
-use hakobu_core::pack::Head;
+use hakobu_core::pack::RecordHead;
 
-use super::ground::{check, names};
+use super::direct_access::{check, names};
 use crate::conformance::bench::*;
-use crate::conformance::case::{Case, Requirement};
+use crate::conformance::case::{ConformanceCase, Requirement};
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("what arrives is on the disk, under its names and with its attributes", on_disk),
-    Case::new("attributes that change are those on the disk", changed),
-    Case::new("owners and set-ID bits are those on the disk", owners)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("what arrives is on the disk, under its names and with its attributes", on_disk),
+    ConformanceCase::new("attributes that change are those on the disk", changed),
+    ConformanceCase::new("owners and set-ID bits are those on the disk", owners)
         .needs(&[Requirement::Root, Requirement::Owners]),
-    Case::new("a file that others gave another name keeps its content under that", replaces),
-    Case::new("missing directories above a file are private on the disk", parents),
+    ConformanceCase::new("a file that others gave another name keeps its content under that", replaces),
+    ConformanceCase::new("missing directories above a file are private on the disk", parents),
 ];
 
-fn on_disk(bench: &Bench<'_>) {
+fn on_disk(bench: &Workplace<'_>) {
     let (root, target) = (bench.root(), bench.target());
     let mut lane = lane(&*target);
     let long = [b'n'; 255];
     let nasty: [&[u8]; 8] =
         [b" ", b"...", b".hakobu.short", b"\x01", b"\xff\xfe", b"\xe9\x81", "名前".as_bytes(), &long];
-    let early = Attributes { mtime: Time { seconds: -1, nanoseconds: 500_000_000 }, ..attributes(0o444) };
+    let early = Attributes { mtime: FileTime { seconds: -1, nanoseconds: 500_000_000 }, ..attributes(0o444) };
     let mut pack = pack("some/where", &[]);
     nasty.iter().for_each(|name| add_file(&mut pack, name, &early, false, name));
-    pack.symlink(&Head::new(b"link", early), b"\xff../x");
+    pack.symlink(&RecordHead::new(b"link", early), b"\xff../x");
     store_all(&mut *lane, pack);
     let bytes = content(PIECE_BYTES + 17);
     begin(&mut *lane, 1, "big", PIECE_BYTES + 17).unwrap();
@@ -63,12 +63,12 @@ fn on_disk(bench: &Bench<'_>) {
     }
 }
 
-fn changed(bench: &Bench<'_>) {
+fn changed(bench: &Workplace<'_>) {
     let root = bench.root();
     fs::create_dir(root.join("there")).unwrap();
     fs::write(root.join("file"), "x").unwrap();
     symlink("file", root.join("link")).unwrap();
-    let late = |mode| Attributes { mtime: Time { seconds: 5, nanoseconds: 7 }, ..attributes(mode) };
+    let late = |mode| Attributes { mtime: FileTime { seconds: 5, nanoseconds: 7 }, ..attributes(mode) };
     let changes = vec![
         Change::Attributes { path: path("link"), attributes: late(0o700), extended: None },
         Change::Attributes { path: path("file"), attributes: attributes(0o604), extended: None },
@@ -88,13 +88,13 @@ fn changed(bench: &Bench<'_>) {
     check(bench, "there", &attributes(0o555));
 }
 
-fn owners(bench: &Bench<'_>) {
+fn owners(bench: &Workplace<'_>) {
     let target = bench.target();
     let wanted = Attributes { uid: 4711, gid: 815, ..attributes(0o6755) };
     let mut pack = pack("", &[]);
     add_file(&mut pack, b"packed", &wanted, false, b"x");
     if bench.abilities.target.sets_links {
-        pack.symlink(&Head::new(b"link", wanted), b"x");
+        pack.symlink(&RecordHead::new(b"link", wanted), b"x");
     }
     let mut lane = lane(&*target);
     store_all(&mut *lane, pack);
@@ -107,7 +107,7 @@ fn owners(bench: &Bench<'_>) {
     }
 }
 
-fn replaces(bench: &Bench<'_>) {
+fn replaces(bench: &Workplace<'_>) {
     let (root, target) = (bench.root(), bench.target());
     let mut lane = lane(&*target);
     for replaces in [true, false] {
@@ -117,7 +117,7 @@ fn replaces(bench: &Bench<'_>) {
         }
         let mut pack = pack("", &[]);
         add_file(&mut pack, b"file", &attributes(0o600), replaces, b"new");
-        pack.symlink(&Head::new(b"other", attributes(0o777)).replacing(replaces), b"file");
+        pack.symlink(&RecordHead::new(b"other", attributes(0o777)).replacing(replaces), b"file");
         store_all(&mut *lane, pack);
         assert_eq!(fs::read(root.join("file")).unwrap(), b"new");
         check(bench, "file", &attributes(0o600));
@@ -131,7 +131,7 @@ fn replaces(bench: &Bench<'_>) {
     }
 }
 
-fn parents(bench: &Bench<'_>) {
+fn parents(bench: &Workplace<'_>) {
     let target = bench.target();
     let mut lane = lane(&*target);
     store_all(&mut *lane, pack("a/b", &[(b"file", b"x")]));

@@ -7,22 +7,28 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::EntryKind;
 use tempfile::TempDir;
 
-use super::ground::names;
+use super::direct_access::names;
 use crate::conformance::bench::*;
-use crate::conformance::case::Case;
+use crate::conformance::case::ConformanceCase;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("a link out of the root in the place of a file is replaced, not written through", link_to_file),
-    Case::new(
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new(
+        "a link out of the root in the place of a file is replaced, not written through",
+        link_to_file,
+    ),
+    ConformanceCase::new(
         "a link out of the root in the place of a directory is replaced, not entered",
         link_to_directory,
     ),
-    Case::new("a link out of the root deep in the path is replaced, not entered", link_in_the_middle),
-    Case::new("attributes are not set through a link out of the root", attributes_through_a_link),
-    Case::new("a list does not enter through a link out of the root", list_through_a_link),
+    ConformanceCase::new(
+        "a link out of the root deep in the path is replaced, not entered",
+        link_in_the_middle,
+    ),
+    ConformanceCase::new("attributes are not set through a link out of the root", attributes_through_a_link),
+    ConformanceCase::new("a list does not enter through a link out of the root", list_through_a_link),
 ];
 
 /// Creates a directory outside of the target, with a file in it that must not change.
@@ -37,7 +43,7 @@ fn untouched(outside: &Path) {
     assert_eq!(fs::read(outside.join("file")).unwrap(), b"untouched");
 }
 
-fn link_to_file(bench: &Bench<'_>) {
+fn link_to_file(bench: &Workplace<'_>) {
     let (root, target, kept) = (bench.root(), bench.target(), outside());
     let outside = kept.path();
     let mut lane = lane(&*target);
@@ -58,7 +64,7 @@ fn link_to_file(bench: &Bench<'_>) {
     untouched(outside);
 }
 
-fn link_to_directory(bench: &Bench<'_>) {
+fn link_to_directory(bench: &Workplace<'_>) {
     let (root, target, kept) = (bench.root(), bench.target(), outside());
     let outside = kept.path();
     for name in ["pack", "draft", "made", "attributes"] {
@@ -82,7 +88,7 @@ fn link_to_directory(bench: &Bench<'_>) {
     untouched(outside);
 }
 
-fn link_in_the_middle(bench: &Bench<'_>) {
+fn link_in_the_middle(bench: &Workplace<'_>) {
     let (root, target, kept) = (bench.root(), bench.target(), outside());
     let outside = kept.path();
     fs::create_dir(outside.join("b")).unwrap();
@@ -93,7 +99,7 @@ fn link_in_the_middle(bench: &Bench<'_>) {
     assert!(names(&outside.join("b")).is_empty());
 }
 
-fn attributes_through_a_link(bench: &Bench<'_>) {
+fn attributes_through_a_link(bench: &Workplace<'_>) {
     let (root, target, kept) = (bench.root(), bench.target(), outside());
     let outside = kept.path();
     let before = fs::metadata(outside.join("file")).unwrap();
@@ -112,7 +118,7 @@ fn attributes_through_a_link(bench: &Bench<'_>) {
     );
 }
 
-fn list_through_a_link(bench: &Bench<'_>) {
+fn list_through_a_link(bench: &Workplace<'_>) {
     let (root, target, kept) = (bench.root(), bench.target(), outside());
     let outside = kept.path();
     symlink(outside, root.join("way")).unwrap();
@@ -121,5 +127,5 @@ fn list_through_a_link(bench: &Bench<'_>) {
     assert!(list(&mut *lane, "way").is_err());
     assert!(list(&mut *lane, "way/b").is_err());
     assert_eq!(inspect(&mut *lane, "way/file").unwrap(), None);
-    assert_eq!(inspect(&mut *lane, "way").unwrap().unwrap().kind, Kind::Symlink);
+    assert_eq!(inspect(&mut *lane, "way").unwrap().unwrap().kind, EntryKind::Symlink);
 }

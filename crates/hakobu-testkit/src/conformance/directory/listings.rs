@@ -5,19 +5,22 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use hakobu_core::entry::{Kind, Metadata, Time};
+use hakobu_core::entry::{EntryKind, EntryMetadata, FileTime};
 use hakobu_core::error::ErrorKind;
 
 use crate::conformance::bench::*;
-use crate::conformance::case::{Case, Requirement};
+use crate::conformance::case::{ConformanceCase, Requirement};
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("an entry is described as it is", described),
-    Case::new("a directory that cannot be read is an error, and the others are listed", unreadable)
-        .needs(&[Requirement::NotRoot]),
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("an entry is described as it is", described),
+    ConformanceCase::new(
+        "a directory that cannot be read is an error, and the others are listed",
+        unreadable,
+    )
+    .needs(&[Requirement::NotRoot]),
 ];
 
-fn described(bench: &Bench<'_>) {
+fn described(bench: &Workplace<'_>) {
     let root = bench.root();
     fs::write(root.join("file"), "12345").unwrap();
     fs::hard_link(root.join("file"), root.join("again")).unwrap();
@@ -36,7 +39,7 @@ fn described(bench: &Bench<'_>) {
     described_by(bench, &mut *lane(&*bench.source()));
 }
 
-fn described_by<L: Looks + ?Sized>(bench: &Bench<'_>, lane: &mut L) {
+fn described_by<L: EntryLane + ?Sized>(bench: &Workplace<'_>, lane: &mut L) {
     let listing = list(lane, "").unwrap();
     assert_eq!(listing.len(), 6);
     for index in 0..listing.len() {
@@ -44,12 +47,12 @@ fn described_by<L: Looks + ?Sized>(bench: &Bench<'_>, lane: &mut L) {
         let (found, real) =
             (*listing.metadata(index), fs::symlink_metadata(bench.root().join(name)).unwrap());
         let kind = match name {
-            "directory" => Kind::Directory,
-            "link" => Kind::Symlink,
-            "pipe" => Kind::Fifo,
-            _ => Kind::File,
+            "directory" => EntryKind::Directory,
+            "link" => EntryKind::Symlink,
+            "pipe" => EntryKind::Fifo,
+            _ => EntryKind::File,
         };
-        let time = |seconds, nanoseconds: i64| Time { seconds, nanoseconds: nanoseconds as u32 };
+        let time = |seconds, nanoseconds: i64| FileTime { seconds, nanoseconds: nanoseconds as u32 };
         assert_eq!(
             (found.kind, found.mode, found.size_bytes),
             (kind, real.mode() & 0o7777, real.size()),
@@ -61,7 +64,7 @@ fn described_by<L: Looks + ?Sized>(bench: &Bench<'_>, lane: &mut L) {
         assert_eq!(found.mtime, bench.abilities.kept_time(time(real.mtime(), real.mtime_nsec())), "{name}");
         if !bench.abilities.target.inodes {
             let seen = inspect(lane, name).unwrap().unwrap();
-            assert_eq!(Metadata { links: found.links, ..seen }, found, "{name}");
+            assert_eq!(EntryMetadata { links: found.links, ..seen }, found, "{name}");
             continue;
         }
         assert_eq!(u64::from(found.links), links, "{name}");
@@ -71,10 +74,10 @@ fn described_by<L: Looks + ?Sized>(bench: &Bench<'_>, lane: &mut L) {
     }
     assert_eq!(inspect(lane, "missing").unwrap(), None);
     assert_eq!(inspect(lane, "file/below").unwrap(), None);
-    assert_eq!(inspect(lane, "").unwrap().unwrap().kind, Kind::Directory);
+    assert_eq!(inspect(lane, "").unwrap().unwrap().kind, EntryKind::Directory);
 }
 
-fn unreadable(bench: &Bench<'_>) {
+fn unreadable(bench: &Workplace<'_>) {
     let (root, target) = (bench.root(), bench.target());
     fs::create_dir(root.join("closed")).unwrap();
     fs::create_dir(root.join("open")).unwrap();

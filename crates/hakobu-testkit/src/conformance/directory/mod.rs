@@ -2,19 +2,19 @@
 //! place while they are open, drafts on disk, devices and mounts. They require places that are directories on this
 //! machine.
 
+mod direct_access;
 mod drafts;
 mod files;
-mod ground;
 mod links;
 mod listings;
 mod removal;
 mod sources;
 mod space;
 
-use super::case::Case;
+use super::case::ConformanceCase;
 
 /// All cases of this module.
-pub(super) const CASES: &[&[Case]] = &[
+pub(super) const CASES: &[&[ConformanceCase]] = &[
     drafts::CASES,
     files::CASES,
     links::CASES,

@@ -10,21 +10,21 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::path::draft_name;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::ground::names;
+use super::direct_access::names;
 use crate::conformance::bench::*;
-use crate::conformance::case::{Case, Requirement};
+use crate::conformance::case::{ConformanceCase, Requirement};
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("entries that others made are removed, and links are not followed", removed),
-    Case::new("a directory goes when it is empty but for drafts", directories),
-    Case::new("what is on another file system stays", mounted).needs(&[
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("entries that others made are removed, and links are not followed", removed),
+    ConformanceCase::new("a directory goes when it is empty but for drafts", directories),
+    ConformanceCase::new("what is on another file system stays", mounted).needs(&[
         Requirement::Root,
         // A target that knows its free space also distinguishes file systems.
         Requirement::Room,
     ]),
 ];
 
-fn removed(bench: &Bench<'_>) {
+fn removed(bench: &Workplace<'_>) {
     let (root, outside) = (bench.root(), tempfile::tempdir().unwrap());
     let outside = outside.path();
     fs::write(outside.join("file"), "keep").unwrap();
@@ -47,7 +47,7 @@ fn removed(bench: &Bench<'_>) {
     assert_eq!(fs::read(outside.join("file")).unwrap(), b"keep");
 }
 
-fn directories(bench: &Bench<'_>) {
+fn directories(bench: &Workplace<'_>) {
     let root = bench.root();
     fs::create_dir_all(root.join("full")).unwrap();
     fs::write(root.join("full/file"), "x").unwrap();
@@ -72,9 +72,9 @@ fn directories(bench: &Bench<'_>) {
     assert_eq!(names(root), [&b"full"[..], b"named"]);
 }
 
-fn mounted(bench: &Bench<'_>) {
-    struct Mounted(std::path::PathBuf);
-    impl Drop for Mounted {
+fn mounted(bench: &Workplace<'_>) {
+    struct MountedDirectory(std::path::PathBuf);
+    impl Drop for MountedDirectory {
         fn drop(&mut self) {
             let _ = Command::new("umount").arg("-l").arg(&self.0).status();
         }
@@ -83,7 +83,7 @@ fn mounted(bench: &Bench<'_>) {
     fs::create_dir_all(&disk).unwrap();
     let mount = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&disk).status();
     assert!(mount.expect("mount is needed").success());
-    let _mounted = Mounted(disk.clone());
+    let _mounted = MountedDirectory(disk.clone());
     fs::write(disk.join("file"), "keep").unwrap();
     let target = bench.target();
     let mut lane = lane(&*target);

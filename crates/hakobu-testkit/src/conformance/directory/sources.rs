@@ -9,25 +9,25 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::losses::LossKind;
-use hakobu_core::pack::{PackReader, Record};
+use hakobu_core::pack::{PackReader, PackRecord};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::ground::tick;
+use super::direct_access::tick;
 use crate::conformance::bench::*;
-use crate::conformance::case::{Case, Requirement};
+use crate::conformance::case::{ConformanceCase, Requirement};
 use crate::conformance::sources::{are_packed, confirm, fetch, file, listed, read, results, results_now};
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("files, links and pipes that others made go into a pack as they are", packed),
-    Case::new("what was changed in place after the list is taken as it is", changed),
-    Case::new("no link out of the root is followed at the source", planted),
-    Case::new("a big file that is changed in place is found out", big_change),
-    Case::new("what cannot be kept is counted", losses),
-    Case::new("a file that may not be read is named and the rest is packed", unreadable)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("files, links and pipes that others made go into a pack as they are", packed),
+    ConformanceCase::new("what was changed in place after the list is taken as it is", changed),
+    ConformanceCase::new("no link out of the root is followed at the source", planted),
+    ConformanceCase::new("a big file that is changed in place is found out", big_change),
+    ConformanceCase::new("what cannot be kept is counted", losses),
+    ConformanceCase::new("a file that may not be read is named and the rest is packed", unreadable)
         .needs(&[Requirement::NotRoot]),
 ];
 
-fn packed(bench: &Bench<'_>) {
+fn packed(bench: &Workplace<'_>) {
     let directory = bench.root().join("d");
     fs::create_dir(&directory).unwrap();
     let expected: [(&str, Vec<u8>); 5] = [
@@ -45,7 +45,7 @@ fn packed(bench: &Bench<'_>) {
     are_packed(bench, &expected);
 }
 
-fn changed(bench: &Bench<'_>) {
+fn changed(bench: &Workplace<'_>) {
     let at = |name: &str| bench.root().join(name);
     for name in [
         "a same",
@@ -107,7 +107,7 @@ fn changed(bench: &Bench<'_>) {
     assert_eq!(results_now(&listing, &now, &fetched), expected);
 }
 
-fn planted(bench: &Bench<'_>) {
+fn planted(bench: &Workplace<'_>) {
     let (at, outside) = (bench.root().join("d"), tempfile::tempdir().unwrap());
     let outside = outside.path();
     fs::write(outside.join("file"), "secret").unwrap();
@@ -127,7 +127,7 @@ fn planted(bench: &Bench<'_>) {
     assert!(read(&mut *lane, &file, 0, 6).unwrap_err().is_source_change());
 }
 
-fn big_change(bench: &Bench<'_>) {
+fn big_change(bench: &Workplace<'_>) {
     let bytes = content(2 * PIECE_BYTES);
     let at = bench.root().join("big");
     fs::write(&at, &bytes).unwrap();
@@ -155,7 +155,7 @@ fn big_change(bench: &Bench<'_>) {
     assert_eq!(kind(read(&mut *source.open_source_lane(2).unwrap(), &file, 0, 1)), ErrorKind::SourceVanished);
 }
 
-fn losses(bench: &Bench<'_>) {
+fn losses(bench: &Workplace<'_>) {
     let at = |name: &str| bench.root().join(name);
     fs::write(at("linked"), "x").unwrap();
     fs::hard_link(at("linked"), at("linked too")).unwrap();
@@ -174,7 +174,7 @@ fn losses(bench: &Bench<'_>) {
     assert_eq!(fetched.content_bytes, 64 * 1024 + 3);
     let mut reader = PackReader::new(&fetched.pack);
     while let Some(record) = reader.read().unwrap() {
-        let Record::Entry(head, _) = record else { continue };
+        let PackRecord::Entry(head, _) = record else { continue };
         if source.capabilities().extended.is_empty() {
             assert!(head.extended.is_none());
             continue;
@@ -188,7 +188,7 @@ fn losses(bench: &Bench<'_>) {
     }
 }
 
-fn unreadable(bench: &Bench<'_>) {
+fn unreadable(bench: &Workplace<'_>) {
     let at = |name: &str| bench.root().join(name);
     fs::write(at("closed"), "1").unwrap();
     fs::write(at("open"), "2").unwrap();

@@ -4,34 +4,34 @@
 
 use std::path::Path;
 
-use hakobu_core::endpoint::{Begin, TargetOp};
+use hakobu_core::endpoint::{DraftParameters, TargetOp};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
-use super::ground::{names, settles_to};
+use super::direct_access::{names, settles_to};
 use crate::conformance::bench::*;
-use crate::conformance::case::{Case, Requirement};
+use crate::conformance::case::{ConformanceCase, Requirement};
 
 /// The requirements of cases about free space. A target that knows its free space can distinguish a full file system
 /// from other failures.
 const FULL: &[Requirement] = &[Requirement::Root, Requirement::Room];
 
-pub(super) const CASES: &[Case] = &[
-    Case::new("a full file system stops a pack and leaves no partial file", full_pack).needs(FULL),
-    Case::new("a draft that cannot fit is refused before any data", too_large).needs(FULL),
-    Case::new("a draft with holes that fits is taken, whatever its size", larger_than_all)
+pub(super) const CASES: &[ConformanceCase] = &[
+    ConformanceCase::new("a full file system stops a pack and leaves no partial file", full_pack).needs(FULL),
+    ConformanceCase::new("a draft that cannot fit is refused before any data", too_large).needs(FULL),
+    ConformanceCase::new("a draft with holes that fits is taken, whatever its size", larger_than_all)
         .needs(&[Requirement::Root]),
-    Case::new("a file system that fills up under a draft leaves nothing", full_draft).needs(FULL),
-    Case::new("a file system without inodes says so", no_inodes).needs(FULL),
-    Case::new("a read-only file system says so", read_only).needs(FULL),
+    ConformanceCase::new("a file system that fills up under a draft leaves nothing", full_draft).needs(FULL),
+    ConformanceCase::new("a file system without inodes says so", no_inodes).needs(FULL),
+    ConformanceCase::new("a read-only file system says so", read_only).needs(FULL),
 ];
 
 /// A small file system in memory that is mounted on the place.
 struct SmallFileSystem<'a>(&'a Path);
 
 impl<'a> SmallFileSystem<'a> {
-    fn new(bench: &'a Bench<'_>, options: &str) -> Self {
+    fn new(bench: &'a Workplace<'_>, options: &str) -> Self {
         let options = std::ffi::CString::new(options).unwrap();
         mount("none", bench.root(), "tmpfs", MountFlags::empty(), Some(options.as_c_str())).unwrap();
         Self(bench.root())
@@ -48,7 +48,7 @@ impl Drop for SmallFileSystem<'_> {
     }
 }
 
-fn full_pack(bench: &Bench<'_>) {
+fn full_pack(bench: &Workplace<'_>) {
     let small = SmallFileSystem::new(bench, "size=256k");
     let target = bench.target();
     let bytes = content(100_000);
@@ -62,7 +62,7 @@ fn full_pack(bench: &Bench<'_>) {
     }
 }
 
-fn too_large(bench: &Bench<'_>) {
+fn too_large(bench: &Workplace<'_>) {
     let small = SmallFileSystem::new(bench, "size=1m");
     let target = bench.target();
     let free_bytes = target.capabilities().free_bytes.unwrap();
@@ -72,12 +72,12 @@ fn too_large(bench: &Bench<'_>) {
     settles_to(small.path(), &[]);
 }
 
-fn larger_than_all(bench: &Bench<'_>) {
+fn larger_than_all(bench: &Workplace<'_>) {
     let small = SmallFileSystem::new(bench, "size=1m");
     let target = bench.target();
     let mut lane = lane(&*target);
     let (size_bytes, bytes) = (64 << 20, content(PIECE_BYTES));
-    let begin = Begin { sparse: true, ..Begin::file(path("holes"), size_bytes) };
+    let begin = DraftParameters { sparse: true, ..DraftParameters::file(path("holes"), size_bytes) };
     done(&ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap()).unwrap();
     write(&mut *lane, 1, size_bytes, 0, &bytes).unwrap();
     let extent = Extent { offset: PIECE_BYTES, length: size_bytes - PIECE_BYTES };
@@ -88,7 +88,7 @@ fn larger_than_all(bench: &Bench<'_>) {
     assert_eq!(found.len(), size_bytes);
 }
 
-fn full_draft(bench: &Bench<'_>) {
+fn full_draft(bench: &Workplace<'_>) {
     let small = SmallFileSystem::new(bench, "size=1m");
     let target = bench.target();
     let mut lane = lane(&*target);
@@ -106,7 +106,7 @@ fn full_draft(bench: &Bench<'_>) {
     settles_to(small.path(), &[b"other"]);
 }
 
-fn no_inodes(bench: &Bench<'_>) {
+fn no_inodes(bench: &Workplace<'_>) {
     let _small = SmallFileSystem::new(bench, "size=10m,nr_inodes=8");
     let target = bench.target();
     assert!(target.capabilities().free_inodes.unwrap() <= 8);
@@ -117,7 +117,7 @@ fn no_inodes(bench: &Bench<'_>) {
     assert_eq!(kind(begin(&mut *lane(&*target), 1, "big", 1)), ErrorKind::NoInodes);
 }
 
-fn read_only(bench: &Bench<'_>) {
+fn read_only(bench: &Workplace<'_>) {
     let small = SmallFileSystem::new(bench, "size=1m");
     mount_remount(small.path(), MountFlags::RDONLY, c"").unwrap();
     let target = bench.target();

@@ -16,7 +16,7 @@ const OF_BENCH: [&str; 2] = ["ssh", "agent"];
 
 /// A setting, and where it stands.
 #[derive(Debug, Serialize)]
-struct Said {
+struct SettingOrigin {
     keyword: &'static str,
     value: String,
     place: String,
@@ -24,12 +24,12 @@ struct Said {
 
 /// The settings that there are for the host.
 #[derive(Debug, Default, Serialize)]
-pub struct Held {
-    obeyed: Vec<Said>,
-    not_obeyed: Vec<Said>,
+pub struct BenchHostSettings {
+    obeyed: Vec<SettingOrigin>,
+    not_obeyed: Vec<SettingOrigin>,
 }
 
-impl Held {
+impl BenchHostSettings {
     /// Sorts what stands in files. What was typed counts more, and is in no file's name.
     pub fn new(typed: &BenchArguments, found: Vec<FromFile>) -> Self {
         let mut held = Self::default();
@@ -41,9 +41,9 @@ impl Held {
                 _ => OF_THE_WAY.contains(&keyword),
             };
             match (taken, is_of_bench) {
-                (true, _) => held.obeyed.push(Said { keyword, value, place }),
+                (true, _) => held.obeyed.push(SettingOrigin { keyword, value, place }),
                 (false, true) => {}
-                (false, false) => held.not_obeyed.push(Said { keyword, value, place }),
+                (false, false) => held.not_obeyed.push(SettingOrigin { keyword, value, place }),
             }
         }
         held
@@ -57,8 +57,8 @@ impl Held {
 
     /// All of it for people, a sentence each.
     pub fn words(&self) -> Vec<String> {
-        let list = |all: &[Said]| {
-            let one = |said: &Said| format!("{} {} ({})", said.keyword, said.value, said.place);
+        let list = |all: &[SettingOrigin]| {
+            let one = |said: &SettingOrigin| format!("{} {} ({})", said.keyword, said.value, said.place);
             lossy(all.iter().map(one).collect::<Vec<_>>().join(", ").as_bytes())
         };
         let mut words = Vec::new();
@@ -79,6 +79,9 @@ impl Held {
 ///
 /// # Errors
 /// As [`settings_file::settle`].
-pub fn held(typed: &BenchArguments, host: Option<&str>) -> Result<Held, Vec<hakobu_core::error::Error>> {
-    settings_file::of_way(host, typed.settings.as_deref()).map(|found| Held::new(typed, found))
+pub fn held(
+    typed: &BenchArguments,
+    host: Option<&str>,
+) -> Result<BenchHostSettings, Vec<hakobu_core::error::Error>> {
+    settings_file::of_way(host, typed.settings.as_deref()).map(|found| BenchHostSettings::new(typed, found))
 }

@@ -2,11 +2,11 @@
 
 use hakobu_core::error::{Error, Result};
 use hakobu_measure::bench::asymmetry::asymmetries;
-use hakobu_measure::bench::result::{Bench, Row, groups, main_group, winners};
+use hakobu_measure::bench::result::{BenchResults, Row, groups, main_group, winners};
 use jiff::Timestamp;
 use serde_json::{Value, json as object};
 
-use super::held::Held;
+use super::held::BenchHostSettings;
 use crate::render::json::pretty;
 
 /// The schema.
@@ -16,10 +16,10 @@ pub const BENCH_SCHEMA: &str = "hakobu.bench/1";
 ///
 /// # Errors
 /// None that is known; serialising could fail.
-pub fn json(bench: &Bench, held: &Held, ended_at: Timestamp) -> Result<String> {
+pub fn json(bench: &BenchResults, held: &BenchHostSettings, ended_at: Timestamp) -> Result<String> {
     let groups = groups(&bench.rows);
     let index = |row: &Row| bench.rows.iter().position(|other| std::ptr::eq(other, row));
-    let of_group = |group: &hakobu_measure::bench::result::Group<'_>| {
+    let of_group = |group: &hakobu_measure::bench::result::RowGroup<'_>| {
         let (first, sound) = winners(group)?;
         Some(object!({
             "direction": group.key.direction,

@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use hakobu_core::error::{Error, ErrorKind, Result, Step};
+use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::location::SshHost;
 use hakobu_core::path::lossy;
-use hakobu_measure::bench::case::Way;
-use hakobu_measure::bench::course::{self, Back, Progress, Settings};
-use hakobu_measure::bench::result::{Bench, PartSpeed, Row};
+use hakobu_measure::bench::bench_run::{self, BenchProgress, ReverseLogin, Settings};
+use hakobu_measure::bench::case::Method;
+use hakobu_measure::bench::result::{BenchResults, PartSpeed, Row};
 use hakobu_measure::bench::{self, shell::is_plain};
-use hakobu_ssh::Refusal;
+use hakobu_ssh::StartRefusal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use self::arguments::BenchArguments;
-use self::held::Held;
+use self::held::BenchHostSettings;
 use crate::commands::shared::{login, looking};
 use crate::render::progress_bar::shows_progress;
-use crate::report::write::{self, Form};
+use crate::report::write::{self, ReportFormat};
 use crate::report::{html, markdown, text};
 use crate::settings_file::ssh_variable;
 use crate::words::{self, Machines};
@@ -55,7 +55,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
         Err(errors) => return exit::errors(&errors),
     };
     settings.of_hakobu = held.of_rows();
-    for (path, form) in [(&typed.html, Form::Html), (&typed.markdown, Form::Other)] {
+    for (path, form) in [(&typed.html, ReportFormat::Html), (&typed.markdown, ReportFormat::Other)] {
         // Found out now, and not when all is measured.
         if let Some(Err(error)) = path.as_ref().map(|path| write::try_out(path, form)) {
             return exit::errors(&[error]);
@@ -68,7 +68,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
     looking::end_when_interrupted(Arc::clone(&cancel), FAREWELL);
     held.words().iter().for_each(|words| output::tell(&messages::note(words)));
     let bar = bar();
-    let outcome = course::bench(&settings, &mut |progress| show(&bar, progress), &|| cancel.load(Relaxed));
+    let outcome = bench_run::bench(&settings, &mut |progress| show(&bar, progress), &|| cancel.load(Relaxed));
     bar.finish_and_clear();
     match outcome.map_err(|error| of_bench(&error, host.as_ref())) {
         Ok(mut bench) => {
@@ -87,16 +87,17 @@ pub fn bench(typed: &BenchArguments) -> u8 {
 }
 
 /// Shows and writes what was measured.
-fn finish(typed: &BenchArguments, bench: &Bench, held: &Held) -> u8 {
+fn finish(typed: &BenchArguments, bench: &BenchResults, held: &BenchHostSettings) -> u8 {
     let ended_at = jiff::Timestamp::now();
     let whole = || page::whole(bench, held, ended_at);
     if let Some(path) = &typed.html
-        && let Err(error) = write::write(path, None, (Form::Html, html::write(&whole()).as_bytes()))
+        && let Err(error) = write::write(path, None, (ReportFormat::Html, html::write(&whole()).as_bytes()))
     {
         return exit::errors(&[error]);
     }
     if let Some(path) = &typed.markdown
-        && let Err(error) = write::write(path, None, (Form::Other, markdown::write(&whole()).as_bytes()))
+        && let Err(error) =
+            write::write(path, None, (ReportFormat::Other, markdown::write(&whole()).as_bytes()))
     {
         return exit::errors(&[error]);
     }
@@ -119,10 +120,10 @@ fn finish(typed: &BenchArguments, bench: &Bench, held: &Held) -> u8 {
     }
 }
 
-fn code(bench: &Bench) -> u8 {
+fn code(bench: &BenchResults) -> u8 {
     let failed = bench.rows.iter().filter(|row| row.failed.is_some()).count();
     let measured = |row: &&Row| row.rate().is_some();
-    let ours = bench.rows.iter().filter(measured).filter(|row| row.case.way == Way::Hakobu).count();
+    let ours = bench.rows.iter().filter(measured).filter(|row| row.case.way == Method::Hakobu).count();
     let others = bench.rows.iter().filter(measured).count() - ours;
     match (ours + others, failed, &bench.ended_early) {
         (0, _, _) => exit::FAILED,
@@ -159,7 +160,7 @@ fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
             let ssh = login::ssh(typed.ssh.as_ref(), ssh_variable())?;
             let ssh: Option<Vec<String>> =
                 ssh.into_iter().map(|word| OsString::into_string(word).ok()).collect();
-            Some(course::Login {
+            Some(bench_run::BenchLogin {
                 typed: host.destination(),
                 user: host.user.clone(),
                 host: host.host.clone(),
@@ -169,7 +170,7 @@ fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
         }
     };
     let budget = typed.time_budget.unwrap_or(if typed.full { FULL_BUDGET } else { BUDGET });
-    let least = course::least_budget(host.is_some());
+    let least = bench_run::least_budget(host.is_some());
     if budget < least {
         let with = if host.is_some() { "with another machine" } else { "on one machine" };
         let words = format!("too short to compare anything: {with} it takes {} s at least", least.as_secs());
@@ -183,7 +184,7 @@ fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
 }
 
 /// How the host logs in here: it becomes part of a command line over there.
-fn way_back(typed: &OsStr) -> Result<Back> {
+fn way_back(typed: &OsStr) -> Result<ReverseLogin> {
     let host = login::host(typed.as_bytes())?;
     let name = match &host.user {
         Some(user) => format!("{user}@{}", host.host),
@@ -194,32 +195,34 @@ fn way_back(typed: &OsStr) -> Result<Back> {
             "letters, digits and . _ - only; an address with colons needs a name in HOST's ssh_config";
         return Err(Error::new(ErrorKind::Usage, "reading --back", words).at(typed.as_bytes()));
     }
-    Ok(Back { host: name, port: host.port })
+    Ok(ReverseLogin { host: name, port: host.port })
 }
 
-fn of_bench(error: &bench::Error, host: Option<&SshHost>) -> Error {
+fn of_bench(error: &bench::BenchError, host: Option<&SshHost>) -> Error {
     let at = host.map(SshHost::destination).unwrap_or_default();
     let words = error.to_string();
     match error {
-        bench::Error::Stopped => {
+        bench::BenchError::Stopped => {
             Error::new(ErrorKind::Cancelled, MEASURING, "interrupted; scratch files are removed")
         }
-        bench::Error::Login(_) => {
-            let refusal = Refusal::of(&words);
-            let error = Error::new(ErrorKind::Io, "logging in to", words).in_step(Step::Login).at(at);
+        bench::BenchError::Login(_) => {
+            let refusal = StartRefusal::of(&words);
+            let error = Error::new(ErrorKind::Io, "logging in to", words).in_step(ErrorStep::Login).at(at);
             match refusal {
-                Some(Refusal::Login | Refusal::HostKey) => error.hint(
+                Some(StartRefusal::Login | StartRefusal::HostKey) => error.hint(
                     "each run logs in anew and nobody is asked: it takes a key that works without a question \
                      (ssh-copy-id, ssh-agent), and a host key that is known",
                 ),
                 _ => error,
             }
         }
-        bench::Error::Lost(_) => {
+        bench::BenchError::Lost(_) => {
             Error::new(ErrorKind::Io, MEASURING, format!("{words}; nothing was measured until then")).at(at)
         }
-        bench::Error::Budget(_) => Error::new(ErrorKind::Usage, MEASURING, words),
-        bench::Error::NoShell(_) => Error::new(ErrorKind::Unsupported, "starting a shell on", words).at(at),
+        bench::BenchError::Budget(_) => Error::new(ErrorKind::Usage, MEASURING, words),
+        bench::BenchError::NoShell(_) => {
+            Error::new(ErrorKind::Unsupported, "starting a shell on", words).at(at)
+        }
         _ => Error::new(ErrorKind::Io, MEASURING, words),
     }
 }
@@ -251,12 +254,12 @@ fn bar() -> ProgressBar {
     bar
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
+fn show(bar: &ProgressBar, progress: BenchProgress) {
     match progress {
-        Progress::Says(words) => {
+        BenchProgress::Says(words) => {
             bar.suspend(|| output::tell(&messages::note(&lossy(words.as_bytes()))));
         }
-        Progress::Run(done, total, label) => {
+        BenchProgress::Run(done, total, label) => {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
             bar.set_message(lossy(label.as_bytes()));

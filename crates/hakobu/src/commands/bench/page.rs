@@ -3,63 +3,65 @@
 use hakobu_core::path::lossy;
 use hakobu_core::units::{format_bytes, format_rate};
 use hakobu_measure::bench::asymmetry::asymmetries;
-use hakobu_measure::bench::case::{Direction, Starter};
-use hakobu_measure::bench::processes::Cost;
+use hakobu_measure::bench::case::{DataDirection, Initiator};
+use hakobu_measure::bench::processes::ProcessCost;
 use hakobu_measure::bench::result::{
-    Bench, Group, PartSpeed, Row, groups, main_group, not_measured, winners,
+    BenchResults, PartSpeed, Row, RowGroup, groups, main_group, not_measured, winners,
 };
 use jiff::Timestamp;
 
-use super::held::Held;
+use super::held::BenchHostSettings;
 use crate::report::Language;
-use crate::report::page::{Block, Line, Page, Rate, Section, Tone, name, said, words};
+use crate::report::page::{
+    NewsTone, PageBlock, PageLine, PageSection, RateBar, ReportPage, name, said, words,
+};
 
 /// Processes that used less than this share of their end's time are not listed.
 const SHARE_MIN: f64 = 0.01;
 
 /// What a terminal shows: the tables, causes, and what was left out.
-pub fn short(bench: &Bench, held: &Held) -> Page {
+pub fn short(bench: &BenchResults, held: &BenchHostSettings) -> ReportPage {
     page(bench, held, false)
 }
 
 /// All of it: with processes and command lines, and since it is kept, when it was measured and by which version.
-pub fn whole(bench: &Bench, held: &Held, ended_at: Timestamp) -> Page {
+pub fn whole(bench: &BenchResults, held: &BenchHostSettings, ended_at: Timestamp) -> ReportPage {
     let mut page = page(bench, held, true);
-    page.sections.insert(0, Section::measured(ended_at));
+    page.sections.insert(0, PageSection::measured(ended_at));
     page
 }
 
-fn page(bench: &Bench, held: &Held, whole: bool) -> Page {
+fn page(bench: &BenchResults, held: &BenchHostSettings, whole: bool) -> ReportPage {
     let groups = groups(&bench.rows);
     let host = safe(bench.host.as_deref().unwrap_or("this machine"));
     let title = match &bench.host {
         Some(typed) => vec![words("hakobu bench: this machine and "), name(typed)],
         None => vec![words("hakobu bench: this machine")],
     };
-    let mut sections: Vec<Option<Section>> = vec![Section::of("Machines", machines(bench))];
+    let mut sections: Vec<Option<PageSection>> = vec![PageSection::of("Machines", machines(bench))];
     for group in &groups {
         let title = heading(group, &host);
         let mut blocks = vec![table(group, bench)];
         let bars = |row: &&Row| {
-            Some(Rate { of: vec![name(&row.label())], bytes_per_second: row.rate()?, colour: 0 })
+            Some(RateBar { of: vec![name(&row.label())], bytes_per_second: row.rate()?, colour: 0 })
         };
-        blocks.push(Block::Rates(group.rows.iter().filter_map(bars).collect()));
-        sections.push(Section::of(&title, blocks));
+        blocks.push(PageBlock::Rates(group.rows.iter().filter_map(bars).collect()));
+        sections.push(PageSection::of(&title, blocks));
     }
-    sections.push(Section::of("Why what should be alike is not", causes(bench, &host)));
-    sections.push(Section::of("Failed", failed(bench)));
-    sections.push(Section::of("Ciphers, one core of this machine", parts(&bench.ciphers, false)));
-    sections.push(Section::of("Compressors of this machine, on text", parts(&bench.compressors, true)));
+    sections.push(PageSection::of("Why what should be alike is not", causes(bench, &host)));
+    sections.push(PageSection::of("Failed", failed(bench)));
+    sections.push(PageSection::of("Ciphers, one core of this machine", parts(&bench.ciphers, false)));
+    sections.push(PageSection::of("Compressors of this machine, on text", parts(&bench.compressors, true)));
     if whole {
-        sections.push(Section::of("Processor time of every process", processes(bench)));
-        sections.push(Section::of("Command lines", commands(bench)));
+        sections.push(PageSection::of("Processor time of every process", processes(bench)));
+        sections.push(PageSection::of("Command lines", commands(bench)));
     }
-    sections.push(Section::of("Left out", left_out(bench)));
-    let settings = held.words().into_iter().map(|line| Block::Words(vec![words(line)]));
-    sections.push(Section::of("Settings files", settings.collect()));
-    sections.push(Section::of("What the figures are", method(bench)));
+    sections.push(PageSection::of("Left out", left_out(bench)));
+    let settings = held.words().into_iter().map(|line| PageBlock::Words(vec![words(line)]));
+    sections.push(PageSection::of("Settings files", settings.collect()));
+    sections.push(PageSection::of("What the figures are", method(bench)));
     let (outcome, tone) = outcome(bench, &groups, &host);
-    Page {
+    ReportPage {
         language: Language::En,
         warning: Vec::new(),
         title,
@@ -71,7 +73,7 @@ fn page(bench: &Bench, held: &Held, whole: bool) -> Page {
 }
 
 /// The fastest of all in one line.
-fn outcome(bench: &Bench, groups: &[Group<'_>], host: &str) -> (String, Tone) {
+fn outcome(bench: &BenchResults, groups: &[RowGroup<'_>], host: &str) -> (String, NewsTone) {
     let Some(group) = main_group(groups) else {
         let too_short = bench.rows.iter().any(|row| row.failed.is_none());
         let why = if too_short {
@@ -79,22 +81,22 @@ fn outcome(bench: &Bench, groups: &[Group<'_>], host: &str) -> (String, Tone) {
         } else {
             ""
         };
-        return (format!("nothing could be measured{why}"), Tone::Bad);
+        return (format!("nothing could be measured{why}"), NewsTone::Bad);
     };
     let Some((first, sound)) = winners(group) else {
-        return (format!("no winner, {}: {}", heading(group, host), incomplete(group)), Tone::Mixed);
+        return (format!("no winner, {}: {}", heading(group, host), incomplete(group)), NewsTone::Mixed);
     };
     let tone = match bench.ended_early.is_some() || bench.rows.iter().any(|row| row.failed.is_some()) {
-        true => Tone::Mixed,
-        false => Tone::Good,
+        true => NewsTone::Mixed,
+        false => NewsTone::Good,
     };
     (format!("the winner, {}: {}", heading(group, host), winner(first, sound)), tone)
 }
 
-fn winner_of_each(groups: &[Group<'_>], host: &str) -> Vec<String> {
+fn winner_of_each(groups: &[RowGroup<'_>], host: &str) -> Vec<String> {
     let first = main_group(groups).map(|group| group.key);
     let others = groups.iter().filter(|group| Some(group.key) != first);
-    let one = |group: &Group<'_>| {
+    let one = |group: &RowGroup<'_>| {
         let words = winners(group).map_or_else(|| incomplete(group), |(first, sound)| winner(first, sound));
         format!("{}: {words}", heading(group, host))
     };
@@ -102,7 +104,7 @@ fn winner_of_each(groups: &[Group<'_>], host: &str) -> Vec<String> {
 }
 
 /// Why a group has no winner.
-fn incomplete(group: &Group<'_>) -> String {
+fn incomplete(group: &RowGroup<'_>) -> String {
     let names: Vec<&str> = not_measured(group).into_iter().map(|way| way.name(group.key.direction)).collect();
     let were = if names.len() == 1 { "was" } else { "were" };
     format!("not complete, as {} {were} not measured", names.join(" and "))
@@ -121,17 +123,17 @@ fn winner(first: &Row, sound: Option<&Row>) -> String {
 }
 
 /// What the rows of a group have in common.
-fn heading(group: &Group<'_>, host: &str) -> String {
+fn heading(group: &RowGroup<'_>, host: &str) -> String {
     let key = group.key;
     let direction = match key.direction {
-        Direction::ToHost => format!("to {host}, "),
-        Direction::FromHost => format!("from {host}, "),
-        Direction::Here => String::new(),
+        DataDirection::ToHost => format!("to {host}, "),
+        DataDirection::FromHost => format!("from {host}, "),
+        DataDirection::Here => String::new(),
     };
     format!("{direction}{}, {}", key.content.name(), key.ends.name())
 }
 
-fn machines(bench: &Bench) -> Vec<Block> {
+fn machines(bench: &BenchResults) -> Vec<PageBlock> {
     let fact = |machine: &hakobu_measure::bench::result::MachineFacts| {
         let whose = if machine.whose == "here" { "this machine".to_owned() } else { safe(&machine.whose) };
         let processors = match machine.processors {
@@ -143,15 +145,16 @@ fn machines(bench: &Bench) -> Vec<Block> {
         let facts = format!("{processor}, {processors}, {}", machine.kernel);
         (whose, vec![said(&facts)])
     };
-    let mut blocks = vec![Block::Facts(bench.machines.iter().map(fact).collect())];
+    let mut blocks = vec![PageBlock::Facts(bench.machines.iter().map(fact).collect())];
     if bench.host.is_some() && bench.same_machine {
-        blocks.push(Block::Words(vec![words("Both ends are one machine, so they share its processors.")]));
+        blocks
+            .push(PageBlock::Words(vec![words("Both ends are one machine, so they share its processors.")]));
     }
     blocks
 }
 
-fn table(group: &Group<'_>, bench: &Bench) -> Block {
-    let here_only = group.key.direction == Direction::Here;
+fn table(group: &RowGroup<'_>, bench: &BenchResults) -> PageBlock {
+    let here_only = group.key.direction == DataDirection::Here;
     let mut head = vec!["way", "rate", "run", "sent", "start", "CPU here"];
     if !here_only {
         head.extend(["CPU there", "sent again", "encrypted"]);
@@ -182,17 +185,17 @@ fn table(group: &Group<'_>, bench: &Bench) -> Block {
         }
         cells
     });
-    Block::Table(head.into_iter().map(str::to_owned).collect(), rows.collect())
+    PageBlock::Table(head.into_iter().map(str::to_owned).collect(), rows.collect())
 }
 
-fn causes(bench: &Bench, host: &str) -> Vec<Block> {
+fn causes(bench: &BenchResults, host: &str) -> Vec<PageBlock> {
     let found = asymmetries(&bench.rows, host);
-    found.iter().map(|asymmetry| Block::Words(vec![words(safe(&asymmetry.words))])).collect()
+    found.iter().map(|asymmetry| PageBlock::Words(vec![words(safe(&asymmetry.words))])).collect()
 }
 
-fn failed(bench: &Bench) -> Vec<Block> {
+fn failed(bench: &BenchResults) -> Vec<PageBlock> {
     let failed = bench.rows.iter().filter_map(|row| Some((row, row.failed.as_ref()?)));
-    let mut rows: Vec<Vec<Line>> = Vec::new();
+    let mut rows: Vec<Vec<PageLine>> = Vec::new();
     let mut told: Option<&String> = None;
     for (row, why) in failed {
         // What is in the way of one row is in the way of its neighbours as well, as a rule.
@@ -201,10 +204,10 @@ fn failed(bench: &Bench) -> Vec<Block> {
         rows.push(vec![vec![name(&full_label(row))], why_line]);
     }
     let head = ["Row", "Why"].map(str::to_owned).to_vec();
-    if rows.is_empty() { Vec::new() } else { vec![Block::Records(head, rows)] }
+    if rows.is_empty() { Vec::new() } else { vec![PageBlock::Records(head, rows)] }
 }
 
-fn parts(speeds: &[PartSpeed], ratio: bool) -> Vec<Block> {
+fn parts(speeds: &[PartSpeed], ratio: bool) -> Vec<PageBlock> {
     if speeds.is_empty() {
         return Vec::new();
     }
@@ -218,14 +221,14 @@ fn parts(speeds: &[PartSpeed], ratio: bool) -> Vec<Block> {
         };
         vec![safe(&speed.name), format_rate(speed.bytes_per_second), last]
     });
-    vec![Block::Table(head.map(str::to_owned).to_vec(), rows.collect())]
+    vec![PageBlock::Table(head.map(str::to_owned).to_vec(), rows.collect())]
 }
 
-fn processes(bench: &Bench) -> Vec<Block> {
-    let listed = |costs: &[Cost]| {
+fn processes(bench: &BenchResults) -> Vec<PageBlock> {
+    let listed = |costs: &[ProcessCost]| {
         let sum: f64 = costs.iter().map(|cost| cost.cpu_seconds).sum();
         let shown = costs.iter().filter(|cost| cost.cpu_seconds >= sum * SHARE_MIN);
-        let one = |cost: &Cost| match cost.waited_seconds > 0.1 * cost.cpu_seconds.max(0.5) {
+        let one = |cost: &ProcessCost| match cost.waited_seconds > 0.1 * cost.cpu_seconds.max(0.5) {
             true => format!(
                 "{} {:.2} s (and {:.2} s without a processor{})",
                 cost.name,
@@ -243,11 +246,11 @@ fn processes(bench: &Bench) -> Vec<Block> {
         Some(vec![vec![name(&full_label(row))], vec![said(&listed(&here))], vec![said(&there)]])
     });
     let head = ["Row", "Here", "There"].map(str::to_owned).to_vec();
-    vec![Block::Records(head, rows.collect())]
+    vec![PageBlock::Records(head, rows.collect())]
 }
 
 /// Lines that can be typed again.
-fn commands(bench: &Bench) -> Vec<Block> {
+fn commands(bench: &BenchResults) -> Vec<PageBlock> {
     let mut first = "Each is a line for a shell here in which SOURCE and TARGET are set to paths without blanks, each on the machine \
                      where it is."
         .to_owned();
@@ -257,16 +260,16 @@ fn commands(bench: &Bench) -> Vec<Block> {
              logged in anew. Where --agent is missing, hakobu is not installed on the host, and was put there for the time.",
         );
     }
-    let mut blocks = vec![Block::Words(vec![words(first)])];
+    let mut blocks = vec![PageBlock::Words(vec![words(first)])];
     let needs_script = bench.rows.iter().any(|row| row.command.contains("$SSH"));
     if let Some(script) = bench.script_of_ssh.as_ref().filter(|_| needs_script) {
         let first = "scp takes the name of a program for its ssh, and no options: SSH is the path of an executable file with these lines.";
-        blocks.push(Block::Words(vec![words(first)]));
-        blocks.push(Block::Lines(vec!["#!/bin/sh".to_owned(), safe(script)]));
+        blocks.push(PageBlock::Words(vec![words(first)]));
+        blocks.push(PageBlock::Lines(vec!["#!/bin/sh".to_owned(), safe(script)]));
     }
     let shown = bench.rows.iter().filter(|row| !row.command.is_empty());
     let rows = shown.map(|row| vec![vec![name(&full_label(row))], vec![name(&row.command)]]);
-    blocks.push(Block::Records(["Row", "Command"].map(str::to_owned).to_vec(), rows.collect()));
+    blocks.push(PageBlock::Records(["Row", "Command"].map(str::to_owned).to_vec(), rows.collect()));
     blocks
 }
 
@@ -274,22 +277,22 @@ fn commands(bench: &Bench) -> Vec<Block> {
 fn full_label(row: &Row) -> String {
     let case = &row.case;
     let direction = match case.direction {
-        Direction::ToHost => "to the host, ",
-        Direction::FromHost => "from the host, ",
-        Direction::Here => "",
+        DataDirection::ToHost => "to the host, ",
+        DataDirection::FromHost => "from the host, ",
+        DataDirection::Here => "",
     };
     format!("{}: {direction}{}, {}", row.label(), case.content.name(), case.ends.name())
 }
 
-fn left_out(bench: &Bench) -> Vec<Block> {
+fn left_out(bench: &BenchResults) -> Vec<PageBlock> {
     if bench.left_out.is_empty() {
         return Vec::new();
     }
     let fact = |out: &hakobu_measure::bench::plan::LeftOut| (safe(&out.what), vec![said(&out.why)]);
-    vec![Block::Facts(bench.left_out.iter().map(fact).collect())]
+    vec![PageBlock::Facts(bench.left_out.iter().map(fact).collect())]
 }
 
-fn method(bench: &Bench) -> Vec<Block> {
+fn method(bench: &BenchResults) -> Vec<PageBlock> {
     let mut lines = vec![format!(
         "Rate: what was sent, by the median of {} run{} less the start. Start: the same command on one byte, so logins, \
          start and end. Run: the median with all of it. Rows take turns within a round.",
@@ -316,7 +319,7 @@ fn method(bench: &Bench) -> Vec<Block> {
         );
     }
     let mut started_there =
-        bench.rows.iter().map(|row| &row.case).filter(|case| case.starter == Starter::There);
+        bench.rows.iter().map(|row| &row.case).filter(|case| case.starter == Initiator::There);
     if started_there.clone().any(|case| !case.way.has_own_connection()) {
         lines.push("Started there: the host logs in here, and the sshd of this machine serves.".to_owned());
     }
@@ -326,7 +329,7 @@ fn method(bench: &Bench) -> Vec<Block> {
                 .to_owned(),
         );
     }
-    lines.into_iter().map(|line| Block::Words(vec![words(line)])).collect()
+    lines.into_iter().map(|line| PageBlock::Words(vec![words(line)])).collect()
 }
 
 fn safe(text: &str) -> String {

@@ -1,16 +1,17 @@
 use std::collections::BTreeSet;
 
-use hakobu_measure::bench::case::{Case, Direction, Starter, Way};
+use hakobu_measure::bench::case::{BenchCase, DataDirection, Initiator, Method};
 use hakobu_measure::bench::plan::LeftOut;
-use hakobu_measure::bench::processes::Cost;
+use hakobu_measure::bench::processes::ProcessCost;
 use hakobu_measure::bench::result::{MachineFacts, Row, Timing};
 
 use super::*;
 
 const HOSTILE: &str = "<script>\"'&\u{1b}[2J\u{202e}|`";
 
-fn row(case: Case, seconds: f64, process: &str) -> Row {
-    let cost = |cpu_seconds| Cost { name: process.to_owned(), cpu_seconds, waited_seconds: 0.7, threads: 3 };
+fn row(case: BenchCase, seconds: f64, process: &str) -> Row {
+    let cost =
+        |cpu_seconds| ProcessCost { name: process.to_owned(), cpu_seconds, waited_seconds: 0.7, threads: 3 };
     let run = |seconds| Timing {
         wall_seconds: seconds,
         here: vec![cost(0.4)],
@@ -20,7 +21,7 @@ fn row(case: Case, seconds: f64, process: &str) -> Row {
         retransmitted_there: Some(4),
     };
     Row {
-        transport: (case.way == Way::Hakobu).then(|| "agent".to_owned()),
+        transport: (case.way == Method::Hakobu).then(|| "agent".to_owned()),
         command: format!("dd {HOSTILE}"),
         size_bytes: 1_000_000_000,
         starts: vec![Timing { here: Vec::new(), there: None, ..run(0.25) }],
@@ -34,13 +35,14 @@ fn ended_at() -> jiff::Timestamp {
     "2026-11-24T03:12:26.5Z".parse().unwrap()
 }
 
-fn measured() -> Bench {
-    let case = |way, direction| Case::plain(way, direction);
-    let mut odd = row(case(Way::Scp, Direction::ToHost), 3.0, HOSTILE);
+fn measured() -> BenchResults {
+    let case = |way, direction| BenchCase::plain(way, direction);
+    let mut odd = row(case(Method::Scp, DataDirection::ToHost), 3.0, HOSTILE);
     odd.failed = Some(HOSTILE.to_owned());
-    let started_there = Case { starter: Starter::There, ..case(Way::Dd, Direction::ToHost) };
-    let with_cipher = Case { cipher: Some(HOSTILE.to_owned()), ..case(Way::Dd, Direction::ToHost) };
-    Bench {
+    let started_there = BenchCase { starter: Initiator::There, ..case(Method::Dd, DataDirection::ToHost) };
+    let with_cipher =
+        BenchCase { cipher: Some(HOSTILE.to_owned()), ..case(Method::Dd, DataDirection::ToHost) };
+    BenchResults {
         host: Some(format!("h{HOSTILE}")),
         machines: vec![MachineFacts {
             whose: "here".to_owned(),
@@ -48,13 +50,13 @@ fn measured() -> Bench {
             ..MachineFacts::default()
         }],
         rows: vec![
-            row(case(Way::Hakobu, Direction::ToHost), 1.0, "hakobu"),
-            row(case(Way::Dd, Direction::ToHost), 4.0, "sshd"),
+            row(case(Method::Hakobu, DataDirection::ToHost), 1.0, "hakobu"),
+            row(case(Method::Dd, DataDirection::ToHost), 4.0, "sshd"),
             row(started_there, 1.5, "ssh"),
-            row(case(Way::Nc, Direction::ToHost), 0.75, "nc"),
+            row(case(Method::Nc, DataDirection::ToHost), 0.75, "nc"),
             row(with_cipher, 2.0, HOSTILE),
             odd,
-            row(case(Way::Dd, Direction::FromHost), 4.1, "sshd"),
+            row(case(Method::Dd, DataDirection::FromHost), 4.1, "sshd"),
         ],
         left_out: vec![LeftOut { what: HOSTILE.to_owned(), why: HOSTILE.to_owned() }],
         ciphers: own_ciphers(),
@@ -65,13 +67,13 @@ fn measured() -> Bench {
             ratio: Some(3.5),
         }],
         rounds: 3,
-        ..Bench::default()
+        ..BenchResults::default()
     }
 }
 
 #[test]
 fn the_text_is_sorted_names_the_winner_and_the_cause() {
-    let text = text::write(&page::short(&measured(), &Held::default()));
+    let text = text::write(&page::short(&measured(), &BenchHostSettings::default()));
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in:\n{text}"));
     assert!(at("  nc ") < at("  hakobu ") && at("  hakobu ") < at("  dd | ssh, started there "));
     assert!(
@@ -89,7 +91,8 @@ fn the_text_is_sorted_names_the_winner_and_the_cause() {
 fn rates_are_without_the_start_in_every_form() {
     let bench = measured();
     let value: serde_json::Value =
-        serde_json::from_str(&json::json(&bench, &Held::default(), ended_at()).unwrap()).unwrap();
+        serde_json::from_str(&json::json(&bench, &BenchHostSettings::default(), ended_at()).unwrap())
+            .unwrap();
     assert_eq!(value["schema"], "hakobu.bench/1");
     assert_eq!(value["rows"][0]["bytes_per_second"], 800_000_000.0);
     assert_eq!(
@@ -109,14 +112,14 @@ fn rates_are_without_the_start_in_every_form() {
 
 #[test]
 fn the_page_has_everything_and_no_name_is_a_tag() {
-    let html = html::write(&page::whole(&measured(), &Held::default(), ended_at()));
+    let html = html::write(&page::whole(&measured(), &BenchHostSettings::default(), ended_at()));
     assert!(!html.contains("<script") && !html.contains(['\u{1b}', '\u{202e}']));
     for words in
         ["Command lines", "Processor time of every process", "class=\"bar\"", "800 MB/s", "&lt;script&gt;"]
     {
         assert!(html.contains(words), "{words}");
     }
-    let markdown = markdown::write(&page::whole(&measured(), &Held::default(), ended_at()));
+    let markdown = markdown::write(&page::whole(&measured(), &BenchHostSettings::default(), ended_at()));
     for shown in [&html, &markdown] {
         assert!(
             shown.contains(concat!("hakobu ", env!("CARGO_PKG_VERSION")))
@@ -132,10 +135,11 @@ fn hakobu_without_its_agent_is_never_called_hakobu_alone() {
     let mut bench = measured();
     bench.rows[0].transport = Some("sftp".to_owned());
     bench.rows.truncate(2);
-    let text = text::write(&page::short(&bench, &Held::default()));
+    let text = text::write(&page::short(&bench, &BenchHostSettings::default()));
     assert!(text.contains("hakobu, over SFTP without an agent with 800 MB/s"), "{text}");
     let value: serde_json::Value =
-        serde_json::from_str(&json::json(&bench, &Held::default(), ended_at()).unwrap()).unwrap();
+        serde_json::from_str(&json::json(&bench, &BenchHostSettings::default(), ended_at()).unwrap())
+            .unwrap();
     assert_eq!(
         (&value["rows"][0]["transport"], &value["rows"][0]["label"]),
         (&"sftp".into(), &"hakobu, over SFTP without an agent".into())
@@ -146,30 +150,32 @@ fn hakobu_without_its_agent_is_never_called_hakobu_alone() {
 #[test]
 fn started_there_is_a_login_of_those_alone_that_log_in() {
     let mut bench = measured();
-    let mbuffer = Case { starter: Starter::There, ..Case::plain(Way::Mbuffer, Direction::FromHost) };
+    let mbuffer =
+        BenchCase { starter: Initiator::There, ..BenchCase::plain(Method::Mbuffer, DataDirection::FromHost) };
     bench.rows.push(row(mbuffer, 1.0, "mbuffer"));
     let (login, connection) =
         ("Started there: the host logs in here", "the host connects to what listens here");
-    let text = text::write(&page::short(&bench, &Held::default()));
+    let text = text::write(&page::short(&bench, &BenchHostSettings::default()));
     assert!(text.contains(login) && text.contains(connection), "{text}");
-    bench.rows.retain(|row| row.case.way != Way::Dd);
-    let text = text::write(&page::short(&bench, &Held::default()));
+    bench.rows.retain(|row| row.case.way != Method::Dd);
+    let text = text::write(&page::short(&bench, &BenchHostSettings::default()));
     assert!(!text.contains(login) && text.contains(connection), "{text}");
 }
 
 #[test]
 fn without_what_all_are_compared_with_there_is_no_winner() {
     let mut bench = measured();
-    let text = text::write(&page::short(&bench, &Held::default()));
+    let text = text::write(&page::short(&bench, &BenchHostSettings::default()));
     assert!(
         text.contains("random data, memory to nothing: not complete, as hakobu was not measured"),
         "{text}"
     );
     bench.rows.remove(0);
-    let text = text::write(&page::short(&bench, &Held::default()));
+    let text = text::write(&page::short(&bench, &BenchHostSettings::default()));
     assert!(text.contains("no winner, to h") && !text.contains("the winner"), "{text}");
     let value: serde_json::Value =
-        serde_json::from_str(&json::json(&bench, &Held::default(), ended_at()).unwrap()).unwrap();
+        serde_json::from_str(&json::json(&bench, &BenchHostSettings::default(), ended_at()).unwrap())
+            .unwrap();
     assert_eq!((&value["winner"], &value["winners"]), (&serde_json::Value::Null, &serde_json::json!([])));
 }
 
@@ -187,14 +193,17 @@ fn exit_codes_say_how_much_was_measured() {
         run.wall_seconds = 0.25;
     }
     assert_eq!(code(&bench), exit::FAILED);
-    let text = text::write(&page::short(&bench, &Held::default()));
+    let text = text::write(&page::short(&bench, &BenchHostSettings::default()));
     assert!(
         text.contains("nothing could be measured: runs were too short to be told from their start"),
         "{text}"
     );
     bench.rows.clear();
     assert_eq!(code(&bench), exit::FAILED);
-    assert!(text::write(&page::short(&bench, &Held::default())).contains("nothing could be measured\n"));
+    assert!(
+        text::write(&page::short(&bench, &BenchHostSettings::default()))
+            .contains("nothing could be measured\n")
+    );
 }
 
 #[test]
@@ -217,7 +226,7 @@ fn what_is_typed_wrong_is_said_before_anything_runs() {
     assert!(wrong("hakobu bench h --agent a\nb").contains("control characters"));
     let (settings, host) = typed("hakobu bench me@h --full --back ssh://u@ws:2222 -e ssh").unwrap();
     assert_eq!((settings.budget, settings.full), (FULL_BUDGET, true));
-    assert_eq!(settings.back, Some(Back { host: "u@ws".to_owned(), port: Some(2222) }));
+    assert_eq!(settings.back, Some(ReverseLogin { host: "u@ws".to_owned(), port: Some(2222) }));
     assert_eq!(settings.login.unwrap().ssh, ["ssh"]);
     assert_eq!(host.unwrap().destination(), "me@h");
     assert!(typed("hakobu bench").unwrap().0.login.is_none());

@@ -12,7 +12,7 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::location::Location;
-use hakobu_core::outcome::Surroundings;
+use hakobu_core::outcome::RunEnvironment;
 use hakobu_core::report::{Report, ReportEnd};
 use hakobu_core::request::CopyRequest;
 
@@ -106,7 +106,7 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         None => {
             let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
             let mut surroundings =
-                Surroundings { prompts: &mut terminal, observer: &renderer, cancel, limits };
+                RunEnvironment { prompts: &mut terminal, observer: &renderer, cancel, limits };
             (run::copy(&request, &mut surroundings), renderer)
         }
         Some(job) => {

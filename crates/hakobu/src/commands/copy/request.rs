@@ -9,12 +9,13 @@ use hakobu_agent::stream::{named_source, named_target};
 use hakobu_core::compression::Compression;
 use hakobu_core::error::Error;
 use hakobu_core::filter::FilterRules;
-use hakobu_core::job::{Mode, Sample};
+use hakobu_core::job::{FileSample, Mode};
 use hakobu_core::location::Location;
-use hakobu_core::pace::{Limits, RateLimit};
+use hakobu_core::pace::{RateLimit, RunLimits};
 use hakobu_core::request::Passes;
 use hakobu_core::request::{
-    Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, RETRY_FOR_DETACHED, Transport, Verify,
+    AllowedRights, CipherChoice, CopyRequest, Deletion, DeletionMax, Durability, RETRY_FOR_DETACHED,
+    Transport, Verify,
 };
 use hakobu_core::units::parse_duration;
 
@@ -54,7 +55,7 @@ pub fn request(
     }
     (request.restart, request.live) = (typed.restart, typed.live);
     let allows = |what: &str| typed.allow.iter().any(|allowed| allowed == what);
-    request.allow = Allow { set_id: allows("setuid"), devices: allows("devices") };
+    request.allow = AllowedRights { set_id: allows("setuid"), devices: allows("devices") };
     request.preserve = preserve(&typed.preserve, &mut found);
     request.preserve.by_name = typed.by_name;
     request.one_file_system = typed.filter.one_file_system;
@@ -92,7 +93,7 @@ pub fn request(
         Some("medium") => Verify::Medium,
         _ => Verify::Auto,
     };
-    request.durable = if typed.durable.is_some() { Durable::None } else { Durable::Yes };
+    request.durable = if typed.durable.is_some() { Durability::None } else { Durability::Yes };
     for name in &typed.require {
         request.require.extend(found.keep(requirement(name)));
     }
@@ -181,7 +182,7 @@ fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Pas
 }
 
 /// The share of files whose content is compared.
-fn sample(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Sample> {
+fn sample(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<FileSample> {
     let text = typed.sample.as_deref()?;
     if mode != Mode::Compare {
         found.usage("--sample", "only hakobu verify compares a sample");
@@ -193,7 +194,7 @@ fn sample(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Sam
     }
     // Another run takes other files.
     let seed = jiff::Timestamp::now().as_nanosecond() as u64;
-    Some(Sample { per_million: (percent * 10_000.0).ceil() as u32, seed })
+    Some(FileSample { per_million: (percent * 10_000.0).ceil() as u32, seed })
 }
 
 /// What may be deleted; none where nothing ever is.
@@ -242,14 +243,14 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
 }
 
 /// What the run is held to.
-fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Limits {
+fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RunLimits {
     let limits = typed.limits.read().unwrap_or_else(|errors| {
         found.errors.extend(errors);
-        Limits::default()
+        RunLimits::default()
     });
     // Only digests are sent.
     let rate = if mode.only_reads() { RateLimit::default() } else { limits.rate };
-    Limits { rate, ..limits }
+    RunLimits { rate, ..limits }
 }
 
 /// What is said of options that have no effect in a run.

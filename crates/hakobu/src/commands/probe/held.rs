@@ -1,13 +1,13 @@
 //! Words for what a copy is told to do, and a prediction cannot know all of.
 
 use hakobu_core::compression::Compression;
-use hakobu_core::pace::{Limits, Rate, RateLimit, time_words};
-use hakobu_measure::probe::Stage;
-use hakobu_transfer::probe::Probed;
+use hakobu_core::pace::{RateLimit, RateSetting, RunLimits, time_words};
+use hakobu_measure::probe::TransferStage;
+use hakobu_transfer::probe::ProbeResults;
 
 /// What there is to say of limits.
-pub fn limits(limits: &Limits) -> Vec<String> {
-    let others = Limits { rate: RateLimit::default(), ..limits.clone() };
+pub fn limits(limits: &RunLimits) -> Vec<String> {
+    let others = RunLimits { rate: RateLimit::default(), ..limits.clone() };
     let others = others.is_some().then(|| {
         format!("A copy that is held to less is slower, which is not predicted: {}.", others.words())
     });
@@ -19,22 +19,22 @@ fn rate(limit: &RateLimit) -> Option<String> {
     match (limit.constant(), limit.first()) {
         _ if !limit.is_some() => None,
         (Some(_), _) => None,
-        (None, Rate::BytesPerSecond(_)) => Some(format!(
+        (None, RateSetting::BytesPerSecond(_)) => Some(format!(
             "The rate limit is a timetable, and what holds now is taken for all of the time: {words}."
         )),
-        (None, Rate::Paused) => limit.first_pause().map(|(until_s, _)| {
+        (None, RateSetting::Paused) => limit.first_pause().map(|(until_s, _)| {
             let until = time_words(until_s);
             format!("A copy waits until {until}, in a pause of its timetable, and predicted is what it gets then: {words}.")
         }),
-        (None, Rate::Unlimited) => {
+        (None, RateSetting::Unlimited) => {
             Some(format!("The timetable sets no limit now, but will, which is not predicted: {words}."))
         }
     }
 }
 
 /// What there is to say of compression: whether content packs is not looked at.
-pub fn compression(probed: &Probed) -> Option<String> {
-    let is_line = probed.prediction.slowest.is_some_and(|slowest| slowest.stage == Stage::Network);
+pub fn compression(probed: &ProbeResults) -> Option<String> {
+    let is_line = probed.prediction.slowest.is_some_and(|slowest| slowest.stage == TransferStage::Network);
     let predicted = "Predicted is a copy without compression";
     match probed.compression {
         _ if !probed.apart || probed.prediction.slowest.is_none() => None,
@@ -71,10 +71,11 @@ mod tests {
         assert!(at("08:00,20M 19:00,off").unwrap().contains("what holds now"));
         assert!(at("08:00,pause 19:00,off").unwrap().contains("waits until 19:00"));
         assert!(at("08:00,off 19:00,20M").unwrap().contains("no limit now"));
-        let both = Limits { operations_per_second: Some(500), source_p99_us: Some(500), ..Limits::default() };
-        assert_eq!((limits(&Limits::default()).len(), limits(&both).len()), (0, 1));
+        let both =
+            RunLimits { operations_per_second: Some(500), source_p99_us: Some(500), ..RunLimits::default() };
+        assert_eq!((limits(&RunLimits::default()).len(), limits(&both).len()), (0, 1));
         assert!(limits(&both)[0].contains("500 operations") && limits(&both)[0].contains("0.5 ms"));
-        let none = Probed { apart: true, compression: Compression::Adapted, ..Probed::default() };
+        let none = ProbeResults { apart: true, compression: Compression::Adapted, ..ProbeResults::default() };
         assert_eq!(compression(&none), None);
     }
 }

@@ -2,13 +2,13 @@
 
 use hakobu_core::compression::Compression;
 use hakobu_core::error::{Error, Result};
-use hakobu_core::pace::{Rate, time_words};
+use hakobu_core::pace::{RateSetting, time_words};
 use hakobu_core::probe::{
-    ReadFigures, TreeFigures, WayFigures, WayStep, Work, WriteFigures, sound_latency, sound_rate,
+    MeasuredWork, ReadFigures, TreeFigures, WayFigures, WayStep, WriteFigures, sound_latency, sound_rate,
 };
 use hakobu_core::report::{ReportError, text_and_base64};
-use hakobu_measure::probe::{Span, StageRate};
-use hakobu_transfer::probe::{End, Probed};
+use hakobu_measure::probe::{PredictedTime, StageRate};
+use hakobu_transfer::probe::{EndMeasurements, ProbeResults};
 use serde_json::{Value, json as object};
 
 use super::figures::{read_how_name, write_how_name};
@@ -22,7 +22,7 @@ pub const PROBE_SCHEMA: &str = "hakobu.probe/1";
 ///
 /// # Errors
 /// None that is known; serialising could fail.
-pub fn json(probed: &Probed) -> Result<String> {
+pub fn json(probed: &ProbeResults) -> Result<String> {
     let all = object!({
         "schema": PROBE_SCHEMA,
         "source": end(&probed.source_end),
@@ -38,7 +38,7 @@ pub fn json(probed: &Probed) -> Result<String> {
     pretty(&all).map_err(|error| Error::io("writing the figures", &error))
 }
 
-fn end(end: &End) -> Value {
+fn end(end: &EndMeasurements) -> Value {
     let (path, base64) = text_and_base64(&end.name);
     let machine = end.machine.as_ref().map(|machine| {
         let packers = machine.compressors.iter().map(|packer| {
@@ -83,7 +83,7 @@ fn per_second(rate: Option<f64>) -> Option<u64> {
     rate.map(|rate| rate.round() as u64)
 }
 
-fn network(probed: &Probed) -> Value {
+fn network(probed: &ProbeResults) -> Value {
     object!({
         "round_trip_seconds": probed.round_trip.as_secs_f64(),
         "start_seconds": probed.start.as_secs_f64(),
@@ -113,8 +113,8 @@ fn way(way: &WayFigures) -> Value {
     })
 }
 
-fn work(work: Option<&Work>) -> Option<u64> {
-    per_second(work.and_then(Work::bytes_per_second))
+fn work(work: Option<&MeasuredWork>) -> Option<u64> {
+    per_second(work.and_then(MeasuredWork::bytes_per_second))
 }
 
 fn seconds(latency_ns: Option<u64>) -> Option<f64> {
@@ -129,13 +129,13 @@ fn source(figures: &ReadFigures) -> Value {
         "bytes_per_second": work(figures.content.as_ref()),
         "latency_seconds": seconds(figures.latency_ns),
         "cached_share": figures.cached_permille.map(|_| figures.cached_share()),
-        "small_files_per_second": per_second(figures.small.as_ref().and_then(Work::per_second)),
+        "small_files_per_second": per_second(figures.small.as_ref().and_then(MeasuredWork::per_second)),
         "tree": figures.tree.as_ref().and_then(tree),
         "remarks": figures.remarks,
     })
 }
 
-fn target(probed: &Probed, figures: &WriteFigures) -> Value {
+fn target(probed: &ProbeResults, figures: &WriteFigures) -> Value {
     let place = probed.measured_in.as_deref().map(text_and_base64);
     let mut value = object!({
         "how": write_how_name(figures.how),
@@ -144,7 +144,7 @@ fn target(probed: &Probed, figures: &WriteFigures) -> Value {
         "free_inodes": figures.free_inodes,
         "bytes_per_second": work(figures.content.as_ref()),
         "latency_seconds": seconds(figures.latency_ns),
-        "small_files_per_second": per_second(figures.small.as_ref().and_then(Work::per_second)),
+        "small_files_per_second": per_second(figures.small.as_ref().and_then(MeasuredWork::per_second)),
         "tree": figures.tree.as_ref().and_then(tree),
         "remarks": figures.remarks,
     });
@@ -168,7 +168,7 @@ fn tree(tree: &TreeFigures) -> Option<Value> {
     })
 }
 
-fn prediction(probed: &Probed) -> Value {
+fn prediction(probed: &ProbeResults) -> Value {
     let made = &probed.prediction;
     let stage = |stage: &StageRate| {
         object!({
@@ -177,7 +177,7 @@ fn prediction(probed: &Probed) -> Value {
             "at_least": stage.at_least,
         })
     };
-    let span = |span: Span| object!({ "seconds": span.seconds, "limited_by": span.limited_by });
+    let span = |span: PredictedTime| object!({ "seconds": span.seconds, "limited_by": span.limited_by });
     object!({
         "bytes_per_second": made.slowest.map(|slowest| slowest.bytes_per_second.round() as u64),
         "limited_by": made.slowest.map(|slowest| slowest.stage.name()),
@@ -185,8 +185,8 @@ fn prediction(probed: &Probed) -> Value {
         "lanes": probed.lanes.0,
         "lanes_max": probed.lanes.1,
         "limit_bytes_per_second": match probed.limits.rate.first_moving() {
-            Rate::BytesPerSecond(bytes) => Some(bytes),
-            Rate::Unlimited | Rate::Paused => None,
+            RateSetting::BytesPerSecond(bytes) => Some(bytes),
+            RateSetting::Unlimited | RateSetting::Paused => None,
         },
         "limit": probed.limits.rate.is_some().then(|| probed.limits.rate.words()),
         "operations_per_second_limit": probed.limits.operations_per_second,

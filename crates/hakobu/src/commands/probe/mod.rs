@@ -9,7 +9,7 @@ use hakobu_core::error::Result;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::lossy;
-use hakobu_transfer::probe::{self as measuring, ProbeRequest, Probed};
+use hakobu_transfer::probe::{self as measuring, ProbeRequest, ProbeResults};
 
 pub mod arguments;
 mod figures;
@@ -22,8 +22,8 @@ mod request;
 use self::arguments::ProbeArguments;
 use crate::commands::shared::looking;
 use crate::exit;
-use crate::report::page::Section;
-use crate::report::write::{self, Form};
+use crate::report::page::PageSection;
+use crate::report::write::{self, ReportFormat};
 use crate::report::{html, text};
 use crate::settings_file::ssh_variable;
 use crate::words::Machines;
@@ -38,7 +38,7 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
         Err(errors) => return exit::errors(&errors),
     };
     // Found out before anything is measured.
-    if let Some(Err(error)) = typed.html.as_deref().map(|path| write::try_out(path, Form::Html)) {
+    if let Some(Err(error)) = typed.html.as_deref().map(|path| write::try_out(path, ReportFormat::Html)) {
         return exit::errors(&[error]);
     }
     let hosts: Vec<&SshHost> =
@@ -51,12 +51,12 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
     })
 }
 
-fn shown(typed: &ProbeArguments, probed: &Probed, machines: &Machines) -> Result<String> {
+fn shown(typed: &ProbeArguments, probed: &ProbeResults, machines: &Machines) -> Result<String> {
     let page = page::page(probed, machines);
     if let Some(path) = &typed.html {
         let mut kept = page.clone();
-        kept.sections.insert(0, Section::measured(jiff::Timestamp::now()));
-        write::write(path, None, (Form::Html, html::write(&kept).as_bytes()))?;
+        kept.sections.insert(0, PageSection::measured(jiff::Timestamp::now()));
+        write::write(path, None, (ReportFormat::Html, html::write(&kept).as_bytes()))?;
     }
     match typed.json {
         true => json::json(probed),

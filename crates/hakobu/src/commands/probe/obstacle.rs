@@ -2,13 +2,13 @@
 
 use hakobu_core::path::lossy;
 use hakobu_core::report::ReportError;
-use hakobu_transfer::probe::Obstacle;
+use hakobu_transfer::probe::CopyObstacle;
 use serde_json::{Value, json as object};
 
 use crate::words::{Machines, advice};
 
 /// One line, and what to do, where the line does not say it.
-pub fn lines(obstacle: &Obstacle, machines: &Machines) -> Vec<String> {
+pub fn lines(obstacle: &CopyObstacle, machines: &Machines) -> Vec<String> {
     let error = &obstacle.error;
     let would = if obstacle.certain { "would" } else { "may" };
     let line = format!("a copy {would} fail: {}: {}", lossy(&error.at), lossy(error.reason().as_bytes()));
@@ -17,7 +17,7 @@ pub fn lines(obstacle: &Obstacle, machines: &Machines) -> Vec<String> {
 }
 
 /// The same for programs: as the errors of reports, and whether it is certain.
-pub fn object(obstacle: &Obstacle) -> Value {
+pub fn object(obstacle: &CopyObstacle) -> Value {
     let mut value = object!(ReportError::from(&obstacle.error));
     value["certain"] = obstacle.certain.into();
     value

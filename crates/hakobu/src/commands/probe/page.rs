@@ -1,32 +1,34 @@
 //! What was measured, as a page that is written as text or HTML.
 
 use hakobu_core::path::lossy;
-use hakobu_core::probe::{ReadFigures, TreeFigures, WayFigures, Work, WriteFigures, WriteHow};
+use hakobu_core::probe::{MeasuredWork, ReadFigures, TreeFigures, WayFigures, WriteFigures, WriteHow};
 use hakobu_core::units::{format_bytes, format_count, format_rate};
 use hakobu_measure::probe::{Prediction, StageRate};
-use hakobu_transfer::probe::{End, Probed};
+use hakobu_transfer::probe::{EndMeasurements, ProbeResults};
 
 use super::figures::{core_rate, counts, latency, rate, read_how, seconds, step, write_how};
 use super::{held, obstacle};
 use crate::report::Language;
-use crate::report::page::{Block, Line, Page, Rate, Section, Tone, name, said, words};
+use crate::report::page::{
+    NewsTone, PageBlock, PageLine, PageSection, RateBar, ReportPage, name, said, words,
+};
 use crate::words::Machines;
 
 /// The page of a probe.
-pub fn page(probed: &Probed, machines: &Machines) -> Page {
+pub fn page(probed: &ProbeResults, machines: &Machines) -> ReportPage {
     let (outcome, meaning) = outcome(probed);
     let sections = [
-        Section::of("What a copy will get", prediction(probed)),
-        Section::of("Network", network(probed)),
-        Section::of("Source", probed.source.as_ref().map(source).unwrap_or_default()),
-        Section::of(
+        PageSection::of("What a copy will get", prediction(probed)),
+        PageSection::of("Network", network(probed)),
+        PageSection::of("Source", probed.source.as_ref().map(source).unwrap_or_default()),
+        PageSection::of(
             "Target",
             probed.target.as_ref().map(|figures| target(probed, figures)).unwrap_or_default(),
         ),
-        Section::of("What one core does", cores(probed)),
-        Section::of("Not measured", remarks(probed)),
+        PageSection::of("What one core does", cores(probed)),
+        PageSection::of("Not measured", remarks(probed)),
     ];
-    Page {
+    ReportPage {
         language: Language::En,
         warning: probed
             .obstacle
@@ -36,18 +38,18 @@ pub fn page(probed: &Probed, machines: &Machines) -> Page {
         title: title(probed),
         outcome,
         tone: match (&probed.failure, probed.prediction.slowest) {
-            (Some(_), _) => Tone::Bad,
+            (Some(_), _) => NewsTone::Bad,
             (None, Some(_)) if probed.prediction.unknown.is_empty() && probed.obstacle.is_none() => {
-                Tone::Good
+                NewsTone::Good
             }
-            _ => Tone::Mixed,
+            _ => NewsTone::Mixed,
         },
         meaning,
         sections: sections.into_iter().flatten().collect(),
     }
 }
 
-fn title(probed: &Probed) -> Line {
+fn title(probed: &ProbeResults) -> PageLine {
     let mut title = vec![words("Probe of ")];
     if !probed.source_end.name.is_empty() {
         title.extend([shown(&probed.source_end.name), words(" to ")]);
@@ -56,12 +58,12 @@ fn title(probed: &Probed) -> Line {
     title
 }
 
-fn shown(bytes: &[u8]) -> crate::report::page::Span {
-    crate::report::page::Span::Name(lossy(bytes))
+fn shown(bytes: &[u8]) -> crate::report::page::LineSpan {
+    crate::report::page::LineSpan::Name(lossy(bytes))
 }
 
 /// The one line, and what follows from it.
-fn outcome(probed: &Probed) -> (String, Vec<String>) {
+fn outcome(probed: &ProbeResults) -> (String, Vec<String>) {
     let made = &probed.prediction;
     let mut meaning = Vec::new();
     if let Some((bytes, span)) = made.file {
@@ -140,7 +142,7 @@ fn capitalised(words: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn prediction(probed: &Probed) -> Vec<Block> {
+fn prediction(probed: &ProbeResults) -> Vec<PageBlock> {
     let stages = &probed.prediction.stages;
     if stages.is_empty() {
         return Vec::new();
@@ -154,19 +156,19 @@ fn prediction(probed: &Probed) -> Vec<Block> {
     });
     let bars = stages.iter().map(|stage| {
         let is_slowest = probed.prediction.slowest.is_some_and(|slowest| slowest.stage == stage.stage);
-        Rate {
+        RateBar {
             of: vec![words(stage.stage.name())],
             bytes_per_second: stage.bytes_per_second,
             colour: if is_slowest { 5 } else { 1 },
         }
     });
     vec![
-        Block::Table(vec!["Stage".to_owned(), "Rate".to_owned()], rows.collect()),
-        Block::Rates(bars.collect()),
+        PageBlock::Table(vec!["Stage".to_owned(), "Rate".to_owned()], rows.collect()),
+        PageBlock::Rates(bars.collect()),
     ]
 }
 
-fn network(probed: &Probed) -> Vec<Block> {
+fn network(probed: &ProbeResults) -> Vec<PageBlock> {
     if !probed.apart {
         return Vec::new();
     }
@@ -190,7 +192,7 @@ fn network(probed: &Probed) -> Vec<Block> {
         );
     }
     fact("Login and connections", seconds(probed.start.as_secs_f64()));
-    let mut blocks = vec![Block::Facts(facts)];
+    let mut blocks = vec![PageBlock::Facts(facts)];
     let counts = counts(ways);
     if counts.is_empty() {
         return blocks;
@@ -204,28 +206,28 @@ fn network(probed: &Probed) -> Vec<Block> {
         let [there, back] = ways.map(of);
         [vec![count.to_string()], there.to_vec(), back.to_vec()].concat()
     };
-    blocks.push(Block::Table(head.map(str::to_owned).to_vec(), counts.iter().map(row).collect()));
-    blocks.push(Block::Rates(bars(ways, &counts)));
+    blocks.push(PageBlock::Table(head.map(str::to_owned).to_vec(), counts.iter().map(row).collect()));
+    blocks.push(PageBlock::Rates(bars(ways, &counts)));
     if ways.into_iter().flatten().any(|way| way.at_least) {
-        blocks.push(Block::Words(vec![words("The line was not filled, so it may carry more.")]));
+        blocks.push(PageBlock::Words(vec![words("The line was not filled, so it may carry more.")]));
     }
     blocks
 }
 
-fn bars(ways: [Option<&WayFigures>; 2], counts: &[u16]) -> Vec<Rate> {
+fn bars(ways: [Option<&WayFigures>; 2], counts: &[u16]) -> Vec<RateBar> {
     let mut bars = Vec::new();
     for (way, direction, colour) in [(ways[0], "to the target", 1), (ways[1], "from the target", 2)] {
         for count in counts {
             if let Some(bytes_per_second) = step(way, *count).and_then(|step| step.sent.bytes_per_second()) {
                 let of = vec![words(format!("{count}, {direction}"))];
-                bars.push(Rate { of, bytes_per_second, colour });
+                bars.push(RateBar { of, bytes_per_second, colour });
             }
         }
     }
     bars
 }
 
-fn source(figures: &ReadFigures) -> Vec<Block> {
+fn source(figures: &ReadFigures) -> Vec<PageBlock> {
     let mut facts = Vec::new();
     let mut fact = |label: &str, text: String| facts.push((label.to_owned(), vec![words(text)]));
     if figures.size_bytes > 0 {
@@ -243,11 +245,11 @@ fn source(figures: &ReadFigures) -> Vec<Block> {
     if let Some(tree) = &figures.tree {
         tree_facts(tree, &mut fact);
     }
-    if let Some(rate) = figures.small.as_ref().and_then(Work::per_second) {
+    if let Some(rate) = figures.small.as_ref().and_then(MeasuredWork::per_second) {
         fact("Small files", format!("{} read a second", format_count(rate as u64)));
     }
-    let mut blocks = vec![Block::Facts(facts)];
-    blocks.extend(figures.remarks.iter().map(|remark| Block::Words(vec![said(remark)])));
+    let mut blocks = vec![PageBlock::Facts(facts)];
+    blocks.extend(figures.remarks.iter().map(|remark| PageBlock::Words(vec![said(remark)])));
     blocks
 }
 
@@ -267,7 +269,7 @@ fn tree_facts(tree: &TreeFigures, fact: &mut impl FnMut(&str, String)) {
     }
 }
 
-fn target(probed: &Probed, figures: &WriteFigures) -> Vec<Block> {
+fn target(probed: &ProbeResults, figures: &WriteFigures) -> Vec<PageBlock> {
     let mut facts = Vec::new();
     if let Some(place) = &probed.measured_in {
         facts.push(("Measured in".to_owned(), vec![shown(place)]));
@@ -285,7 +287,7 @@ fn target(probed: &Probed, figures: &WriteFigures) -> Vec<Block> {
             if figures.how == WriteHow::Device { "One page, anywhere" } else { "One page made stable" };
         fact(label, latency);
     }
-    if let Some(rate) = figures.small.as_ref().and_then(Work::per_second) {
+    if let Some(rate) = figures.small.as_ref().and_then(MeasuredWork::per_second) {
         fact("Small files", format!("{} made a second", format_count(rate as u64)));
     }
     if let Some(free) = figures.free_bytes {
@@ -294,13 +296,13 @@ fn target(probed: &Probed, figures: &WriteFigures) -> Vec<Block> {
     if let Some(tree) = figures.tree.as_ref().filter(|tree| tree.entries() > 0) {
         tree_facts(tree, &mut fact);
     }
-    let mut blocks = vec![Block::Facts(facts)];
-    blocks.extend(figures.remarks.iter().map(|remark| Block::Words(vec![said(remark)])));
+    let mut blocks = vec![PageBlock::Facts(facts)];
+    blocks.extend(figures.remarks.iter().map(|remark| PageBlock::Words(vec![said(remark)])));
     blocks
 }
 
-fn cores(probed: &Probed) -> Vec<Block> {
-    let ends: Vec<&End> = match probed.apart {
+fn cores(probed: &ProbeResults) -> Vec<PageBlock> {
+    let ends: Vec<&EndMeasurements> = match probed.apart {
         true => vec![&probed.source_end, &probed.target_end],
         false => vec![&probed.target_end],
     };
@@ -308,7 +310,7 @@ fn cores(probed: &Probed) -> Vec<Block> {
         return Vec::new();
     }
     let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |label: String, of: &dyn Fn(&End) -> Option<String>| {
+    let mut row = |label: String, of: &dyn Fn(&EndMeasurements) -> Option<String>| {
         let cells: Vec<_> = ends.iter().map(|end| of(end)).collect();
         if cells.iter().any(Option::is_some) {
             rows.push([vec![label], cells.into_iter().map(Option::unwrap_or_default).collect()].concat());
@@ -325,7 +327,7 @@ fn cores(probed: &Probed) -> Vec<Block> {
     let packers =
         ends.iter().filter_map(|end| end.machine.as_ref()).map(|machine| machine.compressors.len()).max();
     for index in 0..packers.unwrap_or(0) {
-        let packer = |end: &End| end.machine.as_ref()?.compressors.get(index).cloned();
+        let packer = |end: &EndMeasurements| end.machine.as_ref()?.compressors.get(index).cloned();
         let label =
             ends.iter().find_map(|end| packer(end)).map(|packer| packer.name.shown()).unwrap_or_default();
         row(format!("{label}, text"), &|end| {
@@ -338,11 +340,11 @@ fn cores(probed: &Probed) -> Vec<Block> {
         true => vec!["".to_owned(), "Source".to_owned(), "Target".to_owned()],
         false => vec!["".to_owned(), "Rate".to_owned()],
     };
-    vec![Block::Table(head, rows)]
+    vec![PageBlock::Table(head, rows)]
 }
 
-fn remarks(probed: &Probed) -> Vec<Block> {
-    let remark = |text: &String| Block::Words(vec![name(text)]);
+fn remarks(probed: &ProbeResults) -> Vec<PageBlock> {
+    let remark = |text: &String| PageBlock::Words(vec![name(text)]);
     probed.remarks.iter().map(remark).collect()
 }
 

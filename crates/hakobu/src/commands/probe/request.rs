@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use hakobu_core::compression::Compression;
 use hakobu_core::error::Error;
 use hakobu_core::location::Location;
-use hakobu_core::pace::Limits;
+use hakobu_core::pace::RunLimits;
 use hakobu_transfer::probe::ProbeRequest;
 
 use super::arguments::ProbeArguments;
@@ -33,7 +33,7 @@ pub fn probe_request(
     };
     let limits = typed.limits.read().unwrap_or_else(|errors| {
         found.errors.extend(errors);
-        Limits::default()
+        RunLimits::default()
     });
     let request = ProbeRequest {
         source,

@@ -14,7 +14,7 @@ use crate::settings_file::environment::{SSH_VARIABLE, environment};
 use crate::settings_file::hosts::{OfHost, run_hosts, run_of_one};
 use crate::settings_file::keywords::{KEYWORDS, Keyword};
 use crate::settings_file::options::{is_typed, value};
-use crate::settings_file::places::Files;
+use crate::settings_file::places::SettingsFiles;
 
 pub mod arguments;
 
@@ -27,7 +27,7 @@ const SCHEMA: &str = "hakobu.settings/1";
 
 /// A value, and where it comes from.
 #[derive(Serialize)]
-struct Shown {
+struct OriginatedValue {
     keyword: &'static str,
     /// The machine, where another one has another value.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,7 @@ struct ShownJson {
     hosts: Vec<String>,
     files: Vec<String>,
     missing: Vec<String>,
-    settings: Vec<Shown>,
+    settings: Vec<OriginatedValue>,
     /// Keywords of which nothing holds, as no other machine is named.
     of_other_machines: Vec<&'static str>,
     /// Lines for pairs of hosts are left out, as not both ends are named.
@@ -86,7 +86,7 @@ fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
 
 fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
     let named = typed.get_one::<PathBuf>("settings").map(PathBuf::as_path);
-    let files = Files::read(named)?;
+    let files = SettingsFiles::read(named)?;
     let places: Vec<_> = typed.try_get_raw("sources").ok().flatten().into_iter().flatten().collect();
     // One word that is no path is a host, as `hakobu doctor` takes it.
     let run = match places[..] {
@@ -105,7 +105,13 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
             settings.push(of_command_line(typed, keyword)?);
         } else if let Some(value) = environment(keyword) {
             let (value, place) = (lossy(value.as_encoded_bytes()), Some(SSH_VARIABLE.to_owned()));
-            settings.push(Shown { keyword: keyword.name, host: None, value, from: "environment", place });
+            settings.push(OriginatedValue {
+                keyword: keyword.name,
+                host: None,
+                value,
+                from: "environment",
+                place,
+            });
         } else {
             let hosts: Vec<_> = match keyword.login {
                 true => run.hosts.iter().map(|host| (host, files.first(keyword, &run.of(host)))).collect(),
@@ -115,7 +121,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
             for (host, found) in hosts.into_iter().take(if differ { usize::MAX } else { 1 }) {
                 let host = differ.then(|| host.clone());
                 settings.push(match found {
-                    Some(found) => Shown {
+                    Some(found) => OriginatedValue {
                         keyword: keyword.name,
                         host,
                         value: found.value,
@@ -124,7 +130,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
                     },
                     None => {
                         let value = keyword.default.to_owned();
-                        Shown { keyword: keyword.name, host, value, from: "default", place: None }
+                        OriginatedValue { keyword: keyword.name, host, value, from: "default", place: None }
                     }
                 });
             }
@@ -145,7 +151,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
 }
 
 /// A value that was typed, if it is one.
-fn of_command_line(typed: &ArgMatches, keyword: &Keyword) -> Result<Shown, Vec<Error>> {
+fn of_command_line(typed: &ArgMatches, keyword: &Keyword) -> Result<OriginatedValue, Vec<Error>> {
     let words: Vec<_> = typed.get_raw(&keyword.id()).into_iter().flatten().collect();
     let words: Vec<_> = words.into_iter().map(|word| lossy(word.as_encoded_bytes())).collect();
     let value = match keyword.is_flag() {
@@ -156,11 +162,11 @@ fn of_command_line(typed: &ArgMatches, keyword: &Keyword) -> Result<Shown, Vec<E
         let kind = hakobu_core::ErrorKind::Usage;
         vec![Error::new(kind, "option", words).at(format!("--{}", keyword.name))]
     })?;
-    Ok(Shown { keyword: keyword.name, host: None, value, from: "command line", place: None })
+    Ok(OriginatedValue { keyword: keyword.name, host: None, value, from: "command line", place: None })
 }
 
 fn text(seen: &ShownJson) -> String {
-    let name = |shown: &Shown| match &shown.host {
+    let name = |shown: &OriginatedValue| match &shown.host {
         Some(host) => format!("{} ({})", shown.keyword, lossy(host.as_bytes())),
         None => shown.keyword.to_owned(),
     };

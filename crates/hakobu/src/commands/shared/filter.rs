@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use hakobu_core::entry::Time;
+use hakobu_core::entry::FileTime;
 use hakobu_core::error::Error;
 use hakobu_core::filter::{Filter, FilterRules};
 use hakobu_core::units::{parse_bytes, parse_duration};
@@ -81,7 +81,7 @@ pub fn filter(typed: &FilterArguments) -> Result<FilterRules, Vec<Error>> {
 }
 
 /// A moment: so long ago, or a date or time as in ISO 8601, here where no zone is given.
-fn when(text: &str) -> Option<Time> {
+fn when(text: &str) -> Option<FileTime> {
     let stamp = match parse_duration(text) {
         Ok(age) => jiff::Timestamp::now().checked_sub(age).ok()?,
         Err(_) => match text.parse::<jiff::Timestamp>() {
@@ -94,5 +94,5 @@ fn when(text: &str) -> Option<Time> {
     };
     let nanoseconds = stamp.as_nanosecond().rem_euclid(1_000_000_000);
     let seconds = stamp.as_nanosecond().div_euclid(1_000_000_000);
-    Some(Time { seconds: i64::try_from(seconds).ok()?, nanoseconds: u32::try_from(nanoseconds).ok()? })
+    Some(FileTime { seconds: i64::try_from(seconds).ok()?, nanoseconds: u32::try_from(nanoseconds).ok()? })
 }

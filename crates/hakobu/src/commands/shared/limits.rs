@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::pace::{Limits, RateLimit};
+use hakobu_core::pace::{RateLimit, RunLimits};
 
 use crate::commands::shared::headings::PERFORMANCE;
 
@@ -43,7 +43,7 @@ impl LimitArguments {
     ///
     /// # Errors
     /// `Usage` for each value that is wrong.
-    pub fn read(&self) -> Result<Limits, Vec<Error>> {
+    pub fn read(&self) -> Result<RunLimits, Vec<Error>> {
         let mut errors = Vec::new();
         let mut wrong = |option: &str, words: String| {
             errors.push(Error::new(ErrorKind::Usage, "option", words).at(option));
@@ -62,7 +62,7 @@ impl LimitArguments {
             None
         });
         match errors.is_empty() {
-            true => Ok(Limits {
+            true => Ok(RunLimits {
                 rate: rate.unwrap_or_default(),
                 operations_per_second: operations.flatten(),
                 source_p99_us: latency.flatten(),
@@ -101,7 +101,7 @@ fn latency_us(text: &str) -> Result<Option<u64>, String> {
 mod tests {
     use super::*;
 
-    fn read(bwlimit: &str, iops_limit: &str, source_p99: &str) -> Result<Limits, Vec<Error>> {
+    fn read(bwlimit: &str, iops_limit: &str, source_p99: &str) -> Result<RunLimits, Vec<Error>> {
         let value = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let [bwlimit, iops_limit, source_p99] = [bwlimit, iops_limit, source_p99].map(value);
         LimitArguments { bwlimit, iops_limit, source_p99 }.read()

@@ -11,7 +11,7 @@ use hakobu_core::request::{self, CopyRequest};
 
 use super::findings::{Findings, usage};
 use crate::commands::shared::headings::CONNECTION;
-use crate::settings_file::{FromFile, HostLogin, SSH_VARIABLE};
+use crate::settings_file::{FileLogin, FromFile, SSH_VARIABLE};
 use crate::shell;
 
 /// The login on another machine.
@@ -45,7 +45,7 @@ pub struct LoginArguments {
 
     /// The logins, where the settings files have another one for each of several machines.
     #[arg(skip)]
-    pub logins: Vec<HostLogin>,
+    pub logins: Vec<FileLogin>,
 }
 
 /// A machine, typed as in a location but without a path.

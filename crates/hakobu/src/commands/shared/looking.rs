@@ -40,7 +40,8 @@ pub(crate) fn look_partly(
     };
     end_when_interrupted(Arc::clone(&cancel), farewell);
     let machines = machines(hosts, sudo);
-    let (printed, error) = match work(&mut Terminal { cancel: Arc::clone(&cancel) }, &Remarks, &cancel) {
+    let (printed, error) = match work(&mut Terminal { cancel: Arc::clone(&cancel) }, &RemarkPrinter, &cancel)
+    {
         Ok((text, error)) => (output::print(text.as_bytes()), error),
         Err(error) => (0, Some(error)),
     };
@@ -70,9 +71,9 @@ pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) 
 }
 
 /// Says on standard error what the user should know.
-struct Remarks;
+struct RemarkPrinter;
 
-impl Observer for Remarks {
+impl Observer for RemarkPrinter {
     fn event(&self, event: Event) {
         if let Event::Notice { words } = event {
             static NOTES: AtomicU64 = AtomicU64::new(0);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::filter::{RULES_MAX, Rule};
+use hakobu_core::filter::{FilterRule, RULES_MAX};
 
 use crate::commands::shared::headings::FILTERS;
 
@@ -73,15 +73,15 @@ impl RuleArguments {
     ///
     /// # Errors
     /// `Usage` for a pattern that is not UTF-8 and for too many rules; what reading a file fails with.
-    pub fn read(&self) -> Result<Vec<Rule>, Error> {
+    pub fn read(&self) -> Result<Vec<FilterRule>, Error> {
         let mut rules = Vec::new();
         for argument in &self.0 {
             match argument {
                 RuleArgument::Exclude(pattern) => {
-                    rules.push(Rule::exclude(text(pattern)?, "--exclude".to_owned()));
+                    rules.push(FilterRule::exclude(text(pattern)?, "--exclude".to_owned()));
                 }
                 RuleArgument::Include(pattern) => {
-                    rules.push(Rule::include(text(pattern)?, "--include".to_owned()));
+                    rules.push(FilterRule::include(text(pattern)?, "--include".to_owned()));
                 }
                 RuleArgument::File(path) => read_file(&PathBuf::from(path), &mut rules)?,
             }
@@ -102,13 +102,13 @@ fn text(pattern: &OsString) -> Result<&str, Error> {
     pattern.to_str().ok_or_else(wrong)
 }
 
-fn read_file(path: &Path, rules: &mut Vec<Rule>) -> Result<(), Error> {
+fn read_file(path: &Path, rules: &mut Vec<FilterRule>) -> Result<(), Error> {
     let at = path.as_os_str().as_encoded_bytes();
     let content =
         std::fs::read(path).map_err(|error| Error::io("reading the filter rules", &error).at(at))?;
     let wrong = |_| Error::new(ErrorKind::Usage, "reading the filter rules", "it is not UTF-8").at(at);
     let content = String::from_utf8(content).map_err(wrong)?;
-    let rule = |(index, line): (usize, &str)| Rule {
+    let rule = |(index, line): (usize, &str)| FilterRule {
         line: line.to_owned(),
         from: format!("{}:{}", path.display(), index + 1),
     };

@@ -1,8 +1,8 @@
 //! A list of disks as JSON: `hakobu.disks/1`, described in `docs/book/disks.md`.
 
 use hakobu_core::disk::{
-    DeviceFacts, HolderKind, IdKind, Obstacle, Partition, PartitionTable, Signature, TableFault, TableKind,
-    Use, UseKind,
+    BootObstacle, DeviceFacts, DeviceUse, HolderKind, IdKind, Partition, PartitionTable, Signature,
+    TableFault, TableKind, UseKind,
 };
 use hakobu_core::error::{Error, Result};
 use hakobu_core::report::text_and_base64;
@@ -25,7 +25,7 @@ pub fn json(host: Option<&str>, disks: &[DeviceFacts]) -> Result<String> {
 
 fn disk(facts: &DeviceFacts) -> Value {
     let identity = &facts.identity;
-    let mut object = Object::default();
+    let mut object = ObjectBuilder::default();
     object.bytes("name", &facts.name);
     object.bytes("path", &facts.path);
     object.put("id", identity.id.as_str());
@@ -93,7 +93,7 @@ fn table(table: &PartitionTable) -> Value {
 }
 
 fn partition(partition: &Partition) -> Value {
-    let mut object = Object::default();
+    let mut object = ObjectBuilder::default();
     object.put("number", partition.number);
     object.bytes_or_null("name", &partition.name);
     object.put("start_bytes", partition.start_bytes);
@@ -106,7 +106,7 @@ fn partition(partition: &Partition) -> Value {
 }
 
 fn signature(signature: &Signature) -> Value {
-    let mut object = Object::default();
+    let mut object = ObjectBuilder::default();
     object.put("kind", signature.kind.name());
     object.put("offset_bytes", signature.offset_bytes);
     object.put("uuid", text_or_null(&signature.uuid));
@@ -114,8 +114,8 @@ fn signature(signature: &Signature) -> Value {
     object.into()
 }
 
-fn use_of(used: &Use) -> Value {
-    let mut object = Object::default();
+fn use_of(used: &DeviceUse) -> Value {
+    let mut object = ObjectBuilder::default();
     object.bytes("device", &used.device);
     match &used.kind {
         UseKind::Mounted { path, file_system, read_only } => {
@@ -161,17 +161,17 @@ fn holder(kind: HolderKind) -> &'static str {
     }
 }
 
-fn obstacle(obstacle: &Obstacle) -> Value {
-    let mut object = Object::default();
+fn obstacle(obstacle: &BootObstacle) -> Value {
+    let mut object = ObjectBuilder::default();
     match obstacle {
-        Obstacle::SectorSize { table_bytes, device_bytes } => {
+        BootObstacle::SectorSize { table_bytes, device_bytes } => {
             object.put("obstacle", "sector_size");
             object.put("table_sector_bytes", *table_bytes);
             object.put("device_sector_bytes", *device_bytes);
         }
-        Obstacle::BackupNotAtEnd => object.put("obstacle", "backup_not_at_end"),
-        Obstacle::TableDamaged => object.put("obstacle", "table_damaged"),
-        Obstacle::SameUuid { uuid, disk } => {
+        BootObstacle::BackupNotAtEnd => object.put("obstacle", "backup_not_at_end"),
+        BootObstacle::TableDamaged => object.put("obstacle", "table_damaged"),
+        BootObstacle::SameUuid { uuid, disk } => {
             object.put("obstacle", "same_uuid");
             object.put("uuid", uuid.as_str());
             object.bytes("disk", disk);
@@ -187,9 +187,9 @@ fn text_or_null(text: &str) -> Value {
 
 /// An object under construction.
 #[derive(Default)]
-struct Object(Map<String, Value>);
+struct ObjectBuilder(Map<String, Value>);
 
-impl Object {
+impl ObjectBuilder {
     fn put(&mut self, name: &str, value: impl Into<Value>) {
         self.0.insert(name.to_owned(), value.into());
     }
@@ -211,8 +211,8 @@ impl Object {
     }
 }
 
-impl From<Object> for Value {
-    fn from(object: Object) -> Self {
+impl From<ObjectBuilder> for Value {
+    fn from(object: ObjectBuilder) -> Self {
         Value::Object(object.0)
     }
 }

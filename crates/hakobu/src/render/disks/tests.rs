@@ -1,6 +1,6 @@
 use hakobu_core::disk::{
-    BackupTable, Boot, DeviceIdentity, DeviceNumber, IdKind, Obstacle, PartitionTable, SignatureKind,
-    TableKind, Use,
+    BackupTable, Boot, BootObstacle, DeviceIdentity, DeviceNumber, DeviceUse, IdKind, PartitionTable,
+    SignatureKind, TableKind,
 };
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ fn signature(kind: SignatureKind, label: &str) -> Signature {
     Signature { kind, offset_bytes: 1080, uuid: "u-u-i-d".into(), label: label.into() }
 }
 
-fn used(device: &str, kind: UseKind) -> Use {
-    Use { device: device.into(), kind }
+fn used(device: &str, kind: UseKind) -> DeviceUse {
+    DeviceUse { device: device.into(), kind }
 }
 
 fn mounted(path: &str, read_only: bool) -> UseKind {
@@ -67,7 +67,12 @@ fn system() -> DeviceFacts {
             used("sda2", holder("dm-0", "vg-root", HolderKind::Lvm)),
             used("dm-0", mounted("/", false)),
         ],
-        boot: Boot { efi: true, bios: true, obstacles: vec![Obstacle::BackupNotAtEnd], ..Boot::default() },
+        boot: Boot {
+            efi: true,
+            bios: true,
+            obstacles: vec![BootObstacle::BackupNotAtEnd],
+            ..Boot::default()
+        },
         ..DeviceFacts::default()
     }
 }
@@ -158,7 +163,7 @@ fn hostile() -> DeviceFacts {
     disk.partitions[0].name = bytes.clone();
     disk.contents[0].label = bytes.clone();
     disk.notes.push(evil.into());
-    disk.boot.obstacles.push(Obstacle::SameUuid { uuid: evil.into(), disk: bytes.clone() });
+    disk.boot.obstacles.push(BootObstacle::SameUuid { uuid: evil.into(), disk: bytes.clone() });
     for kind in [
         UseKind::OpenForWriting { pid: 1, command: bytes.clone() },
         UseKind::Mounted { path: bytes.clone(), file_system: evil.into(), read_only: false },
@@ -166,7 +171,7 @@ fn hostile() -> DeviceFacts {
         UseKind::Loop { name: bytes.clone() },
         UseKind::Zfs { pool: bytes.clone(), imported: None },
     ] {
-        disk.uses.push(Use { device: bytes.clone(), kind });
+        disk.uses.push(DeviceUse { device: bytes.clone(), kind });
     }
     disk
 }
@@ -218,7 +223,7 @@ fn collect(value: &Value, fields: &mut Vec<String>) {
 /// What disks share is said once, and of what it is the UUID.
 #[test]
 fn a_uuid_that_several_disks_have_is_one_line() {
-    let twin = |uuid: &str, disk: &str| Obstacle::SameUuid { uuid: uuid.into(), disk: disk.into() };
+    let twin = |uuid: &str, disk: &str| BootObstacle::SameUuid { uuid: uuid.into(), disk: disk.into() };
     let disk = |name: &str, others: [&str; 2]| {
         let mut disk = system();
         (disk.path, disk.name) = (format!("/dev/{name}").into(), name.into());

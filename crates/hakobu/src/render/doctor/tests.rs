@@ -5,7 +5,7 @@ use hakobu_measure::doctor::Severity;
 use super::*;
 
 fn diagnosis(findings: Vec<Finding>) -> Diagnosis {
-    let way = Way {
+    let way = NetworkPath {
         round_trip: Duration::from_micros(100_400),
         measured: true,
         capacity_bytes_per_second: Some(125_000_000),
@@ -15,15 +15,15 @@ fn diagnosis(findings: Vec<Finding>) -> Diagnosis {
 }
 
 fn small_buffer() -> Finding {
-    let change = |connections: f64| Change { before: 6.8e6 * connections, after: Some(31.4e6) };
+    let change = |connections: f64| ExpectedRates { before: 6.8e6 * connections, after: Some(31.4e6) };
     Finding {
         id: "tcp-receive-buffer-small",
-        whose: Whose::There,
+        whose: FindingHost::There,
         severity: Severity::Limits,
         fact: "net.ipv4.tcp_rmem lets a buffer grow to 1048576 bytes".to_owned(),
         why: "windows are small".to_owned(),
         command: "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\"".to_owned(),
-        expected: Some(Expected {
+        expected: Some(ExpectedGain {
             connection: Some(change(1.0)),
             hakobu: Some(change(2.0)),
             lanes: 2,
@@ -51,7 +51,7 @@ fn findings_are_numbered_and_escaped() {
     costs.expected = None;
     costs.fact = "a\x1b[2Jb".to_owned();
     let mut found = diagnosis(vec![small_buffer(), costs]);
-    found.unread.push((Whose::Here, "/etc\x07: no".to_owned()));
+    found.unread.push((FindingHost::Here, "/etc\x07: no".to_owned()));
     let text = super::text(Some("ho\x1bst"), &found);
     for words in [
         "1. ho\\u{1b}st: net.ipv4.tcp_rmem lets",

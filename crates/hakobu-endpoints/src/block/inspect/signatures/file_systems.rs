@@ -2,11 +2,11 @@
 
 use hakobu_core::disk::SignatureKind as Kind;
 
-use super::findings::Found;
+use super::findings::SignatureMatches;
 use crate::block::inspect::medium::{View, be_u16, le_u16, le_u32, le_u64, text, utf16_text, uuid};
 
 /// A magic number at a fixed offset, with the offsets of a UUID and a label.
-struct Mark {
+struct MagicNumber {
     kind: Kind,
     offset_bytes: u64,
     magic: &'static [u8],
@@ -14,17 +14,25 @@ struct Mark {
     label: Option<(u64, usize)>,
 }
 
-const fn mark(kind: Kind, offset_bytes: u64, magic: &'static [u8]) -> Mark {
-    Mark { kind, offset_bytes, magic, uuid_at: None, label: None }
+const fn mark(kind: Kind, offset_bytes: u64, magic: &'static [u8]) -> MagicNumber {
+    MagicNumber { kind, offset_bytes, magic, uuid_at: None, label: None }
 }
 
-const MARKS: &[Mark] = &[
-    Mark { uuid_at: Some(32), label: Some((108, 12)), ..mark(Kind::Xfs, 0, b"XFSB") },
-    Mark { uuid_at: Some(0x10020), label: Some((0x1012b, 256)), ..mark(Kind::Btrfs, 0x10040, b"_BHRfS_M") },
-    Mark { uuid_at: Some(72), ..mark(Kind::Apfs, 32, b"NXSB") },
-    Mark { label: Some((0x8028, 32)), ..mark(Kind::Iso9660, 0x8001, b"CD001") },
+const MARKS: &[MagicNumber] = &[
+    MagicNumber { uuid_at: Some(32), label: Some((108, 12)), ..mark(Kind::Xfs, 0, b"XFSB") },
+    MagicNumber {
+        uuid_at: Some(0x10020),
+        label: Some((0x1012b, 256)),
+        ..mark(Kind::Btrfs, 0x10040, b"_BHRfS_M")
+    },
+    MagicNumber { uuid_at: Some(72), ..mark(Kind::Apfs, 32, b"NXSB") },
+    MagicNumber { label: Some((0x8028, 32)), ..mark(Kind::Iso9660, 0x8001, b"CD001") },
     mark(Kind::Squashfs, 0, b"hsqs"),
-    Mark { uuid_at: Some(1072), label: Some((1088, 16)), ..mark(Kind::Erofs, 1024, b"\xe2\xe1\xf5\xe0") },
+    MagicNumber {
+        uuid_at: Some(1072),
+        label: Some((1088, 16)),
+        ..mark(Kind::Erofs, 1024, b"\xe2\xe1\xf5\xe0")
+    },
     mark(Kind::Bitlocker, 3, b"-FVE-FS-"),
     mark(Kind::Refs, 0, b"\0\0\0ReFS\0"),
 ];
@@ -34,7 +42,7 @@ const PAGES: [u64; 5] = [4096, 8192, 16384, 32768, 65536];
 const SWAP_MAGICS: [&[u8]; 5] = [b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND\0", b"ULSUSPEND\0", b"LINHIB0001"];
 
 /// Adds the file systems and swap space that are recognised.
-pub fn probe(view: &View<'_>, found: &mut Found) {
+pub fn probe(view: &View<'_>, found: &mut SignatureMatches) {
     for mark in MARKS.iter().filter(|mark| view.has(mark.offset_bytes, mark.magic)) {
         let uuid = mark.uuid_at.and_then(|at| view.bytes(at, 16)).map(|bytes| uuid(&bytes));
         let label = mark.label.and_then(|(at, length)| view.bytes(at, length)).map(|bytes| text(&bytes));
@@ -50,7 +58,7 @@ pub fn probe(view: &View<'_>, found: &mut Found) {
 }
 
 /// Recognises ext2, ext3 and ext4, which differ only in their features.
-fn ext(view: &View<'_>, found: &mut Found) {
+fn ext(view: &View<'_>, found: &mut SignatureMatches) {
     const HAS_JOURNAL: u32 = 0x4;
     const JOURNAL_DEVICE: u32 = 0x8;
     const EXT3_INCOMPATIBLE: u32 = 0x2 | 0x4 | 0x10;
@@ -71,7 +79,7 @@ fn ext(view: &View<'_>, found: &mut Found) {
     found.add(kind, 1024 + 56, uuid(&superblock[104..120]), text(&superblock[120..136]));
 }
 
-fn f2fs(view: &View<'_>, found: &mut Found) {
+fn f2fs(view: &View<'_>, found: &mut SignatureMatches) {
     let Some(superblock) = view.bytes(1024, 124 + 512) else { return };
     if le_u32(&superblock, 0) == 0xf2f5_2010 {
         let label = utf16_text(&superblock[124..]).into_bytes();
@@ -79,14 +87,14 @@ fn f2fs(view: &View<'_>, found: &mut Found) {
     }
 }
 
-fn hfs_plus(view: &View<'_>, found: &mut Found) {
+fn hfs_plus(view: &View<'_>, found: &mut SignatureMatches) {
     let Some(header) = view.bytes(1024, 4) else { return };
     if matches!((&header[..2], be_u16(&header, 2)), (b"H+", 4) | (b"HX", 5)) {
         found.add(Kind::HfsPlus, 1024, String::new(), Vec::new());
     }
 }
 
-fn swap(view: &View<'_>, found: &mut Found) {
+fn swap(view: &View<'_>, found: &mut SignatureMatches) {
     for page_bytes in PAGES {
         let at = page_bytes - 10;
         if SWAP_MAGICS.iter().any(|magic| view.has(at, magic)) {
@@ -98,7 +106,7 @@ fn swap(view: &View<'_>, found: &mut Found) {
 }
 
 /// Recognises the file systems that begin with a boot sector.
-fn boot_sector(sector: &[u8], found: &mut Found) {
+fn boot_sector(sector: &[u8], found: &mut SignatureMatches) {
     match sector.get(3..11) {
         Some(b"EXFAT   ") => {
             let serial = le_u32(sector, 100);
@@ -112,7 +120,7 @@ fn boot_sector(sector: &[u8], found: &mut Found) {
 }
 
 /// Recognises FAT. It has no reliable magic number, so all parameters that a reader needs must be plausible.
-fn fat(sector: &[u8], found: &mut Found) {
+fn fat(sector: &[u8], found: &mut SignatureMatches) {
     let (sector_bytes, cluster, reserved) = (le_u16(sector, 11), sector[13], le_u16(sector, 14));
     let (copies, media, fat_sectors) = (sector[16], sector[21], le_u16(sector, 22));
     let plausible = [512, 1024, 2048, 4096].contains(&sector_bytes)

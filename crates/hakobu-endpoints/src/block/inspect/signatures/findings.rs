@@ -4,9 +4,9 @@ use hakobu_core::disk::{SIGNATURES_MAX, Signature, SignatureKind, TEXT_BYTES_MAX
 
 /// The signatures recognised so far.
 #[derive(Default)]
-pub(super) struct Found(pub(super) Vec<Signature>);
+pub(super) struct SignatureMatches(pub(super) Vec<Signature>);
 
-impl Found {
+impl SignatureMatches {
     /// Adds a signature, up to [`SIGNATURES_MAX`]. A long label is truncated.
     pub(super) fn add(&mut self, kind: SignatureKind, offset_bytes: u64, uuid: String, mut label: Vec<u8>) {
         label.truncate(TEXT_BYTES_MAX);

@@ -2,7 +2,7 @@
 
 use hakobu_core::disk::SignatureKind as Kind;
 
-use super::findings::Found;
+use super::findings::SignatureMatches;
 use crate::block::inspect::medium::{View, be_u16, le_u32, text, uuid};
 
 const LUKS_MAGIC: &[u8] = b"LUKS\xba\xbe";
@@ -15,7 +15,7 @@ const BCACHE_MAGIC: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x
 const BCACHEFS_MAGIC: &[u8] = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
 
 /// Adds the components of volumes that are recognised.
-pub fn probe(view: &View<'_>, found: &mut Found) {
+pub fn probe(view: &View<'_>, found: &mut SignatureMatches) {
     lvm(view, found);
     md(view, found);
     luks(view, found);
@@ -33,7 +33,7 @@ pub fn probe(view: &View<'_>, found: &mut Found) {
 }
 
 /// Recognises LVM, whose label is in one of the first four sectors.
-fn lvm(view: &View<'_>, found: &mut Found) {
+fn lvm(view: &View<'_>, found: &mut SignatureMatches) {
     for at in [0, 512, 1024, 1536] {
         let Some(sector) = view.bytes(at, 512) else { return };
         if !sector.starts_with(b"LABELONE") || sector[24..32] != *b"LVM2 001" {
@@ -61,7 +61,7 @@ fn lvm_id(id: &[u8]) -> String {
 }
 
 /// Recognises software RAID. The versions of the superblock differ in their offset, and 0.90 also in its layout.
-fn md(view: &View<'_>, found: &mut Found) {
+fn md(view: &View<'_>, found: &mut SignatureMatches) {
     let near_end = (view.size_bytes() / 512).checked_sub(16).map(|sector| (sector & !7) * 512);
     for at in [Some(0), Some(4096), near_end].into_iter().flatten() {
         let Some(superblock) = view.bytes(at, 64) else { continue };
@@ -79,7 +79,7 @@ fn md(view: &View<'_>, found: &mut Found) {
     }
 }
 
-fn luks(view: &View<'_>, found: &mut Found) {
+fn luks(view: &View<'_>, found: &mut SignatureMatches) {
     if let Some(header) = view.bytes(0, 208)
         && header.starts_with(LUKS_MAGIC)
     {
@@ -100,7 +100,7 @@ fn luks_uuid(field: &[u8]) -> String {
     String::from_utf8_lossy(&text(field)).into_owned()
 }
 
-fn bcache(view: &View<'_>, found: &mut Found) {
+fn bcache(view: &View<'_>, found: &mut SignatureMatches) {
     let Some(superblock) = view.bytes(4096, 104) else { return };
     let kind = match &superblock[24..40] {
         BCACHE_MAGIC => Kind::Bcache,

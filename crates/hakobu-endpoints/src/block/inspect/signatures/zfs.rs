@@ -3,7 +3,7 @@
 
 use hakobu_core::disk::SignatureKind as Kind;
 
-use super::findings::Found;
+use super::findings::SignatureMatches;
 use crate::block::inspect::medium::{View, be_u32, le_u64};
 
 const LABEL_BYTES: u64 = 256 * 1024;
@@ -18,7 +18,7 @@ const ROOT_MAGIC: u64 = 0x00ba_b10c;
 const PAIRS_MAX: usize = 256;
 
 /// Recognises a member by the first label that is left.
-pub fn probe(view: &View<'_>, found: &mut Found) {
+pub fn probe(view: &View<'_>, found: &mut SignatureMatches) {
     let end = view.size_bytes() & !(LABEL_BYTES - 1);
     let labels = [Some(0), Some(LABEL_BYTES), end.checked_sub(2 * LABEL_BYTES), end.checked_sub(LABEL_BYTES)];
     for at in labels.into_iter().flatten() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use hakobu_core::disk::{
-    DeviceFacts, HolderKind, IdKind, Obstacle, Relation, Signature, SignatureKind, relation,
+    BootObstacle, DeviceFacts, DeviceRelation, HolderKind, IdKind, Signature, SignatureKind, relation,
 };
 use tempfile::TempDir;
 
@@ -15,7 +15,7 @@ mod volumes;
 
 /// A tree for `/sys`, `/proc` and `/dev` in a temporary directory.
 struct Recorded {
-    places: Places,
+    places: KernelDirectories,
     _directory: TempDir,
 }
 
@@ -27,7 +27,8 @@ impl Recorded {
         for name in ["sys/block", "sys/dev/block", "proc", "dev"] {
             fs::create_dir_all(root.join(name)).unwrap();
         }
-        let places = Places { sys: root.join("sys"), proc: root.join("proc"), dev: root.join("dev") };
+        let places =
+            KernelDirectories { sys: root.join("sys"), proc: root.join("proc"), dev: root.join("dev") };
         let recorded = Self { places, _directory: directory };
         recorded.add("proc/sys/kernel/random/boot_id = this-start\\n");
         recorded.add(lines);
@@ -74,15 +75,16 @@ impl Recorded {
         }
     }
 
-    fn node(&self, number: &str) -> Node {
-        Node::of_number(&self.places, places::parse_device_number(number).unwrap()).unwrap()
+    fn node(&self, number: &str) -> BlockDevice {
+        BlockDevice::of_number(&self.places, kernel_directories::parse_device_number(number).unwrap())
+            .unwrap()
     }
 
     /// Returns the facts of a device and what uses it.
     fn facts(&self, number: &str) -> DeviceFacts {
         let node = self.node(number);
         let mut facts = facts_of(&self.places, node.number, Some(&node), None).unwrap();
-        Machine::look(&self.places).uses_of(&self.places, &node, &mut facts);
+        SystemUses::look(&self.places).uses_of(&self.places, &node, &mut facts);
         facts
     }
 

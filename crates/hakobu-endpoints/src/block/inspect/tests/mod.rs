@@ -44,7 +44,7 @@ impl Image {
     }
 }
 
-impl Medium for Image {
+impl ReadableMedium for Image {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }

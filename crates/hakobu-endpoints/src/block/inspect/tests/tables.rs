@@ -1,6 +1,6 @@
 //! Tests of partition tables, intact and damaged.
 
-use hakobu_core::disk::{Obstacle, PARTITIONS_MAX, SignatureKind, TableFault, TableKind};
+use hakobu_core::disk::{BootObstacle, PARTITIONS_MAX, SignatureKind, TableFault, TableKind};
 use hakobu_testkit::partition_table::{EFI_TYPE, Gpt, GptPartition, LINUX_TYPE, crc32, guid, mbr};
 
 use super::{Image, found_on, found_with_sectors, is_unknown};
@@ -59,7 +59,7 @@ fn what_is_in_partitions_is_found_where_they_are() {
 fn a_gpt_of_other_sectors_is_read_and_told() {
     let facts = found_with_sectors(&image(&gpt(4096)), 512);
     assert_eq!(facts.partitions[1].start_bytes, 9 << 20);
-    let obstacle = Obstacle::SectorSize { table_bytes: 4096, device_bytes: 512 };
+    let obstacle = BootObstacle::SectorSize { table_bytes: 4096, device_bytes: 512 };
     assert_eq!(facts.boot.obstacles, [obstacle]);
 }
 
@@ -70,7 +70,7 @@ fn after_a_copy_to_a_larger_disk_the_backup_is_not_at_the_end() {
     let facts = found_on(&image);
     let table = facts.table.unwrap();
     assert_eq!((table.backup.unwrap().at_end, table.faults.len()), (false, 0));
-    assert_eq!(facts.boot.obstacles, [Obstacle::BackupNotAtEnd]);
+    assert_eq!(facts.boot.obstacles, [BootObstacle::BackupNotAtEnd]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn either_copy_is_enough_and_the_other_is_told() {
         let facts = found_on(&whole.clone().with(damaged_at, [0xff; 4]));
         assert_eq!(facts.table.as_ref().unwrap().faults, [fault], "at {damaged_at}");
         assert_eq!(facts.partitions.len(), 2, "at {damaged_at}");
-        assert!(facts.boot.obstacles.contains(&Obstacle::TableDamaged));
+        assert!(facts.boot.obstacles.contains(&BootObstacle::TableDamaged));
     }
     let facts = found_on(&whole.with(512 + 56, [0xff; 4]).with(DISK_BYTES - 512, [0xff; 4]));
     assert_eq!((facts.table.unwrap().uuid.as_str(), facts.partitions.len()), ("", 0));

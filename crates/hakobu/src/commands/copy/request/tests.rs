@@ -7,7 +7,7 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
-use hakobu_core::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use hakobu_core::request::{CipherChoice, CopyRequest, Durability, LaneSetting, Transport, Verify};
 use hakobu_transfer::disks::DisksRequest;
 
 use super::*;
@@ -71,7 +71,7 @@ fn every_option_reaches_the_request() {
         "h:b",
     ])
     .unwrap();
-    assert_eq!(request.lanes, Lanes::Count(4));
+    assert_eq!(request.lanes, LaneSetting::Count(4));
     assert_eq!(request.cipher, CipherChoice::None);
     assert_eq!(request.compression, Compression::Level(-3));
     assert_eq!(request.ssh, ["ssh", "-p", "22", "-i", "my key"]);
@@ -82,7 +82,7 @@ fn every_option_reaches_the_request() {
     assert_eq!(request.require, [LossKind::Xattr, LossKind::HardLinks].into());
     assert_eq!(request.verify, Verify::Wire);
     assert_eq!(request.retry_for, Duration::from_secs(120));
-    assert_eq!((request.durable, request.transport), (Durable::None, Transport::Agent));
+    assert_eq!((request.durable, request.transport), (Durability::None, Transport::Agent));
 }
 
 #[test]

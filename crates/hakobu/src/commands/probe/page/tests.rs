@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::host::Name;
+use hakobu_core::host::KernelName;
 use hakobu_core::probe::{CompressorFigures, MachineFigures, ReadHow, WayStep};
-use hakobu_measure::probe::{Measured, predict};
+use hakobu_measure::probe::{Measurements, predict};
 use hakobu_proto::control::CipherSpeed;
-use hakobu_transfer::probe::{Obstacle, Probed};
+use hakobu_transfer::probe::{CopyObstacle, ProbeResults};
 
 use super::*;
 use crate::commands::probe::json::json;
 use crate::report::{html, text};
 
 /// Everything that a peer may say, with this number wherever it is possible.
-fn probed(number: u64) -> Probed {
+fn probed(number: u64) -> ProbeResults {
     let short = number as u32;
-    let work = Work {
+    let work = MeasuredWork {
         count: number,
         bytes: number,
         elapsed_ns: number,
@@ -32,10 +32,13 @@ fn probed(number: u64) -> Probed {
         scan: work,
         ..TreeFigures::default()
     };
-    let compressor =
-        CompressorFigures { name: Name::new("<b>\x1b[2J"), bytes_per_second: number, packed_permille: short };
+    let compressor = CompressorFigures {
+        name: KernelName::new("<b>\x1b[2J"),
+        bytes_per_second: number,
+        packed_permille: short,
+    };
     let machine = MachineFigures {
-        boot_id: Name::default(),
+        boot_id: KernelName::default(),
         processors: number as u16,
         quota_permille: Some(short),
         copied_bytes_per_second: number,
@@ -43,7 +46,11 @@ fn probed(number: u64) -> Probed {
         compressors: vec![compressor],
     };
     let speed = CipherSpeed { aes_128_gcm: number, aes_256_gcm: number, chacha20_poly1305: number };
-    let end = End { name: b"host:/<i>\x1b[2J\xff".to_vec(), machine: Some(machine), ciphers: Some(speed) };
+    let end = EndMeasurements {
+        name: b"host:/<i>\x1b[2J\xff".to_vec(),
+        machine: Some(machine),
+        ciphers: Some(speed),
+    };
     let source = ReadFigures {
         size_bytes: number,
         allocated_bytes: number,
@@ -78,7 +85,7 @@ fn probed(number: u64) -> Probed {
         mtu_bytes: Some(short),
         at_least: true,
     };
-    let mut probed = Probed {
+    let mut probed = ProbeResults {
         source_end: end.clone(),
         target_end: end,
         source: Some(source),
@@ -88,15 +95,15 @@ fn probed(number: u64) -> Probed {
         back: Some(way),
         remarks: vec!["<u>\x1b".to_owned()],
         failure: Some(Error::new(ErrorKind::ConnectionLost, "x", "<s>\x1b")),
-        obstacle: Some(Obstacle {
+        obstacle: Some(CopyObstacle {
             error: Error::new(ErrorKind::NoSpace, "x", "<s>\x1b").at("<i>\x1b"),
             certain: true,
         }),
         measured_in: Some(b"<b>\x1b\xff".to_vec()),
         start: Duration::from_millis(number.min(1 << 60)),
-        ..Probed::default()
+        ..ProbeResults::default()
     };
-    probed.prediction = predict(&Measured {
+    probed.prediction = predict(&Measurements {
         source: probed.source.as_ref(),
         target: probed.target.as_ref(),
         source_machine: probed.source_end.machine.as_ref(),
@@ -135,8 +142,8 @@ fn no_figure_is_too_odd_and_no_text_gets_out_of_its_place() {
 
 #[test]
 fn what_is_not_known_is_said_and_not_made_up() {
-    let page = page(&Probed::default(), &Machines::default());
+    let page = page(&ProbeResults::default(), &Machines::default());
     let shown = text::write(&page);
     assert!(shown.contains("What a copy gets cannot be told"), "{shown}");
-    assert_eq!(page.tone, Tone::Mixed);
+    assert_eq!(page.tone, NewsTone::Mixed);
 }

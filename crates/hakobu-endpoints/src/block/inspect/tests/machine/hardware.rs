@@ -30,7 +30,7 @@ fn a_disk_is_called_by_its_world_wide_name() {
     let partition = recorded.facts("8:2");
     assert_eq!(partition.identity.id, "naa.50014ee2b1f0c3d4-part2");
     assert!(partition.is_partition() && partition.size_bytes == 1 << 20);
-    assert_eq!(relation(&partition.identity, &facts.identity), Relation::PartOf);
+    assert_eq!(relation(&partition.identity, &facts.identity), DeviceRelation::PartOf);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn the_list_has_what_people_call_disks() {
     assert!(disks.iter().all(|disk| disk.notes[0].starts_with("what is on it cannot be seen: ")));
     assert!(disks.iter().all(|disk| disk.contents_hidden));
     assert!(disks[0].notes[0].contains("floppy") && disks[2].path == b"/dev/sda");
-    assert!(all_disks(&Places { sys: "/nowhere".into(), ..recorded.places }).is_err());
+    assert!(all_disks(&KernelDirectories { sys: "/nowhere".into(), ..recorded.places }).is_err());
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn twins_are_told_unless_they_are_one() {
         boot::find_doubles(&mut disks);
         disks.into_iter().map(|disk| disk.boot.obstacles).collect::<Vec<_>>()
     };
-    let twin = |name: u8| vec![Obstacle::SameUuid { uuid: "x1".into(), disk: vec![b'a' + name] }];
+    let twin = |name: u8| vec![BootObstacle::SameUuid { uuid: "x1".into(), disk: vec![b'a' + name] }];
     assert_eq!(obstacles(&[disk(0, "x1"), disk(1, "x1"), disk(2, "y2")]), [twin(1), twin(0), vec![]]);
     // A volume on the disk and the members of a RAID share it legitimately, and an empty identity is none.
     let mut above = disk(1, "x1");

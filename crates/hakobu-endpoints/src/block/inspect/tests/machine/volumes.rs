@@ -31,7 +31,7 @@ fn stack() -> Recorded {
 
 /// Returns each use as the device in use and a word.
 fn uses(facts: &DeviceFacts) -> Vec<String> {
-    let words = |used: &Use| {
+    let words = |used: &DeviceUse| {
         let kind = match &used.kind {
             UseKind::Mounted { path, read_only, .. } => {
                 format!("mounted {}{}", String::from_utf8_lossy(path), if *read_only { " ro" } else { "" })
@@ -76,7 +76,7 @@ fn a_volume_lies_on_everything_below_it() {
     let volume = recorded.facts("253:1").identity;
     for number in ["8:0", "8:2", "8:16", "9:0", "253:0"] {
         let lower = recorded.facts(number).identity;
-        assert_ne!(relation(&volume, &lower), Relation::Unrelated, "{number}");
+        assert_ne!(relation(&volume, &lower), DeviceRelation::Unrelated, "{number}");
     }
     assert!(!volume.below.contains(&recorded.node("8:32").number));
 }
@@ -161,7 +161,7 @@ fn a_pool_counts_as_imported_where_the_kernel_says_so() {
         let label = label.as_bytes().to_vec();
         facts.contents =
             vec![Signature { kind: SignatureKind::Zfs, offset_bytes: 0, uuid: String::new(), label }];
-        Machine::look(&recorded.places).uses_of(&recorded.places, &node, &mut facts);
+        SystemUses::look(&recorded.places).uses_of(&recorded.places, &node, &mut facts);
         uses(&facts)
     };
     let module = "proc/spl/kstat/zfs/arcstats = x\nproc/spl/kstat/zfs/tank/state = ONLINE";

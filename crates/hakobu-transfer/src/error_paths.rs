@@ -1,0 +1,102 @@
+//! Completes the paths in errors with the host and the root of the target. The process that reports an error knows
+//! neither; the controller knows both.
+
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::event::{Event, Failure, Observer};
+
+use crate::host::Host;
+use hakobu_agent::stream;
+
+/// Passes events on, with full paths at the target.
+pub struct AtTarget<'a> {
+    /// Receives the events.
+    pub observer: &'a dyn Observer,
+    /// The target's root, with its host.
+    pub root: Vec<u8>,
+}
+
+impl Observer for AtTarget<'_> {
+    fn event(&self, mut event: Event) {
+        match &mut event {
+            Event::Failure(failure) => name_failure(failure, &self.root),
+            Event::Planned { path, .. } if self.root == stream::OUTPUT_NAME => {
+                stream::OUTPUT_NAME.clone_into(path);
+            }
+            _ => {}
+        }
+        self.observer.event(event);
+    }
+}
+
+/// Completes the path of a failure at the target. `root`: the target's root with its host.
+pub fn name_failure(failure: &mut Failure, root: &[u8]) {
+    if !failure.error.at.is_empty() {
+        failure.error.at = below(root, &failure.error.at);
+    }
+}
+
+/// Completes the path of an error that ended a run. An absolute path is one on `engine`'s host.
+pub fn name_fatal(error: &mut Error, engine: &dyn Host, root: &[u8]) {
+    use ErrorKind::{NoInodes, NoSpace, PermissionDenied, ReadOnly};
+    if error.at.starts_with(b"/") {
+        error.at = engine.name_of(&error.at);
+    } else if !error.at.is_empty()
+        // These errors occur in writing, and only the target is written to.
+        && matches!(error.kind, NoInodes | NoSpace | PermissionDenied | ReadOnly)
+    {
+        error.at = below(root, &error.at);
+    }
+}
+
+/// Adds the host to the path of an error of `host`, if it is the path `asked` for or below it.
+pub fn on(host: &dyn Host, asked: &[u8], mut error: Error) -> Error {
+    let below = asked.starts_with(b"/") && error.at.starts_with(asked);
+    if error.at == asked || below {
+        error.at = host.name_of(&error.at);
+    }
+    error
+}
+
+fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
+    match path {
+        _ if root == stream::OUTPUT_NAME => root.to_vec(),
+        b"." => root.to_vec(),
+        _ if root.ends_with(b"/") => [root, path].concat(),
+        _ => [root, b"/", path].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hakobu_agent::local_host::LocalHost;
+    use hakobu_net::stop::StopHandle;
+
+    #[test]
+    fn places_at_the_target_are_named_in_full() {
+        for (root, at, full) in [
+            (&b"h:/b"[..], &b"d/x"[..], &b"h:/b/d/x"[..]),
+            (b"h:/b", b".", b"h:/b"),
+            (b"/", b"x", b"/x"),
+            (b"/b", b"", b""),
+        ] {
+            let error = Error::new(ErrorKind::Io, "writing", "").at(at);
+            let mut failure = Failure { path: b"x".to_vec(), error };
+            name_failure(&mut failure, root);
+            assert_eq!(failure.error.at, full);
+        }
+    }
+
+    #[test]
+    fn an_error_that_ended_a_run_names_its_place_where_it_is_known() {
+        let fatal = |kind, at: &str| {
+            let mut error = Error::new(kind, "writing", "").at(at);
+            name_fatal(&mut error, &LocalHost::new(StopHandle::default()), b"h:/b");
+            error.at
+        };
+        assert_eq!(fatal(ErrorKind::NoSpace, "x"), b"h:/b/x");
+        assert_eq!(fatal(ErrorKind::PermissionDenied, "/s"), b"/s");
+        assert_eq!(fatal(ErrorKind::ConnectionLost, "h"), b"h");
+        assert_eq!(fatal(ErrorKind::NoSpace, ""), b"");
+    }
+}
