@@ -95,7 +95,7 @@ impl Way {
         let word = match self {
             Self::PushThroughSsh | Self::PullThroughSsh => "--transport=ssh",
             Self::PushInPlain => "--cipher=none",
-            // A verification sends only digests, and the compression option is refused.
+            // A verification sends only digests, so nothing is compressed.
             Self::PushCompressed | Self::PullCompressed if verb == Verb::Verify => "--transport=agent",
             Self::PushCompressed | Self::PullCompressed => "--compress=zstd",
             Self::PushSftp | Self::PullSftp => "--transport=sftp",

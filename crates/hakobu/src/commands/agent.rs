@@ -4,13 +4,13 @@ use std::io::{stdin, stdout};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use crate::commands::shared::headings::CONNECTION;
 use clap::Args;
 use hakobu_agent::agent::{agent as serve, restricted_agent};
 use hakobu_agent::join::{join, join_agent};
 use hakobu_agent::restrict::{LoginRestrictions, OriginalCommand, Restriction, asked};
 use hakobu_core::error::Result;
 
+use crate::commands::shared::headings::CONNECTION;
 use crate::{exit, output, words};
 
 pub(crate) const AGENT_HELP: &str = "\

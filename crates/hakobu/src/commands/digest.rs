@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::commands::shared::headings::{DISKS, OUTPUT, TRANSFER};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use hakobu_agent::stream::named_source;
-use hakobu_core::digest::Algorithm;
-use hakobu_core::digest::{Digest, hex};
+use hakobu_core::digest::{Algorithm, Digest, hex};
 use hakobu_core::error::Error;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::Location;
@@ -22,6 +20,7 @@ use hakobu_core::request::CopyRequest;
 use serde::Serialize;
 
 use crate::commands::shared::findings::Findings;
+use crate::commands::shared::headings::{DISKS, OUTPUT, TRANSFER};
 use crate::commands::shared::login::LoginArguments;
 use crate::render::json::{self, JsonPath};
 use crate::render::progress_bar::shows_progress;
@@ -77,7 +76,7 @@ pub struct DigestArguments {
 }
 
 /// The answer to `-` where nothing is written to it.
-const NO_INPUT: &str = "hakobu digest does not read standard input in this version; b3sum and sha256sum do. A file named - is ./-";
+const NO_INPUT: &str = "hakobu digest does not read standard input in this version; use b3sum or sha256sum. For a file named - write ./-";
 
 /// The request that the arguments of `digest` stand for.
 ///

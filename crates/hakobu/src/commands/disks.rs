@@ -4,16 +4,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use crate::commands::shared::headings::OUTPUT;
 use clap::Args;
 use hakobu_core::error::Error;
 use hakobu_core::location::SshHost;
-use hakobu_transfer::disks;
-use hakobu_transfer::disks::DisksRequest;
+use hakobu_transfer::disks::{self, DisksRequest};
 
 use crate::commands::shared::findings::Findings;
-use crate::commands::shared::login::LoginArguments;
-use crate::commands::shared::login::{agent, host, ssh};
+use crate::commands::shared::headings::OUTPUT;
+use crate::commands::shared::login::{LoginArguments, agent, host, ssh};
 use crate::commands::shared::looking;
 use crate::exit;
 use crate::render::disks::{json, table};
@@ -65,7 +63,7 @@ pub fn disks_request(
         sudo: typed.login.sudo,
     };
     if typed.host.is_none() && typed.login.sudo {
-        found.usage("--sudo", "it is for another machine; here: sudo hakobu disks");
+        found.usage("--sudo", "applies to another host; on this machine run sudo hakobu disks");
     }
     if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
 }

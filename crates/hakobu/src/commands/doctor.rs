@@ -4,17 +4,15 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use crate::commands::shared::headings::{OUTPUT, PERFORMANCE};
 use clap::Args;
 use hakobu_core::error::Error;
 use hakobu_core::location::SshHost;
-use hakobu_transfer::doctor;
-use hakobu_transfer::doctor::DoctorRequest;
+use hakobu_transfer::doctor::{self, DoctorRequest};
 
 use crate::commands::shared::findings::Findings;
+use crate::commands::shared::headings::{OUTPUT, PERFORMANCE};
 use crate::commands::shared::lanes::lanes;
-use crate::commands::shared::login::LoginArguments;
-use crate::commands::shared::login::{agent, host, ssh};
+use crate::commands::shared::login::{LoginArguments, agent, host, ssh};
 use crate::commands::shared::looking;
 use crate::exit;
 use crate::render::doctor::{json, text};
@@ -75,7 +73,7 @@ pub fn doctor_request(
     };
     name_places(&mut found.errors, &typed.login.from_files);
     if typed.host.is_none() && typed.login.sudo {
-        found.usage("--sudo", "it is for another machine; here: sudo hakobu doctor");
+        found.usage("--sudo", "applies to another host; on this machine run sudo hakobu doctor");
     }
     found.or(request)
 }

@@ -2,14 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::commands::shared::headings::{DISKS, TRANSFER};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use hakobu_agent::inspect;
@@ -19,11 +17,11 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::landing::TargetFound;
 use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
-use hakobu_core::units::parse_bytes;
-use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
+use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate, parse_bytes};
 use hakobu_measure::generate::{self, DiskSpec, Output, SizeDistribution, TreeSpec, available_threads};
 use hakobu_transfer::devices;
 
+use crate::commands::shared::headings::{DISKS, TRANSFER};
 use crate::prompts::Terminal;
 use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
@@ -177,7 +175,7 @@ fn percent(text: &str) -> Result<f64, String> {
 fn number_from(least: f64, most: f64, text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("it is a number from {least} to {most}")),
+        _ => Err(format!("must be a number from {least} to {most}")),
     }
 }
 
@@ -350,13 +348,13 @@ fn open(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<AtomicBool>
         (TargetFound::Absent { .. }, Some(size_bytes)) => (true, size_bytes),
         (TargetFound::File | TargetFound::Symlink, Some(size_bytes)) if typed.force => (false, size_bytes),
         (TargetFound::File | TargetFound::Symlink, Some(_)) => {
-            let words = "it is there; --force overwrites it";
+            let words = "the file exists; --force overwrites it";
             return Err(Error::new(ErrorKind::Refused, MAKING, words));
         }
         (TargetFound::Absent { .. } | TargetFound::File | TargetFound::Symlink, None) => {
-            return usage("say how much: --size 8GiB");
+            return usage("the size is missing: --size 8GiB");
         }
-        _ => return usage("it is no file and no block device"),
+        _ => return usage("neither a file nor a block device"),
     };
     let fail = |error: std::io::Error| Error::io(MAKING, &error);
     let mut options = OpenOptions::new();
@@ -388,7 +386,7 @@ fn of_measure(error: hakobu_measure::MeasureError, path: &Path) -> Error {
         }
         hakobu_measure::MeasureError::Stopped => Error::new(ErrorKind::Cancelled, MAKING, "stopped as asked"),
         hakobu_measure::MeasureError::NotEmpty(_) => {
-            Error::new(ErrorKind::Refused, MAKING, "it is there and not empty; name another place")
+            Error::new(ErrorKind::Refused, MAKING, "the directory is not empty; choose another one")
         }
         other => Error::new(ErrorKind::Usage, MAKING, other.to_string()),
     };

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::commands::shared::headings::OUTPUT;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
+use crate::commands::shared::headings::OUTPUT;
 use crate::report::Language;
 
 /// What stands below the options in the help.

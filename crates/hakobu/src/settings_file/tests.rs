@@ -57,7 +57,7 @@ fn a_value_that_is_none_for_its_option_is_told_with_its_place() {
         ("sudo maybe", 0, "it is true or false"),
         ("cipher rot13", 0, "it is one of auto, aes-128-gcm"),
         ("data-port 70000", 0, "70000 is not in 1..=65535"),
-        ("lanes many", 0, "it is auto or a number"),
+        ("lanes many", 0, "must be auto or a number"),
         ("bwlimit 08:00,20M 25:00,off", 10, "no time of day"),
         ("ssh ssh 'x", 0, "quote"),
         ("agent -x", 0, "path of hakobu"),

@@ -124,9 +124,9 @@ fn what_cannot_be_done_with_it_is_told() {
     for (arguments, said) in [
         (vec![dash, directory], "standard input has no name; name the file"),
         (vec![dash, &slash], "standard input has no name; name the file"),
-        (vec![dash, &other, directory], "standard input is copied alone"),
+        (vec![dash, &other, directory], "standard input must be the only source"),
         (vec![OsStr::new("--verify=medium"), dash, &new], "standard input cannot be read again"),
-        (vec![OsStr::new("--detach"), dash, &new], "standard input ends with the terminal"),
+        (vec![OsStr::new("--detach"), dash, &new], "a background job has no standard input"),
     ] {
         let output = copy_of(b"content", &host, &arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", words(&output));
@@ -135,7 +135,7 @@ fn what_cannot_be_done_with_it_is_told() {
     for verb in ["sync", "verify"] {
         let output = Command::new(HAKOBU).args([verb, "-", "x"]).stdin(Stdio::null()).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
-        assert!(words(&output).contains("standard input can only be copied"), "{}", words(&output));
+        assert!(words(&output).contains("standard input works with copy only"), "{}", words(&output));
     }
     assert!(!place.path().join("new").exists());
 }

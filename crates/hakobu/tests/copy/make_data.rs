@@ -79,8 +79,8 @@ fn what_is_there_is_kept_unless_that_is_said() {
 
     for (path, options, code, words) in [
         (path.clone(), "", 2, "--size"),
-        (place.path().to_owned(), "--size 1M", 2, "it is no file and no block device"),
-        ("/dev/null".into(), "--size 1M", 2, "it is no file and no block device"),
+        (place.path().to_owned(), "--size 1M", 2, "neither a file nor a block device"),
+        ("/dev/null".into(), "--size 1M", 2, "neither a file nor a block device"),
         ("/dev/hakobu-none".into(), "--size 1M", 6, "is no device"),
         (place.path().join("no/file"), "--size 1M", 1, "create it first"),
         (place.path().join("new"), "--size 1M --zeros 101", 2, "from 0 to 100"),

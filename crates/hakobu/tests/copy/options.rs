@@ -159,7 +159,7 @@ fn a_report_overwrites_neither_the_source_nor_the_target() {
     assert!(err.contains("something else than a report") && !at("target").exists(), "{err}");
     assert_eq!(fs::metadata(&source).unwrap().len(), 3_000_000);
     let (code, err) = copy(&at("target"), &at("target"));
-    assert!(code == Some(6) && err.contains("it is where --report goes as well"), "{err}");
+    assert!(code == Some(6) && err.contains("it is also the file of --report"), "{err}");
     assert!(!at("target").exists(), "what was made for the report goes");
     // Where the copy lands below the target is seen in the end.
     fs::create_dir(at("directory")).unwrap();

@@ -118,7 +118,7 @@ fn what_holds_is_shown_with_where_it_comes_from() {
     }
     let (code, out, _) = home.run("settings --help");
     assert!(code == 0 && out.contains("~/.config/hakobu/config.toml"), "{out}");
-    for (line, words) in [("--lanes x a b", "--lanes: it is auto"), ("--frob", "'--frob'")] {
+    for (line, words) in [("--lanes x a b", "--lanes: must be auto"), ("--frob", "'--frob'")] {
         let (code, _, err) = home.run(&format!("settings {line}"));
         assert!(code == 2 && err.contains(words), "{line}: {err}");
     }

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::commands::shared::headings::{CONNECTION, DISKS, OUTPUT, PERFORMANCE};
 use clap::Args;
 use hakobu_core::units::parse_duration;
+
+use crate::commands::shared::headings::{CONNECTION, DISKS, OUTPUT, PERFORMANCE};
 
 /// What stands below the help.
 pub(crate) const HELP: &str = "\

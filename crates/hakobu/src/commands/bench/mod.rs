@@ -145,7 +145,7 @@ fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
         ("--agent", typed.agent.is_some()),
     ];
     if let (None, Some((option, _))) = (&host, of_host.iter().find(|(_, given)| *given)) {
-        return Err(usage(option, "it is for another machine, and none is named"));
+        return Err(usage(option, "applies to another host, and none is given"));
     }
     let back = typed.back.as_deref().map(way_back).transpose()?;
     let far_program = match login::agent(typed.agent.as_ref())?.as_deref().map(Path::to_str) {

@@ -215,8 +215,8 @@ fn what_is_typed_wrong_is_said_before_anything_runs() {
         settings_of(&arguments)
     };
     let wrong = |line: &str| typed(line).unwrap_err().detail;
-    assert!(wrong("hakobu bench --port 5000").contains("none is named"));
-    assert!(wrong("hakobu bench h:/path").contains("it is no host"));
+    assert!(wrong("hakobu bench --port 5000").contains("none is given"));
+    assert!(wrong("hakobu bench h:/path").contains("not a host name"));
     assert!(
         wrong("hakobu bench h --time-budget 14s").contains("with another machine it takes 15 s at least")
     );

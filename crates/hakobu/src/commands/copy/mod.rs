@@ -70,7 +70,7 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     if let Some(file) = report_file.as_ref()
         && let Some(place) = taken_by_report(&request, file)
     {
-        let words = "it is where --report goes as well; name another file for that";
+        let words = "it is also the file of --report; choose another one for the report";
         let error = Error::new(ErrorKind::Refused, "looking at the locations", words).at(place.as_typed());
         report_file.into_iter().for_each(ReportFile::forget);
         return not_begun(&[error], job);

@@ -49,7 +49,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<Vec<(Location, Location)>, Wrong> 
         }
         let words = shell::split(OsStr::from_bytes(line)).map_err(|words| wrong(words.to_string()))?;
         let [source, target] = &words[..] else {
-            return Err(wrong("it has a source and a target, and nothing else".to_owned()));
+            return Err(wrong("must be a source and a target, and nothing else".to_owned()));
         };
         let location = |word: &OsStr| Location::parse(word.as_bytes()).map_err(|error| wrong(error.detail));
         pairs.push((location(source)?, location(target)?));

@@ -50,7 +50,8 @@ pub fn request(
     }
     check_streams(&mut request, typed, &mut found);
     if mode != Mode::Copy && typed.sources.len() > 1 {
-        found.usage("SOURCE", "there is one source in this version");
+        let words = format!("only copy takes several sources ({} given)", typed.sources.len());
+        found.usage("SOURCE", words);
     }
     (request.restart, request.live) = (typed.restart, typed.live);
     let allows = |what: &str| typed.allow.iter().any(|allowed| allowed == what);
@@ -118,23 +119,23 @@ pub fn request(
 /// Standard input can be the source and standard output the target of `copy`, each by itself.
 fn check_streams(request: &mut CopyRequest, typed: &CopyArguments, found: &mut Findings) {
     if request.pairs.iter().any(|(source, target)| source.is_stream() || target.is_stream()) {
-        found.usage("-", "pairs are of files and disks");
+        found.usage("-", "--pairs takes files and disks only");
     }
     if request.sources.iter().any(Location::is_stream) {
         if request.sources.len() > 1 {
-            found.usage("-", "standard input is copied alone");
+            found.usage("-", "standard input must be the only source");
         }
         if request.mode != Mode::Copy {
-            found.usage("-", "standard input can only be copied; it cannot be read a second time");
+            found.usage("-", "standard input works with copy only, as it cannot be read twice");
         }
         if typed.verify.as_deref() == Some("medium") {
             found.usage(
                 "--verify",
-                "standard input cannot be read again to mend what the medium did not keep",
+                "standard input cannot be read again to repair what the disk did not keep",
             );
         }
         if typed.detach {
-            found.usage("--detach", "standard input ends with the terminal");
+            found.usage("--detach", "a background job has no standard input");
         }
     }
     if !request.target.is_stream() {
@@ -142,16 +143,16 @@ fn check_streams(request: &mut CopyRequest, typed: &CopyArguments, found: &mut F
     }
     let is_input = |source: &Location| source.is_stream() && source.as_typed() == request.target.as_typed();
     if request.target.as_typed() != b"-" && request.sources.iter().any(is_input) {
-        found.usage("TARGET", "it is the source as well");
+        found.usage("TARGET", "source and target are the same stream");
     }
     if request.mode != Mode::Copy {
-        found.usage("-", "standard output can only be copied to");
+        found.usage("-", "standard output works with copy only");
     }
     if typed.verify.as_deref() == Some("medium") {
-        found.usage("--verify", "nothing can be read back from standard output");
+        found.usage("--verify", "standard output cannot be read back");
     }
     if typed.report.as_deref() == Some(Path::new("-")) {
-        found.usage("--report", "standard output is the target; name a file");
+        found.usage("--report", "standard output is the target; choose a file for the report");
     }
 }
 
@@ -172,7 +173,7 @@ fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Pas
         return None;
     }
     if mode != Mode::Delta {
-        found.usage("--passes", "passes belong to hakobu sync, which brings over only what changed");
+        found.usage("--passes", "only hakobu sync makes several passes");
     }
     if passes.count.is_none() && passes.until_under.is_none() {
         return Some(Passes { count: Some(1), ..passes });
@@ -184,11 +185,11 @@ fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Pas
 fn sample(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<FileSample> {
     let text = typed.sample.as_deref()?;
     if mode != Mode::Compare {
-        found.usage("--sample", "only hakobu verify reads a sample");
+        found.usage("--sample", "only hakobu verify compares a sample");
     }
     let percent: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().unwrap_or(f64::NAN);
     if !(percent > 0.0 && percent <= 100.0) {
-        found.usage("--sample", "it is a share above 0 and up to 100, such as 5%");
+        found.usage("--sample", "must be a percentage above 0 and up to 100, such as 5%");
         return None;
     }
     // Another run takes other files.
@@ -201,7 +202,7 @@ fn deletion(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<D
     if mode != Mode::Delta {
         if typed.in_place || typed.whole_file {
             let option = if typed.in_place { "--in-place" } else { "--whole-file" };
-            found.usage(option, "it says what hakobu sync does with files that changed");
+            found.usage(option, "only hakobu sync has this option");
         }
         let options = [
             (typed.delete, "--delete"),
@@ -216,7 +217,7 @@ fn deletion(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<D
     let max = typed.max_delete.as_deref().and_then(|limit| {
         let parsed = deletion_max(limit);
         if parsed.is_none() {
-            found.usage("--max-delete", "it is a number, such as 1000, or a share, such as 20%");
+            found.usage("--max-delete", "must be a number such as 1000, or a percentage such as 20%");
         }
         parsed
     });
@@ -235,8 +236,8 @@ fn deletion_max(limit: &str) -> Option<DeletionMax> {
 
 fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
     if typed.memory.is_some() {
-        let detail = "it is not in this version; memory is bounded without it and does not grow \
-                      with the number of files";
+        let detail = "not in this version; memory use is always bounded and does not grow with the \
+                      number of files";
         found.usage("--memory", detail);
     }
 }
@@ -281,13 +282,13 @@ fn data_address(text: &str) -> Result<String, Error> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let wrong = |detail| Err(usage("--data-address", detail));
     if bare.is_empty() || bare.starts_with('-') {
-        return wrong("it is a host name or an address of the other machine");
+        return wrong("must be a host name or an address of the other host");
     }
     if bare.contains(|c: char| c.is_control() || c.is_whitespace() || "/[]@".contains(c)) {
-        return wrong("it is a host name or an address, and nothing else");
+        return wrong("must be a host name or an address only");
     }
     if bare.matches(':').count() == 1 {
-        return wrong("the port is --data-port N");
+        return wrong("the port is set with --data-port N");
     }
     Ok(bare.to_owned())
 }

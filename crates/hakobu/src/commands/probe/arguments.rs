@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::commands::shared::headings::{DISKS, OUTPUT, PERFORMANCE};
 use clap::Args;
 
+use crate::commands::shared::headings::{DISKS, OUTPUT, PERFORMANCE};
 use crate::commands::shared::limits::LimitArguments;
 use crate::commands::shared::login::LoginArguments;
 

@@ -57,7 +57,7 @@ pub fn probe_request(
         && is_here(&request.target)
         && request.source.iter().all(is_here)
     {
-        found.usage("--sudo", "it is for another machine; here: sudo hakobu probe");
+        found.usage("--sudo", "applies to another host; on this machine run sudo hakobu probe");
     }
     name_places(&mut found.errors, &typed.login.from_files);
     found.or(request)

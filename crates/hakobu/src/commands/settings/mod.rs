@@ -15,6 +15,7 @@ use crate::settings_file::hosts::{OfHost, run_hosts, run_of_one};
 use crate::settings_file::keywords::{KEYWORDS, Keyword};
 use crate::settings_file::options::{is_typed, value};
 use crate::settings_file::places::SettingsFiles;
+
 pub mod arguments;
 
 use self::arguments::{SettingsArguments, USAGE};

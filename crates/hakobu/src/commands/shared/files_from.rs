@@ -26,7 +26,7 @@ pub fn read(file: &Path) -> Result<Vec<Vec<u8>>, Error> {
     };
     let wrong = |words: String| Error::new(ErrorKind::Usage, "option", words).at("--files-from");
     if content.len() as u64 > FILE_BYTES_MAX {
-        return Err(wrong(format!("it is longer than {FILE_BYTES_MAX} bytes; use several runs")));
+        return Err(wrong(format!("the file is longer than {FILE_BYTES_MAX} bytes; use several runs")));
     }
     let end = if content.contains(&0) { 0 } else { b'\n' };
     let mut paths = Vec::new();
@@ -41,7 +41,7 @@ pub fn read(file: &Path) -> Result<Vec<Vec<u8>>, Error> {
         paths.push(path.as_bytes().to_vec());
     }
     if paths.is_empty() {
-        return Err(wrong("there is no path in it".to_owned()));
+        return Err(wrong("the file contains no path".to_owned()));
     }
     Ok(paths)
 }

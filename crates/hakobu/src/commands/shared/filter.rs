@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::commands::shared::headings::FILTERS;
 use clap::Args;
 use hakobu_core::entry::FileTime;
 use hakobu_core::error::Error;
@@ -11,6 +10,7 @@ use hakobu_core::units::{parse_bytes, parse_duration};
 
 use super::files_from;
 use super::findings::Findings;
+use crate::commands::shared::headings::FILTERS;
 use crate::commands::shared::rules::RuleArguments;
 
 /// Which entries take part.
@@ -62,7 +62,7 @@ pub fn filter(typed: &FilterArguments) -> Result<FilterRules, Vec<Error>> {
         text.and_then(|text| {
             let parsed = when(text);
             if parsed.is_none() {
-                found.usage(option, "it is an age, such as 7d or 12h, or a date, such as 2026-11-01");
+                found.usage(option, "must be an age such as 7d or 12h, or a date such as 2026-11-01");
             }
             parsed
         })

@@ -10,6 +10,6 @@ pub(crate) fn lanes(text: &str) -> Result<LaneSetting, Error> {
     match text.parse() {
         _ if text == "auto" => Ok(LaneSetting::Auto),
         Ok(count @ 1..=LANES_MAX) => Ok(LaneSetting::Count(count)),
-        _ => Err(usage("--lanes", format!("it is auto or a number from 1 to {LANES_MAX}"))),
+        _ => Err(usage("--lanes", format!("must be auto or a number from 1 to {LANES_MAX}"))),
     }
 }

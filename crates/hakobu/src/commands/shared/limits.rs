@@ -1,9 +1,10 @@
 //! What a run is held to: options that `copy` and `jobs set` share.
 
-use crate::commands::shared::headings::PERFORMANCE;
 use clap::Args;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::pace::{RateLimit, RunLimits};
+
+use crate::commands::shared::headings::PERFORMANCE;
 
 /// What takes a limit away.
 const OFF: &str = "off";
@@ -83,7 +84,7 @@ fn operations(text: &str) -> Result<Option<u32>, String> {
     match text.parse() {
         _ if text == OFF => Ok(None),
         Ok(count @ 1..) => Ok(Some(count)),
-        _ => Err("it is a number of operations a second, from 1 to 4294967295, or off".to_owned()),
+        _ => Err("must be a number of operations per second, from 1 to 4294967295, or off".to_owned()),
     }
 }
 
@@ -92,7 +93,7 @@ fn latency_us(text: &str) -> Result<Option<u64>, String> {
     match number.parse::<f64>() {
         _ if text == OFF => Ok(None),
         Ok(ms) if (LATENCY_MS_MIN..=LATENCY_MS_MAX).contains(&ms) => Ok(Some((ms * 1000.0) as u64)),
-        _ => Err("it is a time in milliseconds, such as 20 or 0.5, up to 60000, or off".to_owned()),
+        _ => Err("must be a time in milliseconds such as 20 or 0.5, up to 60000, or off".to_owned()),
     }
 }
 

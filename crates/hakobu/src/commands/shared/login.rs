@@ -4,15 +4,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::commands::shared::headings::CONNECTION;
 use clap::Args;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::request::{self, CopyRequest};
 
 use super::findings::{Findings, usage};
-use crate::settings_file::SSH_VARIABLE;
-use crate::settings_file::{FileLogin, FromFile};
+use crate::commands::shared::headings::CONNECTION;
+use crate::settings_file::{FileLogin, FromFile, SSH_VARIABLE};
 use crate::shell;
 
 /// The login on another machine.
@@ -52,7 +51,8 @@ pub struct LoginArguments {
 /// A machine, typed as in a location but without a path.
 pub(crate) fn host(typed: &[u8]) -> Result<SshHost, Error> {
     let wrong = || {
-        let words = "it is no host: host, user@host or ssh://host:port; without one, this machine";
+        let words =
+            "not a host name; expected host, user@host or ssh://host:port, or nothing for this machine";
         Error::new(ErrorKind::Usage, "reading the host", words).at(typed)
     };
     let is_url = typed.windows(3).any(|bytes| bytes == b"://");
@@ -80,7 +80,7 @@ pub(crate) fn agent(typed: Option<&PathBuf>) -> Result<Option<PathBuf>, Error> {
     let path = typed.map(|agent| agent.as_os_str().as_bytes());
     match path {
         Some(path) if path.is_empty() || path.starts_with(b"-") => {
-            Err(usage("--agent", "it is the path of hakobu on the other machine"))
+            Err(usage("--agent", "must be the path of hakobu on the other host"))
         }
         _ => Ok(typed.cloned()),
     }

@@ -1,12 +1,13 @@
 //! Pages and objects of figures that somebody made up.
 
+use std::time::Duration;
+
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::host::KernelName;
 use hakobu_core::probe::{CompressorFigures, MachineFigures, ReadHow, WayStep};
 use hakobu_measure::probe::{Measurements, predict};
 use hakobu_proto::control::CipherSpeed;
 use hakobu_transfer::probe::{CopyObstacle, ProbeResults};
-use std::time::Duration;
 
 use super::*;
 use crate::commands::probe::json::json;
