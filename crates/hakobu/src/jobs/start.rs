@@ -16,7 +16,7 @@ use hakobu_ssh::Login;
 use hakobu_transfer::jobs::{JOB_SCHEMA, JobFolder, JobRecord, Jobs, Word, logins};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::handshake::{ASKING, GO_ON, LOCATED};
+use super::handshake::{ASKING, BEGUN, GO_ON};
 use super::tail::Tail;
 use crate::arguments::copy::CopyArguments;
 use crate::clock::now;
@@ -133,7 +133,7 @@ pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<Started> {
     let mut child = command.spawn().map_err(|error| starting(record, &error))?;
     // It has the other end of the socket, which must be closed here.
     drop(command);
-    if wait_until_located(&ours, &mut tail, &cancel) {
+    if wait_until_begun(&ours, &mut tail, &cancel) {
         return Ok(Started::Runs);
     }
     drop(ours);
@@ -142,7 +142,7 @@ pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<Started> {
 }
 
 /// Whether the job can do without the terminal. False when it has ended, or the user wants it to.
-fn wait_until_located(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool) -> bool {
+fn wait_until_begun(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool) -> bool {
     loop {
         let mut said = [0];
         let mut ready = [PollFd::new(job, PollFlags::IN)];
@@ -159,7 +159,7 @@ fn wait_until_located(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool
         forward(tail);
         match (heard, said) {
             (Ok(1), [ASKING]) if job.write_all(&[GO_ON]).is_ok() => {}
-            (Ok(1), [LOCATED]) => return job.write_all(&[GO_ON]).is_ok(),
+            (Ok(1), [BEGUN]) => return job.write_all(&[GO_ON]).is_ok(),
             _ => return false,
         }
     }

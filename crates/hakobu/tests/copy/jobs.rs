@@ -276,6 +276,35 @@ fn what_fails_before_it_is_on_its_own_is_no_job() {
     assert!(desk.jobs("").0.contains("no jobs"));
 }
 
+/// Of two runs of one copy the second is refused, over ssh and on one machine, where the lock is taken elsewhere.
+#[test]
+fn a_copy_that_already_runs_is_refused_as_without_detach() {
+    if no_root() {
+        return;
+    }
+    let mut desk = Desk::here();
+    desk.host = Some(Host::up());
+    let source = file(&desk.path("source"), SIZE_BYTES);
+    let near = desk.path("target").into_os_string();
+    let far = desk.host.as_ref().unwrap().at(desk.path("far target"));
+    for target in [near, far] {
+        // It does nothing but hold its lock.
+        let words = [OsStr::new("--bwlimit"), OsStr::new(in_a_pause()), source.as_os_str(), &target];
+        let id = desk.detach(&words);
+        let (copy, detach) = (OsStr::new("copy"), OsStr::new("--detach"));
+        let (code, out, without) = desk.run(&[copy, source.as_os_str(), &target]);
+        assert!(code == 6 && without.contains("the same copy is already running"), "{out}{without}");
+        let (code, out, err) = desk.run(&[copy, detach, source.as_os_str(), &target]);
+        assert!(code == 6 && out.is_empty() && !err.contains("hakobu jobs attach"), "{out}{err}");
+        for line in without.lines() {
+            assert!(err.contains(line), "{line:?} is not in {err}");
+        }
+        assert_eq!(desk.list().len(), 1, "it has never become a job");
+        desk.jobs(&format!("pause {id}"));
+        desk.jobs(&format!("forget {id}"));
+    }
+}
+
 #[test]
 fn the_directory_of_jobs_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
