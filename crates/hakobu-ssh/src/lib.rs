@@ -24,7 +24,7 @@ mod script;
 pub mod sessions;
 mod settings;
 mod shared;
-mod spoken;
+pub mod spoken;
 pub mod ssh_channel;
 mod start;
 mod unattended;

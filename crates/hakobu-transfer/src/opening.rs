@@ -138,14 +138,19 @@ impl Opener<'_> {
     }
 
     /// Opens a host without an agent, through its SFTP server. `why`: the reason why no agent is used.
-    fn without_agent(&self, host: &SshHost, why: Option<String>) -> Result<Box<dyn Host>> {
+    fn without_agent(&mut self, host: &SshHost, why: Option<String>) -> Result<Box<dyn Host>> {
         if self.request.sudo {
             let words = "--sudo: an sftp server runs as the account that logs in";
             let error = Error::new(ErrorKind::Usage, "logging in", words).at(host.destination());
             return Err(error.hint(WAY_OUT));
         }
         let login = Login { time_limit: self.login_limit, ..Login::of(self.request, host) };
-        Ok(Box::new(SftpSide::start(&login, why, self.cancel.clone())?))
+        if self.login_limit.is_none() {
+            self.prompts.connecting(&host.destination());
+        }
+        let started = SftpSide::start(&login, why, self.cancel.clone());
+        self.prompts.connected();
+        Ok(Box::new(started?))
     }
 }
 

@@ -89,7 +89,7 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         renderer.event(Event::Decision { choice, reason: format!("it is in {}", from.place) });
     }
     let base = Report { started_at, ..base_report(&request, arguments) };
-    let mut terminal = Terminal { cancel: cancel.clone() };
+    let mut terminal = Terminal::new(cancel.clone(), shown.progress && !shown.json);
     let (mut report, renderer) = match job {
         None => {
             let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));

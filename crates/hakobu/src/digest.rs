@@ -15,6 +15,7 @@ use hakobu_core::request::CopyRequest;
 use serde::Serialize;
 
 use crate::arguments::digest::DigestArguments;
+use crate::prompts::Terminal;
 use crate::render::json::{self, JsonPath};
 use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
@@ -67,7 +68,8 @@ pub fn digest(typed: &DigestArguments) -> u8 {
         held: Mutex::default(),
         printed: AtomicU8::new(0),
     };
-    let (report, digest) = run::digest(&request, &manifest, cancel);
+    let (report, digest) =
+        run::digest(&request, &manifest, Terminal::new(cancel, shows_progress() && !typed.json));
     manifest.print(&mut manifest.held());
     let manifest_printed = manifest.printed.load(Relaxed);
     renderer.finish(&report);

@@ -19,7 +19,7 @@ pub fn disks(typed: &DisksArguments) -> u8 {
         Err(errors) => return exit::errors(&errors),
     };
     let host = request.host.as_ref().map(SshHost::destination);
-    looking::look(request.host.as_ref(), request.sudo, FAREWELL, |terminal, observer, _| {
+    looking::look(request.host.as_ref(), (request.sudo, typed.json), FAREWELL, |terminal, observer, _| {
         let disks = disks::disks(&request, terminal, observer)?;
         match typed.json {
             true => json(host.as_deref(), &disks),

@@ -10,6 +10,7 @@ pub mod bench;
 pub mod cli;
 mod clock;
 mod command_line;
+mod connecting;
 pub mod copy;
 pub mod digest;
 pub mod disks;

@@ -65,7 +65,7 @@ impl JobRun {
 
     /// Copies as requested.
     pub fn copy(&self, request: &CopyRequest, renderer: &Renderer, terminal: Terminal) -> Report {
-        let cancel = Arc::clone(&terminal.cancel);
+        let cancel = Arc::clone(terminal.cancel());
         let observer = JobObserver { job: self, renderer, cancel: Arc::clone(&cancel) };
         let mut prompts = JobPrompts { job: self, terminal };
         let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));

@@ -9,6 +9,7 @@ mod agents;
 mod attributes;
 mod changes;
 mod compression;
+mod connecting;
 mod content;
 mod digest;
 mod directions;
