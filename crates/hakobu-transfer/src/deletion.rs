@@ -2,7 +2,7 @@
 //! second run, which compares both sides again, removes them.
 
 use hakobu_core::consent::{agree, entries, verb};
-use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::error::{Error, ErrorKind, Step};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::{Mode, Removal};
 
@@ -64,7 +64,9 @@ fn delete_first(
     };
     let has_extras = planned.summary.counters.entries_only_in_target > 0;
     // Deleting makes space, so a lack of it is no reason to stop here.
-    let lacks_room = |error: &Error| error.kind == ErrorKind::NoSpace;
+    let lacks_room = |error: &Error| {
+        error.kind == ErrorKind::NoSpace || error.kind == ErrorKind::Refused && error.step == Step::Write
+    };
     if has_extras && planned.summary.fatal.as_ref().is_some_and(lacks_room) {
         planned.summary.fatal = None;
     }

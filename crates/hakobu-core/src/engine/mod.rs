@@ -18,6 +18,7 @@ mod node;
 mod portions;
 mod queue;
 mod record;
+mod room;
 mod shared;
 mod sides;
 mod tuner;
