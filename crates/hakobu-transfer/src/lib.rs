@@ -17,6 +17,7 @@ mod fit;
 pub mod host;
 mod job;
 pub mod jobs;
+pub mod list;
 mod login;
 mod meet;
 mod opening;

@@ -159,6 +159,15 @@ pub fn is_without_agent(location: &Location) -> bool {
     location.wants_sftp()
 }
 
+/// Returns the transport for listing a location. An agent does not list sources for other hosts, but a host that is
+/// reached through ssh has an SFTP server.
+pub fn transport_of_listing(location: &Location) -> Transport {
+    match location.ssh_host() {
+        Some(_) => Transport::Sftp,
+        None => Transport::Auto,
+    }
+}
+
 /// Returns true if a location on this host was typed as `sftp://`.
 fn asks_for_sftp(request: &CopyRequest, host: &SshHost) -> bool {
     let pairs = request.pairs.iter().flat_map(|(source, target)| [source, target]);

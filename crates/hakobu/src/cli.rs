@@ -14,6 +14,7 @@ use crate::arguments::doctor::{DOCTOR_HELP, DoctorArguments};
 use crate::arguments::explain::{EXPLAIN_HELP, ExplainArguments};
 use crate::arguments::jobs::{JOBS_HELP, JobsVerb};
 use crate::arguments::login::LoginArguments;
+use crate::arguments::ls::{LS_HELP, LsArguments};
 use crate::arguments::make_data::MakeData;
 use crate::arguments::probe::{self, ProbeArguments};
 use crate::arguments::report::{self, ReportArguments};
@@ -63,6 +64,9 @@ pub enum Verb {
     /// Print the digest of a file or disk, or of each file of a tree, as b3sum or sha256sum print it
     #[command(after_help = DIGEST_HELP)]
     Digest(Box<DigestArguments>),
+    /// List a directory, here or on another machine
+    #[command(after_help = LS_HELP)]
+    Ls(LsArguments),
     /// Show a report that --report has written: as text, Markdown or HTML, in English or Japanese
     #[command(after_help = report::HELP)]
     Report(ReportArguments),
@@ -109,6 +113,7 @@ impl Verb {
             Self::Disks(typed) => Some(&mut typed.login),
             Self::Doctor(typed) => Some(&mut typed.login),
             Self::Digest(typed) => Some(&mut typed.login),
+            Self::Ls(typed) => Some(&mut typed.login),
             Self::Probe(typed) => Some(&mut typed.login),
             _ => None,
         }

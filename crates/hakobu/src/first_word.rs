@@ -19,9 +19,9 @@ pub fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
 }
 
 /// What other tools call what they do: no names of sources, so nothing is suggested for them.
-const VERBS_OF_OTHERS: [&str; 16] = [
-    "rm", "ls", "list", "push", "pull", "get", "put", "cat", "mkdir", "delete", "remove", "info", "run",
-    "start", "status", "update",
+const VERBS_OF_OTHERS: [&str; 15] = [
+    "rm", "list", "push", "pull", "get", "put", "cat", "mkdir", "delete", "remove", "info", "run", "start",
+    "status", "update",
 ];
 
 /// The lines to print if a flag or another tool's name stands where the verb belongs.

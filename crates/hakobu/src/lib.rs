@@ -10,6 +10,7 @@ pub mod bench;
 pub mod cli;
 mod clock;
 mod command_line;
+pub mod commands;
 mod connecting;
 pub mod copy;
 pub mod digest;
@@ -86,6 +87,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
         Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),
         Ok(Cli { verb: Verb::Digest(options) }) => digest::digest(&options),
+        Ok(Cli { verb: Verb::Ls(options) }) => commands::ls::ls(&options),
         Ok(Cli { verb: Verb::MakeData { kind: MakeData::Disk(options) } }) => make_data::disk(&options),
         Ok(Cli { verb: Verb::MakeData { kind: MakeData::Tree(options) } }) => make_data::tree(&options),
         Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod filter;
 pub mod jobs;
 pub mod login;
+pub mod ls;
 pub mod make_data;
 pub mod probe;
 pub mod report;

@@ -10,6 +10,7 @@ mod filter;
 mod findings;
 mod lanes;
 mod login;
+mod ls;
 mod probe;
 
 pub use self::copy::request;
@@ -18,6 +19,7 @@ pub use self::disks::disks_request;
 pub use self::doctor::doctor_request;
 pub use self::filter::filter;
 pub(crate) use self::login::{agent, host, ssh};
+pub use self::ls::ls_request;
 pub use self::probe::probe_request;
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod kills;
 mod kinds;
 mod large_directories;
 mod limits;
+mod ls;
 mod make_data;
 mod network;
 mod options;
