@@ -22,12 +22,13 @@ pub fn run(request: &CopyRequest, deletion: &Deletion, surroundings: &mut Surrou
     if !is_wanted(&done, surroundings.observer) {
         return done;
     }
-    if let Err(error) = agree(&done, deletion, request.dry_run, surroundings) {
-        done.summary.fatal = Some(error);
-        return done;
-    }
-    if request.dry_run {
-        return done;
+    match agree(&done, deletion, request.dry_run, surroundings) {
+        Ok(true) if !request.dry_run => {}
+        Ok(_) => return done,
+        Err(error) => {
+            done.summary.fatal = Some(error);
+            return done;
+        }
     }
     done = next(&removing(request, &done), surroundings, &mut carryover, &done);
     if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
@@ -79,9 +80,15 @@ fn delete_first(
     if has_extras && !is_wanted(&planned, surroundings.observer) {
         return run_once(counting, surroundings, carryover);
     }
-    if has_extras && let Err(error) = agree(&planned, deletion, false, surroundings) {
-        planned.summary.fatal = Some(error);
-        return planned;
+    if has_extras {
+        match agree(&planned, deletion, false, surroundings) {
+            Ok(true) => {}
+            Ok(false) => return run_once(counting, surroundings, carryover),
+            Err(error) => {
+                planned.summary.fatal = Some(error);
+                return planned;
+            }
+        }
     }
     let mut done = run_once(&removing(counting, &planned), surroundings, carryover);
     if done.summary.fatal.is_none() {
