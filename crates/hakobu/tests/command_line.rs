@@ -46,6 +46,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("verify --compress zstd a b", "only digests travel"),
         ("copy --bwlimit 5000 a b", "needs a unit: 5000KiB is what rsync takes it for"),
         ("verify --bwlimit 5M a b", "only digests travel"),
+        ("verify -n a b", "verify writes nothing"),
         ("copy --memory 1G a b", "--memory: it is not in this version"),
         ("copy --cipher rot13 a b", "aes-256-gcm"),
         ("copy --data-port 0 a b", "--data-port"),

@@ -87,7 +87,7 @@ pub struct CopyArguments {
     pub dry_run: bool,
 
     /// Go on without this terminal, as a job that can be paused and resumed (see hakobu jobs)
-    #[arg(long, conflicts_with_all = ["dry_run", "json"])]
+    #[arg(long, conflicts_with = "json")]
     pub detach: bool,
 
     /// wire: check local copies too, by reading; medium: read back from the disk what was written, of one

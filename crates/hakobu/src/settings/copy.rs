@@ -242,6 +242,12 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
 
 /// What the run is held to.
 fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Limits {
+    if typed.dry_run && typed.detach {
+        found.usage("--detach", "a dry run is no job; leave out one of them");
+    }
+    if typed.dry_run && mode.only_reads() {
+        found.usage("--dry-run", "verify writes nothing in any case; leave it out");
+    }
     if typed.limits.bwlimit.is_some() && mode.only_reads() {
         found
             .usage("--bwlimit", "only digests travel, so there is nothing to limit; --nice yields to others");
