@@ -50,8 +50,8 @@ pub enum JobsVerb {
     },
     /// Watch one until it ends, with its exit code; Ctrl-C leaves it running
     Attach {
-        /// The job's ID, or how it begins.
-        id: String,
+        /// The job's ID, or how it begins [default: the only one that runs, or the only one]
+        id: Option<String>,
     },
     /// Stop one; what is done is kept, and it stays stopped until it is resumed
     Pause {

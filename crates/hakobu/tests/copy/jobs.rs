@@ -160,7 +160,11 @@ fn a_job_is_listed_paused_resumed_and_watched_to_its_end() {
     assert_eq!(rustix::process::getsid(Some(process)).unwrap(), process, "a session of its own");
 
     let (listed, _) = desk.jobs("");
-    let line = listed.lines().next().unwrap();
+    assert!(
+        listed.starts_with("ID       STATE        PROGRESS ") && listed.contains("  COMMAND\n"),
+        "{listed}"
+    );
+    let line = listed.lines().nth(1).unwrap();
     assert!(
         line.starts_with(&format!("{id}  running ")) && line.contains("copy --detach --lanes=2 source"),
         "{listed}"
@@ -177,6 +181,9 @@ fn a_job_is_listed_paused_resumed_and_watched_to_its_end() {
     // It stays paused until the user wants it.
     desk.jobs("resume --all");
     assert_eq!(desk.state_of(&id), "paused");
+    // There is only one, so it need not be named.
+    let (code, out, err) = desk.run(&["jobs", "attach"]);
+    assert!(code == 130 && out.contains("to go on: hakobu jobs resume"), "{out}{err}");
     assert!(desk.attach_to(&id, 130).contains(&format!("to go on: hakobu jobs resume {id}")));
 
     desk.jobs(&format!("resume {id}"));
@@ -240,6 +247,8 @@ fn two_jobs_at_once_and_neither_is_in_the_way_of_the_other() {
     assert_ne!(one, two);
     desk.wait_for_progress(&one);
     desk.wait_for_progress(&two);
+    let (code, _, err) = desk.run(&["jobs", "attach"]);
+    assert!(code == 2 && err.contains("2 jobs run; name one: hakobu jobs attach ID"), "{err}");
     let link = |rate_bits_per_second| {
         let settings = LinkSettings { rate_bits_per_second, mtu: 9000, ..LinkSettings::default() };
         desk.link.as_ref().unwrap().change(settings).unwrap();
