@@ -3,19 +3,24 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
 use crate::outcome::{RunEnvironment, Transfer};
 use crate::request::{Deletion, DeletionMax};
 use crate::units::format_count;
 
 const DELETING: &str = "deleting in";
 
-/// Fails unless the limits allow the number of extra entries to be deleted and the user agrees.
+/// Returns true if the limits allow the number of extra entries to be deleted and the user agrees, and false if the user
+/// does not, who is told that.
+///
+/// # Errors
+/// `Refused` if a limit forbids it, nobody could be asked, or extra entries are in the way of others; `Cancelled`.
 pub fn agree(
     done: &Transfer,
     deletion: &Deletion,
     only_planned: bool,
     surroundings: &mut RunEnvironment<'_>,
-) -> Result<()> {
+) -> Result<bool> {
     let counters = &done.summary.counters;
     let (extras, total) = (counters.entries_only_in_target, counters.entries_in_target);
     let target = done.target.clone().unwrap_or_default();
@@ -36,7 +41,7 @@ pub fn agree(
         return Err(refused(words));
     }
     if deletion.agreed || only_planned {
-        return Ok(());
+        return Ok(true);
     }
     let place = String::from_utf8_lossy(&target);
     let mut words =
@@ -49,9 +54,26 @@ pub fn agree(
         words.push_str(&format!("\n  and {} more", format_count(more)));
     }
     match surroundings.prompts.may_delete(&words) {
-        Some(true) => Ok(()),
+        Some(true) => Ok(true),
+        Some(false) if counters.entries_in_the_way > 0 => {
+            let (kept, missing) = (entries(extras), entries(counters.entries_in_the_way));
+            let (remain, are) =
+                (verb(extras, "remains", "remain"), verb(counters.entries_in_the_way, "is", "are"));
+            let words = format!(
+                "nothing was deleted, as requested: {kept} {remain} that only the target has, and {missing} of the source \
+                 {are} missing, because others are in the way"
+            );
+            Err(refused(words))
+        }
         Some(false) => {
-            Err(refused(format!("{} {}, as you said", entries(extras), verb(extras, "stays", "stay"))))
+            let extra = if extras == 1 {
+                "1 extra entry remains".to_owned()
+            } else {
+                format!("{} extra entries remain", format_count(extras))
+            };
+            let words = format!("Nothing deleted, as requested: {extra}");
+            surroundings.observer.event(Event::Notice { words });
+            Ok(false)
         }
         None if surroundings.cancel.load(Relaxed) => Err(stopped()),
         None => {
@@ -97,12 +119,12 @@ pub fn entries(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, Mutex};
     use std::time::Instant;
 
     use super::*;
-    use crate::event::{Event, Observer};
+    use crate::event::Observer;
     use crate::live_limits::LiveLimits;
     use crate::pace::RunLimits;
     use crate::prompts::{Prompts, Secret};
@@ -134,10 +156,54 @@ mod tests {
         for deletion in [agreed, Deletion::default()] {
             assert_eq!(ask(&deletion, false, true), Err(ErrorKind::Cancelled));
             assert_eq!(ask(&deletion, true, true), Err(ErrorKind::Cancelled));
-            assert_eq!(ask(&deletion, true, false), Ok(()));
+            assert_eq!(ask(&deletion, true, false), Ok(true));
         }
-        assert_eq!(ask(&agreed, false, false), Ok(()));
+        assert_eq!(ask(&agreed, false, false), Ok(true));
         assert_eq!(ask(&Deletion::default(), false, false), Err(ErrorKind::Refused));
+    }
+
+    /// Answers every question with no, and keeps what is told.
+    #[derive(Default)]
+    struct Unwilling(Mutex<Vec<String>>);
+
+    impl Prompts for &Unwilling {
+        fn sudo_password(&mut self, _: &str, _: u32) -> Option<Secret> {
+            None
+        }
+
+        fn may_delete(&mut self, _: &str) -> Option<bool> {
+            Some(false)
+        }
+    }
+
+    impl Observer for Unwilling {
+        fn event(&self, event: Event) {
+            if let Event::Notice { words } = event {
+                self.0.lock().unwrap().push(words);
+            }
+        }
+    }
+
+    #[test]
+    fn a_user_who_wants_no_deletion_gets_none_and_no_error() {
+        let mut done = Transfer::default();
+        (done.summary.counters.entries_only_in_target, done.summary.counters.entries_in_target) = (101, 1000);
+        let unwilling = Unwilling::default();
+        let ask = |done: &Transfer| {
+            let limits = Arc::new(LiveLimits::new(RunLimits::default(), Instant::now));
+            let (prompts, cancel) = (&mut &unwilling, Arc::default());
+            let mut surroundings = RunEnvironment { prompts, observer: &unwilling, cancel, limits };
+            agree(done, &Deletion::default(), false, &mut surroundings).map_err(|error| error.kind)
+        };
+        assert_eq!(ask(&done), Ok(false));
+        done.summary.counters.entries_only_in_target = 1;
+        assert_eq!(ask(&done), Ok(false));
+        let told = unwilling.0.lock().unwrap().clone();
+        let words = ["101 extra entries remain", "1 extra entry remains"];
+        assert_eq!(told, words.map(|extra| format!("Nothing deleted, as requested: {extra}")));
+        // Not all of the source is at the target then.
+        done.summary.counters.entries_in_the_way = 1;
+        assert_eq!(ask(&done), Err(ErrorKind::Refused));
     }
 
     #[test]

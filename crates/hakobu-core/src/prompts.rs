@@ -27,6 +27,15 @@ pub trait Prompts {
         let _nobody_reads_it = words;
         None
     }
+
+    /// Tells the user that a login on `host` begins, until [`Prompts::connected`]. Whatever asks meanwhile, as ssh does
+    /// by itself, must stay readable.
+    fn connecting(&mut self, host: &str) {
+        let _nobody_reads_it = host;
+    }
+
+    /// Takes away what [`Prompts::connecting`] shows, whether the login has worked or not.
+    fn connected(&mut self) {}
 }
 
 /// Answers every question with `None`, because there is nobody to ask.

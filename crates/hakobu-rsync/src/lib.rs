@@ -83,7 +83,10 @@ fn try_run(
     let (observer, cancel) = (surroundings.observer, surroundings.cancel.clone());
     let way = RemoteAccess::find(request, Remote::of(far)?, outward, observer, &cancel)?;
     way.tell();
-    let ends = RsyncEndpoints::find(&way, surroundings.prompts).map_err(|error| error.at(far.as_typed()))?;
+    surroundings.prompts.connecting(&way.remote.host().destination());
+    let ends = RsyncEndpoints::find(&way, surroundings.prompts).map_err(|error| error.at(far.as_typed()));
+    surroundings.prompts.connected();
+    let ends = ends?;
     transfer.sources = vec![ends.source_name.clone()];
     transfer.target = Some(ends.target_name.clone());
     let (sources, target) = (transfer.sources.clone(), ends.target_name.clone());

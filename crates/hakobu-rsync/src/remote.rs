@@ -33,6 +33,11 @@ impl Remote {
         Ok(Self { host: host.clone(), path: path.clone() })
     }
 
+    /// Returns the daemon's host.
+    pub fn host(&self) -> &SshHost {
+        &self.host
+    }
+
     /// Returns true if the path is a module itself.
     pub fn is_module(&self) -> bool {
         !self.path.trim_suffix_slashes().contains(&b'/')

@@ -233,7 +233,7 @@ impl Extras {
         }
     }
 
-    /// Checks the deletion limits and asks the user.
+    /// Checks the deletion limits and asks the user. Returns false if the user does not agree.
     ///
     /// # Errors
     /// `Refused`, with the same messages as other transports.
@@ -243,7 +243,7 @@ impl Extras {
         deletion: &Deletion,
         dry_run: bool,
         surroundings: &mut RunEnvironment<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut asked = Transfer { target: Some(ends.target_name.clone()), ..Transfer::default() };
         self.tell(&mut asked.summary);
         hakobu_core::consent::agree(&asked, deletion, dry_run, surroundings)

@@ -235,7 +235,9 @@ impl<'a> RsyncRun<'a> {
             surroundings.observer.event(Event::Notice { words });
             return Ok(());
         }
-        extras.agree(self.ends, deletion, self.way.request.dry_run, surroundings)?;
+        if !extras.agree(self.ends, deletion, self.way.request.dry_run, surroundings)? {
+            return Ok(());
+        }
         if self.way.request.dry_run {
             self.plan_replacements(&extras.in_the_way, blocked);
             return Ok(());

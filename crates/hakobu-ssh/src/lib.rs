@@ -16,7 +16,7 @@ mod error;
 pub mod login;
 mod logins;
 mod master;
-mod peer_output;
+pub mod peer_output;
 mod prompt_watcher;
 mod refusal;
 mod script;

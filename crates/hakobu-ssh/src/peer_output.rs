@@ -26,6 +26,16 @@ const LAST_WORDS_LIMIT: Duration = Duration::from_millis(200);
 /// The number of lines that this process has shown.
 static LINES: AtomicUsize = AtomicUsize::new(0);
 
+/// True while a line that is to be overwritten stands on the terminal, with the cursor at its beginning.
+static LINE_STANDS: AtomicBool = AtomicBool::new(false);
+/// Removes the rest of a line on a terminal.
+const CLEAR: &str = "\u{1b}[K";
+
+/// Records whether a line that is to be overwritten stands on the terminal that standard error is.
+pub fn line_stands(stands: bool) {
+    LINE_STANDS.store(stands, SeqCst);
+}
+
 /// Shows the output of peers, line by line.
 #[derive(Debug)]
 pub struct PeerOutput<'a, W> {
@@ -93,7 +103,8 @@ fn shown(line: &[u8], cut: bool) -> String {
         line = rest;
     }
     let parts: Vec<String> = line.split(|&byte| byte == b'\t').map(lossy).collect();
-    format!("{}{}\n", parts.join("\t"), if cut { " \u{2026}" } else { "" })
+    let clear = if LINE_STANDS.load(SeqCst) { CLEAR } else { "" };
+    format!("{clear}{}{}\n", parts.join("\t"), if cut { " \u{2026}" } else { "" })
 }
 
 /// A flag that is set once all output of a process was shown.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::compression::Compression;
 use hakobu_core::endpoint::TargetEndpoint;
 use hakobu_core::engine::RunSummary;
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::Job;
@@ -37,6 +37,9 @@ const COMPRESSION_WITHOUT_EFFECT: &str = "--compress has no effect: source and t
 /// The notice if root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";
+
+/// The remedy for a target without enough space.
+const FREE_SOME: &str = "free space at the target, or copy to another file system";
 
 /// One attempt at a copy.
 pub struct Attempt<'a, 'b> {
@@ -129,6 +132,7 @@ impl Attempt<'_, '_> {
             && ran.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
         transfer.summary = ran.summary;
         self.check_required(&mut transfer.summary);
+        refuse_for_room(&mut transfer.summary);
         if self.carryover.is_still && transfer.summary.fatal.is_none() {
             let now = plan::written_by_now(self.request, &mut *hosts.source)?;
             transfer.summary.fatal = (now != written_sectors).then(|| was_written_to(now, written_sectors));
@@ -404,6 +408,20 @@ fn explain(summary: &mut RunSummary, served: Option<Error>) {
             *fatal = served;
         }
         _ => {}
+    }
+}
+
+/// Turns a lack of space that was foreseen before anything was written into a refusal: nothing has been done.
+fn refuse_for_room(summary: &mut RunSummary) {
+    let counters = &summary.counters;
+    let done = [counters.target_written_bytes, counters.entries_created, counters.entries_updated];
+    let was_foreseen =
+        |fatal: &&mut Error| fatal.kind == ErrorKind::NoSpace && fatal.step != ErrorStep::Write;
+    if done == [0; 3]
+        && let Some(fatal) = summary.fatal.as_mut().filter(was_foreseen)
+    {
+        fatal.kind = ErrorKind::Refused;
+        fatal.hint.get_or_insert_with(|| FREE_SOME.into());
     }
 }
 

@@ -2,7 +2,7 @@
 //! second run, which compares both sides again, removes them.
 
 use hakobu_core::consent::{agree, entries, verb};
-use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::error::{Error, ErrorKind, ErrorStep};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::{Mode, Removal};
 
@@ -22,12 +22,13 @@ pub fn run(request: &CopyRequest, deletion: &Deletion, surroundings: &mut RunEnv
     if !is_wanted(&done, surroundings.observer) {
         return done;
     }
-    if let Err(error) = agree(&done, deletion, request.dry_run, surroundings) {
-        done.summary.fatal = Some(error);
-        return done;
-    }
-    if request.dry_run {
-        return done;
+    match agree(&done, deletion, request.dry_run, surroundings) {
+        Ok(true) if !request.dry_run => {}
+        Ok(_) => return done,
+        Err(error) => {
+            done.summary.fatal = Some(error);
+            return done;
+        }
     }
     done = next(&removing(request, &done), surroundings, &mut carryover, &done);
     if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
@@ -64,7 +65,9 @@ fn delete_first(
     };
     let has_extras = planned.summary.counters.entries_only_in_target > 0;
     // Deleting makes space, so a lack of it is no reason to stop here.
-    let lacks_room = |error: &Error| error.kind == ErrorKind::NoSpace;
+    let lacks_room = |error: &Error| {
+        error.kind == ErrorKind::NoSpace || error.kind == ErrorKind::Refused && error.step == ErrorStep::Write
+    };
     if has_extras && planned.summary.fatal.as_ref().is_some_and(lacks_room) {
         planned.summary.fatal = None;
     }
@@ -77,9 +80,15 @@ fn delete_first(
     if has_extras && !is_wanted(&planned, surroundings.observer) {
         return run_once(counting, surroundings, carryover);
     }
-    if has_extras && let Err(error) = agree(&planned, deletion, false, surroundings) {
-        planned.summary.fatal = Some(error);
-        return planned;
+    if has_extras {
+        match agree(&planned, deletion, false, surroundings) {
+            Ok(true) => {}
+            Ok(false) => return run_once(counting, surroundings, carryover),
+            Err(error) => {
+                planned.summary.fatal = Some(error);
+                return planned;
+            }
+        }
     }
     let mut done = run_once(&removing(counting, &planned), surroundings, carryover);
     if done.summary.fatal.is_none() {

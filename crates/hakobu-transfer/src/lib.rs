@@ -20,6 +20,7 @@ mod fit;
 pub mod host;
 mod job;
 pub mod jobs;
+pub mod list;
 mod login;
 mod opening;
 pub mod passes;

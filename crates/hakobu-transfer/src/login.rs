@@ -17,6 +17,10 @@ use hakobu_ssh::{AgentOrigin, SshError, SshSettings};
 pub fn start(login: &SshMethod<'_>, prompts: &mut dyn Prompts, observer: &dyn Observer) -> Result<FarSide> {
     let mut settings = login.settings();
     let name = login.host.destination();
+    // A login that is repeated interrupts a run that shows its progress.
+    if login.time_limit.is_none() {
+        prompts.connecting(&name);
+    }
     let mut opened = open(&settings, &name, prompts);
     // An agent of another version is no obstacle if this program can be uploaded.
     if opened.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
@@ -25,6 +29,7 @@ pub fn start(login: &SshMethod<'_>, prompts: &mut dyn Prompts, observer: &dyn Ob
         settings.always_upload = true;
         opened = open(&settings, &name, prompts);
     }
+    prompts.connected();
     let (far, way) = opened?;
     let found = match way {
         AgentOrigin::OnPath => "found on its PATH",

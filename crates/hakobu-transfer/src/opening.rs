@@ -138,20 +138,34 @@ impl HostOpener<'_> {
     }
 
     /// Opens a host without an agent, through its SFTP server. `why`: the reason why no agent is used.
-    fn without_agent(&self, host: &SshHost, why: Option<String>) -> Result<Box<dyn Host>> {
+    fn without_agent(&mut self, host: &SshHost, why: Option<String>) -> Result<Box<dyn Host>> {
         if self.request.sudo {
             let words = "--sudo: an sftp server runs as the account that logs in";
             let error = Error::new(ErrorKind::Usage, "logging in", words).at(host.destination());
             return Err(error.hint(WAY_OUT));
         }
         let login = SshMethod { time_limit: self.login_limit, ..SshMethod::of(self.request, host) };
-        Ok(Box::new(SftpSide::start(&login, why, self.cancel.clone())?))
+        if self.login_limit.is_none() {
+            self.prompts.connecting(&host.destination());
+        }
+        let started = SftpSide::start(&login, why, self.cancel.clone());
+        self.prompts.connected();
+        Ok(Box::new(started?))
     }
 }
 
 /// Returns true if a location is on a host where no agent must run.
 pub fn is_without_agent(location: &Location) -> bool {
     location.wants_sftp()
+}
+
+/// Returns the transport for listing a location. An agent does not list sources for other hosts, but a host that is
+/// reached through ssh has an SFTP server.
+pub fn transport_of_listing(location: &Location) -> Transport {
+    match location.ssh_host() {
+        Some(_) => Transport::Sftp,
+        None => Transport::Auto,
+    }
 }
 
 /// Returns true if a location on this host was typed as `sftp://`.

@@ -16,6 +16,7 @@ use crate::commands::disks::{DISKS_HELP, DisksArguments};
 use crate::commands::doctor::{DOCTOR_HELP, DoctorArguments};
 use crate::commands::explain::{EXPLAIN_HELP, ExplainArguments};
 use crate::commands::jobs::{JOBS_HELP, JobsVerb};
+use crate::commands::ls::{LS_HELP, LsArguments};
 use crate::commands::make_data::MakeData;
 use crate::commands::probe::arguments::{HELP as PROBE_HELP, ProbeArguments};
 use crate::commands::report::{self, ReportArguments};
@@ -81,6 +82,9 @@ pub enum Verb {
     /// Print digests of files and disks, as b3sum or sha256sum do
     #[command(after_help = DIGEST_HELP)]
     Digest(Box<DigestArguments>),
+    /// List a directory, here or on another host
+    #[command(after_help = LS_HELP)]
+    Ls(LsArguments),
     /// List the disks of a host: identity, content, users
     #[command(after_help = DISKS_HELP)]
     Disks(DisksArguments),
@@ -143,6 +147,7 @@ impl Verb {
             Self::Disks(typed) => Some(&mut typed.login),
             Self::Doctor(typed) => Some(&mut typed.login),
             Self::Digest(typed) => Some(&mut typed.login),
+            Self::Ls(typed) => Some(&mut typed.login),
             Self::Probe(typed) => Some(&mut typed.login),
             _ => None,
         }
@@ -172,8 +177,18 @@ pub const OF_SYNC: [&str; 9] = [
     "whole_file",
 ];
 /// Options that make no sense where nothing is written.
-const OF_WRITING: [&str; 7] =
-    ["confirm", "restart", "verify", "durable", "require", "on_read_error", "compare"];
+const OF_WRITING: [&str; 10] = [
+    "dry_run",
+    "confirm",
+    "restart",
+    "verify",
+    "durable",
+    "require",
+    "on_read_error",
+    "compare",
+    "bwlimit",
+    "compress",
+];
 /// Options that make sense for `verify` only.
 const OF_VERIFY: [&str; 1] = ["sample"];
 
@@ -213,7 +228,7 @@ pub fn command_for(arguments: &[OsString]) -> Command {
 }
 
 /// The options that `-h` shows, of verbs that have many.
-const COMMON_OPTIONS: [&str; 23] = [
+const COMMON_OPTIONS: [&str; 25] = [
     "sources",
     "target",
     "dry_run",
@@ -233,6 +248,8 @@ const COMMON_OPTIONS: [&str; 23] = [
     "compress",
     "confirm",
     "live",
+    "long",
+    "recursive",
     "report",
     "json",
     "verbose",

@@ -22,7 +22,7 @@ pub fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
 }
 
 /// What other tools call what hakobu does.
-const OTHER_NAMES: [(&str, &[&str]); 12] = [
+const OTHER_NAMES: [(&str, &[&str]); 13] = [
     (
         "copy",
         &[
@@ -35,6 +35,7 @@ const OTHER_NAMES: [(&str, &[&str]); 12] = [
     ("verify", &["diff", "check", "compare", "cmp"]),
     ("digest", &["hash", "checksum", "sum", "b3sum", "sha256sum", "md5sum"]),
     ("disks", &["lsblk", "devices"]),
+    ("ls", &["list", "dir", "ll"]),
     ("probe", &["predict", "estimate", "ping"]),
     ("bench", &["benchmark", "iperf", "iperf3", "speedtest"]),
     ("doctor", &["diagnose", "tune"]),
@@ -44,8 +45,6 @@ const OTHER_NAMES: [(&str, &[&str]); 12] = [
 ];
 const NEVER_DELETES: &str =
     "hakobu never deletes the source; remove it yourself when the copy has ended with exit code 0";
-const LISTS_NO_FILES: &str =
-    "hakobu disks lists disks, hakobu copy -n SOURCE TARGET lists what would be copied";
 
 /// The lines to print if an option or another tool's name stands where the command belongs.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
@@ -69,9 +68,6 @@ pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
 }
 
 fn another_tools(name: &str, rest: &[OsString]) -> Option<Vec<String>> {
-    if ["ls", "list", "dir"].contains(&name) {
-        return Some(vec![error(&format!("there is no command {name}")), hint(LISTS_NO_FILES)]);
-    }
     let (verb, _) = OTHER_NAMES.iter().find(|(_, names)| names.contains(&name))?;
     let mut lines = vec![error(&format!("there is no command {name}"))];
     if matches!(name, "mv" | "move") {

@@ -9,6 +9,7 @@ mod clock;
 pub mod color;
 mod command_line;
 pub mod commands;
+pub mod connecting;
 pub mod exit;
 pub mod exit_code;
 pub mod first_word;
@@ -95,6 +96,7 @@ fn run_verb(verb: Verb, arguments: &[OsString]) -> u8 {
         Verb::Sync(options) => commands::copy::copy(&options, Mode::Delta, arguments),
         Verb::Verify(options) => commands::copy::copy(&options, Mode::Compare, arguments),
         Verb::Digest(options) => commands::digest::digest(&options),
+        Verb::Ls(options) => commands::ls::ls(&options),
         Verb::MakeData { kind: MakeData::Disk(options) } => commands::make_data::disk(&options),
         Verb::MakeData { kind: MakeData::Tree(options) } => commands::make_data::tree(&options),
         Verb::Disks(options) => commands::disks::disks(&options),

@@ -9,6 +9,8 @@ use hakobu_core::prompts::{Prompts, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
+use crate::connecting::ConnectingLine;
+
 /// How often a question looks whether it was interrupted.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -16,11 +18,37 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 #[derive(Debug)]
 pub struct Terminal {
     /// Ends a question that is waiting.
-    pub cancel: Arc<AtomicBool>,
+    cancel: Arc<AtomicBool>,
+    /// Says which host is being logged in to, on a terminal that can show it.
+    tells_logins: bool,
+    connecting: Option<ConnectingLine>,
+}
+
+impl Terminal {
+    /// The terminal, whose questions `cancel` ends. `tells_logins`: a login that takes a while is told.
+    pub fn new(cancel: Arc<AtomicBool>, tells_logins: bool) -> Self {
+        Self { cancel, tells_logins, connecting: None }
+    }
+
+    /// What ends its questions.
+    pub fn cancel(&self) -> &Arc<AtomicBool> {
+        &self.cancel
+    }
 }
 
 impl Prompts for Terminal {
+    fn connecting(&mut self, host: &str) {
+        // The earlier line goes first.
+        self.connecting = None;
+        self.connecting = self.tells_logins.then(|| ConnectingLine::show(host));
+    }
+
+    fn connected(&mut self) {
+        self.connecting = None;
+    }
+
     fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret> {
+        self.connecting = None;
         let again = if attempt > 1 { "that was not it; " } else { "" };
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let answer =
@@ -30,6 +58,7 @@ impl Prompts for Terminal {
     }
 
     fn rsync_password(&mut self, whose: &str, attempt: u32) -> Option<Secret> {
+        self.connecting = None;
         let again = if attempt > 1 { "that was not it; " } else { "" };
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let whose = crate::words::escaped_lines(whose);

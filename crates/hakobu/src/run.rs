@@ -1,6 +1,5 @@
 //! Runs a copy.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,9 +47,9 @@ fn held_to(request: &CopyRequest, live: &LiveLimits) -> Vec<ReportLimits> {
 pub fn digest(
     request: &CopyRequest,
     observer: &dyn Observer,
-    cancel: Arc<AtomicBool>,
+    mut prompts: Terminal,
 ) -> (Report, Option<Digest>) {
-    let mut prompts = Terminal { cancel: cancel.clone() };
+    let cancel = prompts.cancel().clone();
     let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
     let mut surroundings = RunEnvironment { prompts: &mut prompts, observer, cancel, limits };
     let mut transfer = hakobu_transfer::copy::copy(request, &mut surroundings);

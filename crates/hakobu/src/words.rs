@@ -111,7 +111,13 @@ pub fn report_failure(failure: &ReportFailure) -> String {
 
 /// `at` is the place at the target; empty if it failed at the source.
 fn failed_line(path: &str, during: &str, at: &str, detail: &str) -> String {
-    let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
+    // "looking at" and the like lead to the place by themselves.
+    let at = match (at.is_empty(), during.ends_with(" at") || during.ends_with(" in")) {
+        (true, false) => String::new(),
+        (true, true) => " it".to_owned(),
+        (false, false) => format!(" at {at}"),
+        (false, true) => format!(" {at}"),
+    };
     // The top has no name of its own, and of some failures it is not known whose they are.
     let path = if path.is_empty() { "." } else { path };
     format!("failed: {path}: {}{at}: {}", lossy(during.as_bytes()), lossy(detail.as_bytes()))
@@ -246,5 +252,9 @@ mod tests {
         };
         assert_eq!(failed("h:/t\x07/x"), "failed: x: making the file at h:/t\\u{7}/x: no");
         assert_eq!(failed(""), "failed: x: making the file: no");
+        let error = Error::new(ErrorKind::PermissionDenied, "looking at", "no");
+        let said = |error: &Error| failure(b"x", error);
+        assert_eq!(said(&error.clone().at("/t/x")), "failed: x: looking at /t/x: no");
+        assert_eq!(said(&error), "failed: x: looking at it: no");
     }
 }

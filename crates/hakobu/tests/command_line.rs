@@ -34,6 +34,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy --compress gzip a b", "--compress: it is auto, none, zstd, or zstd:LEVEL"),
         ("copy --compress=zstd:20 a b", "with a level from -7 to 19"),
         ("copy --bwlimit 5000 a b", "needs a unit: 5000KiB is what rsync takes it for"),
+        ("verify -n a b", "verify writes nothing"),
         ("copy --memory 1G a b", "--memory: not in this version"),
         ("copy --cipher rot13 a b", "aes-256-gcm"),
         ("copy --data-port 0 a b", "--data-port"),

@@ -17,6 +17,7 @@ use super::node::{
     TouchedAttributes,
 };
 use super::queue::PackTask;
+use super::room::Space;
 use super::shared::{EngineState, fail};
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, DraftKind, Pick, Picks, SourceFile, failure};
@@ -77,6 +78,8 @@ pub(super) struct Join<'a> {
     compared_as: IfDifferent,
     /// True for each of the target's entries that the source has as well. Empty if this is not needed.
     matched: Vec<bool>,
+    /// True if the run makes the directory, so that nothing of an earlier run is in it.
+    is_new: bool,
     /// The node's path for filter rules, as a prefix for a name.
     below_top: Vec<u8>,
     /// The names in the directory, if the target ignores case.
@@ -111,6 +114,7 @@ impl<'a> Join<'a> {
             compared_bytes: 0,
             compared_as: IfDifferent::Write(DraftKind::File),
             matched: Vec::new(),
+            is_new: false,
             below_top: if shared.filter.is_some() { node.below_top() } else { Vec::new() },
             folded: None,
         }
@@ -119,8 +123,13 @@ impl<'a> Join<'a> {
     /// Compares all entries of all parts. Without a target listing everything is new.
     pub fn run(mut self, parts: &[OriginListing], target: Option<&Listing>) -> JoinResults {
         let empty = Listing::default();
+        let is_made = self.shared.setup.job.make_directory.is_some() && self.node.is_top();
+        self.is_new = target.is_none() || is_made;
         let target = target.unwrap_or(&empty);
         let mut matched = 0;
+        if !target.is_empty() {
+            self.shared.record.room().meets_entries();
+        }
         self.begin_extras(parts, target);
         self.begin_names(target);
         for (number, part) in parts.iter().enumerate() {
@@ -238,11 +247,11 @@ impl<'a> Join<'a> {
         if metadata.kind == EntryKind::Directory && !matches!(action, Action::Conflict | Action::Skip) {
             return self.directory(&parts[number..], index, target, action);
         }
-        if self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace) {
-            self.plan_room(metadata, target);
-        }
         if self.is_further_name(source, index, action, target) {
             return;
+        }
+        if self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace) {
+            self.plan_room(metadata, target);
         }
         if self.compares(metadata, action, target) {
             let if_different = IfDifferent::Write(self.written_as(metadata, target));
@@ -291,6 +300,11 @@ impl<'a> Join<'a> {
                 (Ok(origins), Ok(target)) => (origins, target),
                 (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
             };
+        // Of a place that the user named, no listing tells whether something is mounted there.
+        let may_be_mounted = |target: &EntryMetadata| target.mount_point || self.target_name.is_some();
+        if target.is_some_and(may_be_mounted) {
+            self.shared.record.room().meets_file_system();
+        }
         let is_new = matches!(action, Action::Create | Action::Replace);
         let able = &self.shared.able;
         let counted = match (action, target) {
@@ -310,7 +324,7 @@ impl<'a> Join<'a> {
         if is_new && writes {
             let verb = if action == Action::Replace { "replace" } else { "directory" };
             self.planned(verb, &target_path, 0);
-            self.shared.record.plan_inode();
+            self.shared.record.room().add_inode();
             self.node.touch();
         }
         if counted == CountedDirectory::AttributesOnly {
@@ -350,13 +364,17 @@ impl<'a> Join<'a> {
         if self.shared.setup.job.dry_run {
             counter.add(1);
             if !replaces {
-                self.shared.record.plan_inode();
+                self.shared.record.room().add_inode();
             }
             if let Ok(path) = self.node.target.join(self.target_name.unwrap_or(name)) {
                 let verb = if replaces { "update" } else { "create" };
                 self.planned(verb, &path, metadata.size_bytes);
             }
             return;
+        }
+        self.plan_room(metadata, old);
+        if !replaces {
+            self.shared.record.room().add_inode();
         }
         if self.is_large(metadata) || self.is_patched(metadata, old) {
             let resized = old.is_some_and(|old| old.size_bytes != metadata.size_bytes);
@@ -458,7 +476,12 @@ impl<'a> Join<'a> {
             && setup.source.capabilities().clones
             && setup.target.capabilities().clones
             && source.size_bytes > PACKED_FILE_BYTES_MAX;
-        self.shared.record.plan(bytes(source).saturating_sub(freed), shared);
+        let space = match () {
+            () if shared => Space::Shared,
+            () if self.is_large(source) && !self.is_new => Space::Drafted,
+            () => Space::Needed,
+        };
+        self.shared.record.room().add(bytes(source).saturating_sub(freed), space);
     }
 
     fn attributes(&mut self, source: &Arc<Listing>, index: usize, target: Option<&EntryMetadata>) {

@@ -18,6 +18,7 @@ mod node;
 mod pending_entries;
 mod queue;
 mod record;
+mod room;
 mod shared;
 mod tuner;
 mod tuning;

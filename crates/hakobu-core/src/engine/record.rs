@@ -1,9 +1,10 @@
 //! Collects the results of a run: counters, failures, losses, and the error that stopped it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::room::Room;
 use crate::capabilities::Capabilities;
 use crate::compression::{CompressionStats, LevelChoice, Levels, ReportedChoices};
 use crate::counters::{CounterTotals, LaneCounters};
@@ -88,8 +89,7 @@ pub(super) struct RunRecord {
     losses: Mutex<BTreeMap<LossKind, Loss>>,
     digest: OnceLock<Digest>,
     digests: Mutex<Vec<(u16, Digest)>>,
-    planned_bytes: [AtomicI64; 2],
-    planned_inodes: AtomicU64,
+    room: Room,
     plans_changes: AtomicBool,
     differences: Mutex<Vec<Difference>>,
     differing_bytes: AtomicU64,
@@ -120,8 +120,7 @@ impl RunRecord {
             losses: Mutex::default(),
             digest: OnceLock::new(),
             digests: Mutex::default(),
-            planned_bytes: Default::default(),
-            planned_inodes: AtomicU64::new(0),
+            room: Room::default(),
             plans_changes: AtomicBool::new(false),
             differences: Mutex::default(),
             differing_bytes: AtomicU64::new(0),
@@ -167,15 +166,9 @@ impl RunRecord {
         lane.choice.filter(|choice| known.1.tells(choice, now_ns))
     }
 
-    /// Adds to the bytes that a dry run expects to need. `shared`: they may be shared with the source.
-    pub fn plan(&self, bytes: i64, shared: bool) {
-        self.planned_bytes[usize::from(shared)].fetch_add(bytes, Relaxed);
-    }
-
-    /// Returns the bytes needed in any case, and those that may be shared.
-    pub fn planned(&self) -> (i64, i64) {
-        let [needed, shared] = &self.planned_bytes;
-        (needed.load(Relaxed), shared.load(Relaxed))
+    /// Returns the space that the run needs at the target.
+    pub fn room(&self) -> &Room {
+        &self.room
     }
 
     /// Records a change found by a dry run, and the number of bytes to transfer for it.
@@ -187,16 +180,6 @@ impl RunRecord {
     /// Returns true if a dry run found any change.
     pub fn plans_changes(&self) -> bool {
         self.plans_changes.load(Relaxed)
-    }
-
-    /// Records an additional entry found by a dry run.
-    pub fn plan_inode(&self) {
-        self.planned_inodes.fetch_add(1, Relaxed);
-    }
-
-    /// Returns the number of additional entries.
-    pub fn planned_inodes(&self) -> u64 {
-        self.planned_inodes.load(Relaxed)
     }
 
     /// Keeps the first paths as examples.
@@ -420,14 +403,8 @@ mod tests {
     fn what_a_plan_needs_is_added_up() {
         let record = record();
         assert!(record.is_clean() && !record.plans_changes());
-        record.plan(70, false);
-        record.plan(-100, false);
-        record.plan(5, true);
-        record.plan_inode();
-        record.plan_inode();
         record.plan_change(9);
         record.plan_change(0);
-        assert_eq!((record.planned(), record.planned_inodes()), ((-30, 5), 2));
         assert!(record.plans_changes());
         assert_eq!(record.snapshot(false).planned_bytes, 9);
         assert_eq!([record.directory_with_drafts(), record.directory_with_drafts()], [0, 1]);

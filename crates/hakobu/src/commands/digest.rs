@@ -22,6 +22,7 @@ use serde::Serialize;
 use crate::commands::shared::findings::Findings;
 use crate::commands::shared::headings::{DISKS, OUTPUT, TRANSFER};
 use crate::commands::shared::login::LoginArguments;
+use crate::prompts::Terminal;
 use crate::render::json::{self, JsonPath};
 use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
@@ -147,7 +148,8 @@ pub fn digest(typed: &DigestArguments) -> u8 {
         held: Mutex::default(),
         printed: AtomicU8::new(0),
     };
-    let (report, digest) = run::digest(&request, &manifest, cancel);
+    let (report, digest) =
+        run::digest(&request, &manifest, Terminal::new(cancel, shows_progress() && !typed.json));
     manifest.print(&mut manifest.held());
     let manifest_printed = manifest.printed.load(Relaxed);
     renderer.finish(&report);

@@ -1,6 +1,7 @@
 //! The verb `disks`, from the arguments to the exit code.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use clap::Args;
 use hakobu_core::error::Error;
 use hakobu_core::location::SshHost;
 use hakobu_transfer::disks::{self, DisksRequest};
+use rustix::termios::tcgetwinsize;
 
 use crate::commands::shared::findings::Findings;
 use crate::commands::shared::headings::OUTPUT;
@@ -71,6 +73,13 @@ pub fn disks_request(
 /// Nothing is made that would have to be cleared away.
 const FAREWELL: Duration = Duration::from_millis(300);
 
+/// Returns the width of the terminal that the table goes to.
+fn columns() -> Option<usize> {
+    let stdout = std::io::stdout();
+    let size = stdout.is_terminal().then(|| tcgetwinsize(&stdout).ok()).flatten();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 /// Lists the disks of a machine; returns the exit code.
 pub fn disks(typed: &DisksArguments) -> u8 {
     let request = match disks_request(typed, ssh_variable()) {
@@ -78,11 +87,11 @@ pub fn disks(typed: &DisksArguments) -> u8 {
         Err(errors) => return exit::errors(&errors),
     };
     let host = request.host.as_ref().map(SshHost::destination);
-    looking::look(request.host.as_ref(), request.sudo, FAREWELL, |terminal, observer, _| {
+    looking::look(request.host.as_ref(), (request.sudo, typed.json), FAREWELL, |terminal, observer, _| {
         let disks = disks::disks(&request, terminal, observer)?;
         match typed.json {
             true => json(host.as_deref(), &disks),
-            false => Ok(table(&disks)),
+            false => Ok(table(&disks, columns())),
         }
     })
 }

@@ -88,11 +88,16 @@ pub fn doctor(typed: &DoctorArguments) -> u8 {
         Err(errors) => return exit::errors(&errors),
     };
     let host = request.host.as_ref().map(SshHost::destination);
-    looking::look(request.host.as_ref(), request.sudo, FAREWELL, |terminal, observer, cancel| {
-        let diagnosis = doctor::doctor(&request, terminal, observer, cancel)?;
-        match typed.json {
-            true => json(host.as_deref(), &diagnosis),
-            false => Ok(text(host.as_deref(), &diagnosis)),
-        }
-    })
+    looking::look(
+        request.host.as_ref(),
+        (request.sudo, typed.json),
+        FAREWELL,
+        |terminal, observer, cancel| {
+            let diagnosis = doctor::doctor(&request, terminal, observer, cancel)?;
+            match typed.json {
+                true => json(host.as_deref(), &diagnosis),
+                false => Ok(text(host.as_deref(), &diagnosis)),
+            }
+        },
+    )
 }

@@ -51,8 +51,8 @@ pub enum JobsVerb {
     },
     /// Follow a job until it ends, with its exit code; Ctrl-C leaves it running
     Attach {
-        /// ID of the job, or its first letters
-        id: String,
+        /// ID of the job, or its first letters; default: the only one that runs, or the only one
+        id: Option<String>,
     },
     /// Stop a job until it is resumed; completed work is kept
     Pause {

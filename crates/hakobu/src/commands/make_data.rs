@@ -334,7 +334,7 @@ fn open(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<AtomicBool>
                     format!("it has {device_bytes} bytes, not {size_bytes}; leave --size out for all");
                 return usage(&words);
             }
-            let mut prompts = Terminal { cancel: Arc::clone(cancel) };
+            let mut prompts = Terminal::new(Arc::clone(cancel), false);
             let place = (&location, &found);
             let opened =
                 devices::open_to_overwrite(place, Some(size_bytes), &typed.confirm, &mut prompts, renderer)?;

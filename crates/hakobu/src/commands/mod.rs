@@ -12,6 +12,7 @@ pub mod disks;
 pub mod doctor;
 pub mod explain;
 pub mod jobs;
+pub mod ls;
 pub mod make_data;
 pub mod man;
 pub mod probe;

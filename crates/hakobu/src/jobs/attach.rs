@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
 use std::time::Duration;
 
-use hakobu_core::error::{Error, Result};
+use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::path::lossy;
 use hakobu_transfer::jobs::{JobFolder, JobState, Jobs};
 use indicatif::ProgressBar;
@@ -17,8 +17,12 @@ use crate::{exit, output, signals};
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Shows the log of a job and its progress until it ends; returns its exit code.
-pub fn attach(id: &str) -> Result<u8> {
-    let folder = Jobs::of_user()?.find(id)?;
+pub fn attach(id: Option<&str>) -> Result<u8> {
+    let jobs = Jobs::of_user()?;
+    let folder = match id {
+        Some(id) => jobs.find(id)?,
+        None => only_one(&jobs)?,
+    };
     let id = folder.id();
     let cancel = signals::cancel_flag().map_err(|error| Error::io("installing signal handlers", &error))?;
     let mut tail = Tail::from_last_lines(&folder)?;
@@ -43,6 +47,25 @@ pub fn attach(id: &str) -> Result<u8> {
     clear(bar.as_ref());
     tail.rest().iter().for_each(|line| print(line));
     Ok(ended(&folder))
+}
+
+/// The only job that runs, or the only one there is.
+fn only_one(jobs: &Jobs) -> Result<JobFolder> {
+    let mut all: Vec<_> = jobs.ids()?.into_iter().filter_map(|id| jobs.open(id).ok()).collect();
+    let running = all.iter().filter(|folder| folder.is_running()).count();
+    if running > 0 {
+        all.retain(JobFolder::is_running);
+    }
+    let words = match (running, all.len()) {
+        (_, 1) => None,
+        (_, 0) => Some("there are no jobs".to_owned()),
+        (0, _) => Some("no job runs; name one: hakobu jobs attach ID".to_owned()),
+        (count, _) => Some(format!("{count} jobs run; name one: hakobu jobs attach ID")),
+    };
+    match (words, all.pop()) {
+        (None, Some(folder)) => Ok(folder),
+        (words, _) => Err(Error::new(ErrorKind::Usage, "looking for the job", words.unwrap_or_default())),
+    }
 }
 
 fn show(tail: &mut Tail, bar: Option<&ProgressBar>) {

@@ -16,12 +16,12 @@ use hakobu_core::report::Report;
 use hakobu_core::request::CopyRequest;
 use hakobu_transfer::jobs::{JobFolder, JobRunLock, LimitsStamp};
 
-use super::handshake::{ASKING, GO_ON, LOCATED};
+use super::handshake::{ASKING, BEGUN, GO_ON};
 use super::limits::LimitWatcher;
 use crate::commands::shared::limits::LimitArguments;
 use crate::output;
 use crate::prompts::Terminal;
-use crate::render::Renderer;
+use crate::render::{Renderer, summary};
 
 /// The line of progress is replaced no more often.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ pub struct JobRun {
     /// IDs of disks that the user typed.
     pub(super) confirmed: Mutex<Vec<String>>,
     pub(super) password_asked: AtomicBool,
-    pub(super) located: AtomicBool,
+    pub(super) begun: AtomicBool,
     /// The limits that were typed, and which were set since when it began.
     pub(super) limits: (LimitArguments, Option<LimitsStamp>),
     pub(super) _lock: JobRunLock,
@@ -65,15 +65,21 @@ impl JobRun {
 
     /// Copies as requested.
     pub fn copy(&self, request: &CopyRequest, renderer: &Renderer, terminal: Terminal) -> Report {
-        let cancel = Arc::clone(&terminal.cancel);
+        let cancel = Arc::clone(terminal.cancel());
         let observer = JobObserver { job: self, renderer, cancel: Arc::clone(&cancel) };
         let mut prompts = JobPrompts { job: self, terminal };
         let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));
         let changes =
             LimitWatcher { typed: self.limits.0.clone(), seen: self.limits.1, live: limits.clone() };
         self.watch(&cancel, changes);
+        let stopped = Arc::clone(&cancel);
         let mut surroundings = RunEnvironment { prompts: &mut prompts, observer: &observer, cancel, limits };
-        crate::run::copy(request, &mut surroundings)
+        let report = crate::run::copy(request, &mut surroundings);
+        // A short run may end before it has shown any progress. One that failed before it began is no job.
+        if report.error.is_none() || summary::can_go_on(&report) {
+            self.begun(&stopped);
+        }
+        report
     }
 
     /// Keeps the report.
@@ -96,9 +102,9 @@ impl JobRun {
         });
     }
 
-    /// Both ends are known, and everything was asked.
-    fn located(&self, cancel: &AtomicBool) {
-        if self.located.swap(true, Relaxed) {
+    /// Leaves the terminal: the run holds the lock of its copy, and everything was asked.
+    fn begun(&self, cancel: &AtomicBool) {
+        if self.begun.swap(true, Relaxed) {
             return;
         }
         let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +122,7 @@ impl JobRun {
             );
         }
         leave_terminal();
-        if !self.tell_starter(LOCATED) {
+        if !self.tell_starter(BEGUN) {
             cancel.store(true, Relaxed);
         }
         self.starter.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -156,10 +162,11 @@ struct JobObserver<'a> {
 
 impl Observer for JobObserver<'_> {
     fn event(&self, event: Event) {
-        let located = matches!(event, Event::Located { .. });
+        // Only a run that holds the lock of its copy makes progress.
+        let progress = matches!(event, Event::Progress(_));
         self.renderer.event(event);
-        if located {
-            self.job.located(&self.cancel);
+        if progress {
+            self.job.begun(&self.cancel);
         }
     }
 }

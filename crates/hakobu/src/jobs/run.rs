@@ -1,8 +1,8 @@
 //! The process that runs a job.
 //!
 //! It begins as a child of the one that the user started, on the same terminal, so that ssh, sudo and
-//! disks can ask what they have to. As soon as both ends are known, and nothing is left to be asked,
-//! it leaves the terminal. Both talk over a socket, which is its standard input: it says a byte, the
+//! disks can ask what they have to. As soon as both ends are known, nothing is left to be asked, and the
+//! lock of the copy is held, it leaves the terminal. Both talk over a socket, which is its standard input: it says a byte, the
 //! other one answers when it has shown the log so far. An answer that does not come means that the
 //! user has gone before it was agreed that the job goes on, so it stops.
 //!
@@ -53,7 +53,7 @@ pub fn run(id: &str) -> Result<u8> {
         starter: Mutex::new(starter),
         confirmed: Mutex::default(),
         password_asked: AtomicBool::new(false),
-        located: AtomicBool::new(false),
+        begun: AtomicBool::new(false),
         limits: (as_typed, stamp),
         _lock: lock,
     };

@@ -16,6 +16,8 @@ use crate::{exit, output, shell};
 
 /// The schema of what `list --json` and `show --json` print.
 const JOBS_SCHEMA: &str = "hakobu.jobs/1";
+/// The heading of the column that tells how far a job is.
+const PROGRESS: &str = "PROGRESS";
 /// So many lines of the log are shown.
 const LOG_LINES_MAX: usize = 20;
 
@@ -147,8 +149,9 @@ fn table(all: &[JobView]) -> String {
         return "no jobs; hakobu copy --detach starts one\n".to_owned();
     }
     let standings: Vec<_> = all.iter().map(JobView::standing).collect();
-    let width = standings.iter().map(|words| words.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
+    let width = standings.iter().map(|words| words.chars().count()).max().unwrap_or(0).max(PROGRESS.len());
+    let ids = all.iter().map(|seen| seen.id.as_str().len()).max().unwrap_or(0);
+    let mut text = format!("{:<ids$}  {:<11}  {PROGRESS:<width$}  COMMAND\n", "ID", "STATE");
     for (seen, standing) in all.iter().zip(&standings) {
         let (id, state, command) = (seen.id, seen.state.name(), seen.command());
         text.push_str(&format!("{id}  {state:<11}  {standing:<width$}  {command}\n"));

@@ -16,7 +16,7 @@ use hakobu_ssh::UnattendedLogin;
 use hakobu_transfer::jobs::{ArgumentWord, JOB_SCHEMA, JobFolder, JobRecord, Jobs, logins};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::handshake::{ASKING, GO_ON, LOCATED};
+use super::handshake::{ASKING, BEGUN, GO_ON};
 use super::tail::Tail;
 use crate::clock::now;
 use crate::commands::copy::arguments::CopyArguments;
@@ -138,7 +138,7 @@ pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<StartResul
     let mut child = command.spawn().map_err(|error| starting(record, &error))?;
     // It has the other end of the socket, which must be closed here.
     drop(command);
-    if wait_until_located(&ours, &mut tail, &cancel) {
+    if wait_until_begun(&ours, &mut tail, &cancel) {
         return Ok(StartResult::Runs);
     }
     drop(ours);
@@ -147,7 +147,7 @@ pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<StartResul
 }
 
 /// Whether the job can do without the terminal. False when it has ended, or the user wants it to.
-fn wait_until_located(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool) -> bool {
+fn wait_until_begun(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool) -> bool {
     loop {
         let mut said = [0];
         let mut ready = [PollFd::new(job, PollFlags::IN)];
@@ -164,7 +164,7 @@ fn wait_until_located(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool
         forward(tail);
         match (heard, said) {
             (Ok(1), [ASKING]) if job.write_all(&[GO_ON]).is_ok() => {}
-            (Ok(1), [LOCATED]) => return job.write_all(&[GO_ON]).is_ok(),
+            (Ok(1), [BEGUN]) => return job.write_all(&[GO_ON]).is_ok(),
             _ => return false,
         }
     }

@@ -11,7 +11,7 @@ pub fn jobs(verb: Option<JobsVerb>) -> u8 {
     let done = match verb.unwrap_or(JobsVerb::List { json: false }) {
         JobsVerb::List { json } => show::list(json),
         JobsVerb::Show { id, json } => show::show(&id, json),
-        JobsVerb::Attach { id } => attach::attach(&id),
+        JobsVerb::Attach { id } => attach::attach(id.as_deref()),
         JobsVerb::Pause { id } => control::pause(&id),
         JobsVerb::Resume { id: Some(id), .. } => control::resume(&id),
         JobsVerb::Resume { id: None, .. } => control::resume_all(),

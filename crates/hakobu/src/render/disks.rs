@@ -8,6 +8,7 @@ use hakobu_core::path::lossy;
 use hakobu_core::units::format_bytes;
 
 mod as_json;
+mod narrow;
 
 #[cfg(test)]
 mod tests;
@@ -26,18 +27,26 @@ const UNKNOWN: &str = "?";
 
 type Row = [String; HEADINGS.len()];
 
-/// A table with a line for each disk and each partition, and remarks below it.
-pub fn table(disks: &[DeviceFacts]) -> String {
+/// A table with a line for each disk and each partition, and remarks below it. Where the lines would not fit in this
+/// many columns, a disk has several lines.
+pub fn table(disks: &[DeviceFacts], columns: Option<usize>) -> String {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     for disk in disks {
         rows.push(disk_row(disk));
         rows.extend(disk.partitions.iter().map(|partition| partition_row(disk, partition)));
     }
     let mut text = aligned(&rows);
+    if let Some(columns) = columns.filter(|columns| text.lines().any(|line| line.chars().count() > *columns))
+    {
+        text = narrow::text(&rows, columns);
+    }
     if disks.is_empty() {
         text += "no disks are to be seen\n";
     }
-    text + &remarks(disks)
+    match columns {
+        Some(columns) => text + &narrow::wrapped_lines(&remarks(disks), columns),
+        None => text + &remarks(disks),
+    }
 }
 
 fn aligned(rows: &[Row]) -> String {

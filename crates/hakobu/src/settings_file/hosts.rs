@@ -21,7 +21,7 @@ pub(crate) fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
         words(name).iter().filter_map(|word| Location::parse(word.as_bytes()).ok()).collect()
     };
     match verb {
-        "digest" => of_hosts(locations("location").iter().map(host_of)),
+        "digest" | "ls" => of_hosts(locations("location").iter().map(host_of)),
         // What a lone place takes comes from here.
         "probe" => of_pairs(match &locations("places")[..] {
             [source, target] => vec![(host_of(source), host_of(target))],

@@ -160,7 +160,11 @@ fn a_job_is_listed_paused_resumed_and_watched_to_its_end() {
     assert_eq!(rustix::process::getsid(Some(process)).unwrap(), process, "a session of its own");
 
     let (listed, _) = desk.jobs("");
-    let line = listed.lines().next().unwrap();
+    assert!(
+        listed.starts_with("ID       STATE        PROGRESS ") && listed.contains("  COMMAND\n"),
+        "{listed}"
+    );
+    let line = listed.lines().nth(1).unwrap();
     assert!(
         line.starts_with(&format!("{id}  running ")) && line.contains("copy --detach --lanes=2 source"),
         "{listed}"
@@ -177,6 +181,9 @@ fn a_job_is_listed_paused_resumed_and_watched_to_its_end() {
     // It stays paused until the user wants it.
     desk.jobs("resume --all");
     assert_eq!(desk.state_of(&id), "paused");
+    // There is only one, so it need not be named.
+    let (code, out, err) = desk.run(&["jobs", "attach"]);
+    assert!(code == 130 && out.contains("to go on: hakobu jobs resume"), "{out}{err}");
     assert!(desk.attach_to(&id, 130).contains(&format!("to go on: hakobu jobs resume {id}")));
 
     desk.jobs(&format!("resume {id}"));
@@ -240,6 +247,8 @@ fn two_jobs_at_once_and_neither_is_in_the_way_of_the_other() {
     assert_ne!(one, two);
     desk.wait_for_progress(&one);
     desk.wait_for_progress(&two);
+    let (code, _, err) = desk.run(&["jobs", "attach"]);
+    assert!(code == 2 && err.contains("2 jobs run; name one: hakobu jobs attach ID"), "{err}");
     let link = |rate_bits_per_second| {
         let settings = LinkSettings { rate_bits_per_second, mtu: 9000, ..LinkSettings::default() };
         desk.link.as_ref().unwrap().change(settings).unwrap();
@@ -274,6 +283,35 @@ fn what_fails_before_it_is_on_its_own_is_no_job() {
     }
     assert!(desk.list().is_empty());
     assert!(desk.jobs("").0.contains("no jobs"));
+}
+
+/// Of two runs of one copy the second is refused, over ssh and on one machine, where the lock is taken elsewhere.
+#[test]
+fn a_copy_that_already_runs_is_refused_as_without_detach() {
+    if no_root() {
+        return;
+    }
+    let mut desk = Desk::here();
+    desk.host = Some(Host::up());
+    let source = file(&desk.path("source"), SIZE_BYTES);
+    let near = desk.path("target").into_os_string();
+    let far = desk.host.as_ref().unwrap().at(desk.path("far target"));
+    for target in [near, far] {
+        // It does nothing but hold its lock.
+        let words = [OsStr::new("--bwlimit"), OsStr::new(in_a_pause()), source.as_os_str(), &target];
+        let id = desk.detach(&words);
+        let (copy, detach) = (OsStr::new("copy"), OsStr::new("--detach"));
+        let (code, out, without) = desk.run(&[copy, source.as_os_str(), &target]);
+        assert!(code == 6 && without.contains("the same copy is already running"), "{out}{without}");
+        let (code, out, err) = desk.run(&[copy, detach, source.as_os_str(), &target]);
+        assert!(code == 6 && out.is_empty() && !err.contains("hakobu jobs attach"), "{out}{err}");
+        for line in without.lines() {
+            assert!(err.contains(line), "{line:?} is not in {err}");
+        }
+        assert_eq!(desk.list().len(), 1, "it has never become a job");
+        desk.jobs(&format!("pause {id}"));
+        desk.jobs(&format!("forget {id}"));
+    }
 }
 
 #[test]

@@ -109,16 +109,21 @@ fn a_dry_run_foresees_a_lack_of_room() {
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let plan = || Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(&typed);
-        let ran = plan().run_to(1);
-        ran.says(&["12000000 bytes are needed", "are free", "hint: free space at the target"]);
-        assert_eq!(ran.report["error"]["kind"], "no_space");
+        let ran = plan().run_to(6);
+        ran.says(&["12000000 bytes are needed", "are free", "free space at the target"]);
+        assert_eq!(ran.report["error"]["kind"], "refused");
         assert!(ran.entries("created") == 61 && !target.exists());
+        // The real run ends before any content moves, as all files are in one directory.
+        let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(6);
+        ran.says(&["12000000 bytes are needed", "are free", "free space at the target"]);
+        assert_eq!(ran.report["bytes"]["target_written"], 0, "{:#}", ran.report);
+        let _ = fs::remove_dir_all(&target);
         // What it replaces makes room.
         fs::create_dir(&target).unwrap();
         for index in 0..35 {
             file(&target.join(index.to_string()), 199_999);
         }
-        plan().run_to(1);
+        plan().run_to(6);
         for index in 40..60 {
             fs::rename(source.join(index.to_string()), place.path().join(index.to_string())).unwrap();
         }
@@ -133,8 +138,37 @@ fn a_dry_run_foresees_a_lack_of_room() {
     fs::create_dir(&source).unwrap();
     file(&source.join("large"), 12_000_000);
     let plan = |target| Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(target);
-    plan(small.0.join("target").into()).run_to(1).says(&["12000000 bytes are needed", "are free"]);
-    plan(host.at(small.0.join("target"))).run_to(1);
+    plan(small.0.join("target").into()).run_to(6).says(&["12000000 bytes are needed", "are free"]);
+    plan(host.at(small.0.join("target"))).run_to(6);
+}
+
+/// A tree of several directories that does not fit ends as soon as more of it is known than there is room for.
+#[test]
+fn a_tree_without_room_is_refused_as_soon_as_that_is_known() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let source = place.path().join("source");
+    for directory in ["a", "b", "c"] {
+        fs::create_dir_all(source.join(directory)).unwrap();
+        (0..30).for_each(|index| drop(file(&source.join(directory).join(index.to_string()), 150_000)));
+    }
+    let small = Small::mount(&place.path().join("small"), "size=8m");
+    let ran = Copy::new().args(["--lanes", "1"]).arg(&source).arg(&small.0).run_to(6);
+    ran.says(&["bytes are needed", "are free", "free space at the target"]);
+    assert_eq!(ran.report["error"]["step"], "write");
+    // One more than there are inodes for.
+    let few = Small::mount(&place.path().join("few"), "nr_inodes=40");
+    let ran = Copy::new().arg(&source).arg(&few.0).run_to(6);
+    ran.says(&["new files and directories are needed", "free space at the target"]);
+    // There may be room on file systems that are mounted at the target.
+    let tight = Small::mount(&place.path().join("tight"), "size=4m");
+    let _inner = Small::mount(&tight.0.join("a"), "size=16m");
+    Copy::new().arg(source.join("a")).arg(&tight.0).run_to(0);
+    fs::create_dir(place.path().join("outer")).unwrap();
+    fs::rename(source.join("b"), place.path().join("outer/a")).unwrap();
+    Copy::new().arg(contents(place.path().join("outer"))).arg(&tight.0).run_to(0);
 }
 
 /// A name that was mistyped may be that of what is copied.

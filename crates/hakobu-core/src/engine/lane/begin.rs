@@ -42,7 +42,7 @@ impl Worker<'_> {
         }
         self.shared.queue.start();
         if self.shared.queue.scan_done() {
-            self.shared.record.scan_ended(self.shared.setup.clock.now_ns());
+            self.scan_ended();
         }
         Ok(())
     }

@@ -363,6 +363,9 @@ impl Worker<'_> {
             Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
         };
         self.leave(LaneStage::Scan);
+        if !self.shared.setup.job.dry_run {
+            self.check_room(false)?;
+        }
         // Another lane may finish the rest, the directory and even the run before this call ends.
         let held = u64::from(rest.is_some());
         node.hold(held);
@@ -404,9 +407,18 @@ impl Worker<'_> {
     pub(super) fn directories_done(&mut self, count: u64) {
         self.shared.queue.scanned(count);
         if self.shared.queue.scan_done() {
-            self.shared.record.scan_ended(self.shared.setup.clock.now_ns());
+            self.scan_ended();
         }
         self.shared.queue.complete(count);
+    }
+
+    /// Records the end of the scan. From then on the need for space is known.
+    pub(super) fn scan_ended(&self) {
+        self.shared.record.scan_ended(self.shared.setup.clock.now_ns());
+        if !self.shared.setup.job.dry_run {
+            // A lack of space has stopped the run.
+            let _ = self.check_room(true);
+        }
     }
 
     /// Sets the attributes of directories below which everything is done. Only lane 0 does this, in the order in which

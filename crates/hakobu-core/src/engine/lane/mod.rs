@@ -34,6 +34,7 @@ use super::node::{
 };
 use super::pending_entries::PendingEntries;
 use super::queue::{LaneTask, NextTask, PackTask};
+use super::room::Lack;
 use super::shared::{EngineState, fail};
 use crate::checksum::crc64;
 use crate::compression::{CompressionStats, Levels};
@@ -288,29 +289,27 @@ impl<'a> Worker<'a> {
                 "the target is mounted for reading only",
             ));
         }
-        let (entries, free) = (self.shared.record.planned_inodes(), setup.target.capabilities().free_inodes);
-        if let Some(free) = free.filter(|free| entries > *free) {
-            let words = format!(
-                "{entries} new files and directories are needed, the file system has room for {free}"
-            );
-            return Err(Error::new(ErrorKind::NoSpace, "planning", words));
+        self.check_room(true)
+    }
+
+    /// Ends the run if the target lacks space for what was scanned, and says so if it may.
+    pub(super) fn check_room(&self, all_scanned: bool) -> Result<()> {
+        let (setup, room) = (self.shared.setup, self.shared.record.room());
+        if setup.job.mode.only_reads() || setup.job.removal == Removal::Remove {
+            return Ok(());
         }
-        let Some(free_bytes) = setup.target.capabilities().free_bytes else { return Ok(()) };
-        let (needed, shared) = self.shared.record.planned();
-        let lacks = |bytes: i64| u64::try_from(bytes).is_ok_and(|bytes| bytes > free_bytes);
-        if lacks(needed) {
-            let words = format!("{needed} bytes are needed, {free_bytes} are free");
-            return Err(Error::new(ErrorKind::NoSpace, "planning", words));
+        match room.lack(setup.target.capabilities(), all_scanned) {
+            Some(Lack::Certain(error)) => {
+                // Not an error of the entry at hand, which would only be counted.
+                self.shared.stop(error);
+                Err(stopped())
+            }
+            Some(Lack::Possible(words)) if room.is_told_first() => {
+                setup.observer.event(Event::Notice { words });
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        let all = needed.saturating_add(shared);
-        if lacks(all) {
-            let words = format!(
-                "{all} bytes are needed and {free_bytes} are free; there is room only if large files can share \
-                 their blocks with the source"
-            );
-            setup.observer.event(Event::Notice { words });
-        }
-        Ok(())
     }
 
     fn task(&mut self, task: LaneTask) -> Result<()> {

@@ -192,6 +192,19 @@ fn unseen(places: &KernelDirectories, node: &BlockDevice, why: &str) -> Result<D
     Ok(facts)
 }
 
+/// Returns the reason why a device could not be opened. The advice for files does not fit.
+fn not_opened(error: &std::io::Error, is_root: bool) -> String {
+    if error.kind() != std::io::ErrorKind::PermissionDenied {
+        return Error::io("opening", error).reason();
+    }
+    match is_root {
+        true => "root may not open it here; allow this container or service the device (docker run --device, DeviceAllow= of \
+                 systemd), or run hakobu outside of it"
+            .to_owned(),
+        false => "permission denied; run hakobu as root".to_owned(),
+    }
+}
+
 fn no_answer() -> String {
     format!("it has not answered within {} s", PATIENCE.as_secs())
 }
@@ -208,8 +221,8 @@ fn slashed(node: &BlockDevice) -> Vec<u8> {
 
 /// Opens a device node and checks that it has this device number.
 fn open_numbered(path: &Path, number: DeviceNumber) -> Result<File, String> {
-    let words = |error: std::io::Error| Error::io("opening", &error).reason();
-    let device = open(path, OFlags::empty()).map_err(words)?;
+    let is_root = rustix::process::geteuid().is_root();
+    let device = open(path, OFlags::empty()).map_err(|error| not_opened(&error, is_root))?;
     match number_of(device.as_fd()) {
         Ok(own) if own == number => Ok(device),
         _ => Err(format!("the node is another device than {number}")),

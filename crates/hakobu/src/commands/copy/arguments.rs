@@ -87,7 +87,7 @@ pub struct CopyArguments {
     pub dry_run: bool,
 
     /// Run in the background, see hakobu jobs
-    #[arg(long, help_heading = TRANSFER, conflicts_with_all = ["dry_run", "json"])]
+    #[arg(long, help_heading = TRANSFER, conflicts_with = "json")]
     pub detach: bool,
 
     /// What to verify: wire, medium, none

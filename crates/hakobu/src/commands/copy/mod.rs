@@ -99,9 +99,13 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     for from in &typed.login.from_files {
         let choice = format!("{}: {}", from.keyword, from.value);
         renderer.event(Event::Decision { choice, reason: format!("it is in {}", from.place) });
+        if ["bwlimit", "iops-limit", "source-p99"].contains(&from.keyword) {
+            let words = format!("--{} {} is set in {}", from.keyword, from.value, from.place);
+            renderer.event(Event::Notice { words });
+        }
     }
     let base = Report { started_at, ..base_report(&request, arguments) };
-    let mut terminal = Terminal { cancel: cancel.clone() };
+    let mut terminal = Terminal::new(cancel.clone(), shown.progress && !shown.json);
     let (mut report, renderer) = match job {
         None => {
             let limits = Arc::new(LiveLimits::new(request.limits.clone(), Instant::now));

@@ -244,6 +244,12 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
 
 /// What the run is held to.
 fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RunLimits {
+    if typed.dry_run && typed.detach {
+        found.usage("--detach", "a dry run is no job; leave out one of them");
+    }
+    if typed.dry_run && mode.only_reads() {
+        found.usage("--dry-run", "verify writes nothing in any case; leave it out");
+    }
     let limits = typed.limits.read().unwrap_or_else(|errors| {
         found.errors.extend(errors);
         RunLimits::default()

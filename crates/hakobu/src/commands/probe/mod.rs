@@ -43,7 +43,7 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
     }
     let hosts: Vec<&SshHost> =
         request.source.iter().chain([&request.target]).filter_map(Location::ssh_host).collect();
-    looking::look_partly(&hosts, request.sudo, FAREWELL, |terminal, observer, cancel| {
+    looking::look_partly(&hosts, (request.sudo, typed.json), FAREWELL, |terminal, observer, cancel| {
         announce(&request, observer);
         let probed = measuring::probe(&request, terminal, observer, cancel)?;
         let shown = shown(typed, &probed, &looking::machines(&hosts, request.sudo))?;

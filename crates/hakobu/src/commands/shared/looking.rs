@@ -9,6 +9,7 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::SshHost;
 
 use crate::prompts::Terminal;
+use crate::render::progress_bar::shows_progress;
 use crate::words::{self, Machines};
 use crate::{exit, messages, output, signals};
 
@@ -17,12 +18,12 @@ use crate::{exit, messages, output, signals};
 /// what is typed.
 pub(crate) fn look(
     host: Option<&SshHost>,
-    sudo: bool,
+    (sudo, json): (bool, bool),
     farewell: Duration,
     work: impl FnOnce(&mut Terminal, &dyn Observer, &Arc<AtomicBool>) -> Result<String>,
 ) -> u8 {
     let hosts: Vec<_> = host.into_iter().collect();
-    look_partly(&hosts, sudo, farewell, |terminal, observer, cancel| {
+    look_partly(&hosts, (sudo, json), farewell, |terminal, observer, cancel| {
         work(terminal, observer, cancel).map(|text| (text, None))
     })
 }
@@ -30,7 +31,7 @@ pub(crate) fn look(
 /// The same of several machines, and where what was seen until something broke is worth to be printed.
 pub(crate) fn look_partly(
     hosts: &[&SshHost],
-    sudo: bool,
+    (sudo, json): (bool, bool),
     farewell: Duration,
     work: impl FnOnce(&mut Terminal, &dyn Observer, &Arc<AtomicBool>) -> Result<(String, Option<Error>)>,
 ) -> u8 {
@@ -40,8 +41,8 @@ pub(crate) fn look_partly(
     };
     end_when_interrupted(Arc::clone(&cancel), farewell);
     let machines = machines(hosts, sudo);
-    let (printed, error) = match work(&mut Terminal { cancel: Arc::clone(&cancel) }, &RemarkPrinter, &cancel)
-    {
+    let mut terminal = Terminal::new(Arc::clone(&cancel), shows_progress() && !json);
+    let (printed, error) = match work(&mut terminal, &RemarkPrinter, &cancel) {
         Ok((text, error)) => (output::print(text.as_bytes()), error),
         Err(error) => (0, Some(error)),
     };

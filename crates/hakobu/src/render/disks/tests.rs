@@ -98,7 +98,7 @@ made.0123456789abcdef  /dev/loop0    512 B  /img                           0    
 ";
     let mut looped = blank("loop0");
     looped.identity.backing_path = b"/img".to_vec();
-    let table = table(&[system(), looped]);
+    let table = table(&[system(), looped], None);
     assert_eq!(
         table.lines().map(squeezed).collect::<Vec<_>>(),
         expected.lines().map(squeezed).collect::<Vec<_>>()
@@ -146,10 +146,10 @@ fn what_could_not_be_seen_is_no_nothing() {
     };
     assert_eq!(disk_row(&hidden("sda"))[5], "?");
     // What is said of all disks is said once.
-    assert!(table(&[hidden("sda"), hidden("sdb")]).ends_with("\n\nall: permission denied\n"));
-    let some = table(&[hidden("sda"), hidden("sdb"), blank("sdc")]);
+    assert!(table(&[hidden("sda"), hidden("sdb")], None).ends_with("\n\nall: permission denied\n"));
+    let some = table(&[hidden("sda"), hidden("sdb"), blank("sdc")], None);
     assert!(some.ends_with("\n\n/dev/sda, /dev/sdb: permission denied\n"), "{some}");
-    assert!(table(&[]).ends_with("\nno disks are to be seen\n"));
+    assert!(table(&[], None).ends_with("\nno disks are to be seen\n"));
 }
 
 /// A disk of which all texts are hostile.
@@ -179,7 +179,7 @@ fn hostile() -> DeviceFacts {
 #[test]
 fn nothing_that_a_disk_says_moves_the_cursor() {
     let unsafe_characters = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
-    let (table, json) = (table(&[hostile()]), json(Some("h\x1b"), &[hostile()]).unwrap());
+    let (table, json) = (table(&[hostile()], None), json(Some("h\x1b"), &[hostile()]).unwrap());
     assert!(!table.contains(unsafe_characters), "{table:?}");
     assert!(!json.contains(unsafe_characters), "{json:?}");
     // One disk, two partitions, and the remarks: no name makes a line of its own.
@@ -233,7 +233,7 @@ fn a_uuid_that_several_disks_have_is_one_line() {
             others.iter().flat_map(|other| [twin("aa-1", other), twin("bb-2", other)]).collect();
         disk
     };
-    let text = table(&[disk("a", ["b", "c"]), disk("b", ["a", "c"]), disk("c", ["a", "b"])]);
+    let text = table(&[disk("a", ["b", "c"]), disk("b", ["a", "c"]), disk("c", ["a", "b"])], None);
     let same: Vec<_> = text.lines().filter(|line| line.contains("same UUID")).collect();
     assert_eq!(
         same,
@@ -251,5 +251,28 @@ fn a_partitions_id_is_whole_where_it_is_another_word() {
     let mut disk = system();
     disk.identity.place_id = "made.1".into();
     disk.identity.id = "made.2".into();
-    assert!(table(&[disk]).contains("  made.1-part1"));
+    assert!(table(&[disk], None).contains("  made.1-part1"));
+}
+
+#[test]
+fn a_narrow_terminal_gets_several_lines_for_a_disk() {
+    let mut looped = blank("loop0");
+    looped.identity.backing_path = b"/img".to_vec();
+    let disks = [system(), looped];
+    let narrow = table(&disks, Some(80));
+    let expected = "\
+DEVICE          SIZE  CONTENTS
+    ID  MODEL  SECTOR  BOOT  USED BY
+/dev/sda     4.00 TB  GPT
+    naa.5000c500a1b2c3d4  WDC WD40EFRX-68WT0N0 and a l…  512/4096 B  EFI, BIOS
+    dm-0 mounted at /
+  /dev/sda1   537 MB  FAT
+    part 1  EFI
+    mounted at /boot/efi and /mnt/efi (read-only)
+";
+    assert!(narrow.starts_with(expected), "{narrow}");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(narrow.contains("/dev/loop0     512 B  -\n    made.0123456789abcdef  /img  0 B\n"), "{narrow}");
+    // Where it fits, and where nobody looks at it on a terminal, it is one line each.
+    assert_eq!(table(&disks, Some(200)), table(&disks, None));
 }

@@ -207,3 +207,14 @@ fn twins_are_told_unless_they_are_one() {
     let many: Vec<_> = (0..100).map(|number| disk(number, "x1")).collect();
     assert!(obstacles(&many).iter().all(|obstacles| obstacles.len() <= 16));
 }
+
+#[test]
+fn a_device_that_may_not_be_opened_comes_with_advice_for_devices() {
+    for errno in [1, 13] {
+        let denied = std::io::Error::from_raw_os_error(errno);
+        let (root, user) = (not_opened(&denied, true), not_opened(&denied, false));
+        assert!(root.contains("container") && !root.contains("lsattr"), "{root}");
+        assert!(user.contains("as root") && !user.contains("lsattr"), "{user}");
+    }
+    assert_eq!(not_opened(&std::io::Error::from_raw_os_error(6), true), "no such device or address");
+}
