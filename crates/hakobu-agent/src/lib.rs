@@ -6,6 +6,7 @@
 //! events and errors.
 
 pub mod agent;
+pub mod controller;
 pub mod join;
 pub mod look;
 pub mod restrict;

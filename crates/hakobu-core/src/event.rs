@@ -5,6 +5,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::extent::Extent;
 use crate::path::EntryPath;
+use crate::report::ReportMachines;
 use crate::units::format_count;
 
 /// Something that happened in a run. There is never one event per file or chunk, except for failures and the lines of a
@@ -31,6 +32,8 @@ pub enum Event {
         sources: Vec<Vec<u8>>,
         /// The place where they land, with its host.
         target: Vec<u8>,
+        /// The machines that take part.
+        machines: Box<ReportMachines>,
     },
     /// One line of the plan of a dry run.
     Planned {

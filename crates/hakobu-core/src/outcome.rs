@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::engine::Summary;
 use crate::event::Observer;
 use crate::losses::LossKind;
-use crate::report::{ReportDisk, Route};
+use crate::report::{ReportDisk, ReportMachines, Route};
 
 use crate::live_limits::LiveLimits;
 use crate::outages::Outages;
@@ -40,6 +40,8 @@ pub struct Transfer {
     pub sources: Vec<Vec<u8>>,
     /// The resolved target, with its host.
     pub target: Option<Vec<u8>>,
+    /// The machines that took part, as far as the run came to know them.
+    pub machines: ReportMachines,
     /// The disk of each source that is one, and that of the target.
     pub disks: (Vec<Option<ReportDisk>>, Option<ReportDisk>),
     /// The time from the start until both ends were ready for the first time.

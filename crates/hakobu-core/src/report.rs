@@ -16,12 +16,14 @@ use crate::pace::Limits;
 
 mod bottleneck;
 mod file_server;
+mod machine;
 mod outcome;
 mod route;
 mod timeline;
 
 pub use bottleneck::{Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT};
 pub use file_server::FileServer;
+pub use machine::{ReportMachine, ReportMachines};
 pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};
 pub use route::Route;
 pub use timeline::{TIMELINE_SAMPLES_MAX, Timeline, TimelineRecorder, TimelineSample};
@@ -63,6 +65,8 @@ pub struct Report {
     pub further_sources: Vec<ReportEnd>,
     /// The target.
     pub target: ReportEnd,
+    /// The machines that took part.
+    pub machines: ReportMachines,
     /// The transport of the data.
     pub transport: Route,
     /// The cipher of the data connections: `aes-128-gcm`, `none`…; null if there were none.
@@ -485,6 +489,7 @@ impl Default for Report {
             source: ReportEnd::default(),
             further_sources: Vec::new(),
             target: ReportEnd::default(),
+            machines: ReportMachines::default(),
             transport: Route::Local,
             cipher: None,
             compression: "none".to_owned(),

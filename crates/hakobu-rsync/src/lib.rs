@@ -35,7 +35,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
-use hakobu_core::report::Route;
+use hakobu_core::report::{ReportMachine, ReportMachines, Route};
 
 use self::course::Course;
 use self::ends::Ends;
@@ -44,6 +44,7 @@ use self::record::Record;
 pub use self::refuse::check;
 use self::remote::Remote;
 use self::way::Way;
+use hakobu_agent::controller::controller;
 use hakobu_agent::lock::JobLock;
 use hakobu_core::outcome::{Surroundings, Transfer};
 use hakobu_core::request::{CopyRequest, Transport};
@@ -87,8 +88,9 @@ fn try_run(
     let ends = Ends::find(&way, surroundings.prompts).map_err(|error| error.at(far.as_typed()))?;
     transfer.sources = vec![ends.source_name.clone()];
     transfer.target = Some(ends.target_name.clone());
+    transfer.machines = machines(&way, outward);
     let (sources, target) = (transfer.sources.clone(), ends.target_name.clone());
-    observer.event(Event::Located { sources, target });
+    observer.event(Event::Located { sources, target, machines: Box::new(transfer.machines.clone()) });
     let identity = identity(&ends);
     transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
     let _lock = JobLock::take(&identity)?;
@@ -100,6 +102,14 @@ fn try_run(
     transfer.rights_withheld = transfer.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
     drop(course);
     finish(&way, record, transfer, ran)
+}
+
+/// Returns the machines of a run. Of the far one, nothing but its name is known.
+fn machines(way: &Way<'_>, outward: bool) -> ReportMachines {
+    let here = controller(None);
+    let far = ReportMachine { name: Some(way.remote.host().destination()), ..ReportMachine::default() };
+    let (source, target) = if outward { (here.clone(), far) } else { (far, here.clone()) };
+    ReportMachines { controller: Some(here), source: Some(source), target: Some(target) }
 }
 
 /// Assembles the final result.

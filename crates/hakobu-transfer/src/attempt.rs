@@ -20,6 +20,7 @@ use crate::carryover::Carryover;
 use crate::fit;
 use crate::host::{AgentHost, Host};
 use crate::job::JobMaker;
+use crate::machines::machines;
 use crate::meet::{Meeting, Met};
 use crate::opening::{Hosts, Opener};
 use crate::places::{self, AtTarget};
@@ -100,6 +101,7 @@ impl Attempt<'_, '_> {
         if !std::mem::replace(&mut self.carryover.told, true) {
             ends.tell(&job, self.surroundings.observer);
         }
+        transfer.machines = machines(&hosts);
         self.locate(&plan, transfer);
         decisions.tell(self.surroundings.observer);
         transfer.verified = job.digest && !job.dry_run && ends.hash();
@@ -168,7 +170,8 @@ impl Attempt<'_, '_> {
         if let more @ 1.. = plan.pairs.len().saturating_sub(1) {
             target.extend_from_slice(format!(" and {more} more").as_bytes());
         }
-        self.surroundings.observer.event(Event::Located { sources: plan.sources.clone(), target });
+        let (sources, machines) = (plan.sources.clone(), Box::new(transfer.machines.clone()));
+        self.surroundings.observer.event(Event::Located { sources, target, machines });
         transfer.pairs.clone_from(&plan.pairs);
         transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
     }

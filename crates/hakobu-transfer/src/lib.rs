@@ -18,6 +18,7 @@ pub mod host;
 mod job;
 pub mod jobs;
 mod login;
+mod machines;
 mod meet;
 mod opening;
 pub mod passes;

@@ -127,7 +127,14 @@ impl Host for StoreHost {
 
     /// Returns placeholders, because nothing is known of it.
     fn machine(&self) -> Machine {
-        Machine { processors: 1, system: String::new(), uid: u32::MAX, reached_at: None, reached_from: None }
+        Machine {
+            processors: 1,
+            system: String::new(),
+            uid: u32::MAX,
+            reached_at: None,
+            reached_from: None,
+            host_name: String::new(),
+        }
     }
 
     fn round_trip(&self) -> Duration {

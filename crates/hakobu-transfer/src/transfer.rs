@@ -7,6 +7,7 @@ use hakobu_core::engine::Summary;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::Event;
 use hakobu_core::job::Removal;
+use hakobu_core::report::ReportMachines;
 
 use crate::attempt::Attempt;
 use crate::carryover::Carryover;
@@ -39,6 +40,7 @@ fn attempts(
     let began = Instant::now();
     carryover.begun = false;
     let mut connect = None;
+    let mut machines = ReportMachines::default();
     let mut earlier: Option<Summary> = None;
     let mut earlier_wire_bytes = None;
     let mut entries_before = EntriesBefore::default();
@@ -56,6 +58,10 @@ fn attempts(
         }
         connect = connect.or(Some(transfer.connect).filter(|connect| !connect.is_zero()));
         transfer.connect = connect.unwrap_or_default();
+        if transfer.machines == ReportMachines::default() {
+            transfer.machines.clone_from(&machines);
+        }
+        machines.clone_from(&transfer.machines);
         if surroundings.cancel.load(Relaxed) && transfer.summary.fatal.is_some() {
             transfer.summary.fatal = Some(stopped());
         }

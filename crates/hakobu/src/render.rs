@@ -14,7 +14,7 @@ use hakobu_core::error::Error;
 use hakobu_core::event::{Event, Failure, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Outcome, Report, ReportDifference, ReportEntries};
+use hakobu_core::report::{Outcome, Report, ReportDifference, ReportEntries, ReportMachines};
 use hakobu_core::units::{format_bytes, format_count};
 use hakobu_transfer::jobs::going_on;
 use indicatif::ProgressBar;
@@ -130,10 +130,15 @@ impl Renderer {
     }
 
     /// Says in full what goes where, once both ends are resolved: `copying /data to h:/b/data`.
-    pub fn first_line<S: AsRef<[u8]>>(&self, sources: &[S], target: impl AsRef<[u8]>) {
+    pub fn first_line<S: AsRef<[u8]>>(
+        &self,
+        sources: &[S],
+        target: impl AsRef<[u8]>,
+        machines: &ReportMachines,
+    ) {
         let target = target.as_ref();
         if self.settings.json {
-            self.json(&JsonEvent::started(sources, target, self.settings.dry_run));
+            self.json(&JsonEvent::started((sources, target), machines, self.settings.dry_run));
         }
         if self.settings.quiet || self.settings.mode.is_digest() {
             return;
@@ -302,9 +307,9 @@ impl Renderer {
     }
 
     /// The first line, once: a connection that was lost leads to the same places again.
-    fn located(&self, sources: &[Vec<u8>], target: &[u8]) {
+    fn located(&self, sources: &[Vec<u8>], target: &[u8], machines: &ReportMachines) {
         if !std::mem::replace(&mut self.state().located, true) {
-            self.first_line(sources, target);
+            self.first_line(sources, target, machines);
         }
     }
 
@@ -357,7 +362,7 @@ impl Observer for Renderer {
             self.json(&event);
         }
         match &event {
-            Event::Located { sources, target } => self.located(sources, target),
+            Event::Located { sources, target, machines } => self.located(sources, target, machines),
             Event::Progress(snapshot) => self.progress(snapshot),
             Event::Failure(failure) => self.failure(failure),
             Event::Notice { words } if !self.settings.quiet => {

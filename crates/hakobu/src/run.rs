@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use hakobu_agent::controller::controller;
 use hakobu_core::digest::{Digest, hex};
 use hakobu_core::engine::Summary;
 use hakobu_core::error::ErrorKind;
@@ -106,6 +107,8 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.source = sources.next().unwrap_or_default();
     report.further_sources = sources.collect();
     report.target = transfer.target.map(|place| resolved(&place, target_disk)).unwrap_or_default();
+    report.machines = transfer.machines;
+    report.machines.controller.get_or_insert_with(|| controller(None));
     report.set_figures(&summary.counters);
     report.bytes.wire_sent = transfer.wire_bytes.map(|(sent, _)| sent);
     report.bytes.wire_received = transfer.wire_bytes.map(|(_, received)| received);

@@ -11,11 +11,29 @@ mirror! {
         Decision { choice: String, reason: String },
         Failure(failure: Failure),
         Notice { words: String },
-        Located { sources: Vec<Bytes>, target: Bytes },
+        Located { sources: Vec<Bytes>, target: Bytes, machines: Box<ReportMachines> },
         Planned { action: String, path: Bytes, size_bytes: u64 },
         Digest { path: Bytes, digest: [u8; 32] },
         Difference(difference: Difference),
         Progress(snapshot: Box<Snapshot>),
+    }
+}
+
+mirror! {
+    struct ReportMachines of hakobu_core::report::ReportMachines {
+        controller: Option<ReportMachine>,
+        source: Option<ReportMachine>,
+        target: Option<ReportMachine>,
+    }
+}
+
+mirror! {
+    struct ReportMachine of hakobu_core::report::ReportMachine {
+        name: Option<String>,
+        host: Option<String>,
+        address: Option<String>,
+        system: Option<String>,
+        hakobu: Option<String>,
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use hakobu_core::event::Event;
 use hakobu_core::pace::time_words;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Bottleneck, Report, ReportDifference, ReportFailure, text_and_base64};
+use hakobu_core::report::{
+    Bottleneck, Report, ReportDifference, ReportFailure, ReportMachines, text_and_base64,
+};
 use serde::Serialize;
 
 use super::progress::Figures;
@@ -24,6 +26,8 @@ pub enum JsonEvent<'a> {
         sources: Vec<JsonPath>,
         /// The target.
         target: JsonPath,
+        /// The machines that take part.
+        machines: &'a ReportMachines,
         /// Whether it is only a plan.
         dry_run: bool,
     },
@@ -104,9 +108,13 @@ impl JsonPath {
 
 impl<'a> JsonEvent<'a> {
     /// The first event.
-    pub fn started<S: AsRef<[u8]>>(sources: &[S], target: &[u8], dry_run: bool) -> Self {
+    pub fn started<S: AsRef<[u8]>>(
+        (sources, target): (&[S], &[u8]),
+        machines: &'a ReportMachines,
+        dry_run: bool,
+    ) -> Self {
         let sources = sources.iter().map(|source| JsonPath::new(source.as_ref())).collect();
-        Self::Started { sources, target: JsonPath::new(target), dry_run }
+        Self::Started { sources, target: JsonPath::new(target), machines, dry_run }
     }
 
     /// The last event.
@@ -229,7 +237,7 @@ mod tests {
             Event::Planned { action: "create".into(), path: b"a".to_vec(), size_bytes: 7 },
             Event::Difference(Difference { path: b"a".to_vec(), what: Different::Content }),
         ];
-        let started = JsonEvent::started(&["/a", "/b"], b"h:/c\xfe", false);
+        let started = JsonEvent::started((&["/a", "/b"], b"h:/c\xfe"), &report.machines, false);
         let figures = Progress::default().update(Duration::from_secs(1), &Snapshot::default());
         let rest = [started, JsonEvent::progress(&figures), JsonEvent::finished(&report)];
         let all = events.iter().filter_map(JsonEvent::of).chain(rest);

@@ -15,6 +15,7 @@ mod directions;
 mod disk_list;
 mod doctor;
 mod durable;
+mod evidence;
 mod fidelity;
 mod filters;
 mod identity;

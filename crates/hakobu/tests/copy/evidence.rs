@@ -1,0 +1,68 @@
+//! What a run leaves behind as evidence: which machines took part.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::program::*;
+
+fn uname(option: &str) -> String {
+    let said = Command::new("uname").arg(option).output().unwrap();
+    String::from_utf8(said.stdout).unwrap().trim().to_owned()
+}
+
+/// This machine, as a report names it.
+fn machine(name: Option<&str>, address: Option<&str>) -> Value {
+    json!({
+        "name": name,
+        "host": uname("-n"),
+        "address": address,
+        "system": format!("Linux {} {}", uname("-r"), uname("-m")),
+        "hakobu": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+#[test]
+fn the_report_and_its_pages_name_the_machines() {
+    let host = Host::up();
+    let place = place();
+    let from = file(&place.path().join("file"), 1000);
+    let near = machine(None, Some("127.0.0.1"));
+    let far = machine(Some("throwaway"), Some("127.0.0.1"));
+    let unknown = json!({"name": "throwaway", "host": null, "address": null, "system": null, "hakobu": null});
+    let alone = machine(None, None);
+    let ways = [
+        ("", from.clone().into(), host.at(place.path().join("pushed")), [&near, &near, &far]),
+        ("", host.at(&from), place.path().join("pulled").into(), [&near, &far, &near]),
+        ("", from.clone().into(), place.path().join("here").into(), [&alone, &alone, &alone]),
+        (
+            "--transport sftp",
+            from.clone().into(),
+            host.at(place.path().join("put")),
+            [&alone, &alone, &unknown],
+        ),
+    ];
+    for (options, source, target, [controller, of_source, of_target]) in ways {
+        let ran = Copy::new().to(&host).options(options).args([&source, &target]).run_to(0);
+        let expected = json!({"controller": controller, "source": of_source, "target": of_target});
+        assert_eq!(ran.report["machines"], expected, "{source:?} {target:?}");
+        let started = ran.events.iter().find(|event| event["event"] == "started").unwrap();
+        assert_eq!(started["machines"], expected);
+    }
+    let report = place.path().join("report.json");
+    let mut copy = Command::new(HAKOBU);
+    copy.args(["copy", "--report"]).arg(&report).arg(&from).arg(host.at(place.path().join("again")));
+    copy.env("HAKOBU_SSH", host.sshd.ssh_command()).env("HAKOBU_SETTINGS", "none");
+    assert!(copy.status().unwrap().success());
+    for format in ["text", "markdown", "html"] {
+        let mut command = Command::new(HAKOBU);
+        let shown = command.args(["report", "--format", format]).arg(&report).output().unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        for expected in ["Machines", &uname("-n"), "127.0.0.1", "throwaway", &uname("-r")] {
+            assert!(shown.contains(expected), "{format}: no {expected} in\n{shown}");
+        }
+    }
+    // A run that is refused before it reaches another machine still says where it was started.
+    let ran = Copy::new().args(["/no/such", "/no/place"]).run_to(1);
+    assert_eq!(ran.report["machines"], json!({"controller": alone, "source": null, "target": null}));
+}
