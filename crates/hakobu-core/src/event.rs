@@ -8,8 +8,8 @@ use crate::path::EntryPath;
 use crate::report::ReportMachines;
 use crate::units::format_count;
 
-/// Something that happened in a run. There is never one event per file or chunk, except for failures and the lines of a
-/// dry run.
+/// Something that happened in a run. There is never one event per file or chunk, except for failures, the lines of a dry
+/// run, and the changes of a run that lists them.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A choice with its figures, for `--why`.
@@ -55,6 +55,53 @@ pub enum Event {
     Difference(Difference),
     /// The current figures, at most a few times a second.
     Progress(Box<Snapshot>),
+    /// One entry of the target was changed, and the target has confirmed it. Only in a run that lists changes.
+    Changed(EntryChange),
+}
+
+/// A change of one entry of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryChange {
+    /// The kind of change.
+    pub action: EntryAction,
+    /// The path below the target's root; empty for the root itself.
+    pub path: Vec<u8>,
+    /// The size in bytes of a file that was created or updated; zero for everything else.
+    pub size_bytes: u64,
+}
+
+/// The kinds of change of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryAction {
+    /// It was created.
+    Create,
+    /// Its content was updated, or it replaced an entry of another kind.
+    Update,
+    /// Only its attributes were changed.
+    Attributes,
+    /// A directory was created.
+    Directory,
+    /// A directory replaced an entry of another kind.
+    Replace,
+    /// It became a hard link to another entry.
+    Link,
+    /// It was deleted.
+    Delete,
+}
+
+impl EntryAction {
+    /// Returns the name used in events and lists. Those of a dry run have the same names.
+    pub fn name(self) -> &'static str {
+        match self {
+            EntryAction::Create => "create",
+            EntryAction::Update => "update",
+            EntryAction::Attributes => "attributes",
+            EntryAction::Directory => "directory",
+            EntryAction::Replace => "replace",
+            EntryAction::Link => "link",
+            EntryAction::Delete => "delete",
+        }
+    }
 }
 
 /// One entry that could not be copied.

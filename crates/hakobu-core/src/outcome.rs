@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::engine::Summary;
+use crate::engine::{DELETIONS_KEPT_MAX, Summary};
 use crate::event::Observer;
 use crate::losses::LossKind;
 use crate::report::{ReportDisk, ReportMachines, Route};
@@ -95,6 +95,9 @@ pub fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     add(&mut now.bytes_kept, before.bytes_kept);
     add(&mut now.compressed_bytes, before.compressed_bytes);
     add(&mut now.compressed_to_bytes, before.compressed_to_bytes);
+    let room = DELETIONS_KEPT_MAX.saturating_sub(earlier.deleted.len());
+    summary.deleted.truncate(room);
+    summary.deleted.splice(..0, earlier.deleted.iter().cloned());
     now.add_times(before);
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     summary.levels.merge(earlier.levels);

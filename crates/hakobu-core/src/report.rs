@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Step};
 use crate::event::{Difference, Different, Failure};
 use crate::losses::Loss;
 use crate::pace::Limits;
+use crate::path::EntryPath;
 
 mod bottleneck;
 mod file_server;
@@ -102,6 +103,8 @@ pub struct Report {
     pub rights_withheld: bool,
     /// The entries that failed.
     pub failures: Vec<ReportFailure>,
+    /// The entries deleted at the target: the first 10 000, or about 1 MiB of paths. `entries.deleted` counts all of them.
+    pub deletions: Vec<ReportDeletion>,
     /// The differences found by a run that compares: the first 10 000.
     pub differences: Vec<ReportDifference>,
     /// True if only the content of a sample of files was compared.
@@ -351,6 +354,23 @@ impl From<&Failure> for ReportFailure {
     }
 }
 
+/// An entry that was deleted at the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReportDeletion {
+    /// The path below the target's root.
+    pub path: String,
+    /// The path in base64 if it is not UTF-8.
+    pub path_base64: Option<String>,
+}
+
+impl From<&EntryPath> for ReportDeletion {
+    fn from(path: &EntryPath) -> Self {
+        let (path, path_base64) = text_and_base64(path.as_bytes());
+        Self { path, path_base64 }
+    }
+}
+
 /// One source with its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -507,6 +527,7 @@ impl Default for Report {
             losses: Vec::new(),
             rights_withheld: false,
             failures: Vec::new(),
+            deletions: Vec::new(),
             differences: Vec::new(),
             sampled: false,
             differing_bytes: 0,

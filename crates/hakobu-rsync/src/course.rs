@@ -254,10 +254,10 @@ impl<'a> Course<'a> {
         self.ends.failures(self.record, failures);
         for path in paths.iter().filter(|path| !self.record.has_failed(path)) {
             if let Some((change, size_bytes)) = changes.get(path) {
-                self.record.change(*change);
+                // rsync does not report the removal of the directory itself.
+                self.record.deleted(path);
+                self.record.change(path, *change, *size_bytes);
                 self.record.count(|counters| {
-                    // rsync does not report the removal of the directory itself.
-                    counters.entries_deleted += 1;
                     counters.target_written_bytes += size_bytes;
                     counters.source_read_bytes += size_bytes;
                 });
@@ -282,7 +282,7 @@ impl<'a> Course<'a> {
             let (changes, failures) = self.changes(Purpose::Finish, &all, prompts)?;
             self.ends.failures(self.record, failures);
             for path in &later {
-                self.finished(path, changes.get(path).map(|(change, _)| *change));
+                self.finished(path, changes.get(path).copied());
             }
         }
         self.top(prompts, true)?;
@@ -290,13 +290,13 @@ impl<'a> Course<'a> {
     }
 
     /// Counts an entry that is not a file copied by the lanes.
-    pub(super) fn finished(&self, path: &EntryPath, change: Option<Change>) {
+    pub(super) fn finished(&self, path: &EntryPath, change: Option<(Change, u64)>) {
         if self.record.has_failed(path) {
             return;
         }
         match change {
-            _ if self.record.was_made(path) => self.record.change(Change::Created),
-            Some(change) => self.record.change(change),
+            _ if self.record.was_made(path) => self.record.change(path, Change::Created, 0),
+            Some((change, size_bytes)) => self.record.change(path, change, size_bytes),
             None => self.record.count(|counters| counters.entries_unchanged += 1),
         }
     }
@@ -319,7 +319,7 @@ impl<'a> Course<'a> {
                 changes.entry(item.path).or_insert((change, sent));
             }
             Said::Skipped(path) => skipped.push(path),
-            Said::Deleted(_) => self.record.count(|counters| counters.entries_deleted += 1),
+            Said::Deleted(path) => self.record.deleted(&path),
             Said::Bytes(_) | Said::Traffic(_) | Said::NotEmpty(_) | Said::Unread(_) => {}
         })?;
         let words = "the receiving rsync may not make devices, or the source may not give them";
@@ -366,7 +366,7 @@ impl<'a> Course<'a> {
         match change {
             _ if failed => {}
             Some((change, bytes)) => {
-                self.record.change(change);
+                self.record.change(&self.ends.single_name()?, change, bytes);
                 self.record.count(|counters| {
                     (counters.target_written_bytes, counters.source_read_bytes) = (bytes, bytes);
                 });

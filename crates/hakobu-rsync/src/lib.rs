@@ -94,7 +94,8 @@ fn try_run(
     let identity = identity(&ends);
     transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
     let _lock = JobLock::take(&identity)?;
-    let record = Record::new(observer, Lanes::counts(&way).1, request.deletion.is_some());
+    let record = Record::new(observer, Lanes::counts(&way).1, request.deletion.is_some())
+        .itemizing(request.itemize && !request.dry_run);
     let course = Course::new(&way, &ends, &record)?;
     let ran = course.run(transfer, surroundings).map_err(|error| error.at(far.as_typed()));
     transfer.verified = !request.dry_run;

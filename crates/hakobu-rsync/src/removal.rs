@@ -276,9 +276,7 @@ impl Extras {
             let mut stay = Vec::new();
             let mut failures =
                 way.run_patiently(Purpose::Remove, &order, surroundings.prompts, &mut |said| match said {
-                    Said::Deleted(path) if removed.insert(path.clone()) => {
-                        record.count(|counters| counters.entries_deleted += 1);
-                    }
+                    Said::Deleted(path) if removed.insert(path.clone()) => record.deleted(&path),
                     Said::NotEmpty(path) => stay.push(path),
                     _ => {}
                 })?;

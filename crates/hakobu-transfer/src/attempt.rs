@@ -105,14 +105,15 @@ impl Attempt<'_, '_> {
         self.locate(&plan, transfer);
         decisions.tell(self.surroundings.observer);
         transfer.verified = job.digest && !job.dry_run && ends.hash();
-        let Plan { identity, roots, root, grant, over_network, written_sectors, .. } = plan;
+        let Plan { identity, roots, root, grant, new_target, over_network, written_sectors, .. } = plan;
         let is_root = [&*hosts.source, hosts.target()].iter().any(|host| host.machine().uid == 0);
         let allows_rights = grant.may_set_id;
         let named_root = match self.request.target.is_stream() {
             true => stream::OUTPUT_NAME.to_vec(),
             false => hosts.target().name_of(&root),
         };
-        let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
+        let observer =
+            AtTarget { observer: self.surroundings.observer, root: named_root.clone(), new_target };
         let input = RunInput { job, identity, roots, root, grant };
         let mut ran = self.run_where_it_belongs(&mut hosts, transfer, &observer, input)?;
         ran.summary.failures.iter_mut().for_each(|failure| places::name_failure(failure, &named_root));

@@ -93,6 +93,10 @@ fn attempts(
         match next {
             Next::Again(pause, words) => {
                 surroundings.observer.event(Event::Notice { words });
+                if request.itemize && connect.is_some() {
+                    let words = "what the target completed without being able to say so is found equal, and is not listed";
+                    surroundings.observer.event(Event::Notice { words: words.to_owned() });
+                }
                 if !sleep(pause, &surroundings.cancel) {
                     transfer.summary.fatal = Some(stopped());
                     return transfer;

@@ -138,8 +138,8 @@ pub const OF_SYNC: [&str; 9] = [
     "whole_file",
 ];
 /// Options that make no sense where nothing is written.
-const OF_WRITING: [&str; 7] =
-    ["confirm", "restart", "verify", "durable", "require", "on_read_error", "compare"];
+const OF_WRITING: [&str; 8] =
+    ["confirm", "restart", "verify", "durable", "require", "on_read_error", "compare", "itemize"];
 /// Options that make sense for `verify` only.
 const OF_VERIFY: [&str; 1] = ["sample"];
 

@@ -23,6 +23,7 @@ pub mod foreign;
 pub mod jobs;
 pub mod later;
 pub mod limits;
+pub mod log_file;
 mod looking;
 pub mod make_data;
 pub mod manual;

@@ -14,8 +14,8 @@ use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::losses::{Loss, LossKind};
 use hakobu_core::outcome::{Pass, Surroundings, Transfer};
 use hakobu_core::report::{
-    Report, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss, ReportPair, ReportPass,
-    Timeline, TimelineRecorder, Verified,
+    Report, ReportDeletion, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss, ReportPair,
+    ReportPass, Timeline, TimelineRecorder, Verified,
 };
 use hakobu_core::request::{CopyRequest, Verify};
 
@@ -128,6 +128,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     };
     report.resumed = summary.counters.bytes_resumed > 0;
     report.differences = summary.differences.iter().map(ReportDifference::from).collect();
+    report.deletions = summary.deleted.iter().map(ReportDeletion::from).collect();
     report.differing_bytes = summary.differing_bytes;
     report.sampled = request.sample.is_some();
     report.only_compared = request.mode == Mode::Compare;

@@ -9,6 +9,7 @@ use crate::counters::LaneCounters;
 use crate::endpoint::Change;
 use crate::entry::{Attributes, Kind};
 use crate::error::{Error, ErrorKind};
+use crate::event::EntryAction;
 use crate::handle::Cursor;
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
@@ -273,6 +274,18 @@ impl Node {
             Counted::Not => return,
         };
         counter.add(1);
+    }
+
+    /// Returns the change that was made to it at the target, once everything in it is done and its attributes are set.
+    pub fn change_made(&self) -> Option<EntryAction> {
+        let failed = self.failed.load(Ordering::Relaxed);
+        match self.counted {
+            Counted::OnlyInTarget => self.is_removed().then_some(EntryAction::Delete),
+            Counted::Created if !failed => Some(EntryAction::Directory),
+            Counted::Updated if !failed => Some(EntryAction::Replace),
+            Counted::AttributesOnly if !failed => Some(EntryAction::Attributes),
+            _ => None,
+        }
     }
 
     /// Adds `count` pending tasks.

@@ -16,6 +16,27 @@ mirror! {
         Digest { path: Bytes, digest: [u8; 32] },
         Difference(difference: Difference),
         Progress(snapshot: Box<Snapshot>),
+        Changed(change: EntryChange),
+    }
+}
+
+mirror! {
+    struct EntryChange of hakobu_core::event::EntryChange {
+        action: EntryAction,
+        path: Bytes,
+        size_bytes: u64,
+    }
+}
+
+mirror! {
+    enum EntryAction of hakobu_core::event::EntryAction {
+        Create,
+        Update,
+        Attributes,
+        Directory,
+        Replace,
+        Link,
+        Delete,
     }
 }
 

@@ -244,6 +244,14 @@ pub struct CopyArguments {
     #[arg(long, value_name = "FILE", help_heading = "What is said")]
     pub report: Option<PathBuf>,
 
+    /// List each entry that was created, updated or deleted, on standard output
+    #[arg(long, help_heading = "What is said")]
+    pub itemize: bool,
+
+    /// Append changes, failures and notes to this file, each with the time
+    #[arg(long, value_name = "FILE", help_heading = "What is said")]
+    pub log_file: Option<PathBuf>,
+
     /// Events as JSON on standard output, one object a line
     #[arg(long, help_heading = "What is said")]
     pub json: bool,

@@ -91,7 +91,8 @@ const SNAPSHOT: Foreign = valued(
 const UNLESS: Foreign = flag("modes and times are always kept", Fix::None);
 const SAFE_LINKS: Foreign = flag("links are copied as they are, and never followed", Fix::None);
 const LOG: Foreign =
-    valued("--report FILE writes a report, --json events; a job keeps a log of its own", Fix::None);
+    valued("the format is fixed: --itemize and --log-file FILE list the changes, --json events", Fix::None);
+const ITEMIZE: Foreign = flag("it is spelled --itemize", Fix::Write("--itemize"));
 const PATIENCE: Foreign =
     valued("not in this version; --detach makes it a job that hakobu jobs pause stops", Fix::None);
 const DAEMON: Foreign =
@@ -120,7 +121,7 @@ pub fn find_short_of_rsync(letter: char, value: Option<&str>) -> Option<Foreign>
         'T' => valued("drafts lie beside what they become", Fix::None),
         'd' => NOT_HERE,
         'f' => FILTER,
-        'i' => flag("-n lists what would be done, --json events tells what is", Fix::Drop),
+        'i' => ITEMIZE,
         'm' => flag("not in this version: directories are made", Fix::None),
         'y' => POLICY,
         _ => return find_short(letter, value),
@@ -223,7 +224,7 @@ pub fn find_long(verb: &str, name: &str) -> Option<Foreign> {
         "--fsync" => flag("not needed: all is on stable storage at the end", Fix::Drop),
         "--fake-super" => flag("not in this version; --sudo runs the far side as root", Fix::None),
         "--iconv" => valued("names are bytes and stay as they are", Fix::None),
-        "--log-file" | "--out-format" => LOG,
+        "--log-file-format" | "--out-format" => LOG,
         "--stop-after" | "--stop-at" | "--time-limit" => PATIENCE,
         "--address" => DAEMON,
         "--prune-empty-dirs" => flag("not in this version: directories are made", Fix::None),
@@ -237,7 +238,8 @@ pub fn find_long(verb: &str, name: &str) -> Option<Foreign> {
         "--backup-dir" | "--suffix" => Foreign { takes_value: true, ..BACKUP },
         "--temp-dir" => valued("drafts lie beside what they become", Fix::None),
         "--bwlimit-kbps" => LIMIT,
-        "--itemize-changes" | "--interactive" => INTERACTIVE,
+        "--itemize-changes" => ITEMIZE,
+        "--interactive" => INTERACTIVE,
         "--list-only" => flag("-n lists what would be done", Fix::None),
         "--daemon" | "--server" | "--sender" => NOT_HERE,
         _ => return None,

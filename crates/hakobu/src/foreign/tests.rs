@@ -117,7 +117,7 @@ fn sync_knows_when_rsync_deletes() {
         assert_eq!(said.last().unwrap(), &format!("try: hakobu sync {right}"), "{line}: {said:?}");
     }
     for (line, words) in [
-        ("-ai d/ h:/b", "-n lists"),
+        ("-ai d/ h:/b", "--itemize"),
         ("-B 8192 -a d/ h:/b", "blocks"),
         ("-f '- x' d/ h:/b", "--filter-file"),
         ("-O d/ h:/b", "times are always kept"),
@@ -128,7 +128,7 @@ fn sync_knows_when_rsync_deletes() {
     ] {
         let said = lines_of("sync", line);
         assert!(said.iter().any(|line| line.contains(words)), "{line}: {said:?}");
-        let is_dropped = words == "-n lists" || words == "blocks";
+        let is_dropped = words == "--itemize" || words == "blocks";
         assert_eq!(said.iter().any(|line| line.starts_with("try:")), is_dropped, "{line}: {said:?}");
     }
 }

@@ -57,6 +57,16 @@ pub enum JsonEvent<'a> {
         /// Bytes that would be moved.
         size_bytes: u64,
     },
+    /// A change of an entry at the target.
+    Changed {
+        /// What was done.
+        action: &'static str,
+        /// With what.
+        #[serde(flatten)]
+        path: JsonPath,
+        /// The size of a file that was created or updated.
+        size_bytes: u64,
+    },
     /// The figures so far.
     Progress {
         /// Bytes that are at the target.
@@ -149,6 +159,11 @@ impl<'a> JsonEvent<'a> {
             Event::Planned { action, path, size_bytes } => {
                 Self::Planned { action, path: JsonPath::new(path), size_bytes: *size_bytes }
             }
+            Event::Changed(change) => Self::Changed {
+                action: change.action.name(),
+                path: JsonPath::new(&change.path),
+                size_bytes: change.size_bytes,
+            },
             _ => return None,
         })
     }
@@ -215,7 +230,7 @@ fn terminal_safe(json: &str) -> String {
 mod tests {
     use hakobu_core::counters::Snapshot;
     use hakobu_core::error::{Error, ErrorKind};
-    use hakobu_core::event::{Difference, Different, Failure};
+    use hakobu_core::event::{Difference, Different, EntryAction, EntryChange, Failure};
 
     use super::*;
     use crate::render::progress::Progress;
@@ -236,6 +251,7 @@ mod tests {
             Event::Notice { words: "slower\u{9b}2J\u{202e}".into() },
             Event::Planned { action: "create".into(), path: b"a".to_vec(), size_bytes: 7 },
             Event::Difference(Difference { path: b"a".to_vec(), what: Different::Content }),
+            Event::Changed(EntryChange { action: EntryAction::Link, path: b"a".to_vec(), size_bytes: 0 }),
         ];
         let started = JsonEvent::started((&["/a", "/b"], b"h:/c\xfe"), &report.machines, false);
         let figures = Progress::default().update(Duration::from_secs(1), &Snapshot::default());
@@ -248,8 +264,17 @@ mod tests {
             assert_eq!((&value["schema"], &value["seconds"]), (&EVENT_SCHEMA.into(), &1.5.into()));
             names.push(value["event"].as_str().unwrap().to_owned());
         }
-        let all =
-            ["decision", "failure", "notice", "planned", "difference", "started", "progress", "finished"];
+        let all = [
+            "decision",
+            "failure",
+            "notice",
+            "planned",
+            "difference",
+            "changed",
+            "started",
+            "progress",
+            "finished",
+        ];
         assert_eq!(names, all);
         // The book has them all, and no others.
         let book = include_str!("../../../../docs/book/report.md");

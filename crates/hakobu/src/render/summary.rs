@@ -88,7 +88,7 @@ pub fn words_of(outcome: Outcome) -> &'static str {
 }
 
 /// `3 created, 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
-fn entries(report: &Report) -> String {
+pub(crate) fn entries(report: &Report) -> String {
     let entries = &report.entries;
     let compares = report.only_compared;
     // Of a plan that holds, its first word says what it is.
@@ -206,7 +206,7 @@ fn differences(report: &Report) -> Vec<String> {
 }
 
 /// `only in the source: a/b`, `differs: a/c: bytes 0 to 262144`.
-pub(super) fn difference_words(difference: &ReportDifference) -> String {
+pub(crate) fn difference_words(difference: &ReportDifference) -> String {
     // What is no UTF-8 is told by its bytes, so that it can be found.
     let bytes = difference.path_base64.as_deref().and_then(from_base64);
     let path = match (bytes, difference.path.as_str()) {

@@ -26,6 +26,7 @@ pub fn page(report: &Report, language: Language) -> Page {
         limits::section(report, language),
         lists::losses(report, language),
         lists::failures(report, language),
+        lists::deletions(report, language),
         lists::differences(report, language),
         lists::pairs(report, language),
         lists::passes(report, language),

@@ -1,6 +1,6 @@
 //! What a report lists: losses, failures, differences, pairs, passes.
 
-use hakobu_core::report::{Report, ReportDifference};
+use hakobu_core::report::{Report, ReportDeletion, ReportDifference};
 use hakobu_core::units::format_bytes;
 
 use super::language::Language;
@@ -65,6 +65,26 @@ pub fn failures(report: &Report, language: Language) -> Option<Section> {
             Language::En => format!("{failed} failed; the report has the first {listed} of them."),
             Language::Ja => {
                 format!("失敗は全部で {failed} 件です。レポートには最初の {listed} 件が記録されています。")
+            }
+        };
+        section.blocks.insert(0, Block::Words(vec![words(words_of)]));
+    }
+    Some(section)
+}
+
+/// The entries that were deleted.
+pub fn deletions(report: &Report, language: Language) -> Option<Section> {
+    let row = |deletion: &ReportDeletion| vec![vec![path(&deletion.path, deletion.path_base64.as_deref())]];
+    let rows: Vec<_> = report.deletions.iter().map(row).collect();
+    let (listed, deleted) = (rows.len() as u64, report.entries.deleted);
+    let head = [("Entry", "項目")];
+    let mut section = records(language.say("Deleted", "削除した項目"), head, rows, language)?;
+    if deleted > listed {
+        let (listed, deleted) = (language.count(listed), language.count(deleted));
+        let words_of = match language {
+            Language::En => format!("{deleted} were deleted; the report has {listed} of them."),
+            Language::Ja => {
+                format!("削除は全部で {deleted} 件です。レポートにはそのうち {listed} 件が記録されています。")
             }
         };
         section.blocks.insert(0, Block::Words(vec![words(words_of)]));

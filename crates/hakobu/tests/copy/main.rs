@@ -20,6 +20,7 @@ mod fidelity;
 mod filters;
 mod identity;
 mod input;
+mod itemize;
 mod job_limits;
 mod jobs;
 mod kills;
