@@ -2,10 +2,12 @@
 
 use crate::counters::Snapshot;
 use crate::digest::Digest;
+use crate::entry::Metadata;
 use crate::error::Error;
 use crate::extent::Extent;
 use crate::path::EntryPath;
 use crate::report::ReportMachines;
+use crate::times::rfc3339;
 use crate::units::format_count;
 
 /// Something that happened in a run. There is never one event per file or chunk, except for failures, the lines of a dry
@@ -121,6 +123,42 @@ pub struct Difference {
     pub path: Vec<u8>,
     /// The kind of difference.
     pub what: Different,
+    /// The two values, of a difference that has some.
+    pub values: Option<DifferingValues>,
+}
+
+impl Difference {
+    /// Creates a difference without values.
+    pub fn new(path: impl Into<Vec<u8>>, what: Different) -> Self {
+        Self { path: path.into(), what, values: None }
+    }
+
+    /// Creates the difference between two entries, with their values of what differs.
+    pub fn between(path: &EntryPath, what: Different, source: &Metadata, target: &Metadata) -> Self {
+        let value = |metadata: &Metadata| {
+            Some(match what {
+                // The article is left out.
+                Different::Kind => metadata.kind.words().split_once(' ')?.1.to_owned(),
+                Different::Size => metadata.size_bytes.to_string(),
+                Different::Mode => format!("{:04o}", metadata.mode & 0o7777),
+                Different::Owner => format!("{}:{}", metadata.uid, metadata.gid),
+                Different::Time => rfc3339(metadata.mtime),
+                _ => return None,
+            })
+        };
+        let values = value(source).zip(value(target));
+        let values = values.map(|(source, target)| DifferingValues { source, target });
+        Self { values, ..Self::new(path.as_bytes(), what) }
+    }
+}
+
+/// The two values of something that differs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DifferingValues {
+    /// The value at the source: an octal mode, `uid:gid`, a size in bytes, an RFC 3339 time in UTC, or a kind of entry.
+    pub source: String,
+    /// The value at the target.
+    pub target: String,
 }
 
 /// The kinds of difference of an entry.

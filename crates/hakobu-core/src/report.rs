@@ -408,6 +408,10 @@ pub struct ReportDifference {
     pub offset_bytes: Option<u64>,
     /// The length of a range: whole pieces of 256 KiB.
     pub length_bytes: Option<u64>,
+    /// The value at the source of a mode, an owner, a size, a time or a kind.
+    pub source_value: Option<String>,
+    /// The value at the target.
+    pub target_value: Option<String>,
 }
 
 impl From<&Difference> for ReportDifference {
@@ -419,7 +423,10 @@ impl From<&Difference> for ReportDifference {
         };
         let (offset_bytes, length_bytes) =
             (extent.map(|extent| extent.offset), extent.map(|extent| extent.length));
-        Self { path, path_base64, what: difference.what.name().to_owned(), offset_bytes, length_bytes }
+        let (source_value, target_value) =
+            difference.values.clone().map(|values| (values.source, values.target)).unzip();
+        let what = difference.what.name().to_owned();
+        Self { path, path_base64, what, offset_bytes, length_bytes, source_value, target_value }
     }
 }
 

@@ -361,7 +361,7 @@ mod tests {
     }
 
     fn range(path: &str, offset: u64, length: u64) -> Difference {
-        Difference { path: path.into(), what: Different::Range(Extent { offset, length }) }
+        Difference::new(path, Different::Range(Extent { offset, length }))
     }
 
     fn summary(failures: &[Failure]) -> Summary {
@@ -408,9 +408,9 @@ mod tests {
         }
         // With several lanes comparing, the end of a range may come before its beginning.
         record.difference(range("a", 15, 5));
-        record.difference(Difference { path: b"a".to_vec(), what: Different::Mode });
+        record.difference(Difference::new(*b"a", Different::Mode));
         let summary = record.into_summary(0);
-        let mode = Difference { path: b"a".to_vec(), what: Different::Mode };
+        let mode = Difference::new(*b"a", Different::Mode);
         let mut expected = vec![range("a", 0, 30), mode, range("b", 10, 5)];
         expected.sort();
         assert_eq!((summary.differences, summary.differing_bytes), (expected, 35));

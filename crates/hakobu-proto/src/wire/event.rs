@@ -69,6 +69,14 @@ mirror! {
     struct Difference of hakobu_core::event::Difference {
         path: Bytes,
         what: Different,
+        values: Option<DifferingValues>,
+    }
+}
+
+mirror! {
+    struct DifferingValues of hakobu_core::event::DifferingValues {
+        source: String,
+        target: String,
     }
 }
 

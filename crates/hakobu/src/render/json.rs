@@ -250,7 +250,7 @@ mod tests {
             Event::Failure(Failure { path: b"a\n\x1b\xff".to_vec(), error }),
             Event::Notice { words: "slower\u{9b}2J\u{202e}".into() },
             Event::Planned { action: "create".into(), path: b"a".to_vec(), size_bytes: 7 },
-            Event::Difference(Difference { path: b"a".to_vec(), what: Different::Content }),
+            Event::Difference(Difference::new(*b"a", Different::Content)),
             Event::Changed(EntryChange { action: EntryAction::Link, path: b"a".to_vec(), size_bytes: 0 }),
         ];
         let started = JsonEvent::started((&["/a", "/b"], b"h:/c\xfe"), &report.machines, false);

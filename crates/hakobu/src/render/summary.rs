@@ -214,11 +214,15 @@ pub(crate) fn difference_words(difference: &ReportDifference) -> String {
         (None, "") => ".".to_owned(),
         (None, path) => lossy(path.as_bytes()),
     };
-    let differs = |what: &str| format!("differs: {path}: {what}");
+    let values = difference.source_value.as_deref().zip(difference.target_value.as_deref());
+    let lossy = |text: &str| lossy(text.as_bytes());
+    let values = values.map(|(source, target)| format!(" {} != {}", lossy(source), lossy(target)));
+    let values = values.unwrap_or_default();
+    let differs = |what: &str| format!("differs: {path}: {what}{values}");
     match difference.what.as_str() {
         "only_in_source" => format!("only in the source: {path}"),
         "only_in_target" => format!("only in the target: {path}"),
-        "kind" => differs("it is something else there"),
+        "kind" if values.is_empty() => differs("it is something else there"),
         "time" => differs("time of the last change"),
         "xattr" => differs("extended attributes or access lists"),
         "links" => differs("it is no hard link of the same file there"),

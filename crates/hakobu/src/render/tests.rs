@@ -116,8 +116,7 @@ fn many_failures_are_counted_not_listed() {
 #[test]
 fn a_difference_tells_the_bytes_of_its_name() {
     let (renderer, results, _) = renderer(RenderSettings::default());
-    let (path, what) = (b"\x93\xfa".to_vec(), Different::Content);
-    renderer.event(Event::Difference(Difference { path, what }));
+    renderer.event(Event::Difference(Difference::new(*b"\x93\xfa", Different::Content)));
     assert_eq!(results.text(), "differs: \\x93\\xfa: content\n");
 }
 

@@ -96,14 +96,23 @@ pub fn deletions(report: &Report, language: Language) -> Option<Section> {
 pub fn differences(report: &Report, language: Language) -> Option<Section> {
     let row = |difference: &ReportDifference| {
         let range = difference.offset_bytes.map(|offset| range(offset, difference.length_bytes, language));
+        let value = |value: &Option<String>| vec![value.as_deref().map_or_else(|| words(""), name)];
         vec![
             vec![path(&difference.path, difference.path_base64.as_deref())],
             vec![vocabulary::difference(&difference.what, language)],
+            value(&difference.source_value),
+            value(&difference.target_value),
             range.unwrap_or_default(),
         ]
     };
     let rows = report.differences.iter().map(row).collect();
-    let head = [("Entry", "項目"), ("What differs", "差異"), ("Range", "範囲")];
+    let head = [
+        ("Entry", "項目"),
+        ("What differs", "差異"),
+        ("Source", "コピー元"),
+        ("Target", "コピー先"),
+        ("Range", "範囲"),
+    ];
     records(language.say("Differences", "差異"), head, rows, language)
 }
 

@@ -66,3 +66,64 @@ fn the_report_and_its_pages_name_the_machines() {
     let ran = Copy::new().args(["/no/such", "/no/place"]).run_to(1);
     assert_eq!(ran.report["machines"], json!({"controller": alone, "source": null, "target": null}));
 }
+
+#[test]
+fn a_comparison_names_both_values() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = Host::up();
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    std::fs::create_dir_all(source.join("kind")).unwrap();
+    std::fs::create_dir(&target).unwrap();
+    for directory in [&source, &target] {
+        for name in ["mode", "size", "time"] {
+            let path = file(&directory.join(name), 10);
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+    }
+    file(&target.join("kind"), 10);
+    std::fs::write(target.join("size"), "now longer than before").unwrap();
+    std::fs::set_permissions(target.join("mode"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    for (path, time) in [("mode", "2020-02-29T01:02:03Z"), ("size", "2020-02-29T01:02:03Z")] {
+        for directory in [&source, &target] {
+            let touched =
+                Command::new("touch").args(["-d", time]).arg(directory.join(path)).status().unwrap();
+            assert!(touched.success());
+        }
+    }
+    for (directory, time) in [(&source, "2020-02-29T01:02:03.5Z"), (&target, "1969-12-31T23:59:59Z")] {
+        let touched = Command::new("touch").args(["-d", time]).arg(directory.join("time")).status().unwrap();
+        assert!(touched.success());
+    }
+    let expected = [
+        ("kind", "kind", "directory", "file"),
+        ("mode", "mode", "0644", "0600"),
+        ("size", "size", "10", "22"),
+        ("time", "time", "2020-02-29T01:02:03.500000000Z", "1969-12-31T23:59:59.000000000Z"),
+    ];
+    for typed in [[contents(&source), target.clone().into()], [contents(&source), host.at(&target)]] {
+        let ran = Copy::verify().to(&host).args(&typed).run_to(4);
+        let events: Vec<_> = ran.events.iter().filter(|event| event["event"] == "difference").collect();
+        let listed = ran.report["differences"].as_array().unwrap();
+        for (path, what, source_value, target_value) in expected {
+            let is_it = |found: &Value| {
+                let fields = ["path", "what", "source_value", "target_value"];
+                fields.map(|field| found[field].as_str())
+                    == [path, what, source_value, target_value].map(Some)
+            };
+            assert!(events.iter().any(|event| is_it(event)), "{path}: {events:#?}");
+            assert!(listed.iter().any(is_it), "{path}: {listed:#?}");
+        }
+    }
+    let mut command = Command::new(HAKOBU);
+    let said = command.arg("verify").arg(contents(&source)).arg(&target).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    for line in [
+        "differs: kind: kind directory != file\n",
+        "differs: mode: mode 0644 != 0600\n",
+        "differs: size: size 10 != 22\n",
+        "differs: time: time of the last change 2020-02-29T01:02:03.500000000Z != 1969-12-31T23:59:59.000000000Z\n",
+    ] {
+        assert!(said.contains(line), "no {line} in {said}");
+    }
+}

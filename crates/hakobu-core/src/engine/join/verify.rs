@@ -106,7 +106,8 @@ impl Join<'_> {
             return self.differs(&path, Different::OnlyInSource);
         };
         if target.kind != metadata.kind {
-            return self.differs(&path, Different::Kind);
+            self.counters.entries_different.add(1);
+            return self.shared.differs_from(metadata, target, &path, Different::Kind);
         }
         let readable = self.check_readable(name, metadata).and_then(|()| self.count_missed(name, metadata));
         let readable = readable.map_err(at_source).and_then(|()| match target.is_unreadable() {
@@ -129,14 +130,17 @@ impl Join<'_> {
         if self.is_another_file(metadata, target, &path) {
             attributes.push(Different::Links);
         }
-        attributes.iter().for_each(|what| self.shared.differs(&path, *what));
+        attributes.iter().for_each(|what| self.shared.differs_from(metadata, target, &path, *what));
         let differs = !attributes.is_empty();
         match metadata.kind {
             Kind::Directory => {
                 let action = if differs { Action::SetAttributes } else { Action::Leave };
                 self.directory(&parts[number..], index, Some(target), action);
             }
-            Kind::File if metadata.size_bytes != target.size_bytes => self.differs(&path, Different::Size),
+            Kind::File if metadata.size_bytes != target.size_bytes => {
+                self.shared.differs_from(metadata, target, &path, Different::Size);
+                self.counters.entries_different.add(1);
+            }
             // The size of a symbolic link is the length of its text.
             Kind::Symlink if metadata.size_bytes != target.size_bytes => {
                 self.differs(&path, Different::Content);
