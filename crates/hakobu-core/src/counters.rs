@@ -158,6 +158,8 @@ counters! {
     target_operations,
     /// The approximate number of a file server's answers that those operations wait for.
     target_requests,
+    /// Bytes of those read from the source that only checked what an earlier run had copied.
+    sampled_bytes,
 }
 
 impl Snapshot {

@@ -64,6 +64,9 @@ pub struct Transfer {
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
     /// The passes over a source in use, if there were any.
     pub passes: Vec<Pass>,
+    /// The time for which the source was held still at most, if a command was given for that: from the start of the first
+    /// command to the end of the second one or, without a second one, of the last pass.
+    pub held_still: Option<Duration>,
 }
 
 /// One pass that has ended.

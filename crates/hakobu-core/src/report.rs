@@ -268,6 +268,8 @@ pub struct ReportSeconds {
     pub verify: f64,
     /// The part of the transfer that was a pause of a timetable.
     pub paused: f64,
+    /// The time for which the source was held still for the last pass; null if it was not.
+    pub held_still: Option<f64>,
 }
 
 /// The losses of the connection.

@@ -30,5 +30,6 @@ mod retry;
 mod sftp;
 mod store;
 mod through_ssh;
+mod timed_prompts;
 mod told;
 pub mod transfer;

@@ -89,6 +89,10 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
             return not_begun(&[Error::new(ErrorKind::Usage, "copying to", words).at("-")], job);
         }
         true => Renderer::with_outputs(shown, Box::new(std::io::stderr()), Box::new(std::io::stderr())),
+        // Standard output is for the report.
+        false if !shown.json && typed.report.as_deref() == Some(Path::new("-")) => {
+            Renderer::with_outputs(shown, Box::new(std::io::stderr()), Box::new(std::io::stderr()))
+        }
         false => Renderer::new(shown),
     }
     .with_machines(machines(&request))

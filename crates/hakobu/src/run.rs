@@ -14,8 +14,8 @@ use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::losses::{Loss, LossKind};
 use hakobu_core::outcome::{Pass, Surroundings, Transfer};
 use hakobu_core::report::{
-    Report, ReportDeletion, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss, ReportPair,
-    ReportPass, Timeline, TimelineRecorder, Verified,
+    Bottleneck, Report, ReportDeletion, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss,
+    ReportPair, ReportPass, Timeline, TimelineRecorder, Verified,
 };
 use hakobu_core::request::{CopyRequest, Verify};
 
@@ -117,6 +117,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.seconds.connect = transfer.connect.as_secs_f64();
     report.seconds.scan = Duration::from_nanos(summary.scan_ns).as_secs_f64();
     report.seconds.transfer = Duration::from_nanos(summary.transfer_ns).as_secs_f64();
+    report.seconds.held_still = transfer.held_still.map(|time| time.as_secs_f64());
     // Shared blocks were not read, so nothing was checked.
     let all_cloned = summary.counters.cloned_bytes > 0 && summary.counters.source_read_bytes == 0;
     // Of what was ended before anything arrived there is nothing to say.
@@ -132,6 +133,9 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.differing_bytes = summary.differing_bytes;
     report.sampled = request.sample.is_some();
     report.only_compared = request.mode == Mode::Compare;
+    if report.only_compared {
+        report.bottleneck.iter_mut().for_each(Bottleneck::name_comparison);
+    }
     report.pairs = pairs(&transfer.pairs, &summary);
     let pass = |pass: &Pass| ReportPass { seconds: pass.seconds, written_bytes: pass.written_bytes };
     report.passes = transfer.passes.iter().map(pass).collect();

@@ -53,6 +53,7 @@ mirror! {
         paused_until_s: Option<u32>,
         paused_ns: u64,
         planned_bytes: u64,
+        sampled_bytes: u64,
     }
 }
 

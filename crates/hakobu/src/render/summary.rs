@@ -32,6 +32,7 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     lines.push(speed(report));
     lines.extend(outages(report));
     lines.extend(paused(report));
+    lines.extend(held_still(report));
     if report.verified == Verified::Medium && !verbose {
         lines.push(format!("verified: {}", check(report)));
     }
@@ -186,9 +187,11 @@ fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
 /// What would help, after a run that was long enough for anybody to care.
 fn advice(report: &Report, verbose: bool) -> Option<String> {
     let limit = report.bottleneck.as_ref()?;
-    let matters = has_verdict(report) && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
-    (matters && !limit.advice.is_empty())
-        .then(|| format!("what would help: {}", lossy(limit.advice.as_bytes())))
+    // What ended the run says what is wrong.
+    let matters = report.error.is_none()
+        && has_verdict(report)
+        && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
+    (matters && !limit.advice.is_empty()).then(|| format!("advice: {}", lossy(limit.advice.as_bytes())))
 }
 
 /// The first ranges of large files and disks that differ, and how much that is in all.
@@ -320,6 +323,12 @@ fn check(report: &Report) -> &'static str {
     }
 }
 
+/// How long the service was stopped at most.
+fn held_still(report: &Report) -> Option<String> {
+    let time = Duration::try_from_secs_f64(report.seconds.held_still?).unwrap_or_default();
+    Some(format!("the source was held still for {}", format_duration(time)))
+}
+
 /// Whoever comes back in the morning learns why it took longer.
 fn outages(report: &Report) -> Option<String> {
     let outages = &report.outages;
@@ -402,9 +411,8 @@ mod tests {
         ];
         assert_eq!(lines(&report(), false), expected);
         assert!(!can_go_on(&report()));
-        let advice = |report: &Report, verbose| {
-            lines(report, verbose).iter().any(|line| line.starts_with("what would help"))
-        };
+        let advice =
+            |report: &Report, verbose| lines(report, verbose).iter().any(|line| line.starts_with("advice: "));
         assert!(advice(&report(), true));
         let mut long = report();
         long.seconds.transfer = 600.0;

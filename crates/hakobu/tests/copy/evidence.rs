@@ -127,3 +127,39 @@ fn a_comparison_names_both_values() {
         assert!(said.contains(line), "no {line} in {said}");
     }
 }
+
+#[test]
+fn the_time_for_which_the_source_was_held_still_is_told() {
+    let place = place();
+    let (source, target) = (file(&place.path().join("source"), 5_000_000), place.path().join("target"));
+    Copy::new().arg(&source).arg(&target).run_to(0);
+    let sync = |options: &[&str]| Copy::sync().options("--passes 1").args(options).arg(&source).arg(&target);
+    let ran = sync(&["--before-last-pass", "sleep 0.2", "--after-last-pass", "sleep 0.3"]).run_to(0);
+    assert!(ran.report["seconds"]["held_still"].as_f64().unwrap() >= 0.5, "{:#}", ran.report["seconds"]);
+    ran.says(&[
+        "note: holding the source still: sleep 0.2",
+        "note: letting the source go: sleep 0.3",
+        "the source was held still for ",
+    ]);
+    let notices: Vec<_> = ran.events.iter().filter(|event| event["event"] == "notice").collect();
+    assert_eq!(notices.len(), 2, "{notices:#?}");
+    // Nothing was held still, or nobody knows.
+    for options in [&[][..], &["--before-last-pass", "false"]] {
+        let ran = sync(options).run();
+        assert!(ran.report["seconds"]["held_still"].is_null(), "{options:?} {:#}", ran.report["seconds"]);
+        assert!(!ran.err.contains("held still for"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_report_to_standard_output_is_all_that_is_there() {
+    let place = place();
+    let source = file(&place.path().join("source"), 1000);
+    let mut command = Command::new(HAKOBU);
+    command.args(["copy", "-v", "--itemize", "--report", "-"]).arg(&source).arg(place.path().join("target"));
+    let ran = command.env("HAKOBU_SETTINGS", "none").output().unwrap();
+    let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!((&report["outcome"], &report["entries"]["created"]), (&"done".into(), &1.into()));
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(said.contains("done: 1 created") && said.contains("create     target\n"), "{said}");
+}

@@ -205,7 +205,10 @@ impl Worker<'_> {
     /// Reads a piece that an earlier run has copied. Returns `None` if it cannot be read any more. That happens with
     /// failing disks and says nothing about the rest.
     fn sample(&mut self, file: &Arc<LargeFile>, piece: Extent, reading: Reading) -> Result<Option<Piece>> {
-        match self.read_quietly(&file.source, piece, reading) {
+        let before = self.counters.source_read_bytes.get();
+        let read = self.read_quietly(&file.source, piece, reading);
+        self.counters.sampled_bytes.add(self.counters.source_read_bytes.get().saturating_sub(before));
+        match read {
             Ok((content, _, unreadable)) if unreadable.is_empty() => Ok(Some(content)),
             Ok((content, ..)) => {
                 self.recycle(content);
