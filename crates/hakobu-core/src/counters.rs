@@ -160,6 +160,10 @@ counters! {
     target_requests,
     /// Bytes of those read from the source that only checked what an earlier run had copied.
     sampled_bytes,
+    /// Directories among the entries created.
+    directories_created,
+    /// Sockets among the entries left out.
+    sockets_skipped,
 }
 
 impl Snapshot {

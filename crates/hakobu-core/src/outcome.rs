@@ -88,6 +88,7 @@ pub fn add_earlier(summary: &mut Summary, earlier: &Summary) {
         now.entries_unchanged = now.entries_unchanged.saturating_sub(done);
     }
     add(&mut now.entries_created, before.entries_created);
+    add(&mut now.directories_created, before.directories_created);
     add(&mut now.entries_updated, before.entries_updated);
     add(&mut now.entries_attributes_only, before.entries_attributes_only);
     add(&mut now.entries_deleted, before.entries_deleted);

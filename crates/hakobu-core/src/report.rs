@@ -226,6 +226,10 @@ pub struct ReportEntries {
     pub skipped: u64,
     /// Failed to copy.
     pub failed: u64,
+    /// The directories among those created. If rsync moves the data, they are not told apart, and this is 0.
+    pub directories_created: u64,
+    /// The sockets among those left out; 0 if rsync moves the data.
+    pub sockets_skipped: u64,
 }
 
 /// Numbers of bytes.
@@ -566,6 +570,8 @@ impl Report {
             only_in_target: sum.entries_only_in_target,
             skipped: sum.entries_skipped,
             failed: sum.entries_failed,
+            directories_created: sum.directories_created,
+            sockets_skipped: sum.sockets_skipped,
         };
         self.seconds.paused = Duration::from_nanos(sum.paused_ns).as_secs_f64();
         self.bytes.source_read = sum.source_read_bytes;

@@ -116,6 +116,7 @@ fn keep_left_alone(now: &mut Snapshot, copied: &Snapshot) {
     now.entries_unchanged = copied.entries_unchanged;
     now.bytes_unchanged = copied.bytes_unchanged;
     now.entries_skipped = copied.entries_skipped;
+    now.sockets_skipped = copied.sockets_skipped;
 }
 
 /// Makes one more run, and adds the figures of the runs before.

@@ -274,6 +274,9 @@ impl Node {
             Counted::Not => return,
         };
         counter.add(1);
+        if self.counted == Counted::Created {
+            counters.directories_created.add(1);
+        }
     }
 
     /// Returns the change that was made to it at the target, once everything in it is done and its attributes are set.

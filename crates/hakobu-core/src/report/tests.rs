@@ -58,7 +58,8 @@ fn the_promised_fields_are_there_even_when_nothing_is_known() {
         ("source", "typed typed_base64 resolved identity"),
         (
             "entries",
-            "scanned created updated unchanged attributes_only different compared deleted only_in_target skipped failed",
+            "scanned created updated unchanged attributes_only different compared deleted only_in_target skipped failed \
+             directories_created sockets_skipped",
         ),
         (
             "bytes",

@@ -54,6 +54,8 @@ mirror! {
         paused_ns: u64,
         planned_bytes: u64,
         sampled_bytes: u64,
+        directories_created: u64,
+        sockets_skipped: u64,
     }
 }
 

@@ -7,8 +7,8 @@ use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
-    self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, Route,
-    Verified, from_base64,
+    self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference,
+    ReportEntries, Route, Verified, from_base64,
 };
 use hakobu_core::request::CipherChoice;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
@@ -88,7 +88,7 @@ pub fn words_of(outcome: Outcome) -> &'static str {
     }
 }
 
-/// `3 created, 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
+/// `3 created (1 directory), 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
 pub(crate) fn entries(report: &Report) -> String {
     let entries = &report.entries;
     let compares = report.only_compared;
@@ -108,9 +108,23 @@ pub(crate) fn entries(report: &Report) -> String {
     ]
     .into_iter()
     .filter(|(count, _, always)| *always || *count > 0)
-    .map(|(count, word, _)| format!("{} {word}", format_count(count)))
+    .map(|(count, word, _)| format!("{} {word}{}", format_count(count), kinds(entries, word)))
     .collect::<Vec<_>>()
     .join(", ")
+}
+
+/// ` (31 directories)` behind the word for created entries, ` (1 socket)` behind that for skipped ones.
+fn kinds(entries: &ReportEntries, word: &str) -> String {
+    let (count, one, many) = match word {
+        "created" | "to create" => (entries.directories_created, "directory", "directories"),
+        "skipped" => (entries.sockets_skipped, "socket", "sockets"),
+        _ => return String::new(),
+    };
+    match count {
+        0 => String::new(),
+        1 => format!(" (1 {one})"),
+        count => format!(" ({} {many})", format_count(count)),
+    }
 }
 
 fn speed(report: &Report) -> String {

@@ -163,3 +163,21 @@ fn a_report_to_standard_output_is_all_that_is_there() {
     let said = String::from_utf8(ran.stderr).unwrap();
     assert!(said.contains("done: 1 created") && said.contains("create     target\n"), "{said}");
 }
+
+#[test]
+fn the_summary_counts_directories_and_names_sockets() {
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    std::fs::create_dir_all(source.join("one/two")).unwrap();
+    file(&source.join("one/file"), 10);
+    let _socket = std::os::unix::net::UnixListener::bind(source.join("socket")).unwrap();
+    let ran = Copy::sync().arg(contents(&source)).arg(&target).run_to(0);
+    assert_eq!((ran.entries("created"), ran.entries("directories_created")), (4, 3), "{:#}", ran.report);
+    ran.says(&["done: 4 created (3 directories), 0 updated, 0 unchanged, 1 skipped (1 socket)\n"]);
+    file(&target.join("gone"), 10);
+    std::fs::create_dir(source.join("three")).unwrap();
+    let ran = Copy::sync().options("--delete").arg(contents(&source)).arg(&target).run_to(0);
+    ran.says(&["done: 1 created (1 directory), 0 updated, 4 unchanged, 1 deleted, 1 skipped (1 socket)\n"]);
+    let ran = Copy::verify().arg(contents(&source)).arg(&target).run_to(0);
+    ran.says(&["done: 5 equal, 1 skipped (1 socket)\n"]);
+}

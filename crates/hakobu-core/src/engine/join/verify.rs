@@ -92,6 +92,7 @@ impl Join<'_> {
         let source = &parts[number].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
         if metadata.kind == Kind::Socket {
+            self.counters.sockets_skipped.add(1);
             return self.counters.entries_skipped.add(1);
         }
         let path = match self.node.target.join(self.target_name.unwrap_or(name)) {
