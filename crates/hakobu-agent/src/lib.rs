@@ -5,6 +5,7 @@
 //! draw anything or parse the command line: its results are values, events and errors.
 
 pub mod agent;
+pub mod controller;
 pub mod inspect;
 pub mod join;
 pub mod local_host;

@@ -44,7 +44,15 @@ pub fn facts() -> AgentMachine {
     let name = rustix::system::uname();
     let system = format!("Linux {} {}", name.release().to_string_lossy(), name.machine().to_string_lossy());
     let (reached_from, reached_at) = ssh_addresses(ssh_connection().as_deref());
-    AgentMachine { processors, system, uid: rustix::process::geteuid().as_raw(), reached_at, reached_from }
+    let host_name = name.nodename().to_string_lossy().into_owned();
+    AgentMachine {
+        processors,
+        system,
+        uid: rustix::process::geteuid().as_raw(),
+        reached_at,
+        reached_from,
+        host_name,
+    }
 }
 
 /// Returns the settings of this host. `toward`: the address of the other host, if there is one.

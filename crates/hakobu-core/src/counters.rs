@@ -158,6 +158,12 @@ counters! {
     target_operations,
     /// The approximate number of a file server's answers that those operations wait for.
     target_requests,
+    /// Bytes of those read from the source that only checked what an earlier run had copied.
+    sampled_bytes,
+    /// Directories among the entries created.
+    directories_created,
+    /// Sockets among the entries left out.
+    sockets_skipped,
 }
 
 impl CounterTotals {

@@ -2,13 +2,16 @@
 
 use crate::counters::CounterTotals;
 use crate::digest::Digest;
+use crate::entry::EntryMetadata;
 use crate::error::Error;
 use crate::extent::Extent;
 use crate::path::EntryPath;
+use crate::report::ReportMachines;
+use crate::times::rfc3339;
 use crate::units::format_count;
 
-/// Something that happened in a run. There is never one event per file or chunk, except for failures and the lines of a
-/// dry run.
+/// Something that happened in a run. There is never one event per file or chunk, except for failures, the lines of a dry
+/// run, and the changes of a run that lists them.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A choice with its figures, for `--why`.
@@ -31,6 +34,8 @@ pub enum Event {
         sources: Vec<Vec<u8>>,
         /// The place where they land, with its host.
         target: Vec<u8>,
+        /// The machines that take part.
+        machines: Box<ReportMachines>,
     },
     /// One line of the plan of a dry run.
     Planned {
@@ -52,6 +57,53 @@ pub enum Event {
     Difference(Difference),
     /// The current figures, at most a few times a second.
     Progress(Box<CounterTotals>),
+    /// One entry of the target was changed, and the target has confirmed it. Only in a run that lists changes.
+    Changed(EntryChange),
+}
+
+/// A change of one entry of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryChange {
+    /// The kind of change.
+    pub action: EntryAction,
+    /// The path below the target's root; empty for the root itself.
+    pub path: Vec<u8>,
+    /// The size in bytes of a file that was created or updated; zero for everything else.
+    pub size_bytes: u64,
+}
+
+/// The kinds of change of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryAction {
+    /// It was created.
+    Create,
+    /// Its content was updated, or it replaced an entry of another kind.
+    Update,
+    /// Only its attributes were changed.
+    Attributes,
+    /// A directory was created.
+    Directory,
+    /// A directory replaced an entry of another kind.
+    Replace,
+    /// It became a hard link to another entry.
+    Link,
+    /// It was deleted.
+    Delete,
+}
+
+impl EntryAction {
+    /// Returns the name used in events and lists. Those of a dry run have the same names.
+    pub fn name(self) -> &'static str {
+        match self {
+            EntryAction::Create => "create",
+            EntryAction::Update => "update",
+            EntryAction::Attributes => "attributes",
+            EntryAction::Directory => "directory",
+            EntryAction::Replace => "replace",
+            EntryAction::Link => "link",
+            EntryAction::Delete => "delete",
+        }
+    }
 }
 
 /// One entry that could not be copied.
@@ -71,6 +123,47 @@ pub struct Difference {
     pub path: Vec<u8>,
     /// The kind of difference.
     pub what: Different,
+    /// The two values, of a difference that has some.
+    pub values: Option<DifferingValues>,
+}
+
+impl Difference {
+    /// Creates a difference without values.
+    pub fn new(path: impl Into<Vec<u8>>, what: Different) -> Self {
+        Self { path: path.into(), what, values: None }
+    }
+
+    /// Creates the difference between two entries, with their values of what differs.
+    pub fn between(
+        path: &EntryPath,
+        what: Different,
+        source: &EntryMetadata,
+        target: &EntryMetadata,
+    ) -> Self {
+        let value = |metadata: &EntryMetadata| {
+            Some(match what {
+                // The article is left out.
+                Different::Kind => metadata.kind.words().split_once(' ')?.1.to_owned(),
+                Different::Size => metadata.size_bytes.to_string(),
+                Different::Mode => format!("{:04o}", metadata.mode & 0o7777),
+                Different::Owner => format!("{}:{}", metadata.uid, metadata.gid),
+                Different::Time => rfc3339(metadata.mtime),
+                _ => return None,
+            })
+        };
+        let values = value(source).zip(value(target));
+        let values = values.map(|(source, target)| DifferingValues { source, target });
+        Self { values, ..Self::new(path.as_bytes(), what) }
+    }
+}
+
+/// The two values of something that differs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DifferingValues {
+    /// The value at the source: an octal mode, `uid:gid`, a size in bytes, an RFC 3339 time in UTC, or a kind of entry.
+    pub source: String,
+    /// The value at the target.
+    pub target: String,
 }
 
 /// The kinds of difference of an entry.

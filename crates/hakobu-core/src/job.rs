@@ -170,6 +170,8 @@ pub struct Job {
     /// The file systems of the source if it is on the target's machine. A file with several hard links on one of these
     /// may be a file of the source under another name.
     pub source_file_systems: Vec<u64>,
+    /// True if each change of an entry is reported as an event.
+    pub itemize: bool,
 }
 
 impl Job {

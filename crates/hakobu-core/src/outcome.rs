@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::engine::RunSummary;
+use crate::engine::{DELETIONS_KEPT_MAX, RunSummary};
 use crate::event::Observer;
 use crate::losses::LossKind;
-use crate::report::{ReportDisk, UsedTransport};
+use crate::report::{ReportDisk, ReportMachines, UsedTransport};
 
 use crate::live_limits::LiveLimits;
 use crate::outages::Outages;
@@ -40,6 +40,8 @@ pub struct Transfer {
     pub sources: Vec<Vec<u8>>,
     /// The resolved target, with its host.
     pub target: Option<Vec<u8>>,
+    /// The machines that took part, as far as the run came to know them.
+    pub machines: ReportMachines,
     /// The disk of each source that is one, and that of the target.
     pub disks: (Vec<Option<ReportDisk>>, Option<ReportDisk>),
     /// The time from the start until both ends were ready for the first time.
@@ -62,6 +64,9 @@ pub struct Transfer {
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
     /// The passes over a source in use, if there were any.
     pub passes: Vec<Pass>,
+    /// The time for which the source was held still at most, if a command was given for that: from the start of the first
+    /// command to the end of the second one or, without a second one, of the last pass.
+    pub held_still: Option<Duration>,
 }
 
 /// One pass that has ended.
@@ -83,6 +88,7 @@ pub fn add_earlier(summary: &mut RunSummary, earlier: &RunSummary) {
         now.entries_unchanged = now.entries_unchanged.saturating_sub(done);
     }
     add(&mut now.entries_created, before.entries_created);
+    add(&mut now.directories_created, before.directories_created);
     add(&mut now.entries_updated, before.entries_updated);
     add(&mut now.entries_attributes_only, before.entries_attributes_only);
     add(&mut now.entries_deleted, before.entries_deleted);
@@ -93,6 +99,9 @@ pub fn add_earlier(summary: &mut RunSummary, earlier: &RunSummary) {
     add(&mut now.bytes_kept, before.bytes_kept);
     add(&mut now.compressed_bytes, before.compressed_bytes);
     add(&mut now.compressed_to_bytes, before.compressed_to_bytes);
+    let room = DELETIONS_KEPT_MAX.saturating_sub(earlier.deleted.len());
+    summary.deleted.truncate(room);
+    summary.deleted.splice(..0, earlier.deleted.iter().cloned());
     now.add_times(before);
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     summary.levels.merge(earlier.levels);

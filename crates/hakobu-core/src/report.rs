@@ -13,15 +13,18 @@ use crate::error::{Error, ErrorKind, ErrorStep};
 use crate::event::{Difference, Different, Failure};
 use crate::losses::Loss;
 use crate::pace::RunLimits;
+use crate::path::EntryPath;
 
 mod bottleneck;
 mod file_server;
+mod machine;
 mod outcome;
 mod route;
 mod timeline;
 
 pub use bottleneck::{Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT};
 pub use file_server::FileServer;
+pub use machine::{ReportMachine, ReportMachines};
 pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};
 pub use route::UsedTransport;
 pub use timeline::{TIMELINE_SAMPLES_MAX, Timeline, TimelineRecorder, TimelineSample};
@@ -63,6 +66,8 @@ pub struct Report {
     pub further_sources: Vec<ReportEnd>,
     /// The target.
     pub target: ReportEnd,
+    /// The machines that took part.
+    pub machines: ReportMachines,
     /// The transport of the data.
     pub transport: UsedTransport,
     /// The cipher of the data connections: `aes-128-gcm`, `none`…; null if there were none.
@@ -98,6 +103,8 @@ pub struct Report {
     pub rights_withheld: bool,
     /// The entries that failed.
     pub failures: Vec<ReportFailure>,
+    /// The entries deleted at the target: the first 10 000, or about 1 MiB of paths. `entries.deleted` counts all of them.
+    pub deletions: Vec<ReportDeletion>,
     /// The differences found by a run that compares: the first 10 000.
     pub differences: Vec<ReportDifference>,
     /// True if only the content of a sample of files was compared.
@@ -219,6 +226,10 @@ pub struct ReportEntries {
     pub skipped: u64,
     /// Failed to copy.
     pub failed: u64,
+    /// The directories among those created. If rsync moves the data, they are not told apart, and this is 0.
+    pub directories_created: u64,
+    /// The sockets among those left out; 0 if rsync moves the data.
+    pub sockets_skipped: u64,
 }
 
 /// Numbers of bytes.
@@ -261,6 +272,8 @@ pub struct ReportSeconds {
     pub verify: f64,
     /// The part of the transfer that was a pause of a timetable.
     pub paused: f64,
+    /// The time for which the source was held still for the last pass; null if it was not.
+    pub held_still: Option<f64>,
 }
 
 /// The losses of the connection.
@@ -347,6 +360,23 @@ impl From<&Failure> for ReportFailure {
     }
 }
 
+/// An entry that was deleted at the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReportDeletion {
+    /// The path below the target's root.
+    pub path: String,
+    /// The path in base64 if it is not UTF-8.
+    pub path_base64: Option<String>,
+}
+
+impl From<&EntryPath> for ReportDeletion {
+    fn from(path: &EntryPath) -> Self {
+        let (path, path_base64) = text_and_base64(path.as_bytes());
+        Self { path, path_base64 }
+    }
+}
+
 /// One source with its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -384,6 +414,10 @@ pub struct ReportDifference {
     pub offset_bytes: Option<u64>,
     /// The length of a range: whole pieces of 256 KiB.
     pub length_bytes: Option<u64>,
+    /// The value at the source of a mode, an owner, a size, a time or a kind.
+    pub source_value: Option<String>,
+    /// The value at the target.
+    pub target_value: Option<String>,
 }
 
 impl From<&Difference> for ReportDifference {
@@ -395,7 +429,10 @@ impl From<&Difference> for ReportDifference {
         };
         let (offset_bytes, length_bytes) =
             (extent.map(|extent| extent.offset), extent.map(|extent| extent.length));
-        Self { path, path_base64, what: difference.what.name().to_owned(), offset_bytes, length_bytes }
+        let (source_value, target_value) =
+            difference.values.clone().map(|values| (values.source, values.target)).unzip();
+        let what = difference.what.name().to_owned();
+        Self { path, path_base64, what, offset_bytes, length_bytes, source_value, target_value }
     }
 }
 
@@ -485,6 +522,7 @@ impl Default for Report {
             source: ReportEnd::default(),
             further_sources: Vec::new(),
             target: ReportEnd::default(),
+            machines: ReportMachines::default(),
             transport: UsedTransport::Local,
             cipher: None,
             compression: "none".to_owned(),
@@ -502,6 +540,7 @@ impl Default for Report {
             losses: Vec::new(),
             rights_withheld: false,
             failures: Vec::new(),
+            deletions: Vec::new(),
             differences: Vec::new(),
             sampled: false,
             differing_bytes: 0,
@@ -531,6 +570,8 @@ impl Report {
             only_in_target: sum.entries_only_in_target,
             skipped: sum.entries_skipped,
             failed: sum.entries_failed,
+            directories_created: sum.directories_created,
+            sockets_skipped: sum.sockets_skipped,
         };
         self.seconds.paused = Duration::from_nanos(sum.paused_ns).as_secs_f64();
         self.bytes.source_read = sum.source_read_bytes;

@@ -61,6 +61,8 @@ pub struct CopyRequest {
     pub data_port: Option<u16>,
     /// True if only a plan is reported.
     pub dry_run: bool,
+    /// True if each change of an entry is reported as an event.
+    pub itemize: bool,
     /// The handling of content.
     pub mode: Mode,
     /// True if the state left by an interrupted run is discarded and the copy starts anew.
@@ -133,6 +135,7 @@ impl Default for CopyRequest {
             data_address: None,
             data_port: None,
             dry_run: false,
+            itemize: false,
             mode: Mode::Copy,
             restart: false,
             confirmed: Vec::new(),

@@ -72,6 +72,27 @@ fn new_year_s(year: i128) -> i128 {
     (before * 365 + leap_days - DAYS_BEFORE_1970) * 86_400
 }
 
+/// Returns a time as RFC 3339 in UTC, with nanoseconds. The year has as many digits as it needs.
+pub fn rfc3339(time: FileTime) -> String {
+    const DAY_S: i64 = 86_400;
+    const MONTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let year = year_of(time.seconds);
+    let is_leap = new_year_s(year + 1) - new_year_s(year) == 366 * i128::from(DAY_S);
+    let since_new_year = i128::from(time.seconds) - new_year_s(year);
+    let (mut day, second) = (since_new_year as i64 / DAY_S, since_new_year as i64 % DAY_S);
+    let mut month = 0;
+    for (index, days) in MONTHS.into_iter().enumerate() {
+        let days = days + i64::from(index == 1 && is_leap);
+        month = index + 1;
+        if day < days {
+            break;
+        }
+        day -= days;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{:09}Z", day + 1, time.nanoseconds)
+}
+
 fn exact(time: FileTime) -> i128 {
     i128::from(time.seconds) * NANOSECONDS + i128::from(time.nanoseconds)
 }
@@ -151,5 +172,24 @@ mod tests {
         let any = Capabilities::posix(true);
         assert!(any.holds_time(at(1 << 40, 1)) && any.holds_time(at(-(1 << 40), 999_999_999)));
         assert!(!any.same_time(at(0, 0), at(-1, 999_999_999)));
+    }
+
+    #[test]
+    fn times_are_written_as_calendars_have_them() {
+        for (seconds, nanoseconds, expected) in [
+            (0, 0, "1970-01-01T00:00:00.000000000Z"),
+            (-1, 999_999_999, "1969-12-31T23:59:59.999999999Z"),
+            (951_782_399, 1, "2000-02-28T23:59:59.000000001Z"),
+            (951_782_400, 0, "2000-02-29T00:00:00.000000000Z"),
+            (951_868_800, 0, "2000-03-01T00:00:00.000000000Z"),
+            (1_798_761_599, 0, "2026-12-31T23:59:59.000000000Z"),
+            (-2_203_891_201, 0, "1900-02-28T23:59:59.000000000Z"),
+            (-2_203_891_200, 0, "1900-03-01T00:00:00.000000000Z"),
+        ] {
+            assert_eq!(rfc3339(at(seconds, nanoseconds)), expected);
+        }
+        for seconds in [i64::MIN, i64::MAX] {
+            assert!(rfc3339(at(seconds, 0)).ends_with('Z'));
+        }
     }
 }

@@ -186,6 +186,8 @@ pub struct AgentMachine {
     pub reached_at: Option<String>,
     /// The address from which ssh connected.
     pub reached_from: Option<String>,
+    /// The machine's own name.
+    pub host_name: String,
 }
 
 /// A source to inspect.

@@ -40,6 +40,15 @@ pub(super) struct RsyncEndpoints {
 }
 
 impl RsyncEndpoints {
+    /// Returns the name of a single entry at the target.
+    ///
+    /// # Errors
+    /// `Usage` if it has none.
+    pub fn single_name(&self) -> Result<EntryPath> {
+        let name = self.target_name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        EntryPath::new(name)
+    }
+
     /// Examines both endpoints.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
-use hakobu_core::report::UsedTransport;
+use hakobu_core::report::{ReportMachine, ReportMachines, UsedTransport};
 
 use self::endpoints::RsyncEndpoints;
 use self::lanes::RsyncLanes;
@@ -43,6 +43,7 @@ use self::remote::Remote;
 use self::remote_rsync::RemoteAccess;
 use self::rsync_run::RsyncRun;
 pub use self::unsupported::check;
+use hakobu_agent::controller::controller;
 use hakobu_agent::lock::JobLock;
 use hakobu_core::outcome::{RunEnvironment, Transfer};
 use hakobu_core::request::{CopyRequest, Transport};
@@ -89,12 +90,14 @@ fn try_run(
     let ends = ends?;
     transfer.sources = vec![ends.source_name.clone()];
     transfer.target = Some(ends.target_name.clone());
+    transfer.machines = machines(&way, outward);
     let (sources, target) = (transfer.sources.clone(), ends.target_name.clone());
-    observer.event(Event::Located { sources, target });
+    observer.event(Event::Located { sources, target, machines: Box::new(transfer.machines.clone()) });
     let identity = identity(&ends);
     transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
     let _lock = JobLock::take(&identity)?;
-    let record = RsyncRecord::new(observer, RsyncLanes::counts(&way).1, request.deletion.is_some());
+    let record = RsyncRecord::new(observer, RsyncLanes::counts(&way).1, request.deletion.is_some())
+        .itemizing(request.itemize && !request.dry_run);
     let course = RsyncRun::new(&way, &ends, &record)?;
     let ran = course.run(transfer, surroundings).map_err(|error| error.at(far.as_typed()));
     transfer.verified = !request.dry_run;
@@ -102,6 +105,14 @@ fn try_run(
     transfer.rights_withheld = transfer.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
     drop(course);
     finish(&way, record, transfer, ran)
+}
+
+/// Returns the machines of a run. Of the far one, nothing but its name is known.
+fn machines(way: &RemoteAccess<'_>, outward: bool) -> ReportMachines {
+    let here = controller(None);
+    let far = ReportMachine { name: Some(way.remote.host().destination()), ..ReportMachine::default() };
+    let (source, target) = if outward { (here.clone(), far) } else { (far, here.clone()) };
+    ReportMachines { controller: Some(here), source: Some(source), target: Some(target) }
 }
 
 /// Assembles the final result.

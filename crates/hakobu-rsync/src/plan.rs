@@ -46,7 +46,7 @@ impl RsyncRun<'_> {
             surroundings.observer.event(Event::Planned { action, path, size_bytes });
         }
         for path in &later {
-            self.finished(path, changes.get(path).map(|(change, _)| *change));
+            self.finished(path, changes.get(path).copied());
         }
         if !self.way.outward {
             let comes = |file: &&PooledFile| {
@@ -99,8 +99,8 @@ impl RsyncRun<'_> {
     pub(super) fn plan_replacements(&self, paths: &[EntryPath], blocked: &FileSizes) {
         self.record.forgive(paths);
         for path in paths.iter().filter(|path| !self.record.has_failed(path)) {
-            self.record.change(ChangeByRsync::Created);
             let size_bytes = blocked.get(path).copied().unwrap_or(0);
+            self.record.change(path, ChangeByRsync::Created, size_bytes);
             let (action, path) = ("create".to_owned(), path.as_bytes().to_vec());
             self.way.observer.event(Event::Planned { action, path, size_bytes });
         }

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::counters::CounterTotals;
-use hakobu_core::engine::{FAILURES_KEPT_MAX, RunSummary};
+use hakobu_core::engine::{DELETIONS_KEPT_MAX, FAILURES_KEPT_MAX, RunSummary};
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::event::{Event, Failure, Observer, drafts_left_out};
+use hakobu_core::event::{EntryAction, EntryChange, Event, Failure, Observer, drafts_left_out};
 use hakobu_core::path::EntryPath;
 
 use super::pool::{Batch, ChangeByRsync};
@@ -18,6 +18,8 @@ pub(super) struct RsyncRecord<'a> {
     observer: &'a dyn Observer,
     /// True if conflicting entries may be removed later.
     removes: bool,
+    /// True if each change is reported.
+    itemizes: bool,
     began: Instant,
     sums: Mutex<RunSums>,
     /// For each lane, the bytes of its batch that its rsync reports as moved.
@@ -40,6 +42,8 @@ struct RunSums {
     /// The time of the last progress.
     moved_at: Option<Instant>,
     directories_with_drafts: u64,
+    /// The first entries that were deleted.
+    deleted: Vec<EntryPath>,
 }
 
 impl RunSums {
@@ -69,6 +73,7 @@ impl<'a> RsyncRecord<'a> {
         Self {
             observer,
             removes,
+            itemizes: false,
             began: Instant::now(),
             sums: Mutex::default(),
             lanes: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
@@ -76,6 +81,11 @@ impl<'a> RsyncRecord<'a> {
             stopped: AtomicBool::new(false),
             scan_ended: OnceLock::new(),
         }
+    }
+
+    /// Returns a record of a run that reports each change.
+    pub fn itemizing(self, itemizes: bool) -> Self {
+        Self { itemizes, ..self }
     }
 
     fn sums(&self) -> MutexGuard<'_, RunSums> {
@@ -157,20 +167,65 @@ impl<'a> RsyncRecord<'a> {
         self.sums().has_failed(path)
     }
 
-    /// Counts an entry that was copied or changed outside of a batch.
-    pub fn change(&self, change: ChangeByRsync) {
-        let mut sums = self.sums();
-        *counter(&mut sums.counters, change) += 1;
+    /// Counts an entry that was copied or changed outside of a batch. `size_bytes`: the content that was sent.
+    pub fn change(&self, path: &EntryPath, change: ChangeByRsync, size_bytes: u64) {
+        *counter(&mut self.sums().counters, change) += 1;
+        self.itemize(path, change, size_bytes);
+    }
+
+    /// Counts an entry that was deleted at the target.
+    pub fn deleted(&self, path: &EntryPath) {
+        {
+            let mut sums = self.sums();
+            sums.counters.entries_deleted += 1;
+            if sums.deleted.len() < DELETIONS_KEPT_MAX {
+                sums.deleted.push(path.clone());
+            }
+        }
+        self.tell(EntryAction::Delete, path, 0);
+    }
+
+    fn itemize(&self, path: &EntryPath, change: ChangeByRsync, size_bytes: u64) {
+        match change {
+            ChangeByRsync::Created => self.tell(EntryAction::Create, path, size_bytes),
+            ChangeByRsync::Updated => self.tell(EntryAction::Update, path, size_bytes),
+            ChangeByRsync::Attributes => self.tell(EntryAction::Attributes, path, 0),
+        }
+    }
+
+    fn tell(&self, action: EntryAction, path: &EntryPath, size_bytes: u64) {
+        if self.itemizes {
+            let path = path.as_bytes().to_vec();
+            self.observer.event(Event::Changed(EntryChange { action, path, size_bytes }));
+        }
     }
 
     /// Records a batch that is complete, apart from failures.
     pub fn batch(&self, lane: usize, batch: &Batch) {
+        let failed = self.count_batch(batch);
+        if let Some(lane) = self.lanes.get(lane) {
+            lane.store(0, Relaxed);
+        }
+        if !self.itemizes {
+            return;
+        }
+        for file in batch.files.iter().filter(|file| !failed.contains(&file.path)) {
+            if let Some(change) = batch.changes.get(&file.path) {
+                self.itemize(&file.path, *change, file.size_bytes);
+            }
+        }
+    }
+
+    /// Counts the files of a batch. Returns those that failed.
+    fn count_batch<'b>(&self, batch: &'b Batch) -> HashSet<&'b EntryPath> {
+        let mut failed = HashSet::new();
         let mut sums = self.sums();
         if batch.was_lost {
             sums.perhaps_make(batch);
         }
         for file in &batch.files {
             if sums.has_failed(&file.path) {
+                failed.insert(&file.path);
                 continue;
             }
             match batch.changes.get(&file.path) {
@@ -191,9 +246,7 @@ impl<'a> RsyncRecord<'a> {
             }
         }
         sums.moved_at = Some(Instant::now());
-        if let Some(lane) = self.lanes.get(lane) {
-            lane.store(0, Relaxed);
-        }
+        failed
     }
 
     /// Resets a lane that repeats its batch.
@@ -295,6 +348,7 @@ impl<'a> RsyncRecord<'a> {
                 as u64,
             counters: CounterTotals { remote: true, ..sums.counters },
             failures,
+            deleted: sums.deleted,
             fatal: self.fatal.into_inner(),
             lanes,
             scan_ns,

@@ -279,9 +279,7 @@ impl Extras {
                 &order,
                 surroundings.prompts,
                 &mut |said| match said {
-                    RsyncMessage::Deleted(path) if removed.insert(path.clone()) => {
-                        record.count(|counters| counters.entries_deleted += 1);
-                    }
+                    RsyncMessage::Deleted(path) if removed.insert(path.clone()) => record.deleted(&path),
                     RsyncMessage::NotEmpty(path) => stay.push(path),
                     _ => {}
                 },

@@ -261,10 +261,10 @@ impl<'a> RsyncRun<'a> {
         self.ends.failures(self.record, failures);
         for path in paths.iter().filter(|path| !self.record.has_failed(path)) {
             if let Some((change, size_bytes)) = changes.get(path) {
-                self.record.change(*change);
+                // rsync does not report the removal of the directory itself.
+                self.record.deleted(path);
+                self.record.change(path, *change, *size_bytes);
                 self.record.count(|counters| {
-                    // rsync does not report the removal of the directory itself.
-                    counters.entries_deleted += 1;
                     counters.target_written_bytes += size_bytes;
                     counters.source_read_bytes += size_bytes;
                 });
@@ -289,7 +289,7 @@ impl<'a> RsyncRun<'a> {
             let (changes, failures) = self.changes(RsyncPurpose::Finish, &all, prompts)?;
             self.ends.failures(self.record, failures);
             for path in &later {
-                self.finished(path, changes.get(path).map(|(change, _)| *change));
+                self.finished(path, changes.get(path).copied());
             }
         }
         self.top(prompts, true)?;
@@ -297,13 +297,13 @@ impl<'a> RsyncRun<'a> {
     }
 
     /// Counts an entry that is not a file copied by the lanes.
-    pub(super) fn finished(&self, path: &EntryPath, change: Option<ChangeByRsync>) {
+    pub(super) fn finished(&self, path: &EntryPath, change: Option<(ChangeByRsync, u64)>) {
         if self.record.has_failed(path) {
             return;
         }
         match change {
-            _ if self.record.was_made(path) => self.record.change(ChangeByRsync::Created),
-            Some(change) => self.record.change(change),
+            _ if self.record.was_made(path) => self.record.change(path, ChangeByRsync::Created, 0),
+            Some((change, size_bytes)) => self.record.change(path, change, size_bytes),
             None => self.record.count(|counters| counters.entries_unchanged += 1),
         }
     }
@@ -326,7 +326,7 @@ impl<'a> RsyncRun<'a> {
                 changes.entry(item.path).or_insert((change, sent));
             }
             RsyncMessage::Skipped(path) => skipped.push(path),
-            RsyncMessage::Deleted(_) => self.record.count(|counters| counters.entries_deleted += 1),
+            RsyncMessage::Deleted(path) => self.record.deleted(&path),
             RsyncMessage::Bytes(_)
             | RsyncMessage::Traffic(_)
             | RsyncMessage::NotEmpty(_)
@@ -378,7 +378,7 @@ impl<'a> RsyncRun<'a> {
         match change {
             _ if failed => {}
             Some((change, bytes)) => {
-                self.record.change(change);
+                self.record.change(&self.ends.single_name()?, change, bytes);
                 self.record.count(|counters| {
                     (counters.target_written_bytes, counters.source_read_bytes) = (bytes, bytes);
                 });

@@ -23,6 +23,7 @@ use crate::event_log::EventLog;
 use crate::fit;
 use crate::host::{AgentHost, Host};
 use crate::job::JobMaker;
+use crate::machines::machines;
 use crate::opening::{HostOpener, TransferHosts};
 use crate::plan::{self, Planner, TransferPlan};
 use hakobu_agent::local_host::LocalHost;
@@ -110,17 +111,20 @@ impl Attempt<'_, '_> {
         if !std::mem::replace(&mut self.carryover.told, true) {
             ends.tell(&job, self.surroundings.observer);
         }
+        transfer.machines = machines(&hosts);
         self.locate(&plan, transfer);
         decisions.tell(self.surroundings.observer);
         transfer.verified = job.digest && !job.dry_run && ends.hash();
-        let TransferPlan { identity, roots, root, grant, over_network, written_sectors, .. } = plan;
+        let TransferPlan { identity, roots, root, grant, new_target, over_network, written_sectors, .. } =
+            plan;
         let is_root = [&*hosts.source, hosts.target()].iter().any(|host| host.machine().uid == 0);
         let allows_rights = grant.may_set_id;
         let named_root = match self.request.target.is_stream() {
             true => stream::OUTPUT_NAME.to_vec(),
             false => hosts.target().name_of(&root),
         };
-        let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
+        let observer =
+            AtTarget { observer: self.surroundings.observer, root: named_root.clone(), new_target };
         let input = RunInput { job, identity, roots, root, grant };
         let mut ran = self.run_where_it_belongs(&mut hosts, transfer, &observer, input)?;
         ran.summary.failures.iter_mut().for_each(|failure| error_paths::name_failure(failure, &named_root));
@@ -180,7 +184,8 @@ impl Attempt<'_, '_> {
         if let more @ 1.. = plan.pairs.len().saturating_sub(1) {
             target.extend_from_slice(format!(" and {more} more").as_bytes());
         }
-        self.surroundings.observer.event(Event::Located { sources: plan.sources.clone(), target });
+        let (sources, machines) = (plan.sources.clone(), Box::new(transfer.machines.clone()));
+        self.surroundings.observer.event(Event::Located { sources, target, machines });
         transfer.pairs.clone_from(&plan.pairs);
         transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
     }

@@ -2,6 +2,7 @@
 //! second run, which compares both sides again, removes them.
 
 use hakobu_core::consent::{agree, entries, verb};
+use hakobu_core::counters::CounterTotals;
 use hakobu_core::error::{Error, ErrorKind, ErrorStep};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::{Mode, Removal};
@@ -30,9 +31,9 @@ pub fn run(request: &CopyRequest, deletion: &Deletion, surroundings: &mut RunEnv
             return done;
         }
     }
-    done = next(&removing(request, &done), surroundings, &mut carryover, &done);
+    done = after_copying(&removing(request, &done), surroundings, &mut carryover, &done);
     if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
-        done = next(&copying(request), surroundings, &mut carryover, &done);
+        done = after_copying(&copying(request), surroundings, &mut carryover, &done);
     }
     done
 }
@@ -95,9 +96,36 @@ fn delete_first(
         done = next(counting, surroundings, carryover, &done);
     }
     if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
-        return next(&copying(counting), surroundings, carryover, &done);
+        return after_copying(&copying(counting), surroundings, carryover, &done);
     }
     done
+}
+
+/// Makes one more run after one that has compared and copied the whole tree. The entries that were left alone are those
+/// of that run: the later ones do not decide about them, or decide by other rules.
+fn after_copying(
+    request: &CopyRequest,
+    surroundings: &mut RunEnvironment<'_>,
+    carryover: &mut Carryover,
+    copied: &Transfer,
+) -> Transfer {
+    let mut done = next(request, surroundings, carryover, copied);
+    keep_left_alone(&mut done.summary.counters, &copied.summary.counters);
+    if request.removal == Removal::Leave {
+        // All that is still there was protected by rules, or could not be removed.
+        done.summary.counters.entries_only_in_target = copied.summary.counters.entries_only_in_target;
+    }
+    done
+}
+
+/// Replaces the numbers of the entries that were left alone by those of the run that copied.
+fn keep_left_alone(now: &mut CounterTotals, copied: &CounterTotals) {
+    now.entries_scanned = copied.entries_scanned;
+    now.bytes_scanned = copied.bytes_scanned;
+    now.entries_unchanged = copied.entries_unchanged;
+    now.bytes_unchanged = copied.bytes_unchanged;
+    now.entries_skipped = copied.entries_skipped;
+    now.sockets_skipped = copied.sockets_skipped;
 }
 
 /// Makes one more run, and adds the figures of the runs before.

@@ -2,7 +2,8 @@
 //! neither; the controller knows both.
 
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::event::{Event, Failure, Observer};
+use hakobu_core::event::{EntryChange, Event, Failure, Observer};
+use hakobu_core::path::EntryPath;
 
 use crate::host::Host;
 use hakobu_agent::stream;
@@ -13,18 +14,33 @@ pub struct AtTarget<'a> {
     pub observer: &'a dyn Observer,
     /// The target's root, with its host.
     pub root: Vec<u8>,
+    /// The target below that root, if it is a directory that did not exist before.
+    pub new_target: Option<EntryPath>,
 }
 
 impl Observer for AtTarget<'_> {
     fn event(&self, mut event: Event) {
         match &mut event {
             Event::Failure(failure) => name_failure(failure, &self.root),
-            Event::Planned { path, .. } if self.root == stream::OUTPUT_NAME => {
-                stream::OUTPUT_NAME.clone_into(path);
-            }
+            Event::Planned { path, .. } | Event::Changed(EntryChange { path, .. }) => self.name_entry(path),
             _ => {}
         }
         self.observer.event(event);
+    }
+}
+
+impl AtTarget<'_> {
+    /// Names an entry from the directory that the user named as the target, whether it existed before or not.
+    fn name_entry(&self, path: &mut Vec<u8>) {
+        if self.root == stream::OUTPUT_NAME {
+            return stream::OUTPUT_NAME.clone_into(path);
+        }
+        let Some(target) = self.new_target.as_ref().map(EntryPath::as_bytes) else { return };
+        match path.strip_prefix(target) {
+            Some([]) => path.clear(),
+            Some([b'/', ..]) => drop(path.drain(..=target.len())),
+            _ => {}
+        }
     }
 }
 
@@ -85,6 +101,22 @@ mod tests {
             name_failure(&mut failure, root);
             assert_eq!(failure.error.at, full);
         }
+    }
+
+    #[test]
+    fn entries_are_named_from_the_target_even_if_it_is_new() {
+        let named = |root: &[u8], new_target: Option<&str>, path: &str| {
+            let new_target = new_target.map(|path| EntryPath::new(path).unwrap());
+            let at = AtTarget { observer: &hakobu_core::event::NoObserver, root: root.to_vec(), new_target };
+            let mut path = path.as_bytes().to_vec();
+            at.name_entry(&mut path);
+            String::from_utf8(path).unwrap()
+        };
+        assert_eq!(named(b"/b", None, "t/x"), "t/x");
+        for (path, expected) in [("t", ""), ("t/x/y", "x/y"), ("tx", "tx"), ("", "")] {
+            assert_eq!(named(b"/b", Some("t"), path), expected);
+        }
+        assert_eq!(named(stream::OUTPUT_NAME, None, "x").as_bytes(), stream::OUTPUT_NAME);
     }
 
     #[test]

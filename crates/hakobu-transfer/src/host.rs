@@ -47,6 +47,11 @@ pub trait Host {
     /// Returns facts about it, as far as they are known.
     fn machine(&self) -> AgentMachine;
 
+    /// Returns the version of hakobu that runs there, if any does.
+    fn hakobu_version(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the round-trip time of a request to it.
     fn round_trip(&self) -> Duration;
 

@@ -65,6 +65,7 @@ impl JobMaker<'_> {
             blocks: hash && apart && self.request.verify != Verify::Medium,
             target_directories: plan.target_directories.clone(),
             source_file_systems: plan.source_file_systems(),
+            itemize: self.request.itemize && !self.request.dry_run,
         }
     }
 

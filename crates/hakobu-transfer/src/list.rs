@@ -36,7 +36,7 @@ pub struct DirectoryEntries<'a> {
 
 /// What to list, and how.
 #[derive(Clone, Debug)]
-pub struct ListRequest {
+pub struct LsRequest {
     /// The location, and the login on its host.
     pub copy: CopyRequest,
     /// True to list the directories below it, too.
@@ -45,7 +45,7 @@ pub struct ListRequest {
     pub names: bool,
 }
 
-impl ListRequest {
+impl LsRequest {
     /// Returns the request for a location, with defaults for everything else.
     pub fn new(location: Location) -> Self {
         let transport = transport_of_listing(&location);
@@ -61,7 +61,7 @@ impl ListRequest {
 /// # Errors
 /// If the host cannot be reached, the location cannot be listed, or `show` fails.
 pub fn list(
-    request: &ListRequest,
+    request: &LsRequest,
     (prompts, observer): (&mut dyn Prompts, &dyn Observer),
     cancel: &Arc<AtomicBool>,
     show: &mut dyn FnMut(DirectoryEntries<'_>) -> Result<()>,

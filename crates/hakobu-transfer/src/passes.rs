@@ -11,6 +11,7 @@ use hakobu_core::event::Event;
 use hakobu_core::units::{format_bytes, format_duration};
 
 use crate::carryover::Carryover;
+use crate::timed_prompts::TimedPrompts;
 use crate::transfer::run_once;
 use hakobu_core::outcome::{Pass, RunEnvironment, Transfer};
 use hakobu_core::request::{CopyRequest, Passes};
@@ -112,9 +113,17 @@ fn one(
     carryover: &mut Carryover,
 ) -> (Transfer, Pass) {
     let began = Instant::now();
-    let transfer = run_once(request, surroundings, carryover);
+    let (observer, cancel, limits) =
+        (surroundings.observer, surroundings.cancel.clone(), surroundings.limits.clone());
+    let mut prompts = TimedPrompts::new(&mut *surroundings.prompts);
+    let transfer = {
+        let mut surroundings = RunEnvironment { prompts: &mut prompts, observer, cancel, limits };
+        run_once(request, &mut surroundings, carryover)
+    };
     let written_bytes = transfer.summary.counters.target_written_bytes;
-    (transfer, Pass { seconds: began.elapsed().as_secs_f64(), written_bytes })
+    // The next pass does not wait for a person.
+    let time = began.elapsed().saturating_sub(prompts.waited);
+    (transfer, Pass { seconds: time.as_secs_f64(), written_bytes })
 }
 
 /// Makes the last pass, with the source held still.
@@ -147,6 +156,14 @@ fn last_held(
     (mut done, mut carryover): (Vec<Pass>, Carryover),
 ) -> Transfer {
     carryover.is_last = true;
+    let say = |command: &Option<String>, doing: &str| {
+        if let Some(command) = command {
+            surroundings.observer.event(Event::Notice { words: format!("{doing}: {command}") });
+        }
+    };
+    say(&passes.before_last, "holding the source still");
+    // The service may stop as soon as the command begins, and run again only when the other one has ended.
+    let held_since = passes.before_last.is_some().then(Instant::now);
     let mut transfer = match shell(passes.before_last.as_deref(), "--before-last-pass") {
         // A user who has stopped the run wants no further pass, but the source must not stay frozen either.
         Ok(()) if surroundings.cancel.load(Relaxed) => failed(stopped()),
@@ -165,7 +182,10 @@ fn last_held(
         }
     };
     transfer.passes = done;
-    if let Err((error, _)) = shell(passes.after_last.as_deref(), "--after-last-pass") {
+    say(&passes.after_last, "letting the source go");
+    let released = shell(passes.after_last.as_deref(), "--after-last-pass");
+    transfer.held_still = held_since.map(|since| since.elapsed());
+    if let Err((error, _)) = released {
         let error = error
             .hint("the last pass was made before that, but the source may still be held: let it go by hand");
         match &transfer.summary.fatal {

@@ -56,6 +56,8 @@ pub struct TransferPlan {
     pub items: Vec<JobItem>,
     /// A directory to create first.
     pub make_directory: Option<EntryPath>,
+    /// The target below the root, if it is a directory that does not exist yet.
+    pub new_target: Option<EntryPath>,
     /// The rights at the target.
     pub grant: Grant,
     /// The directories by which the source's side may come upon the target.
@@ -240,6 +242,7 @@ impl Planner<'_> {
             identity: [0; 16],
             roots: sources.iter().map(|source| MachinePath(source.root.clone())).collect(),
             items: sources.iter().zip(&places).enumerate().map(item).collect(),
+            new_target: landing.create_target_directory.clone(),
             make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
             root,
             grant,
@@ -291,6 +294,7 @@ impl TransferPlan {
             place.path = below(&place.path)?;
         }
         self.root = b"/".to_vec();
+        self.new_target = None;
         Ok(self)
     }
 

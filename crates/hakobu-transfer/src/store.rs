@@ -133,6 +133,7 @@ impl Host for StoreHost {
             uid: u32::MAX,
             reached_at: None,
             reached_from: None,
+            host_name: String::new(),
         }
     }
 

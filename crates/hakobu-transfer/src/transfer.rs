@@ -7,6 +7,7 @@ use hakobu_core::engine::RunSummary;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::Event;
 use hakobu_core::job::Removal;
+use hakobu_core::report::ReportMachines;
 
 use crate::attempt::Attempt;
 use crate::carryover::Carryover;
@@ -39,6 +40,7 @@ fn attempts(
     let began = Instant::now();
     carryover.begun = false;
     let mut connect = None;
+    let mut machines = ReportMachines::default();
     let mut earlier: Option<RunSummary> = None;
     let mut earlier_wire_bytes = None;
     let mut entries_before = EntriesBefore::default();
@@ -56,6 +58,10 @@ fn attempts(
         }
         connect = connect.or(Some(transfer.connect).filter(|connect| !connect.is_zero()));
         transfer.connect = connect.unwrap_or_default();
+        if transfer.machines == ReportMachines::default() {
+            transfer.machines.clone_from(&machines);
+        }
+        machines.clone_from(&transfer.machines);
         if surroundings.cancel.load(Relaxed) && transfer.summary.fatal.is_some() {
             transfer.summary.fatal = Some(stopped());
         }
@@ -87,6 +93,10 @@ fn attempts(
         match next {
             RetryDecision::Again(pause, words) => {
                 surroundings.observer.event(Event::Notice { words });
+                if request.itemize && connect.is_some() {
+                    let words = "what the target completed without being able to say so is found equal, and is not listed";
+                    surroundings.observer.event(Event::Notice { words: words.to_owned() });
+                }
                 if !sleep(pause, &surroundings.cancel) {
                     transfer.summary.fatal = Some(stopped());
                     return transfer;

@@ -177,7 +177,7 @@ pub const OF_SYNC: [&str; 9] = [
     "whole_file",
 ];
 /// Options that make no sense where nothing is written.
-const OF_WRITING: [&str; 10] = [
+const OF_WRITING: [&str; 11] = [
     "dry_run",
     "confirm",
     "restart",
@@ -188,6 +188,7 @@ const OF_WRITING: [&str; 10] = [
     "compare",
     "bwlimit",
     "compress",
+    "itemize",
 ];
 /// Options that make sense for `verify` only.
 const OF_VERIFY: [&str; 1] = ["sample"];

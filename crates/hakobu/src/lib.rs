@@ -16,6 +16,7 @@ pub mod first_word;
 pub mod foreign;
 pub mod jobs;
 pub mod later;
+pub mod log_file;
 pub mod messages;
 mod order;
 pub mod output;

@@ -11,14 +11,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use hakobu_core::error::Error;
-use hakobu_core::event::{Event, Failure, Observer};
+use hakobu_core::event::{EntryChange, Event, Failure, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Outcome, Report, ReportDifference, ReportEntries};
+use hakobu_core::report::{Outcome, Report, ReportDifference, ReportEntries, ReportMachines};
 use hakobu_core::units::{format_bytes, format_count};
 use hakobu_transfer::jobs::going_on;
 use indicatif::ProgressBar;
 
+use crate::log_file::LogFile;
 use crate::shell;
 use crate::words::{self, Machines, note};
 
@@ -46,6 +47,8 @@ pub struct RenderSettings {
     pub json: bool,
     /// Nothing but errors (and what `--dry-run` lists).
     pub quiet: bool,
+    /// Each change of an entry.
+    pub itemize: bool,
     /// More at the end.
     pub verbose: bool,
     /// Each decision with its figures.
@@ -72,6 +75,8 @@ pub struct Renderer {
     line_to: Option<LineTo>,
     /// What to type to go on, where that is not the command itself.
     go_on: Option<String>,
+    /// Takes a line for each change, failure and note.
+    log: Option<LogFile>,
     /// How many notes there were.
     notes: AtomicU64,
     state: Mutex<RenderState>,
@@ -116,12 +121,35 @@ impl Renderer {
         let bar = settings.progress.then(progress_bar);
         let machines = Machines::default();
         let (began, state) = (Instant::now(), Mutex::new(state));
-        Self { settings, machines, began, bar, line_to: None, go_on: None, notes: AtomicU64::new(0), state }
+        Self {
+            settings,
+            machines,
+            began,
+            bar,
+            line_to: None,
+            go_on: None,
+            log: None,
+            notes: AtomicU64::new(0),
+            state,
+        }
     }
 
     /// The same for a run that has to do with these machines.
     pub fn with_machines(self, machines: Machines) -> Self {
         Self { machines, ..self }
+    }
+
+    /// The same with a log.
+    pub fn with_log(self, log: Option<LogFile>) -> Self {
+        Self { log, ..self }
+    }
+
+    /// Brings the log to stable storage.
+    ///
+    /// # Errors
+    /// Why a line of it could not be written.
+    pub fn end_log(&self) -> Result<(), Error> {
+        self.log.as_ref().map_or(Ok(()), LogFile::end)
     }
 
     /// The same for a job: lines of progress go there as well, and to go on this is typed.
@@ -130,10 +158,18 @@ impl Renderer {
     }
 
     /// Says in full what goes where, once both ends are resolved: `copying /data to h:/b/data`.
-    pub fn first_line<S: AsRef<[u8]>>(&self, sources: &[S], target: impl AsRef<[u8]>) {
+    pub fn first_line<S: AsRef<[u8]>>(
+        &self,
+        sources: &[S],
+        target: impl AsRef<[u8]>,
+        machines: &ReportMachines,
+    ) {
         let target = target.as_ref();
+        if let Some(log) = &self.log {
+            log.started(sources, target);
+        }
         if self.settings.json {
-            self.json(&JsonEvent::started(sources, target, self.settings.dry_run));
+            self.json(&JsonEvent::started((sources, target), machines, self.settings.dry_run));
         }
         if self.settings.quiet || self.settings.mode.is_digest() {
             return;
@@ -158,6 +194,9 @@ impl Renderer {
     /// Ends progress and says how the run ended.
     pub fn finish(&self, report: &Report) {
         self.end_progress();
+        if let Some(log) = &self.log {
+            log.finished(report);
+        }
         let shown = self.state().failures_seen;
         if shown == 0 {
             // They were not announced one by one, as from a run that ended on the far side.
@@ -256,8 +295,10 @@ impl Renderer {
 
     /// Why something that was to be printed could not be, where that is what the run was for: a plan, a comparison, events.
     pub fn unwritten(&self) -> Option<Error> {
-        let is_the_purpose =
-            self.settings.json || self.settings.dry_run || self.settings.mode == Mode::Compare;
+        let is_the_purpose = self.settings.json
+            || self.settings.dry_run
+            || self.settings.itemize
+            || self.settings.mode == Mode::Compare;
         let error = self.state().unwritten.take().filter(|_| is_the_purpose)?;
         Some(Error::io("writing to standard output", &error))
     }
@@ -302,9 +343,9 @@ impl Renderer {
     }
 
     /// The first line, once: a connection that was lost leads to the same places again.
-    fn located(&self, sources: &[Vec<u8>], target: &[u8]) {
+    fn located(&self, sources: &[Vec<u8>], target: &[u8], machines: &ReportMachines) {
         if !std::mem::replace(&mut self.state().located, true) {
-            self.first_line(sources, target);
+            self.first_line(sources, target, machines);
         }
     }
 
@@ -351,13 +392,17 @@ impl Observer for Renderer {
         {
             return;
         }
+        if let Some(log) = &self.log {
+            log.event(&event);
+        }
         if self.settings.json
+            && (self.settings.itemize || !matches!(event, Event::Changed(_)))
             && let Some(event) = JsonEvent::of(&event)
         {
             self.json(&event);
         }
         match &event {
-            Event::Located { sources, target } => self.located(sources, target),
+            Event::Located { sources, target, machines } => self.located(sources, target, machines),
             Event::Progress(snapshot) => self.progress(snapshot),
             Event::Failure(failure) => self.failure(failure),
             Event::Notice { words } if !self.settings.quiet => {
@@ -384,9 +429,18 @@ impl Observer for Renderer {
                 };
                 self.result_line(&format!("{action:<10} {path}{size}"));
             }
+            Event::Changed(change) if self.settings.itemize && !self.settings.json => {
+                self.result_line(&change_line(change));
+            }
             _ => {}
         }
     }
+}
+
+/// A line of a list of changes: the action, blanks up to the 11th character, and the path from the 12th on.
+pub(crate) fn change_line(change: &EntryChange) -> String {
+    let path = if change.path.is_empty() { ".".to_owned() } else { lossy(&change.path) };
+    format!("{:<10} {path}", change.action.name())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use hakobu_agent::controller::controller;
 use hakobu_core::digest::{Digest, hex};
 use hakobu_core::engine::RunSummary;
 use hakobu_core::error::ErrorKind;
@@ -12,8 +13,8 @@ use hakobu_core::live_limits::LiveLimits;
 use hakobu_core::losses::{Loss, LossKind};
 use hakobu_core::outcome::{Pass, RunEnvironment, Transfer};
 use hakobu_core::report::{
-    Report, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss, ReportPair, ReportPass,
-    Timeline, TimelineRecorder, Verified,
+    Bottleneck, Report, ReportDeletion, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss,
+    ReportPair, ReportPass, Timeline, TimelineRecorder, Verified,
 };
 use hakobu_core::request::{CopyRequest, Verify};
 
@@ -105,6 +106,8 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.source = sources.next().unwrap_or_default();
     report.further_sources = sources.collect();
     report.target = transfer.target.map(|place| resolved(&place, target_disk)).unwrap_or_default();
+    report.machines = transfer.machines;
+    report.machines.controller.get_or_insert_with(|| controller(None));
     report.set_figures(&summary.counters);
     report.bytes.wire_sent = transfer.wire_bytes.map(|(sent, _)| sent);
     report.bytes.wire_received = transfer.wire_bytes.map(|(_, received)| received);
@@ -113,6 +116,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.seconds.connect = transfer.connect.as_secs_f64();
     report.seconds.scan = Duration::from_nanos(summary.scan_ns).as_secs_f64();
     report.seconds.transfer = Duration::from_nanos(summary.transfer_ns).as_secs_f64();
+    report.seconds.held_still = transfer.held_still.map(|time| time.as_secs_f64());
     // Shared blocks were not read, so nothing was checked.
     let all_cloned = summary.counters.cloned_bytes > 0 && summary.counters.source_read_bytes == 0;
     // Of what was ended before anything arrived there is nothing to say.
@@ -124,9 +128,13 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     };
     report.resumed = summary.counters.bytes_resumed > 0;
     report.differences = summary.differences.iter().map(ReportDifference::from).collect();
+    report.deletions = summary.deleted.iter().map(ReportDeletion::from).collect();
     report.differing_bytes = summary.differing_bytes;
     report.sampled = request.sample.is_some();
     report.only_compared = request.mode == Mode::Compare;
+    if report.only_compared {
+        report.bottleneck.iter_mut().for_each(Bottleneck::name_comparison);
+    }
     report.pairs = pairs(&transfer.pairs, &summary);
     let pass = |pass: &Pass| ReportPass { seconds: pass.seconds, written_bytes: pass.written_bytes };
     report.passes = transfer.passes.iter().map(pass).collect();

@@ -61,7 +61,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("mirror a/ b", "did you mean: hakobu sync a/ b"),
         ("hash file", "did you mean: hakobu digest file"),
         ("plan a b", "did you mean: hakobu copy -n a b"),
-        ("ls host:/x", "hakobu disks lists disks"),
+        ("list host:/x", "hakobu ls"),
         ("version", "did you mean: hakobu --version"),
         ("-v copy m/ mm", "did you mean: hakobu copy -v m/ mm"),
         ("--json disks", "did you mean: hakobu disks --json"),

@@ -267,7 +267,10 @@ impl<'a> Join<'a> {
                     self.counters.bytes_unchanged.add(metadata.size_bytes);
                 }
             }
-            Action::Skip => self.counters.entries_skipped.add(1),
+            Action::Skip => {
+                self.counters.entries_skipped.add(1);
+                self.counters.sockets_skipped.add(u64::from(metadata.kind == EntryKind::Socket));
+            }
             Action::MakeWay => {
                 self.counters.entries_in_the_way.add(1);
                 if let Some((listing, index)) = beside {

@@ -29,7 +29,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, RunSummary};
+pub use self::record::{
+    DELETIONS_KEPT_MAX, DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, RunSummary,
+};
 pub use self::shared::{Clock, Setup};
 
 use self::accounts::Accounts;

@@ -9,6 +9,7 @@ use crate::counters::LaneCounters;
 use crate::endpoint::Change;
 use crate::entry::{Attributes, EntryKind};
 use crate::error::{Error, ErrorKind};
+use crate::event::EntryAction;
 use crate::handle::Cursor;
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
@@ -275,6 +276,21 @@ impl DirectoryNode {
             CountedDirectory::Not => return,
         };
         counter.add(1);
+        if self.counted == CountedDirectory::Created {
+            counters.directories_created.add(1);
+        }
+    }
+
+    /// Returns the change that was made to it at the target, once everything in it is done and its attributes are set.
+    pub fn change_made(&self) -> Option<EntryAction> {
+        let failed = self.failed.load(Ordering::Relaxed);
+        match self.counted {
+            CountedDirectory::OnlyInTarget => self.is_removed().then_some(EntryAction::Delete),
+            CountedDirectory::Created if !failed => Some(EntryAction::Directory),
+            CountedDirectory::Updated if !failed => Some(EntryAction::Replace),
+            CountedDirectory::AttributesOnly if !failed => Some(EntryAction::Attributes),
+            _ => None,
+        }
     }
 
     /// Adds `count` pending tasks.

@@ -24,6 +24,11 @@ pub const DIFFERENCES_KEPT_MAX: usize = 10_000;
 /// The maximum number of entries that only the target has which are kept as examples.
 pub const ONLY_IN_TARGET_KEPT_MAX: usize = 10;
 
+/// The maximum number of deleted entries kept for the report. All of them are counted.
+pub const DELETIONS_KEPT_MAX: usize = 10_000;
+/// The number of bytes of their paths from which on no more of them are kept, because they have to fit into one message.
+const DELETIONS_KEPT_BYTES: usize = 1 << 20;
+
 /// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunSummary {
@@ -47,6 +52,8 @@ pub struct RunSummary {
     pub differing_bytes: u64,
     /// Examples of entries that only the target has, from a run that counts them.
     pub only_in_target: Vec<EntryPath>,
+    /// The first [`DELETIONS_KEPT_MAX`] deleted entries of the target.
+    pub deleted: Vec<EntryPath>,
     /// The number of lanes that worked.
     pub lanes: u16,
     /// The compression levels used.
@@ -94,6 +101,8 @@ pub(super) struct RunRecord {
     differences: Mutex<Vec<Difference>>,
     differing_bytes: AtomicU64,
     only_in_target: Mutex<Vec<EntryPath>>,
+    /// Deleted entries, and the bytes of their paths.
+    deleted: Mutex<(Vec<EntryPath>, usize)>,
     lanes_open: AtomicU64,
     compression: Mutex<(Levels, ReportedChoices)>,
     started_ns: OnceLock<u64>,
@@ -125,6 +134,7 @@ impl RunRecord {
             differences: Mutex::default(),
             differing_bytes: AtomicU64::new(0),
             only_in_target: Mutex::default(),
+            deleted: Mutex::default(),
             lanes_open: AtomicU64::new(0),
             compression: Mutex::default(),
             started_ns: OnceLock::new(),
@@ -186,6 +196,19 @@ impl RunRecord {
     pub fn only_in_target(&self, path: &EntryPath) {
         let mut kept = self.only_in_target.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < ONLY_IN_TARGET_KEPT_MAX {
+            kept.push(path.clone());
+        }
+    }
+
+    /// Keeps the first paths that were deleted.
+    pub fn deleted<'p>(&self, paths: impl IntoIterator<Item = &'p EntryPath>) {
+        let mut kept = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
+        let (kept, bytes) = &mut *kept;
+        for path in paths {
+            if kept.len() >= DELETIONS_KEPT_MAX || *bytes >= DELETIONS_KEPT_BYTES {
+                return;
+            }
+            *bytes += path.as_bytes().len();
             kept.push(path.clone());
         }
     }
@@ -281,6 +304,7 @@ impl RunRecord {
             differences: in_order(self.differences.into_inner().unwrap_or_else(PoisonError::into_inner)),
             differing_bytes: self.differing_bytes.into_inner(),
             only_in_target: self.only_in_target.into_inner().unwrap_or_else(PoisonError::into_inner),
+            deleted: self.deleted.into_inner().unwrap_or_else(PoisonError::into_inner).0,
             lanes: self.lanes_open.into_inner() as u16,
             levels: self.compression.into_inner().unwrap_or_else(PoisonError::into_inner).0,
             scan_ns: scan_ended.saturating_sub(started),
@@ -320,7 +344,7 @@ mod tests {
     }
 
     fn range(path: &str, offset: u64, length: u64) -> Difference {
-        Difference { path: path.into(), what: Different::Range(Extent { offset, length }) }
+        Difference::new(path, Different::Range(Extent { offset, length }))
     }
 
     fn summary(failures: &[Failure]) -> RunSummary {
@@ -367,9 +391,9 @@ mod tests {
         }
         // With several lanes comparing, the end of a range may come before its beginning.
         record.difference(range("a", 15, 5));
-        record.difference(Difference { path: b"a".to_vec(), what: Different::Mode });
+        record.difference(Difference::new(*b"a", Different::Mode));
         let summary = record.into_summary(0);
-        let mode = Difference { path: b"a".to_vec(), what: Different::Mode };
+        let mode = Difference::new(*b"a", Different::Mode);
         let mut expected = vec![range("a", 0, 30), mode, range("b", 10, 5)];
         expected.sort();
         assert_eq!((summary.differences, summary.differing_bytes), (expected, 35));
@@ -392,7 +416,14 @@ mod tests {
         for index in 0..=ONLY_IN_TARGET_KEPT_MAX {
             record.only_in_target(&EntryPath::new(format!("e{index:02}")).unwrap());
         }
+        for index in 0..=DELETIONS_KEPT_MAX {
+            record.deleted([&EntryPath::new(format!("d{index}")).unwrap()]);
+        }
         let summary = record.into_summary(0);
+        assert_eq!(summary.deleted.len(), DELETIONS_KEPT_MAX);
+        let (record, long) = (self::record(), EntryPath::new(["x"; 1000].join("/")).unwrap());
+        (0..DELETIONS_KEPT_MAX).for_each(|_| record.deleted([&long]));
+        assert_eq!(record.into_summary(0).deleted.len(), DELETIONS_KEPT_BYTES / 1999 + 1);
         assert_eq!(summary.differences.len(), DIFFERENCES_KEPT_MAX);
         assert_eq!(summary.differing_bytes, DIFFERENCES_KEPT_MAX as u64 + 1);
         assert_eq!(summary.only_in_target.len(), ONLY_IN_TARGET_KEPT_MAX);

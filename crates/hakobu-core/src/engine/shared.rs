@@ -13,7 +13,7 @@ use crate::capabilities::Capabilities;
 use crate::counters::{LaneCounters, ThreadTime};
 use crate::endpoint::{SourceEndpoint, TargetEndpoint};
 use crate::error::{Error, ErrorKind};
-use crate::event::{Difference, Different, Event, Failure, Observer};
+use crate::event::{Difference, Different, EntryAction, EntryChange, Event, Failure, Observer};
 use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::{self, Filter};
 use crate::job::{Job, Mode, Removal};
@@ -126,6 +126,14 @@ impl EngineState<'_> {
         self.record.plan_change(if action == "delete" { 0 } else { size_bytes });
         let path = path.as_bytes().to_vec();
         self.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
+    }
+
+    /// Reports a change that the target has confirmed, in a run that lists changes.
+    pub(super) fn changed(&self, action: EntryAction, path: &EntryPath, size_bytes: u64) {
+        if self.setup.job.itemize {
+            let path = path.as_bytes().to_vec();
+            self.setup.observer.event(Event::Changed(EntryChange { action, path, size_bytes }));
+        }
     }
 
     /// Returns true if even unchanged entries have to be examined for metadata that an earlier run lost.

@@ -315,6 +315,16 @@ impl TimeShares {
 }
 
 impl Bottleneck {
+    /// Names what a run that only compares did at the target: it read there, and wrote nothing.
+    pub fn name_comparison(&mut self) {
+        if self.stage == Limit::TargetWrite.name(true) {
+            "target read".clone_into(&mut self.stage);
+            "the target's disk or file server gives no more: see what else reads from it, or let it read from faster \
+             disks"
+                .clone_into(&mut self.advice);
+        }
+    }
+
     /// Derives the bottleneck from the times of a run or a part of it; `None` if there are none.
     pub fn of(figures: &CounterTotals) -> Option<Self> {
         let shares = TimeShares::of(figures)?;

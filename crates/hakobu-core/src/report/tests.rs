@@ -58,13 +58,14 @@ fn the_promised_fields_are_there_even_when_nothing_is_known() {
         ("source", "typed typed_base64 resolved identity"),
         (
             "entries",
-            "scanned created updated unchanged attributes_only different compared deleted only_in_target skipped failed",
+            "scanned created updated unchanged attributes_only different compared deleted only_in_target skipped failed \
+             directories_created sockets_skipped",
         ),
         (
             "bytes",
             "source_read target_read target_written wire_sent wire_received zeros_skipped compressed compressed_to planned",
         ),
-        ("seconds", "total connect scan transfer verify paused"),
+        ("seconds", "total connect scan transfer verify paused held_still"),
         ("peak_memory_bytes", "source target"),
     ] {
         assert_eq!(keys(&value[field]), promised(names), "{field}");
@@ -283,6 +284,10 @@ fn on_one_machine_there_is_neither_way_nor_far_end() {
     figures.stage_ns[LaneStage::Send as usize] = 70;
     figures.stage_ns[LaneStage::Read as usize] = 30;
     assert_eq!(Bottleneck::of(&figures).unwrap().words(), "target write 70 %");
+    let mut comparison = Bottleneck::of(&figures).unwrap();
+    comparison.name_comparison();
+    assert_eq!(comparison.words(), "target read 70 %");
+    assert!(comparison.advice.contains("reads from it"), "{}", comparison.advice);
     figures.near_processor_ns = 90;
     let limit = Bottleneck::of(&figures).unwrap();
     assert_eq!((limit.words().as_str(), limit.resources.len()), ("processor 90 %", 1));

@@ -53,6 +53,9 @@ mirror! {
         paused_until_s: Option<u32>,
         paused_ns: u64,
         planned_bytes: u64,
+        sampled_bytes: u64,
+        directories_created: u64,
+        sockets_skipped: u64,
     }
 }
 

@@ -41,6 +41,7 @@ mirror! {
         compression: Compression,
         target_directories: Vec<Inode>,
         source_file_systems: Vec<u64>,
+        itemize: bool,
     }
 }
 

@@ -26,6 +26,7 @@ mirror! {
         levels: Levels,
         scan_ns: u64,
         transfer_ns: u64,
+        deleted: Vec<EntryPath>,
     }
 }
 

@@ -59,6 +59,10 @@ impl Host for FarSide {
         self.hello.machine.clone()
     }
 
+    fn hakobu_version(&self) -> Option<String> {
+        Some(self.hello.program.clone())
+    }
+
     fn round_trip(&self) -> Duration {
         self.round_trip
     }

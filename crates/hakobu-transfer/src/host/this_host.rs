@@ -43,6 +43,10 @@ impl Host for LocalHost {
         LocalHost::machine(self)
     }
 
+    fn hakobu_version(&self) -> Option<String> {
+        Some(env!("CARGO_PKG_VERSION").to_owned())
+    }
+
     fn round_trip(&self) -> Duration {
         Duration::ZERO
     }

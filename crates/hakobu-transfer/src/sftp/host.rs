@@ -37,6 +37,7 @@ impl Host for SftpSide {
             uid: if self.is_root() { 0 } else { u32::MAX },
             reached_at: None,
             reached_from: None,
+            host_name: String::new(),
         }
     }
 

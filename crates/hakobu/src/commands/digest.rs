@@ -158,7 +158,12 @@ pub fn digest(typed: &DigestArguments) -> u8 {
         (true, digest) => {
             json_line(&report, name, &typed.algorithm, digest.as_ref(), began.elapsed().as_secs_f64())
         }
-        (false, Some(digest)) => Ok(line(&digest, name, &typed.algorithm, stdout().is_terminal())),
+        (false, Some(digest)) => {
+            // As with a tree, the path alone, so that the line holds on its machine.
+            let name = request.sources.first().filter(|source| source.ssh_host().is_some());
+            let name = name.map_or(typed.location.as_bytes(), |source| source.path());
+            Ok(line(&digest, name, &typed.algorithm, stdout().is_terminal()))
+        }
         (false, None) => Ok(Vec::new()),
     };
     let printed = match said {

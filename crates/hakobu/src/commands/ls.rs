@@ -10,7 +10,7 @@ use hakobu_core::entry::{AccountId, EntryKind, EntryMetadata, FileTime};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::location::Location;
 use hakobu_core::path::{EntryPath, lossy};
-use hakobu_transfer::list::{DirectoryEntries, ListRequest, list};
+use hakobu_transfer::list::{DirectoryEntries, LsRequest, list};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -72,12 +72,12 @@ pub struct LsArguments {
     #[arg(value_name = "LOCATION", default_value = ".")]
     pub location: OsString,
 
-    /// List mode, owner, group, size and modification time as well
-    #[arg(short = 'l', long)]
+    /// List mode, owner, group, size and time as well
+    #[arg(short = 'l', long, help_heading = OUTPUT)]
     pub long: bool,
 
     /// List the directories below LOCATION, too
-    #[arg(short = 'R', long)]
+    #[arg(short = 'R', long, help_heading = OUTPUT)]
     pub recursive: bool,
 
     /// Print a JSON object for each entry
@@ -96,7 +96,7 @@ pub struct LsArguments {
 pub fn ls_request(
     typed: &LsArguments,
     environment_ssh: Option<OsString>,
-) -> std::result::Result<ListRequest, Vec<Error>> {
+) -> std::result::Result<LsRequest, Vec<Error>> {
     let mut found = Findings::default();
     let location = found.keep(Location::parse(typed.location.as_bytes())).unwrap_or_default();
     let name = location.to_string();
@@ -109,7 +109,7 @@ pub fn ls_request(
             "hakobu ls does not list rsync daemons in this version; rsync without a target does",
         );
     }
-    let mut request = ListRequest::new(location);
+    let mut request = LsRequest::new(location);
     (request.recursive, request.names) = (typed.recursive, typed.long || typed.json);
     found.login(&typed.login, environment_ssh, &mut request.copy);
     name_places(&mut found.errors, &typed.login.from_files);

@@ -94,8 +94,11 @@ const SNAPSHOT: ForeignFlag = valued(
 );
 const UNLESS: ForeignFlag = flag("modes and times are always preserved", FlagFix::None);
 const SAFE_LINKS: ForeignFlag = flag("symbolic links are copied as links, and never followed", FlagFix::None);
-const LOG: ForeignFlag =
-    valued("--report FILE writes a report, --json prints events; a job keeps a log", FlagFix::None);
+const LOG: ForeignFlag = valued(
+    "the format is fixed: --itemize and --log-file FILE list the changes, --json prints events",
+    FlagFix::None,
+);
+const ITEMIZE: ForeignFlag = flag("it is spelled --itemize", FlagFix::Write("--itemize"));
 const PATIENCE: ForeignFlag = valued(
     "not in this version; start a job with --detach and stop it with hakobu jobs pause",
     FlagFix::None,
@@ -146,7 +149,7 @@ pub fn find_short_of_rsync(letter: char, value: Option<&str>) -> Option<ForeignF
         'T' if !is_number(value) => valued("temporary files are created next to their target", FlagFix::None),
         'd' => NOT_HERE,
         'f' => FILTER,
-        'i' if !is_key(value) => flag("-n lists what would be done, --json what is done", FlagFix::Drop),
+        'i' if !is_key(value) => ITEMIZE,
         'm' => flag("not in this version: directories are always created", FlagFix::None),
         _ => return find_short(letter, value),
     })
@@ -261,7 +264,7 @@ pub fn find_long(verb: &str, name: &str) -> Option<ForeignFlag> {
         "--fsync" => flag("everything is on stable storage at the end", FlagFix::Accept),
         "--fake-super" => flag("not in this version; --sudo runs the other side as root", FlagFix::None),
         "--iconv" => valued("names are bytes and are not converted", FlagFix::None),
-        "--log-file" | "--out-format" => LOG,
+        "--log-file-format" | "--out-format" => LOG,
         "--stop-after" | "--stop-at" | "--time-limit" => PATIENCE,
         "--address" => DAEMON,
         "--prune-empty-dirs" => flag("not in this version: directories are always created", FlagFix::None),
@@ -277,7 +280,8 @@ pub fn find_long(verb: &str, name: &str) -> Option<ForeignFlag> {
         "--backup-dir" | "--suffix" => ForeignFlag { takes_value: true, ..BACKUP },
         "--temp-dir" => valued("temporary files are created next to their target", FlagFix::None),
         "--bwlimit-kbps" => LIMIT,
-        "--itemize-changes" | "--interactive" => INTERACTIVE,
+        "--itemize-changes" => ITEMIZE,
+        "--interactive" => INTERACTIVE,
         "--list-only" => flag("-n lists what would be done", FlagFix::None),
         "--daemon" | "--server" | "--sender" => NOT_HERE,
         _ => return None,

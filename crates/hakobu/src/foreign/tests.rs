@@ -163,7 +163,7 @@ fn sync_knows_when_rsync_deletes() {
         assert_eq!(said.last().unwrap(), &format!("hint: try: hakobu sync {right}"), "{line}: {said:?}");
     }
     for (line, words) in [
-        ("-ai d/ h:/b", "-n lists"),
+        ("-ai d/ h:/b", "--itemize"),
         ("-f '- x' d/ h:/b", "--filter-file"),
         ("-O d/ h:/b", "times are always preserved"),
         ("-a --delete --delete-excluded d/ h:/b", "never deleted"),
@@ -173,7 +173,7 @@ fn sync_knows_when_rsync_deletes() {
     ] {
         let said = lines_of("sync", line);
         assert!(said.iter().any(|line| line.contains(words)), "{line}: {said:?}");
-        let is_dropped = words == "-n lists";
+        let is_dropped = words == "--itemize";
         assert_eq!(said.iter().any(|line| line.starts_with("hint: try:")), is_dropped, "{line}: {said:?}");
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use hakobu_core::event::Event;
 use hakobu_core::pace::time_words;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Bottleneck, Report, ReportDifference, ReportFailure, text_and_base64};
+use hakobu_core::report::{
+    Bottleneck, Report, ReportDifference, ReportFailure, ReportMachines, text_and_base64,
+};
 use serde::Serialize;
 
 use super::progress::ProgressFigures;
@@ -24,6 +26,8 @@ pub enum JsonEvent<'a> {
         sources: Vec<JsonPath>,
         /// The target.
         target: JsonPath,
+        /// The machines that take part.
+        machines: &'a ReportMachines,
         /// Whether it is only a plan.
         dry_run: bool,
     },
@@ -51,6 +55,16 @@ pub enum JsonEvent<'a> {
         #[serde(flatten)]
         path: JsonPath,
         /// Bytes that would be moved.
+        size_bytes: u64,
+    },
+    /// A change of an entry at the target.
+    Changed {
+        /// What was done.
+        action: &'static str,
+        /// With what.
+        #[serde(flatten)]
+        path: JsonPath,
+        /// The size of a file that was created or updated.
         size_bytes: u64,
     },
     /// The figures so far.
@@ -104,9 +118,13 @@ impl JsonPath {
 
 impl<'a> JsonEvent<'a> {
     /// The first event.
-    pub fn started<S: AsRef<[u8]>>(sources: &[S], target: &[u8], dry_run: bool) -> Self {
+    pub fn started<S: AsRef<[u8]>>(
+        (sources, target): (&[S], &[u8]),
+        machines: &'a ReportMachines,
+        dry_run: bool,
+    ) -> Self {
         let sources = sources.iter().map(|source| JsonPath::new(source.as_ref())).collect();
-        Self::Started { sources, target: JsonPath::new(target), dry_run }
+        Self::Started { sources, target: JsonPath::new(target), machines, dry_run }
     }
 
     /// The last event.
@@ -141,6 +159,11 @@ impl<'a> JsonEvent<'a> {
             Event::Planned { action, path, size_bytes } => {
                 Self::Planned { action, path: JsonPath::new(path), size_bytes: *size_bytes }
             }
+            Event::Changed(change) => Self::Changed {
+                action: change.action.name(),
+                path: JsonPath::new(&change.path),
+                size_bytes: change.size_bytes,
+            },
             _ => return None,
         })
     }
@@ -207,7 +230,7 @@ fn terminal_safe(json: &str) -> String {
 mod tests {
     use hakobu_core::counters::CounterTotals;
     use hakobu_core::error::{Error, ErrorKind};
-    use hakobu_core::event::{Difference, Different, Failure};
+    use hakobu_core::event::{Difference, Different, EntryAction, EntryChange, Failure};
 
     use super::*;
     use crate::render::progress::RecentProgress;
@@ -227,9 +250,10 @@ mod tests {
             Event::Failure(Failure { path: b"a\n\x1b\xff".to_vec(), error }),
             Event::Notice { words: "slower\u{9b}2J\u{202e}".into() },
             Event::Planned { action: "create".into(), path: b"a".to_vec(), size_bytes: 7 },
-            Event::Difference(Difference { path: b"a".to_vec(), what: Different::Content }),
+            Event::Difference(Difference::new(*b"a", Different::Content)),
+            Event::Changed(EntryChange { action: EntryAction::Link, path: b"a".to_vec(), size_bytes: 0 }),
         ];
-        let started = JsonEvent::started(&["/a", "/b"], b"h:/c\xfe", false);
+        let started = JsonEvent::started((&["/a", "/b"], b"h:/c\xfe"), &report.machines, false);
         let figures = RecentProgress::default().update(Duration::from_secs(1), &CounterTotals::default());
         let rest = [started, JsonEvent::progress(&figures), JsonEvent::finished(&report)];
         let all = events.iter().filter_map(JsonEvent::of).chain(rest);
@@ -240,8 +264,17 @@ mod tests {
             assert_eq!((&value["schema"], &value["seconds"]), (&EVENT_SCHEMA.into(), &1.5.into()));
             names.push(value["event"].as_str().unwrap().to_owned());
         }
-        let all =
-            ["decision", "failure", "notice", "planned", "difference", "started", "progress", "finished"];
+        let all = [
+            "decision",
+            "failure",
+            "notice",
+            "planned",
+            "difference",
+            "changed",
+            "started",
+            "progress",
+            "finished",
+        ];
         assert_eq!(names, all);
         // The book has them all, and no others.
         let book = include_str!("../../../../docs/book/report.md");

@@ -138,7 +138,8 @@ impl ProgressFigures {
 /// seconds. What is read twice must not count for more than that.
 fn under_way(snapshot: &CounterTotals, arrived_bytes: u64) -> u64 {
     const MOST_BYTES: u64 = 128 << 20;
-    snapshot.source_read_bytes.saturating_sub(arrived_bytes).min(MOST_BYTES)
+    let sent_bytes = snapshot.source_read_bytes.saturating_sub(snapshot.sampled_bytes);
+    sent_bytes.saturating_sub(arrived_bytes).min(MOST_BYTES)
 }
 
 #[cfg(test)]
@@ -172,6 +173,24 @@ mod tests {
         snapshot.target_written_bytes = 11 << 20;
         let figures = progress.update(Duration::from_secs(4), &snapshot);
         assert_eq!((figures.bytes_done, figures.bytes_under_way), (11 << 20, 0));
+    }
+
+    #[test]
+    fn what_is_read_to_check_an_earlier_run_is_not_on_its_way() {
+        let mut snapshot = CounterTotals {
+            scan_done: true,
+            bytes_scanned: 157 << 20,
+            bytes_resumed: 100 << 20,
+            source_read_bytes: 100 << 20,
+            sampled_bytes: 100 << 20,
+            ..CounterTotals::default()
+        };
+        let figures = RecentProgress::default().update(Duration::from_secs(1), &snapshot);
+        assert_eq!((figures.bytes_done, figures.bytes_under_way), (100 << 20, 0));
+        assert_eq!((figures.bytes_per_second, figures.left), (0.0, None));
+        snapshot.source_read_bytes += 4 << 20;
+        let figures = RecentProgress::default().update(Duration::from_secs(2), &snapshot);
+        assert_eq!(figures.bytes_under_way, 4 << 20);
     }
 
     fn at(seconds: u64, written: u64, scan_done: bool) -> (Duration, CounterTotals) {

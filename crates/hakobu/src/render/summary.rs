@@ -7,7 +7,7 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
     self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference,
-    UsedTransport, Verified, from_base64,
+    ReportEntries, UsedTransport, Verified, from_base64,
 };
 use hakobu_core::request::CipherChoice;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
@@ -31,6 +31,7 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     lines.push(speed(report));
     lines.extend(outages(report));
     lines.extend(paused(report));
+    lines.extend(held_still(report));
     if report.verified == Verified::Medium && !verbose {
         lines.push(format!("verified: {}", check(report)));
     }
@@ -86,8 +87,8 @@ pub fn words_of(outcome: Outcome) -> &'static str {
     }
 }
 
-/// `3 created, 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
-fn entries(report: &Report) -> String {
+/// `3 created (1 directory), 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
+pub(crate) fn entries(report: &Report) -> String {
     let entries = &report.entries;
     let compares = report.only_compared;
     // Of a plan that holds, its first word says what it is.
@@ -106,9 +107,23 @@ fn entries(report: &Report) -> String {
     ]
     .into_iter()
     .filter(|(count, _, always)| *always || *count > 0)
-    .map(|(count, word, _)| format!("{} {word}", format_count(count)))
+    .map(|(count, word, _)| format!("{} {word}{}", format_count(count), kinds(entries, word)))
     .collect::<Vec<_>>()
     .join(", ")
+}
+
+/// ` (31 directories)` behind the word for created entries, ` (1 socket)` behind that for skipped ones.
+fn kinds(entries: &ReportEntries, word: &str) -> String {
+    let (count, one, many) = match word {
+        "created" | "to create" => (entries.directories_created, "directory", "directories"),
+        "skipped" => (entries.sockets_skipped, "socket", "sockets"),
+        _ => return String::new(),
+    };
+    match count {
+        0 => String::new(),
+        1 => format!(" (1 {one})"),
+        count => format!(" ({} {many})", format_count(count)),
+    }
 }
 
 fn speed(report: &Report) -> String {
@@ -185,9 +200,11 @@ fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
 /// What would help, after a run that was long enough for anybody to care.
 fn advice(report: &Report, verbose: bool) -> Option<String> {
     let limit = report.bottleneck.as_ref()?;
-    let matters = has_verdict(report) && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
-    (matters && !limit.advice.is_empty())
-        .then(|| format!("what would help: {}", lossy(limit.advice.as_bytes())))
+    // What ended the run says what is wrong.
+    let matters = report.error.is_none()
+        && has_verdict(report)
+        && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
+    (matters && !limit.advice.is_empty()).then(|| format!("advice: {}", lossy(limit.advice.as_bytes())))
 }
 
 /// The first ranges of large files and disks that differ, and how much that is in all.
@@ -205,7 +222,7 @@ fn differences(report: &Report) -> Vec<String> {
 }
 
 /// `only in the source: a/b`, `differs: a/c: bytes 0 to 262144`.
-pub(super) fn difference_words(difference: &ReportDifference) -> String {
+pub(crate) fn difference_words(difference: &ReportDifference) -> String {
     // What is no UTF-8 is told by its bytes, so that it can be found.
     let bytes = difference.path_base64.as_deref().and_then(from_base64);
     let path = match (bytes, difference.path.as_str()) {
@@ -213,11 +230,15 @@ pub(super) fn difference_words(difference: &ReportDifference) -> String {
         (None, "") => ".".to_owned(),
         (None, path) => lossy(path.as_bytes()),
     };
-    let differs = |what: &str| format!("differs: {path}: {what}");
+    let values = difference.source_value.as_deref().zip(difference.target_value.as_deref());
+    let lossy = |text: &str| lossy(text.as_bytes());
+    let values = values.map(|(source, target)| format!(" {} != {}", lossy(source), lossy(target)));
+    let values = values.unwrap_or_default();
+    let differs = |what: &str| format!("differs: {path}: {what}{values}");
     match difference.what.as_str() {
         "only_in_source" => format!("only in the source: {path}"),
         "only_in_target" => format!("only in the target: {path}"),
-        "kind" => differs("it is something else there"),
+        "kind" if values.is_empty() => differs("it is something else there"),
         "time" => differs("time of the last change"),
         "xattr" => differs("extended attributes or access lists"),
         "links" => differs("it is no hard link of the same file there"),
@@ -308,6 +329,12 @@ fn check(report: &Report) -> &'static str {
     }
 }
 
+/// How long the service was stopped at most.
+fn held_still(report: &Report) -> Option<String> {
+    let time = Duration::try_from_secs_f64(report.seconds.held_still?).unwrap_or_default();
+    Some(format!("the source was held still for {}", format_duration(time)))
+}
+
 /// Whoever comes back in the morning learns why it took longer.
 fn outages(report: &Report) -> Option<String> {
     let outages = &report.outages;
@@ -390,9 +417,8 @@ mod tests {
         ];
         assert_eq!(lines(&report(), false), expected);
         assert!(!can_go_on(&report()));
-        let advice = |report: &Report, verbose| {
-            lines(report, verbose).iter().any(|line| line.starts_with("what would help"))
-        };
+        let advice =
+            |report: &Report, verbose| lines(report, verbose).iter().any(|line| line.starts_with("advice: "));
         assert!(advice(&report(), true));
         let mut long = report();
         long.seconds.transfer = 600.0;

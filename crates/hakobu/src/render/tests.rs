@@ -40,7 +40,7 @@ fn failure(path: &[u8]) -> Failure {
 /// A run with a hostile name in everything it says.
 fn run(renderer: &Renderer, failures: usize) {
     let name = b"n\x1b]0;x\x07\n\xff".as_slice();
-    renderer.first_line(&[name], name);
+    renderer.first_line(&[name], name, &ReportMachines::default());
     renderer.event(Event::Notice { words: "slower\x1b[1m".into() });
     renderer.event(Event::Decision { choice: "c\x1b".into(), reason: "r\r".into() });
     renderer.event(Event::Planned { action: "create".into(), path: name.to_vec(), size_bytes: 9 });
@@ -116,8 +116,7 @@ fn many_failures_are_counted_not_listed() {
 #[test]
 fn a_difference_tells_the_bytes_of_its_name() {
     let (renderer, results, _) = renderer(RenderSettings::default());
-    let (path, what) = (b"\x93\xfa".to_vec(), Different::Content);
-    renderer.event(Event::Difference(Difference { path, what }));
+    renderer.event(Event::Difference(Difference::new(*b"\x93\xfa", Different::Content)));
     assert_eq!(results.text(), "differs: \\x93\\xfa: content\n");
 }
 
@@ -138,7 +137,7 @@ fn several_sources_are_named_or_counted() {
         (&["/a", "/b", "/c", "/d"], "copying /a, /b and 2 more to h:/t\n"),
     ] {
         let (renderer, results, _) = renderer(RenderSettings::default());
-        renderer.first_line(sources, "h:/t");
+        renderer.first_line(sources, "h:/t", &ReportMachines::default());
         assert_eq!(results.text(), line);
     }
 }

@@ -1,6 +1,8 @@
 //! What a report says of the whole run: what was to be done, what ended it, the way of the data.
 
-use hakobu_core::report::{Report, ReportDisk, ReportEnd, UsedTransport, Verified};
+use hakobu_core::report::{
+    Report, ReportDisk, ReportEnd, ReportMachine, ReportMachines, UsedTransport, Verified,
+};
 use hakobu_core::units::format_bytes;
 
 use super::language::Language;
@@ -18,6 +20,7 @@ pub fn page(report: &Report, language: Language) -> ReportPage {
     };
     let sections = [
         run(report, language),
+        machines(report, language),
         error(report, language),
         sums::entries(report, language),
         sums::bytes(report, language),
@@ -25,6 +28,7 @@ pub fn page(report: &Report, language: Language) -> ReportPage {
         limits::section(report, language),
         lists::losses(report, language),
         lists::failures(report, language),
+        lists::deletions(report, language),
         lists::differences(report, language),
         lists::pairs(report, language),
         lists::passes(report, language),
@@ -93,6 +97,44 @@ fn run(report: &Report, language: Language) -> Option<PageSection> {
         facts.push((say("Resumed", "再開"), vec![words(from)]));
     }
     PageSection::of(&say("What was done", "実行内容"), vec![PageBlock::Facts(facts)])
+}
+
+/// The machines that took part. One that has several roles is told once.
+fn machines(report: &Report, language: Language) -> Option<PageSection> {
+    let ReportMachines { controller, source, target } = &report.machines;
+    let roles = [
+        (source, language.say("Source", "コピー元")),
+        (target, language.say("Target", "コピー先")),
+        (controller, language.say("Controlled by", "実行したマシン")),
+    ];
+    let mut told: Vec<(String, &ReportMachine)> = Vec::new();
+    for (machine, role) in roles {
+        let Some(machine) = machine else { continue };
+        match told.iter_mut().find(|(_, known)| *known == machine) {
+            Some((roles, _)) => roles.push_str(&format!("{}{role}", language.say(", ", "、"))),
+            None => told.push((role.to_owned(), machine)),
+        }
+    }
+    let facts: Vec<_> =
+        told.into_iter().map(|(roles, machine)| (roles, machine_line(machine, language))).collect();
+    let blocks = if facts.is_empty() { Vec::new() } else { vec![PageBlock::Facts(facts)] };
+    PageSection::of(language.say("Machines", "マシン"), blocks)
+}
+
+fn machine_line(machine: &ReportMachine, language: Language) -> PageLine {
+    let mut line = Vec::new();
+    for (label, text) in [
+        ("", &machine.host),
+        (language.say("address ", "アドレス "), &machine.address),
+        ("", &machine.system),
+        ("hakobu ", &machine.hakobu),
+        (language.say("reached as ", "接続先の名前 "), &machine.name),
+    ] {
+        let Some(text) = text else { continue };
+        let comma = if line.is_empty() { "" } else { language.say(", ", "、") };
+        line.extend([words(format!("{comma}{label}")), name(text)]);
+    }
+    line
 }
 
 fn end_line(end: &ReportEnd, language: Language) -> PageLine {

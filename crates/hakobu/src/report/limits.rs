@@ -27,7 +27,7 @@ const LAST_PART_MIN: f64 = 0.25;
 pub fn section(report: &Report, language: Language) -> Option<PageSection> {
     let mut blocks: Vec<_> = held(&report.limits, language).into_iter().collect();
     if let Some(bottleneck) = &report.bottleneck {
-        blocks.extend(limit(bottleneck, report.only_compared, language));
+        blocks.extend(limit(bottleneck, report, language));
     }
     if let Some(timeline) = report.timeline.as_ref().filter(|timeline| !timeline.samples.is_empty()) {
         blocks.extend(course(timeline, report, language));
@@ -87,7 +87,8 @@ fn step_in_japanese(step: &str) -> String {
     }
 }
 
-fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<PageBlock> {
+fn limit(bottleneck: &Bottleneck, report: &Report, language: Language) -> Vec<PageBlock> {
+    let compares = report.only_compared;
     let share = language.share(bottleneck.share);
     let is_asked_for = [LaneStage::Held.name(), OPERATION_LIMIT, LATENCY_LIMIT].contains(&&*bottleneck.stage);
     let mut line: PageLine = vec![words(language.say("It was held up by ", "速度を決めたのは「"))];
@@ -105,7 +106,10 @@ fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Pag
             Language::Ja => format!("1 回の操作に{each}、開始前の応答 1 回に{answer}かかりました。"),
         }));
     }
-    if let Some(means) = vocabulary::limit(&bottleneck.stage, language) {
+    // Of a run that an error ended, that error says what is wrong.
+    if report.error.is_none()
+        && let Some(means) = vocabulary::limit(&bottleneck.stage, compares, language)
+    {
         line.push(words(format!("{}{means}", language.say(" ", ""))));
     }
     let mut stages: Vec<_> =

@@ -1,6 +1,6 @@
 //! What a report lists: losses, failures, differences, pairs, passes.
 
-use hakobu_core::report::{Report, ReportDifference};
+use hakobu_core::report::{Report, ReportDeletion, ReportDifference};
 use hakobu_core::units::format_bytes;
 
 use super::language::Language;
@@ -72,18 +72,47 @@ pub fn failures(report: &Report, language: Language) -> Option<PageSection> {
     Some(section)
 }
 
+/// The entries that were deleted.
+pub fn deletions(report: &Report, language: Language) -> Option<PageSection> {
+    let row = |deletion: &ReportDeletion| vec![vec![path(&deletion.path, deletion.path_base64.as_deref())]];
+    let rows: Vec<_> = report.deletions.iter().map(row).collect();
+    let (listed, deleted) = (rows.len() as u64, report.entries.deleted);
+    let head = [("Entry", "項目")];
+    let mut section = records(language.say("Deleted", "削除した項目"), head, rows, language)?;
+    if deleted > listed {
+        let (listed, deleted) = (language.count(listed), language.count(deleted));
+        let words_of = match language {
+            Language::En => format!("{deleted} were deleted; the report has {listed} of them."),
+            Language::Ja => {
+                format!("削除は全部で {deleted} 件です。レポートにはそのうち {listed} 件が記録されています。")
+            }
+        };
+        section.blocks.insert(0, PageBlock::Words(vec![words(words_of)]));
+    }
+    Some(section)
+}
+
 /// In what the target differs.
 pub fn differences(report: &Report, language: Language) -> Option<PageSection> {
     let row = |difference: &ReportDifference| {
         let range = difference.offset_bytes.map(|offset| range(offset, difference.length_bytes, language));
+        let value = |value: &Option<String>| vec![value.as_deref().map_or_else(|| words(""), name)];
         vec![
             vec![path(&difference.path, difference.path_base64.as_deref())],
             vec![vocabulary::difference(&difference.what, language)],
+            value(&difference.source_value),
+            value(&difference.target_value),
             range.unwrap_or_default(),
         ]
     };
     let rows = report.differences.iter().map(row).collect();
-    let head = [("Entry", "項目"), ("What differs", "差異"), ("Range", "範囲")];
+    let head = [
+        ("Entry", "項目"),
+        ("What differs", "差異"),
+        ("Source", "コピー元"),
+        ("Target", "コピー先"),
+        ("Range", "範囲"),
+    ];
     records(language.say("Differences", "差異"), head, rows, language)
 }
 

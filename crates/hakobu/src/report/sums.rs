@@ -75,6 +75,7 @@ pub fn bytes(report: &Report, language: Language) -> Option<PageSection> {
         (seconds.scan, ("until the scan had ended", "スキャン完了まで")),
         (seconds.transfer, ("transfer", "転送")),
         (seconds.paused, ("of which paused by the timetable", "うち時間割による休止")),
+        (seconds.held_still.unwrap_or(0.0), ("with the source held still", "コピー元の書き込みを止めた時間")),
         (seconds.verify, ("verify", "検証")),
         (seconds.total, ("in all", "合計")),
     ];

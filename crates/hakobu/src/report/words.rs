@@ -326,7 +326,7 @@ const WRITTEN: &str = "target write";
 
 /// A stage: its name, and what is done in it. `compares` says that nothing was written.
 pub fn stage(key: &str, compares: bool, language: Language) -> PageLine {
-    let (key, known) = match compares && key == WRITTEN {
+    let (key, known) = match compares && [WRITTEN, COMPARED.0].contains(&key) {
         true => (COMPARED.0, Some(language.say(COMPARED.1, COMPARED.2))),
         false => (key, known(&STAGES, key, language)),
     };
@@ -346,8 +346,14 @@ pub fn stages(compares: bool, language: Language) -> impl Iterator<Item = (&'sta
 }
 
 /// What it means that a stage limits.
-pub fn limit(key: &str, language: Language) -> Option<&'static str> {
-    known(&LIMITS, key, language)
+pub fn limit(key: &str, compares: bool, language: Language) -> Option<&'static str> {
+    match compares && [WRITTEN, COMPARED.0].contains(&key) {
+        true => Some(language.say(
+            "The target's disk or file server, and the comparison there, were what it waited for.",
+            "コピー先のディスクまたはファイルサーバーの読み取りと、比較の処理が速度を決めていました。",
+        )),
+        false => known(&LIMITS, key, language),
+    }
 }
 
 /// The way that the data took.
@@ -415,7 +421,7 @@ mod tests {
         let servers = ["source", "target"].map(|end| format!("latency of the {end}'s file server"));
         let others = ["target write"].into_iter().chain(servers.iter().map(String::as_str));
         for stage in LaneStage::ALL.map(LaneStage::name).into_iter().chain(others) {
-            assert!(known(&STAGES, stage, ja).is_some() && limit(stage, ja).is_some(), "{stage}");
+            assert!(known(&STAGES, stage, ja).is_some() && limit(stage, false, ja).is_some(), "{stage}");
         }
         for lost in [
             LossKind::Acl,

@@ -77,13 +77,18 @@ fn a_host_reads_what_it_has() {
     let (place, host) = (place(), Host::up());
     let path = file(&place.path().join("file"), 30_000_003);
     let typed = host.at(&path);
-    let named = |digest: &str| format!("{digest}  {}\n", typed.to_str().unwrap());
+    let named = |digest: &str| format!("{digest}  {}\n", path.display());
     assert_eq!(said(Some(&host), &[&typed]), named(&blake3_of(&path)));
     let sha256 = said(Some(&host), &[OsStr::new("--algorithm=sha256"), &typed]);
     assert_eq!(sha256, named(sha256sum(&path).split(' ').next().unwrap()));
+    // The tool there takes it as its own list.
+    let list = place.path().join("list");
+    fs::write(&list, &sha256).unwrap();
+    assert!(Command::new("sha256sum").args(["--check", "--quiet"]).arg(&list).status().unwrap().success());
     let object: serde_json::Value =
         serde_json::from_str(&said(Some(&host), &[OsStr::new("--json"), &typed])).unwrap();
     assert_eq!(object["schema"], "hakobu.digest/1");
+    assert_eq!(object["path"], typed.to_str().unwrap());
     assert_eq!((&object["digest"], &object["size_bytes"]), (&blake3_of(&path).into(), &30_000_003.into()));
     host.wait_for_no_agent();
 }

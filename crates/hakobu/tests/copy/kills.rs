@@ -388,18 +388,21 @@ fn a_line_that_is_cut() {
 
 fn cut_for_good(way: Way) {
     let line = Line::new();
-    let mut running = line.copy(way).options("--retry-for 3s").start();
+    let mut running = line.copy(way).options("--itemize --retry-for 3s").start();
     running.wait_until_under_way();
     line.link.cut();
     let ran = running.end();
     assert_eq!(ran.code, Some(1), "{way:?} {}", ran.err);
     ran.says(&["throwaway", "connection lost", "hint: check the network", "to go on: "]);
     line.assert_nothing_partial();
+    for (_, path) in ran.changes() {
+        assert_same(&line.source.join(&path), &line.target.join(&path));
+    }
 }
 
 fn cut_and_mended(way: Way) {
     let line = Line::new();
-    let mut running = line.copy(way).options("--retry-for 5m").start();
+    let mut running = line.copy(way).options("--itemize --retry-for 5m").start();
     running.wait_until_under_way();
     line.link.cut();
     // Long enough for this side to give the connection up.
@@ -408,7 +411,11 @@ fn cut_and_mended(way: Way) {
     line.link.mend();
     let ran = running.end();
     assert_eq!(ran.code, Some(0), "{way:?} {}", ran.err);
-    ran.says(&["connection lost", "trying again", "without it"]);
+    ran.says(&["connection lost", "trying again", "without it", "is not listed"]);
+    let (listed, mut names) = (ran.changes(), ran.changes());
+    names.dedup_by(|one, other| one.1 == other.1);
+    assert_eq!(listed, names, "each entry is listed once");
+    assert!(listed.contains(&("create".to_owned(), "large".to_owned())), "{listed:?}");
     let outages = &ran.report["outages"];
     assert!(outages["count"].as_u64() >= Some(1) && outages["seconds"].as_f64() > Some(0.0), "{outages:#}");
     assert_same(&line.source, &line.target);

@@ -72,6 +72,43 @@ fn here_pushed_and_pulled_the_target_becomes_equal() {
     host.wait_for_no_agent();
 }
 
+/// What the runs that delete, or fill the place of what was deleted, leave alone is what the run before them left alone.
+#[test]
+fn a_deletion_changes_no_other_count() {
+    const LEFT_ALONE: [&str; 4] = ["scanned", "unchanged", "skipped", "failed"];
+    for options in ["--delete", "--delete-during"] {
+        let place = place();
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        fs::create_dir_all(source.join("down")).unwrap();
+        fs::create_dir_all(&target).unwrap();
+        file(&source.join("down/equal"), 1000);
+        file(&source.join("left out"), 1000);
+        let _socket = std::os::unix::net::UnixListener::bind(source.join("down/socket")).unwrap();
+        file(&target.join("left out too"), 1000);
+        let here = [contents(&source), target.clone().into()];
+        let sync = |options: &str| {
+            let rules = format!("{options} --exclude left*");
+            Copy::sync().options(&rules).args(&here).run_to(0)
+        };
+        sync("");
+        let count = |ran: &Ran| LEFT_ALONE.map(|name| ran.entries(name));
+        let expected = count(&sync(""));
+        assert_eq!(expected, [5, 3, 3, 0], "a socket and one entry of each side are left out");
+        file(&target.join("down/gone"), 1000);
+        let ran = sync(options);
+        assert_eq!((count(&ran), ran.entries("deleted")), (expected, 1), "{options}: {:#}", ran.report);
+        // A file takes the place of a directory.
+        fs::create_dir_all(target.join("new/deep")).unwrap();
+        file(&source.join("new"), 1000);
+        let ran = sync(options);
+        let [scanned, unchanged, skipped, failed] = expected;
+        assert_eq!(count(&ran), [scanned + 1, unchanged, skipped, failed], "{options}: {:#}", ran.report);
+        assert_eq!((ran.entries("deleted"), ran.entries("created")), (2, 1), "{options}: {:#}", ran.report);
+        assert_eq!((ran.entries("updated"), ran.entries("only_in_target")), (0, 0), "{options}");
+        assert!(source.join("new").is_file() && target.join("left out too").exists());
+    }
+}
+
 #[test]
 fn nothing_goes_without_leave() {
     let pair = Pair::new();

@@ -525,6 +525,15 @@ impl Ran {
         self.report["entries"][name].as_u64().unwrap()
     }
 
+    /// The changes of `--itemize`, each with its action and path, in order of paths.
+    pub fn changes(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let changed = self.events.iter().filter(|event| event["event"] == "changed");
+        let mut all: Vec<_> = changed.map(|event| (text(&event["action"]), text(&event["path"]))).collect();
+        all.sort_by(|one, other| one.1.cmp(&other.1));
+        all
+    }
+
     /// How many of what was lost.
     pub fn lost(&self, what: &str) -> u64 {
         let losses = self.report["losses"].as_array().unwrap();

@@ -167,6 +167,22 @@ fn long_lists_are_whole_but_for_text() {
     assert!(written.shown("text", "ja").contains("ほか 5 件"));
 }
 
+/// A disk that is full is not helped by a faster one.
+#[test]
+fn what_limited_a_run_that_an_error_ended_is_no_advice() {
+    let mut report = Written::of_copy(b"x", 10).value();
+    report["bottleneck"] = json!({"stage": "target write", "share": 0.9});
+    let advises =
+        |report: &Value| Written::with(report.to_string()).shown("text", "en").contains("faster disk");
+    assert!(advises(&report));
+    report["only_compared"] = true.into();
+    let shown = Written::with(report.to_string()).shown("text", "en");
+    assert!(!shown.contains("faster disk") && shown.contains("the comparison there"), "{shown}");
+    report["only_compared"] = false.into();
+    report["error"] = json!({"kind": "no_space", "during": "writing", "at": "x", "error": "no space left"});
+    assert!(!advises(&report));
+}
+
 #[test]
 fn a_report_of_an_older_version_is_shown() {
     let written = Written::with("{\"schema\":\"hakobu.report/1\",\"outcome\":\"failed\",\"exit_code\":1}");

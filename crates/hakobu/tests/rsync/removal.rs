@@ -45,8 +45,36 @@ fn nothing_goes_without_consent_or_beyond_the_limit() {
     Copy::new().arg(contents(&tree)).arg(bench.url("m/t")).run_to(3);
     assert_eq!(left(&bench.module("t")), all);
 
-    let ran = sync().options("--delete").run_to(0);
+    fs::write(tree.join("new"), "new").unwrap();
+    fs::write(tree.join("one"), "of three names, and other content").unwrap();
+    let ran = sync().options("--delete --itemize").run_to(0);
     assert_eq!(ran.entries("deleted"), 9);
+    let listed = ran.changes();
+    let of = |wanted: &str| -> Vec<&str> {
+        listed.iter().filter(|(action, _)| action == wanted).map(|(_, path)| &**path).collect()
+    };
+    let mut deleted = of("delete");
+    deleted.sort_unstable();
+    let gone = [
+        "further/extra",
+        "kept.log",
+        "large",
+        "large/in it",
+        "old",
+        "old/deep",
+        "old/deep/x",
+        "old/kept.log",
+        "old/y",
+    ];
+    assert_eq!(deleted, gone);
+    let named = ran.report["deletions"].as_array().unwrap().iter();
+    let mut named: Vec<_> = named.map(|deletion| deletion["path"].as_str().unwrap()).collect();
+    named.sort_unstable();
+    assert_eq!(named, gone);
+    assert_eq!(of("create"), ["large", "new"]);
+    assert_eq!(of("create").len() as u64, ran.entries("created"), "{listed:?}");
+    assert!(of("update").contains(&"one"), "{listed:?}");
+    assert_eq!(of("update").len() as u64, ran.entries("updated"), "{listed:?}");
     assert_nothing_to_do(&tree, &bench.module("t"));
 }
 

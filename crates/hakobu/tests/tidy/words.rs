@@ -151,7 +151,7 @@ fn imperatives_are_told_from_other_subjects() {
 #[test]
 fn the_size_of_the_product_is_bounded() {
     // Raise it for a new part of the product only.
-    const LINES_MAX: usize = 97_000;
+    const LINES_MAX: usize = 98_000;
     let mut lines = 0;
     for path in sources().into_iter().filter(|path| !is_test(path)) {
         let name = path.to_string_lossy().into_owned();

@@ -103,6 +103,7 @@ impl Join<'_> {
         let source = &parts[number].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
         if metadata.kind == EntryKind::Socket {
+            self.counters.sockets_skipped.add(1);
             return self.counters.entries_skipped.add(1);
         }
         let path = match self.node.target.join(self.target_name.unwrap_or(name)) {
@@ -117,7 +118,8 @@ impl Join<'_> {
             return self.differs(&path, Different::OnlyInSource);
         };
         if target.kind != metadata.kind {
-            return self.differs(&path, Different::Kind);
+            self.counters.entries_different.add(1);
+            return self.shared.differs_from(metadata, target, &path, Different::Kind);
         }
         let readable = self.check_readable(name, metadata).and_then(|()| self.count_missed(name, metadata));
         let readable = readable.map_err(at_source).and_then(|()| match target.is_unreadable() {
@@ -140,7 +142,7 @@ impl Join<'_> {
         if self.is_another_file(metadata, target, &path) {
             attributes.push(Different::Links);
         }
-        attributes.iter().for_each(|what| self.shared.differs(&path, *what));
+        attributes.iter().for_each(|what| self.shared.differs_from(metadata, target, &path, *what));
         let differs = !attributes.is_empty();
         match metadata.kind {
             EntryKind::Directory => {
@@ -148,7 +150,8 @@ impl Join<'_> {
                 self.directory(&parts[number..], index, Some(target), action);
             }
             EntryKind::File if metadata.size_bytes != target.size_bytes => {
-                self.differs(&path, Different::Size);
+                self.shared.differs_from(metadata, target, &path, Different::Size);
+                self.counters.entries_different.add(1);
             }
             // The size of a symbolic link is the length of its text.
             EntryKind::Symlink if metadata.size_bytes != target.size_bytes => {

@@ -189,6 +189,9 @@ impl Worker<'_> {
         failures: Vec<(u32, Error)>,
     ) {
         self.counters.entries_attributes_only.add((entries.len() - failures.len()) as u64);
+        for (_, target) in but_failed(entries, &failures) {
+            self.shared.changed(EntryAction::Attributes, target, 0);
+        }
         for (index, error) in failures {
             if let Some((source, target)) = entries.get(index as usize) {
                 fail(self.shared, self.counters, failure(source, at_target(error, target)));
@@ -201,6 +204,10 @@ impl Worker<'_> {
     fn removed(&mut self, paths: &[EntryPath], node: &Arc<DirectoryNode>, failures: Vec<(u32, Error)>) {
         self.counters.entries_deleted.add((paths.len() - failures.len()) as u64);
         self.counters.entries_only_in_target.add(failures.len() as u64);
+        self.shared.record.deleted(but_failed(paths, &failures));
+        for path in but_failed(paths, &failures) {
+            self.shared.changed(EntryAction::Delete, path, 0);
+        }
         for (index, error) in failures {
             node.stick();
             if let Some(path) = paths.get(index as usize) {
@@ -223,7 +230,21 @@ impl Worker<'_> {
             }
         }
         // Directories that failed are not counted here.
-        nodes.iter().for_each(|node| node.count(self.counters));
+        for node in nodes {
+            node.count(self.counters);
+            let Some(action) = node.change_made() else { continue };
+            self.shared.changed(action, &node.target, 0);
+            if action == EntryAction::Delete {
+                self.shared.record.deleted([&node.target]);
+            }
+        }
         self.shared.queue.complete(nodes.len() as u64);
     }
+}
+
+/// Returns those of the items that did not fail. The indices of the failures are in ascending order.
+fn but_failed<'a, T>(items: &'a [T], failures: &'a [(u32, Error)]) -> impl Iterator<Item = &'a T> {
+    let mut failures = failures.iter().map(|(index, _)| *index as usize).peekable();
+    let succeeded = items.iter().enumerate().filter(move |(index, _)| failures.next_if_eq(index).is_none());
+    succeeded.map(|(_, item)| item)
 }

@@ -210,7 +210,9 @@ impl Worker<'_> {
                 .map_err(at_source)?;
         }
         let different = self.shared.attributes_that_differ(&source.metadata, there);
-        different.iter().for_each(|what| self.shared.differs(&file.target, *what));
+        different
+            .iter()
+            .for_each(|what| self.shared.differs_from(&source.metadata, there, &file.target, *what));
         if !different.is_empty() {
             file.changes();
         }
@@ -234,7 +236,7 @@ impl Worker<'_> {
         there: &EntryMetadata,
     ) -> CountedDirectory {
         let different = self.shared.attributes_that_differ(metadata, there);
-        different.iter().for_each(|what| self.shared.differs(path, *what));
+        different.iter().for_each(|what| self.shared.differs_from(metadata, there, path, *what));
         let losses = self.shared.incomparable(metadata, there).into_iter();
         let example = path.as_bytes();
         let loss = |what| Loss { what, count: 1, at_target: true, example: example.to_vec() };

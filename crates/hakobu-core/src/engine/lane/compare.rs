@@ -246,6 +246,19 @@ impl Worker<'_> {
 impl EngineState<'_> {
     /// Reports that an entry differs.
     pub(in crate::engine) fn differs(&self, path: &EntryPath, what: Different) {
-        self.difference(Difference { path: path.as_bytes().to_vec(), what });
+        self.difference(Difference::new(path.as_bytes(), what));
+    }
+
+    /// Reports that an entry differs from that of the source.
+    pub(in crate::engine) fn differs_from(
+        &self,
+        source: &EntryMetadata,
+        target: &EntryMetadata,
+        path: &EntryPath,
+        what: Different,
+    ) {
+        if self.setup.job.mode == Mode::Compare {
+            self.difference(Difference::between(path, what, source, target));
+        }
     }
 }

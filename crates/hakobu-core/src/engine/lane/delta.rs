@@ -348,7 +348,7 @@ impl Worker<'_> {
 
     pub(super) fn differs(&self, file: &LargeFile, piece: Extent) {
         let path = file.target.as_bytes().to_vec();
-        self.shared.difference(Difference { path, what: Different::Range(piece) });
+        self.shared.difference(Difference::new(path, Different::Range(piece)));
     }
 }
 

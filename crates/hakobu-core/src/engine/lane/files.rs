@@ -210,7 +210,10 @@ impl Worker<'_> {
         piece: Extent,
         reading: ChunkCursor,
     ) -> Result<Option<PieceContent>> {
-        match self.read_quietly(&file.source, piece, reading) {
+        let before = self.counters.source_read_bytes.get();
+        let read = self.read_quietly(&file.source, piece, reading);
+        self.counters.sampled_bytes.add(self.counters.source_read_bytes.get().saturating_sub(before));
+        match read {
             Ok((content, _, unreadable)) if unreadable.is_empty() => Ok(Some(content)),
             Ok((content, ..)) => {
                 self.recycle(content);
@@ -315,19 +318,23 @@ impl Worker<'_> {
             self.shared.queue.draft_done();
             return self.large_compared(file);
         }
-        let counter = match self.shared.setup.job.mode {
-            Mode::Compare if file.has_changed() => Some(&self.counters.entries_different),
-            Mode::Compare | Mode::Digest(_) => Some(&self.counters.entries_unchanged),
-            Mode::Copy | Mode::Delta if !file.replaces => Some(&self.counters.entries_created),
+        let (counter, action) = match self.shared.setup.job.mode {
+            Mode::Compare if file.has_changed() => (&self.counters.entries_different, None),
+            Mode::Compare | Mode::Digest(_) => (&self.counters.entries_unchanged, None),
+            Mode::Copy | Mode::Delta if !file.replaces => {
+                (&self.counters.entries_created, Some(EntryAction::Create))
+            }
             Mode::Delta if file.kind.is_there() && !file.has_changed() => match file.named {
-                true => Some(&self.counters.entries_unchanged),
+                true => (&self.counters.entries_unchanged, None),
                 // Only its time was different.
-                false => Some(&self.counters.entries_attributes_only),
+                false => (&self.counters.entries_attributes_only, Some(EntryAction::Attributes)),
             },
-            Mode::Copy | Mode::Delta => Some(&self.counters.entries_updated),
+            Mode::Copy | Mode::Delta => (&self.counters.entries_updated, Some(EntryAction::Update)),
         };
-        if let Some(counter) = counter {
-            counter.add(1);
+        counter.add(1);
+        if let Some(action) = action {
+            let size_bytes = if action == EntryAction::Attributes { 0 } else { file.size_bytes() };
+            self.shared.changed(action, &file.target, size_bytes);
         }
         // A digest is reported for files that the user named, not for large files in a tree.
         if let Some(digest) = file.digest().filter(|_| file.named) {

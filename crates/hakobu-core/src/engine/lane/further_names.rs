@@ -71,6 +71,7 @@ impl Worker<'_> {
                 };
                 counter.add(1);
                 if !self.shared.setup.job.dry_run {
+                    self.shared.changed(EntryAction::Link, &follower.target, 0);
                     follower.node.touch();
                 }
                 self.task_done(&follower.node);

@@ -47,7 +47,7 @@ use crate::endpoint::{
 };
 use crate::entry::{EntryKind, EntryMetadata};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, Failure};
+use crate::event::{EntryAction, Event, Failure};
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use crate::job::{JobItem, Mode, Removal};

@@ -127,6 +127,9 @@ impl Worker<'_> {
             }
         }
         for pick in packed.into_iter().filter(|pick| !failed.contains(pick)) {
+            if self.shared.setup.job.itemize {
+                self.tell_stored(&node, &picks, pick)?;
+            }
             if let Some(metadata) = metadata_of(&picks, pick).filter(|metadata| metadata.inode.is_some()) {
                 let target =
                     node.target.join(picks.target_name.as_deref().unwrap_or(name_of(&picks, pick)))?;
@@ -137,6 +140,17 @@ impl Worker<'_> {
         self.counters.entries_updated.add(counts[1]);
         self.counters.target_written_bytes.add(stored_bytes);
         self.task_done(&node);
+        Ok(())
+    }
+
+    /// Reports an entry of a pack that was stored.
+    fn tell_stored(&self, node: &DirectoryNode, picks: &Picks, pick: u32) -> Result<()> {
+        let target = node.target.join(picks.target_name.as_deref().unwrap_or(name_of(picks, pick)))?;
+        let action = match picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces) {
+            true => EntryAction::Update,
+            false => EntryAction::Create,
+        };
+        self.shared.changed(action, &target, content_of(picks, pick));
         Ok(())
     }
 

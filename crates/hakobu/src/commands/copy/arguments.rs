@@ -267,6 +267,14 @@ pub struct CopyArguments {
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub report: Option<PathBuf>,
 
+    /// List each created, updated and deleted entry on standard output
+    #[arg(long, help_heading = OUTPUT)]
+    pub itemize: bool,
+
+    /// Append changes, failures and notes to this file, with times
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub log_file: Option<PathBuf>,
+
     /// Print events as JSON, one object per line
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,

@@ -26,6 +26,7 @@ use self::arguments::CopyArguments;
 use self::request::{request, without_effect};
 use crate::clock::now;
 use crate::jobs::{JobRun, detach};
+use crate::log_file::LogFile;
 use crate::prompts::Terminal;
 use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
@@ -75,6 +76,13 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         report_file.into_iter().for_each(ReportFile::forget);
         return not_begun(&[error], job);
     }
+    let log_file = match open_log(typed, &request) {
+        Ok(file) => file,
+        Err(error) => {
+            report_file.into_iter().for_each(ReportFile::forget);
+            return not_begun(&[error], job);
+        }
+    };
     let cancel = match signals::cancel_flag() {
         Ok(cancel) => cancel,
         Err(error) => return not_begun(&[Error::io("installing signal handlers", &error)], job),
@@ -93,9 +101,14 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
             return not_begun(&[Error::new(ErrorKind::Usage, "copying to", words).at("-")], job);
         }
         true => Renderer::with_outputs(shown, Box::new(std::io::stderr()), Box::new(std::io::stderr())),
+        // Standard output is for the report.
+        false if !shown.json && typed.report.as_deref() == Some(Path::new("-")) => {
+            Renderer::with_outputs(shown, Box::new(std::io::stderr()), Box::new(std::io::stderr()))
+        }
         false => Renderer::new(shown),
     }
-    .with_machines(machines(&request));
+    .with_machines(machines(&request))
+    .with_log(log_file);
     for from in &typed.login.from_files {
         let choice = format!("{}: {}", from.keyword, from.value);
         renderer.event(Event::Decision { choice, reason: format!("it is in {}", from.place) });
@@ -124,9 +137,10 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         tell_settings(typed);
     }
     let said = renderer.unwritten().map_or(Ok(()), Err);
+    let logged = renderer.end_log();
     let kept = job.map_or(Ok(()), |job| job.keep(&report));
     let written = report_file.map_or(Ok(()), |file| file.write(&report));
-    let after: Vec<Error> = [kept, written, said].into_iter().filter_map(Result::err).collect();
+    let after: Vec<Error> = [kept, written, said, logged].into_iter().filter_map(Result::err).collect();
     if after.is_empty() {
         return report.exit_code;
     }
@@ -134,6 +148,19 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     match (exit::errors(&after), report.exit_code) {
         (code, 0) => code,
         (_, code) => code,
+    }
+}
+
+/// Opens the file of `--log-file`.
+fn open_log(typed: &CopyArguments, request: &CopyRequest) -> Result<Option<LogFile>, Error> {
+    let Some(file) = typed.log_file.as_deref().map(LogFile::open).transpose()? else { return Ok(None) };
+    let mut places = request.sources.iter().chain([&request.target]).filter(|place| place.is_local());
+    match places.find(|place| file.is(Path::new(OsStr::from_bytes(place.path())))) {
+        None => Ok(Some(file)),
+        Some(place) => {
+            let words = "it is where --log-file goes as well; name another file for that";
+            Err(Error::new(ErrorKind::Refused, "looking at the locations", words).at(place.as_typed()))
+        }
     }
 }
 
@@ -171,6 +198,7 @@ fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
     RenderSettings {
         json: typed.json,
         quiet: typed.quiet,
+        itemize: typed.itemize,
         verbose: typed.verbose,
         why: typed.why,
         dry_run: typed.dry_run,

@@ -112,6 +112,10 @@ pub fn request(
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
     request.password_file.clone_from(&typed.password_file);
     (request.data_port, request.dry_run) = (typed.data_port, typed.dry_run);
+    request.itemize = typed.itemize || typed.log_file.is_some();
+    if typed.itemize && mode == Mode::Compare {
+        found.usage("--itemize", "hakobu verify changes nothing; each difference is a line anyway");
+    }
     name_places(&mut found.errors, &typed.login.from_files);
     found.or(request)
 }
