@@ -78,7 +78,7 @@ pub fn list(
     let look = look.map_err(|error| named(error, &source.name_of(copy.sources[0].path())))?;
     let endpoint = source.open_source(&[MachinePath(look.root.clone())], &Job::default())?;
     let lane = endpoint.open_source_lane(0)?;
-    let mut lister = Lister { lane, names: HashMap::new(), wants_names: request.names };
+    let mut lister = LocationLister { lane, names: HashMap::new(), wants_names: request.names };
     let whole = |path: &EntryPath| match path.is_root() {
         true => source.name_of(&look.root),
         false => source.name_of(&[&look.root[..], b"/", path.as_bytes()].concat()),
@@ -118,13 +118,13 @@ fn named(error: Error, place: &[u8]) -> Error {
 }
 
 /// Asks a lane for listings.
-struct Lister {
+struct LocationLister {
     lane: Box<dyn SourceLane>,
     names: HashMap<AccountId, Vec<u8>>,
     wants_names: bool,
 }
 
-impl Lister {
+impl LocationLister {
     /// Carries out one operation.
     fn ask(&mut self, mut operation: SourceOp) -> Result<SourceOutcome> {
         let lost = || Error::new(ErrorKind::ConnectionLost, LISTING, "the endpoint gave no answer");
