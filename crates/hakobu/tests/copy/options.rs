@@ -76,7 +76,7 @@ fn a_dry_run_lists_and_changes_nothing() {
         let planned: Vec<_> = ran.events.iter().filter(|event| event["event"] == "planned").collect();
         // The directory itself is not listed again.
         assert_eq!(planned.len() as u64, ran.entries("created") - 1, "{:?}", planned.last());
-        let large = planned.iter().find(|event| event["path"] == "target/large").unwrap();
+        let large = planned.iter().find(|event| event["path"] == "large").unwrap();
         assert_eq!(large["size_bytes"], 5_000_001);
         let sum: u64 = planned.iter().filter_map(|event| event["size_bytes"].as_u64()).sum();
         assert_eq!(ran.report["bytes"]["planned"], sum, "{:#}", ran.report["bytes"]);
@@ -304,7 +304,10 @@ fn without_a_terminal_there_are_a_first_line_and_a_summary() {
         lines[0].starts_with("copying ") && lines[0].ends_with(place.path().join("a").to_str().unwrap()),
         "{out}"
     );
-    assert!(lines[1].starts_with("done: ") && lines[1].contains(" created, 0 updated, 0 unchanged"), "{out}");
+    assert!(
+        lines[1].starts_with("done: ") && lines[1].contains(" directories), 0 updated, 0 unchanged"),
+        "{out}"
+    );
     assert_eq!((lines.len(), err.as_str()), (3, ""), "{out}");
     let (out, err) = plain(&["--quiet"], "b");
     assert_eq!((out.as_str(), err.as_str()), ("", ""));
