@@ -1,4 +1,4 @@
-//! What is typed in the place of the command: help, an option, another tool's name, a typing error, or what is to be copied.
+//! The first word of the command line: help, an option, the name of another tool, a typing error, or a source.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -21,7 +21,7 @@ pub fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
     Some(arguments.first().cloned().into_iter().chain(verb).chain([OsString::from("--help")]).collect())
 }
 
-/// What other tools call what hakobu does.
+/// The names that other tools use for hakobu's commands.
 const OTHER_NAMES: [(&str, &[&str]); 12] = [
     (
         "copy",

@@ -14,7 +14,7 @@ use hakobu_sys::standard::was_closed;
 
 use crate::render::json;
 
-/// What each report has in its first bytes.
+/// The mark in the first bytes of every report.
 const MARK: &[u8] = b"hakobu.report/";
 /// So many bytes of a file are looked at to tell what it is.
 const HEAD_BYTES: u64 = 1024;
@@ -24,7 +24,7 @@ const HEAD_BYTES: u64 = 1024;
 pub struct ReportFile {
     path: PathBuf,
     file: File,
-    /// Whether it takes the place of what the file held.
+    /// True if the report replaces the content of an existing file.
     replaces: bool,
 }
 
@@ -53,7 +53,7 @@ impl ReportFile {
         Ok(Self { path: path.to_owned(), file, replaces: true })
     }
 
-    /// Whether it is this very file, as where a report was to be written to what is copied to.
+    /// Returns true if this is the file at `path`, for example if the report would be written to the target of the copy.
     pub fn is(&self, path: &Path) -> bool {
         let is_file = |found: &Metadata| self.replaces && found.is_file();
         let own = self.file.metadata().ok().filter(is_file);
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(among_devices.kind, ErrorKind::Refused);
         assert!(!Path::new("/dev/hakobu-typo.json").exists());
         assert!(ReportFile::open(Path::new("/dev/null")).is_ok());
-        // What it is not made of is not overwritten.
+        // A file that is no report is not overwritten.
         let other = directory.path().join("disk.img");
         std::fs::write(&other, "x".repeat(100_000)).unwrap();
         assert_eq!(ReportFile::open(&other).unwrap_err().kind, ErrorKind::Refused);

@@ -37,7 +37,7 @@ pub fn copy(request: &CopyRequest, surroundings: &mut RunEnvironment<'_>) -> Rep
     Report { timeline, limits, ..report(transfer, request) }
 }
 
-/// What it was held to, from its beginning on.
+/// Returns the limits of the run from its start on.
 fn held_to(request: &CopyRequest, live: &LiveLimits) -> Vec<ReportLimits> {
     let first = request.limits.is_some().then(|| ReportLimits::since(Duration::ZERO, &request.limits));
     let set = live.set_since();
@@ -148,7 +148,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report
 }
 
-/// What became of pairs; their roots are numbered in their order.
+/// Returns the results of the pairs; the roots are numbered in the order of the pairs.
 fn pairs(pairs: &[(Vec<u8>, Vec<u8>)], summary: &RunSummary) -> Vec<ReportPair> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let pair = |(index, (source, target)): (usize, &(Vec<u8>, Vec<u8>))| {

@@ -21,7 +21,7 @@ const OF_USER: &str = "hakobu/config";
 const VARIABLE: &str = "HAKOBU_SETTINGS";
 /// Takes no file.
 const NONE: [&str; 2] = ["none", "/dev/null"];
-/// What nobody but the owner may be able to do: the bits of writing.
+/// The mode bits that let others than the owner write.
 const OTHERS_WRITE: u32 = 0o022;
 const READING: &str = "reading the settings in";
 

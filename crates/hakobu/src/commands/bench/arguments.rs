@@ -8,7 +8,7 @@ use crate::commands::shared::headings::{CONNECTION, DISKS, OUTPUT, PERFORMANCE};
 use clap::Args;
 use hakobu_core::units::parse_duration;
 
-/// What stands below the help.
+/// The text below the help.
 pub(crate) const HELP: &str = "\
 Measures hakobu and the tools that are installed on both hosts: dd | ssh, scp, nc, mbuffer, rsync and tar | ssh, with \
 several ciphers, compressors and block sizes, in both directions, started from either side, with random data and \

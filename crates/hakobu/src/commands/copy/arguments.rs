@@ -217,7 +217,7 @@ pub struct CopyArguments {
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = PERFORMANCE)]
     pub compress: String,
 
-    /// What the run is held to.
+    /// The limits of the run.
     #[command(flatten)]
     pub limits: LimitArguments,
 

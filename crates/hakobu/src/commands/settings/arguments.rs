@@ -7,7 +7,7 @@ use clap::Args;
 /// How it is typed.
 pub(crate) const USAGE: &str = "hakobu settings [OPTIONS OF COPY] [SOURCE] [TARGET]";
 
-/// What stands below the help.
+/// The text below the help.
 pub(crate) const SETTINGS_HELP: &str = "\
 A settings file holds options that need not be typed each time. Its syntax is that of ssh_config: the first value \
 found for a keyword counts, so specific hosts come before general ones.
