@@ -92,7 +92,7 @@ fn a_dry_run_lists_and_changes_nothing() {
     assert_eq!(fs::metadata(target.join("large")).unwrap().len(), 5_000_001);
 }
 
-/// What the real run would refuse, a dry run foresees.
+/// A dry run predicts the refusal of the real run.
 #[test]
 fn a_dry_run_foresees_a_lack_of_room() {
     if no_root() {
@@ -113,7 +113,7 @@ fn a_dry_run_foresees_a_lack_of_room() {
         ran.says(&["12000000 bytes are needed", "are free", "hint: free space at the target"]);
         assert_eq!(ran.report["error"]["kind"], "no_space");
         assert!(ran.entries("created") == 61 && !target.exists());
-        // What it replaces makes room.
+        // The replaced entries make room.
         fs::create_dir(&target).unwrap();
         for index in 0..35 {
             file(&target.join(index.to_string()), 199_999);
@@ -252,7 +252,7 @@ fn a_processor_without_aes_gets_the_other_cipher() {
     }
 }
 
-/// What a person sees, and that it goes where it should.
+/// Tests the output that a person sees, and that it goes to the right stream.
 #[test]
 fn without_a_terminal_there_are_a_first_line_and_a_summary() {
     let (place, host) = (place(), Host::up());

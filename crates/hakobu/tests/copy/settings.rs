@@ -102,7 +102,7 @@ fn what_holds_is_shown_with_where_it_comes_from() {
     let line = out.lines().find(|line| line.starts_with("cipher ")).unwrap_or_default().to_owned();
     assert!(code == 0 && line.contains("aes-256-gcm ") && line.ends_with("config/hakobu/config:6"), "{out}");
     assert!(out.contains("\nread: ") && out.contains("\nnot there: /etc/hakobu/config\n"), "{out}");
-    // What is of the login, or of what travels, holds for no run on this machine alone.
+    // Settings of the login or of data connections do not apply to a run on this machine alone.
     for line in ["settings", "settings a b"] {
         let mut command = home.command(line);
         let out = ended(command.env("HAKOBU_SSH", "ssh -4")).1;
@@ -222,7 +222,7 @@ fn what_is_set_is_done_and_said() {
     let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
     assert_eq!(report["cipher"], "chacha20-poly1305");
     assert_same(&source, &target);
-    // What is of no use to a verb does not stand in its way.
+    // Settings that a verb does not use do not make it fail.
     let mut verify = home.command("verify");
     let (code, _, err) = ended(verify.arg(&source).arg(host.at(&target)));
     assert_eq!(code, 0, "{err}");
