@@ -1,8 +1,7 @@
-//! What a run shows: a first line, progress, what went wrong, a summary; or events as JSON.
+//! The output of a run: a first line, progress, errors and a summary, or events as JSON.
 //!
-//! Results go to standard output, all else to standard error. With `--json` only events go to
-//! standard output. Every name is escaped on its way to a terminal. Output that nobody reads any
-//! more (a closed pipe) never stops a run.
+//! Results go to standard output, everything else to standard error. With `--json`, only events go to standard output. Every
+//! name is escaped before it reaches a terminal. Output that nobody reads any more (a closed pipe) never stops a run.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -39,7 +38,7 @@ const DECISIONS_KEPT_MAX: usize = 64;
 /// Seconds between two progress events of `--json`.
 const JSON_PROGRESS_SECONDS: f64 = 1.0;
 
-/// What to show.
+/// The settings of a renderer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenderSettings {
     /// Events as JSON on standard output.
@@ -52,7 +51,7 @@ pub struct RenderSettings {
     pub why: bool,
     /// Nothing is copied: the words say so.
     pub dry_run: bool,
-    /// What is done with content: the words follow it.
+    /// The mode of the run, which determines the words.
     pub mode: Mode,
     /// Files that seem to be unchanged have their content compared.
     pub compares_content: bool,
@@ -70,7 +69,7 @@ pub struct Renderer {
     bar: Option<ProgressBar>,
     /// Takes each line of progress.
     line_to: Option<LineTo>,
-    /// What to type to go on, where that is not the command itself.
+    /// The command that resumes the run, if it is not the command itself.
     go_on: Option<String>,
     /// How many notes there were.
     notes: AtomicU64,
@@ -119,12 +118,12 @@ impl Renderer {
         Self { settings, machines, began, bar, line_to: None, go_on: None, notes: AtomicU64::new(0), state }
     }
 
-    /// The same for a run that has to do with these machines.
+    /// Sets the hosts of the run.
     pub fn with_machines(self, machines: Machines) -> Self {
         Self { machines, ..self }
     }
 
-    /// The same for a job: lines of progress go there as well, and to go on this is typed.
+    /// Adapts the renderer to a job: progress lines also go to `line_to`, and `go_on` is the command that resumes.
     pub fn for_job(self, line_to: impl Fn(&str) + Send + Sync + 'static, go_on: String) -> Self {
         Self { line_to: Some(Box::new(line_to)), go_on: Some(go_on), ..self }
     }
@@ -201,7 +200,7 @@ impl Renderer {
 
     /// The rule behind what was not copied, once for all entries: one line for each would be too many.
     fn left_alone(&self, entries: &ReportEntries) {
-        // What equal means where all is only compared is said in the help, for it is what that is for.
+        // The help explains what equal means in a comparison.
         if self.settings.mode == Mode::Compare {
             return;
         }
@@ -238,7 +237,7 @@ impl Renderer {
         }
     }
 
-    /// Whether this decision was said before; from now on it was. A run that removes things as well consists of two.
+    /// Returns true if this decision was printed before, and records it. A run that also deletes consists of two.
     fn was_said(&self, choice: &str, reason: &str) -> bool {
         let decisions = &mut self.state().decisions;
         let is_same = |said: &(String, String)| said.0 == choice && said.1 == reason;

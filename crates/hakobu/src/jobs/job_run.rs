@@ -44,7 +44,7 @@ pub struct JobRun {
 }
 
 impl JobRun {
-    /// Whether nobody waits for it.
+    /// Returns true if no user waits for the job.
     pub fn is_unattended(&self) -> bool {
         self.unattended
     }

@@ -1,4 +1,4 @@
-//! What a job is held to: set while it runs, or for its next run.
+//! The limits of a job: set while it runs, or for its next run.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
     Ok(0)
 }
 
-/// What the job asks for with these limits.
+/// Returns the request of the job with these limits.
 fn request(folder: &JobFolder, limits: &JobLimits) -> std::result::Result<CopyRequest, Vec<Error>> {
     let record = folder.record().map_err(|error| vec![error])?;
     let JobCommand { mut typed, mode, .. } = JobCommand::read_where_typed(&record, SETTING)?;
@@ -66,7 +66,7 @@ fn request(folder: &JobFolder, limits: &JobLimits) -> std::result::Result<CopyRe
     request::request(&typed, mode, settings_file::ssh_variable())
 }
 
-/// What was typed for a job, but for what was set since.
+/// Returns the typed limits, overridden by those that were set later.
 pub(super) fn with(typed: &LimitArguments, set: &JobLimits) -> LimitArguments {
     LimitArguments {
         bwlimit: set.bwlimit.clone().or(typed.bwlimit.clone()),

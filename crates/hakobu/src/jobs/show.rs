@@ -29,7 +29,7 @@ struct JobView {
     progress: Option<String>,
 }
 
-/// The same for programs.
+/// A job as JSON.
 #[derive(Serialize)]
 struct SeenJson<'a> {
     id: &'a str,
@@ -39,7 +39,7 @@ struct SeenJson<'a> {
     progress: Option<&'a str>,
     command: String,
     record: &'a JobRecord,
-    /// What was set since it was started.
+    /// The limits that were set after the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<JobLimits>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,7 +171,7 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
         format!("created    {}", lossy(seen.record.created_at.as_bytes())),
     ];
     if let Some(set) = seen.folder.limits()? {
-        // What was typed holds beside it, where that can still be read.
+        // Typed limits apply as well, if the command can still be read.
         let command = JobCommand::read_where_typed(&seen.record, "reading the command of the job");
         let typed = command.map(|command| command.typed.limits).unwrap_or_default();
         let limits = super::limits::with(&typed, &set);

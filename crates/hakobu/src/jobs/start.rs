@@ -42,7 +42,7 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// How long a job that nobody waits for may take to lock itself.
 const BEGIN_LIMIT: Duration = Duration::from_secs(20);
 
-/// What came of a start.
+/// The result of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartResult {
     /// It runs on its own.
@@ -92,7 +92,7 @@ pub(super) fn tell_how_to_watch(folder: &JobFolder) {
     output::tell(&format!("job {id} goes on without this terminal; to watch it: hakobu jobs attach {id}"));
 }
 
-/// What to expect of a job that has to log in again.
+/// Returns a warning for a job that may be unable to log in again.
 fn warning(login: UnattendedLogin) -> Option<&'static str> {
     match login {
         UnattendedLogin::Works => None,
@@ -146,7 +146,7 @@ pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<StartResul
     Ok(StartResult::Ended(code))
 }
 
-/// Whether the job can do without the terminal. False when it has ended, or the user wants it to.
+/// Returns true if the job no longer needs the terminal, and false if it has ended or the user wants it to.
 fn wait_until_located(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool) -> bool {
     loop {
         let mut said = [0];
@@ -160,7 +160,7 @@ fn wait_until_located(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool
             continue;
         }
         let heard = job.read(&mut said);
-        // What it said before is in the log by now.
+        // The earlier output of the job is in the log by now.
         forward(tail);
         match (heard, said) {
             (Ok(1), [ASKING]) if job.write_all(&[GO_ON]).is_ok() => {}

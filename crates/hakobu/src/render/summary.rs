@@ -55,10 +55,10 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     lines
 }
 
-/// Whether the same command goes on where this run stopped.
+/// Returns true if the command, run again, resumes this run.
 pub fn can_go_on(report: &Report) -> bool {
     let kind = report.error.as_ref().map(|error| error.kind.as_str());
-    // What was written to standard output is gone.
+    // Data on standard output cannot be resumed.
     let kept = !report.command.is_empty() && report.target.typed != "-" && report.source.typed != "-";
     kept && report::can_go_on(report.outcome, kind)
 }
@@ -141,7 +141,7 @@ fn speed(report: &Report) -> String {
     line
 }
 
-/// Whether the run was long enough for anything to have limited it: else it is the beginning and the end that take the time.
+/// Returns true if the run was long enough to have a bottleneck: in a shorter one, start and end take the time.
 fn has_verdict(report: &Report) -> bool {
     report.bytes_done > 0
         && (report.seconds.transfer >= VERDICT_FROM_SECONDS || report.seconds.transfer <= 0.0)
@@ -155,8 +155,8 @@ fn ratio(report: &Report) -> Option<f64> {
     (bytes.compressed > 0 && ratio >= 1.05).then_some(ratio)
 }
 
-/// Whether hardly anything travelled, as where digests were compared: connections then always have something on its way, and that
-/// says nothing of the line.
+/// Returns true if little data was sent, for example because digests were compared: connections are then always busy, which
+/// does not make the network the bottleneck.
 fn is_little_sent(report: &Report) -> bool {
     const PART: u64 = 16;
     let bytes = &report.bytes;
@@ -164,7 +164,7 @@ fn is_little_sent(report: &Report) -> bool {
     sent.is_some_and(|sent| sent < report.bytes_done / PART)
 }
 
-/// What limited the run and how busy it was; and how much of the network was used, where that was not it and anything travelled.
+/// Describes the bottleneck and its utilization, and that of the network if it is not the bottleneck and data was sent.
 fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
     let busy = |share: f64| format!("{:.0} %", share * 100.0);
     let asked = [
@@ -182,7 +182,7 @@ fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
     format!("{} ({each}{} busy{network})", lossy(limit.stage.as_bytes()), busy(limit.share))
 }
 
-/// What would help, after a run that was long enough for anybody to care.
+/// Returns advice on a faster run, if the run was long enough to matter.
 fn advice(report: &Report, verbose: bool) -> Option<String> {
     let limit = report.bottleneck.as_ref()?;
     let matters = has_verdict(report) && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
@@ -206,7 +206,7 @@ fn differences(report: &Report) -> Vec<String> {
 
 /// `only in the source: a/b`, `differs: a/c: bytes 0 to 262144`.
 pub(super) fn difference_words(difference: &ReportDifference) -> String {
-    // What is no UTF-8 is told by its bytes, so that it can be found.
+    // Bytes that are not UTF-8 are printed as such, so that the file can be found.
     let bytes = difference.path_base64.as_deref().and_then(from_base64);
     let path = match (bytes, difference.path.as_str()) {
         (Some(bytes), _) => lossy(&bytes),
@@ -230,7 +230,7 @@ pub(super) fn difference_words(difference: &ReportDifference) -> String {
     }
 }
 
-/// What a sample that was found equal says about the rest.
+/// Describes how far a sample without differences covers the rest.
 fn sampled(report: &Report) -> Option<String> {
     let read = report.entries.compared;
     let differing =
@@ -295,7 +295,7 @@ fn encryption(report: &Report) -> String {
     }
 }
 
-/// What says that the target has what the source had.
+/// Returns the words for the way in which the target was verified.
 fn check(report: &Report) -> &'static str {
     match report.verified {
         Verified::Medium => "read back from the medium and compared",

@@ -30,7 +30,7 @@ pub fn figure(chart: &Chart, language: Language) -> String {
     let labels = match &chart.series {
         Series::Rates(rates, labels) => {
             figure.push_str(&of_rates(&axis, rates));
-            // What is nowhere to be seen needs no colour.
+            // A series that is zero throughout needs no color.
             let seen = [
                 rates.iter().any(|(_, written)| *written > 0.0),
                 rates.iter().any(|(all, written)| all > written),
@@ -100,7 +100,7 @@ fn of_rates(axis: &Axis, rates: &[(f64, f64)]) -> String {
     let of = |pick: fn(&(f64, f64)) -> f64| -> Vec<(f64, f64)> {
         rates.iter().map(|rate| (BOTTOM, y(pick(rate)))).collect()
     };
-    // What was written is a part of all, and lies in front of it.
+    // The written bytes are a part of all bytes, and are drawn in front.
     drawing.push_str(&area(axis, &of(|(all, _)| *all), 0));
     drawing.push_str(&area(axis, &of(|(_, written)| *written), 1));
     drawing

@@ -1,4 +1,4 @@
-//! What limited a run, and how it went over time.
+//! The bottlenecks of a run, and its rate over time.
 
 use hakobu_core::counters::LaneStage;
 use hakobu_core::report::{
@@ -14,8 +14,8 @@ use super::words as vocabulary;
 const STAGES_MAX: usize = 12;
 /// As many limits are shown, which is all that a run remembers.
 const LIMITS_MAX: usize = 257;
-/// What is told of the intervals in words is of so long ones at least, in seconds, which moved so much in the middle: lanes have
-/// whole chunks confirmed, so a shorter one says more of these than of the rate.
+/// The minimum length in seconds, and the minimum number of bytes at the mean rate, of the intervals that the text describes:
+/// lanes confirm whole chunks, so shorter intervals reflect the chunks rather than the rate.
 const TOLD_SECONDS_MIN: f64 = 1.0;
 const TOLD_BYTES_MIN: f64 = 64.0 * 1024.0 * 1024.0;
 /// Fewer of them are no course.
@@ -23,7 +23,7 @@ const TOLD_MIN: usize = 4;
 /// The last interval is of the run's rest; what is shorter than this part of the others is no rate of anything.
 const LAST_PART_MIN: f64 = 0.25;
 
-/// What took the time, with pictures of its course.
+/// Returns the section on bottlenecks, with charts over time.
 pub fn section(report: &Report, language: Language) -> Option<PageSection> {
     let mut blocks: Vec<_> = held(&report.limits, language).into_iter().collect();
     if let Some(bottleneck) = &report.bottleneck {
@@ -35,7 +35,7 @@ pub fn section(report: &Report, language: Language) -> Option<PageSection> {
     PageSection::of(language.say("What limited it", "速度を決めた要因"), blocks)
 }
 
-/// What it was held to because somebody asked for that.
+/// Returns the limits that the user set.
 fn held(limits: &[ReportLimits], language: Language) -> Option<PageBlock> {
     let one = |held: &ReportLimits| {
         let since = match held.since_seconds > 0.0 {
@@ -166,9 +166,9 @@ fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Languag
     let sum: f64 = rates.iter().map(|(all, _)| all).sum();
     let of_seconds = TOLD_SECONDS_MIN / interval_seconds;
     let of_bytes = TOLD_BYTES_MIN / (sum / rates.len() as f64 * interval_seconds);
-    // What is no number is 0.
+    // NaN becomes 0.
     let together = (of_seconds.max(of_bytes).ceil() as usize).clamp(1, rates.len().max(1));
-    // What is left at the end is shorter.
+    // A shorter last window is left out.
     let windows = rates.chunks_exact(together);
     let mut sorted: Vec<f64> =
         windows.map(|window| window.iter().map(|(all, _)| all).sum::<f64>() / together as f64).collect();

@@ -9,7 +9,7 @@ use super::page::{LineSpan, PageBlock, PageLine, ReportPage};
 
 /// How long a bar of all the time would be.
 const BAR_LETTERS: f64 = 20.0;
-/// What may mean something in running text.
+/// The characters that may have a meaning in running text.
 const SPECIAL: &str = "\\`*_[]<>|~&#!$";
 
 /// The page as Markdown.

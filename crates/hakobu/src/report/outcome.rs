@@ -6,7 +6,7 @@ use super::language::Language;
 use super::page::NewsTone;
 use crate::render::summary::can_go_on;
 
-/// What is said of an outcome, in English and in Japanese. `{failed}` is how many entries failed.
+/// The text for an outcome, in English and in Japanese. `{failed}` is the number of failed entries.
 struct OutcomeText {
     tone: NewsTone,
     word: (&'static str, &'static str),

@@ -39,7 +39,7 @@ const STAGES: [NamedMeaning; 21] = [
     ),
 ];
 
-/// What it means that a stage limits.
+/// The meaning of each stage as a bottleneck.
 const LIMITS: [NamedMeaning; 21] = [
     (
         "source read",
@@ -321,7 +321,7 @@ fn known_or_name(list: &[NamedMeaning], key: &str, language: Language) -> LineSp
 
 /// Of a run that compares, what the lanes hand to the target is read there.
 const COMPARED: NamedMeaning = ("target read", "reading and comparing there", "コピー先の読み取りと比較");
-/// What it is called otherwise.
+/// The name of the stage in other runs.
 const WRITTEN: &str = "target write";
 
 /// A stage: its name, and what is done in it. `compares` says that nothing was written.
@@ -345,7 +345,7 @@ pub fn stages(compares: bool, language: Language) -> impl Iterator<Item = (&'sta
     })
 }
 
-/// What it means that a stage limits.
+/// Returns the meaning of a stage as a bottleneck.
 pub fn limit(key: &str, language: Language) -> Option<&'static str> {
     known(&LIMITS, key, language)
 }
@@ -361,12 +361,12 @@ pub fn way(key: &str, language: Language) -> PageLine {
     }
 }
 
-/// What was lost.
+/// Returns the name of a loss.
 pub fn loss(key: &str, language: Language) -> LineSpan {
     known_or_name(&LOSSES, key, language)
 }
 
-/// What that means.
+/// Returns the meaning of a loss.
 pub fn loss_means(key: &str, language: Language) -> Option<&'static str> {
     known(&LOSSES_MEAN, key, language)
 }

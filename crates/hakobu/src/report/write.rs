@@ -15,7 +15,7 @@ use crate::report_file::{ReportFile, refuse_other};
 
 const WRITING: &str = "writing to";
 
-/// What is written.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportFormat {
     /// A page of HTML, which takes the place of another one of ours, and of nothing else.
@@ -94,7 +94,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
-/// What is replaced, and a file beside it. A link stays one: what it leads to is replaced.
+/// Returns the path to replace and that of a draft beside it. A link is kept: its target is replaced.
 fn place_and_draft(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if place.is_dir() {
@@ -107,7 +107,7 @@ fn place_and_draft(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
 }
 
 fn fill(draft: &Path, place: &Path, content: &[u8]) -> io::Result<()> {
-    // What an earlier process of this number has left behind when it was killed.
+    // A killed process with this number may have left a draft.
     match fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
