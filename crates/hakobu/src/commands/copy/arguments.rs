@@ -90,7 +90,7 @@ pub struct CopyArguments {
     #[arg(long, help_heading = TRANSFER, conflicts_with_all = ["dry_run", "json"])]
     pub detach: bool,
 
-    /// What to verify: wire, medium, none
+    /// Choose the verification: wire, medium, none
     ///
     /// `wire` verifies local copies as well; `medium` reads the target back after writing (single file or disk); `none`
     /// verifies nothing. Default: data sent over the network is verified
