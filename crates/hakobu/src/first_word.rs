@@ -47,7 +47,7 @@ const NEVER_DELETES: &str =
 const LISTS_NO_FILES: &str =
     "hakobu disks lists disks, hakobu copy -n SOURCE TARGET lists what would be copied";
 
-/// The lines to print if an option or another tool's name stands where the command belongs.
+/// Returns the lines to print if the first word is an option or the name of another tool.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     let first = arguments.get(1)?.to_str()?;
     if !first.starts_with('-') {
@@ -110,7 +110,7 @@ pub fn no_such_part(verb: &str, arguments: &[OsString]) -> Vec<String> {
     ]
 }
 
-/// The lines, and what should have been typed if these are the arguments of `verb`.
+/// Returns the lines to print, and the right command if these are arguments of `verb`.
 fn suggested(mut lines: Vec<String>, verb: &str, rest: &[OsString]) -> Vec<String> {
     let words: Vec<OsString> =
         ["hakobu", verb].map(OsString::from).into_iter().chain(rest.iter().cloned()).collect();

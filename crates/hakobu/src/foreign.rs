@@ -18,7 +18,7 @@ const COMPRESS: &str = "--compress";
 /// The answer to flags that other tools have and hakobu has not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// They ask for what hakobu does anyway.
+    /// Flags for the default behaviour of hakobu.
     Accepted {
         /// The command line without them.
         arguments: Vec<OsString>,
@@ -112,7 +112,7 @@ struct FlagScan<'a> {
     /// Our own options: name with dashes, and whether a value follows.
     own: Vec<(String, bool)>,
     lines: Vec<String>,
-    /// Flags that are accepted, and what is said of each.
+    /// Accepted flags, each with its note.
     accepted: Vec<(String, &'static str)>,
     kept: Vec<OsString>,
     ssh_options: Vec<String>,

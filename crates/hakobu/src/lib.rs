@@ -87,7 +87,7 @@ fn dispatch_ours(arguments: &[OsString]) -> u8 {
     }
 }
 
-/// Runs what was typed; returns the exit code.
+/// Runs a command line; returns the exit code.
 fn run_verb(verb: Verb, arguments: &[OsString]) -> u8 {
     match verb {
         Verb::Copy(options) => commands::copy::copy(&options, Mode::Copy, arguments),

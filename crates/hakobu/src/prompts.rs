@@ -61,7 +61,7 @@ fn is_yes(answer: &[u8]) -> bool {
     [&b"y"[..], b"yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes))
 }
 
-/// Asks for a line, and reads it without showing it. Whatever happens, the terminal shows again what is typed.
+/// Asks for a line, and reads it without echo. The echo is always restored.
 fn read_hidden(terminal: &mut File, question: &str, cancel: &AtomicBool) -> Option<Vec<u8>> {
     let shown = tcgetattr(&*terminal).ok()?;
     let mut hidden = shown.clone();

@@ -16,7 +16,7 @@ use crate::render::json;
 
 /// The mark in the first bytes of every report.
 const MARK: &[u8] = b"hakobu.report/";
-/// So many bytes of a file are looked at to tell what it is.
+/// The number of bytes of a file that are read to recognise it.
 const HEAD_BYTES: u64 = 1024;
 
 /// An opened report file.
@@ -29,7 +29,7 @@ pub struct ReportFile {
 }
 
 impl ReportFile {
-    /// Opens or creates the file. What an earlier run wrote stays until this one ends.
+    /// Opens or creates the file. An earlier report stays until this run ends.
     ///
     /// # Errors
     /// As the system says, with the path.
@@ -61,7 +61,7 @@ impl ReportFile {
         own.zip(other).is_some_and(|(own, other)| (own.dev(), own.ino()) == (other.dev(), other.ino()))
     }
 
-    /// Removes what was just made for it; a report of an earlier run stays.
+    /// Removes the file if this run created it; an earlier report stays.
     pub fn forget(self) {
         if self.is(&self.path) && self.file.metadata().is_ok_and(|found| found.len() == 0) {
             // Nothing is lost with it, so it does not matter if that fails.
@@ -69,7 +69,7 @@ impl ReportFile {
         }
     }
 
-    /// A report never goes onto a disk, nor among the devices under a mistyped name.
+    /// A report is never written to a disk or, under a mistyped name, among the devices.
     ///
     /// # Errors
     /// `Refused`.
@@ -115,15 +115,14 @@ impl ReportFile {
     }
 }
 
-/// Refuses a file that holds something else than what it is to be replaced by: a name that was mistyped may be that of
-/// what is copied. `is_own` looks at its beginning.
+/// Refuses to overwrite a file that is no report: a mistyped name may be that of a source. `is_own` checks its beginning.
 ///
 /// # Errors
 /// `Refused`; as the system says where it cannot be read.
 pub fn refuse_other(path: &Path, own: &str, is_own: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
     use std::os::unix::ffi::OsStrExt;
     const DURING: &str = "opening the report";
-    // A device or a pipe loses nothing, and what is not there neither.
+    // Writing to a device or a pipe, or creating a file, overwrites nothing.
     if !std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());
     }
@@ -167,7 +166,7 @@ mod tests {
         std::fs::write(&other, "x".repeat(100_000)).unwrap();
         assert_eq!(ReportFile::open(&other).unwrap_err().kind, ErrorKind::Refused);
         assert_eq!(std::fs::metadata(&other).unwrap().len(), 100_000);
-        // Nor is it written where nobody finds it.
+        // A report is not written where nobody finds it.
         let taken = directory.path().join("taken.json");
         let file = ReportFile::open(&taken).unwrap();
         assert!(file.is(&taken) && !file.is(&other));

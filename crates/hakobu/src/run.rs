@@ -58,7 +58,7 @@ pub fn digest(
     (report(transfer, request), digest)
 }
 
-/// Keeps how a run goes over time, wherever its engine is: the figures come here from there, too.
+/// Records the progress of a run over time. If the engine is on another host, its figures arrive here as well.
 struct OverTime<'a> {
     observer: &'a dyn Observer,
     began: Instant,
@@ -116,7 +116,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.seconds.transfer = Duration::from_nanos(summary.transfer_ns).as_secs_f64();
     // Shared blocks were not read, so nothing was checked.
     let all_cloned = summary.counters.cloned_bytes > 0 && summary.counters.source_read_bytes == 0;
-    // Of what was ended before anything arrived there is nothing to say.
+    // A run that ended before any data arrived has no rate.
     let is_nothing = summary.fatal.is_some() && summary.counters.target_written_bytes == 0;
     report.verified = match transfer.verified && !all_cloned && !is_nothing {
         true if request.verify == Verify::Medium => Verified::Medium,
@@ -136,7 +136,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
         report.digest_blake3_reason =
             Some(no_digest(request, &report, summary.counters.cloned_bytes > 0).to_owned());
     }
-    // Whoever does not want owners kept does not miss them.
+    // A user who does not ask for owners does not miss them.
     let wanted = |loss: &&Loss| request.preserve.owner || loss.what != LossKind::Owner;
     report.losses = summary.losses.iter().filter(wanted).map(ReportLoss::from).collect();
     report.rights_withheld = transfer.rights_withheld;

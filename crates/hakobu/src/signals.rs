@@ -73,7 +73,7 @@ mod tests {
         let raise = || {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT).unwrap();
         };
-        // Whoever runs the tests may have it ignored (nohup, a background job), which children inherit.
+        // The tests may run with the signal ignored (nohup, a background job), which children inherit.
         hakobu_sys::signal::heed_all().unwrap();
         let cancel = cancel_flag().unwrap();
         raise();

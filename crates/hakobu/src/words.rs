@@ -63,7 +63,7 @@ pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> 
         // No user and no sudo gets round a restricted key.
         "permission_denied" if error.step == ErrorStep::Restriction => Some(RESTRICTED),
         "permission_denied" => machines.permission(&error.at),
-        // A daemon's own words say what makes it writable.
+        // The message of the daemon tells how to make it writable.
         "read_only" if is_of_a_daemon(&error.at) => None,
         "connection_lost" | "timed_out" if machines.only_looks => {
             Some("check the network, then run the same command again")
@@ -152,7 +152,7 @@ fn next_step(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// So many notes of a run are said, and so much of each: what a peer says has an end.
+/// The maximum number of notes of a run that are printed, and the maximum length of each, because a peer may send any number.
 const NOTES_MAX: u64 = 500;
 const NOTE_CHARS_MAX: usize = 4000;
 
@@ -190,7 +190,7 @@ mod tests {
         assert!(words.starts_with("error: sending to h\\u{1b}[2J: broken pipe\nhint: "), "{words}");
         assert_eq!(words, report_error(&ReportError::from(&lost), &Machines::default()));
         assert!(words.contains("--retry-for"), "{words}");
-        // Verbs that look have no such option.
+        // Verbs that only inspect have no such option.
         let looking = Machines { only_looks: true, ..Machines::default() };
         let words = report_error(&ReportError::from(&lost), &looking);
         assert!(words.ends_with("hint: check the network, then run the same command again"), "{words}");

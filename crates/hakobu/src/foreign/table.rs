@@ -3,7 +3,7 @@
 /// How a command line with the flag is put right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagFix {
-    /// Leave the flag out: it asks for what happens anyway.
+    /// Leave the flag out: it asks for the default behaviour.
     Accept,
     /// Leave the flag out, once the user agrees.
     Drop,

@@ -18,7 +18,7 @@ fn lines_of(verb: &str, line: &str) -> Vec<String> {
     }
 }
 
-/// The command line without what is accepted, and the note.
+/// Returns the command line without the accepted flags, and the note.
 fn accepted(verb: &str, line: &str) -> (String, String) {
     match answer(verb, line) {
         Some(Answer::Accepted { arguments, note }) => (shell::quote_all(&arguments), note),

@@ -15,7 +15,7 @@ use crate::{exit, output, settings_file};
 
 const SETTING: &str = "setting the limits of the job";
 
-/// Sets what a job is held to; returns the exit code.
+/// Sets the limits of a job; returns the exit code.
 pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
     let folder = Jobs::of_user()?.find(id)?;
     let id = folder.id();
@@ -75,7 +75,7 @@ pub(super) fn with(typed: &LimitArguments, set: &JobLimits) -> LimitArguments {
     }
 }
 
-/// Takes what is set while the job runs to the run.
+/// Passes limits that are set during a run to the run.
 pub(super) struct LimitWatcher {
     /// The limits that were typed.
     pub typed: LimitArguments,
@@ -85,7 +85,7 @@ pub(super) struct LimitWatcher {
 }
 
 impl LimitWatcher {
-    /// Hands on what is new.
+    /// Passes on changed limits.
     pub fn look(&mut self, folder: &JobFolder) {
         let stamp = folder.limits_stamp();
         if stamp == self.seen {

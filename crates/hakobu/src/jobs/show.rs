@@ -14,12 +14,12 @@ use super::tail::Tail;
 use crate::render::{json, summary};
 use crate::{exit, output, shell};
 
-/// The schema of what `list --json` and `show --json` print.
+/// The schema of the output of `list --json` and `show --json`.
 const JOBS_SCHEMA: &str = "hakobu.jobs/1";
 /// So many lines of the log are shown.
 const LOG_LINES_MAX: usize = 20;
 
-/// A job, as it stands now.
+/// The present state of a job.
 struct JobView {
     id: JobId,
     folder: JobFolder,
@@ -66,7 +66,7 @@ impl JobView {
         shell::quote_all(self.record.arguments())
     }
 
-    /// Progress, or what came of it, in one line.
+    /// Returns the progress, or the result, in one line.
     fn standing(&self) -> String {
         let progress = self.progress.as_deref().map(|line| lossy(line.trim().as_bytes()));
         // Of one that does not run it is of no interest how fast it went last, and no time is left for it.
@@ -121,7 +121,7 @@ fn outcome(ended: &EndedReport) -> String {
     lossy(format!("{words}: {}{at}: {first_line}", error.during).as_bytes())
 }
 
-/// Lists all jobs, the oldest first. One that cannot be read is said and left out.
+/// Lists all jobs, the oldest first. A job that cannot be read is reported and left out.
 pub fn list(as_json: bool) -> Result<u8> {
     let jobs = Jobs::of_user()?;
     let (mut all, mut code) = (Vec::new(), 0);

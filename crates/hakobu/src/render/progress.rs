@@ -1,4 +1,4 @@
-//! The figures of the progress line: rate over the last seconds, time left, what limits.
+//! The figures of the progress line: the rate over the last seconds, the time left, the bottleneck.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl ProgressFigures {
         let seen = format_bytes(self.bytes_seen);
         if self.scan_done && self.bytes_seen > 0 {
             let share = bytes_moved.min(self.bytes_seen) as f64 / self.bytes_seen as f64;
-            // Rounded down: 100 % is for what is done.
+            // Rounded down: 100 % means complete.
             parts.push(format!("{:3.0} %", (share * 100.0).floor()));
         }
         let at_least = if self.scan_done { "" } else { "at least " };

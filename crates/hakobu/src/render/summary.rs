@@ -14,10 +14,10 @@ use hakobu_core::units::{format_bytes, format_count, format_duration, format_mil
 
 /// The most failures that are shown; the report has them all.
 pub const FAILURES_SHOWN_MAX: u64 = 20;
-/// After a run of so many seconds it is said what would help.
+/// The duration in seconds after which a run prints advice.
 const ADVICE_FROM_SECONDS: f64 = 10.0;
 
-/// A shorter one has no limit that anybody could do something about.
+/// A shorter run has no bottleneck worth removing.
 const VERDICT_FROM_SECONDS: f64 = 0.1;
 
 /// The summary, line by line.
@@ -86,7 +86,7 @@ pub fn words_of(outcome: Outcome) -> &'static str {
     }
 }
 
-/// `3 created, 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
+/// Returns the counts: `3 created, 2 updated, 1 000 unchanged, 2 failed`; the first three appear even when they are 0.
 fn entries(report: &Report) -> String {
     let entries = &report.entries;
     let compares = report.only_compared;
@@ -282,7 +282,7 @@ fn way(report: &Report) -> String {
     format!("way: {}, {}, {lanes}, {}", report.transport.name(), encryption(report), check(report))
 }
 
-/// Who keeps others from reading what travels.
+/// Describes the encryption of the data.
 fn encryption(report: &Report) -> String {
     let by_ssh = report.transport.relies_on_ssh() || report.transport.is_through_ssh();
     let cipher = report.cipher.as_deref().filter(|cipher| *cipher != CipherChoice::None.name());
@@ -302,13 +302,13 @@ fn check(report: &Report) -> &'static str {
         Verified::Wire if report.transport == UsedTransport::Rsync => "checked by rsync's own checksums",
         Verified::Wire => "digests compared",
         Verified::None if report.dry_run || report.only_compared => "nothing written",
-        // It finds what was changed on the way, and nothing that either end did.
+        // ssh detects changes in transit, but no errors at either end.
         Verified::None if report.transport.relies_on_ssh() => "checked by ssh alone, no digests compared",
         Verified::None => "not checked",
     }
 }
 
-/// Whoever comes back in the morning learns why it took longer.
+/// Describes the interruptions of the connection, which explain a long run.
 fn outages(report: &Report) -> Option<String> {
     let outages = &report.outages;
     let time = format_duration(Duration::try_from_secs_f64(outages.seconds).unwrap_or_default());

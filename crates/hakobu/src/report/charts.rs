@@ -1,4 +1,4 @@
-//! Pictures for HTML: SVG that stands in the page, with sizes and words of its own and no script.
+//! Charts for HTML: inline SVG with its own sizes and labels, without scripts.
 
 use std::fmt::Write;
 
@@ -141,7 +141,7 @@ fn area(axis: &Axis, bands: &[(f64, f64)], colour: usize) -> String {
     }
 }
 
-/// Lines across, each with what it stands for.
+/// Draws horizontal lines, each with its value.
 fn grid(label: impl Fn(f64) -> String) -> String {
     let mut lines = String::new();
     for part in [0.0, 0.25, 0.5, 0.75, 1.0] {

@@ -20,7 +20,7 @@ const TOLD_SECONDS_MIN: f64 = 1.0;
 const TOLD_BYTES_MIN: f64 = 64.0 * 1024.0 * 1024.0;
 /// Fewer of them are no course.
 const TOLD_MIN: usize = 4;
-/// The last interval is of the run's rest; what is shorter than this part of the others is no rate of anything.
+/// The last interval is the rest of the run. If it is shorter than this share of the others, its rate is meaningless.
 const LAST_PART_MIN: f64 = 0.25;
 
 /// Returns the section on bottlenecks, with charts over time.
@@ -173,7 +173,7 @@ fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Languag
     let mut sorted: Vec<f64> =
         windows.map(|window| window.iter().map(|(all, _)| all).sum::<f64>() / together as f64).collect();
     sorted.sort_by(f64::total_cmp);
-    // Where most came in what is left at the end, the others are no course.
+    // If most bytes are in the incomplete last window, the others do not represent the run.
     let is_course = sorted.last().is_some_and(|most| *most >= sum / rates.len() as f64);
     if sorted.len() < TOLD_MIN || !is_course {
         return None;
@@ -198,7 +198,7 @@ fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Languag
     Some(words)
 }
 
-/// The stages that are known and took any time; what another version calls otherwise is left out.
+/// Returns the known stages that took any time; stages of other versions are left out.
 fn shares(samples: &[TimelineSample], compares: bool, language: Language) -> Option<Series> {
     let of = |stage: &str| -> Vec<f64> {
         samples.iter().map(|sample| clamped(sample.stages.get(stage).copied().unwrap_or(0.0))).collect()

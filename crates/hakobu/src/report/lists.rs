@@ -72,7 +72,7 @@ pub fn failures(report: &Report, language: Language) -> Option<PageSection> {
     Some(section)
 }
 
-/// In what the target differs.
+/// Returns the properties in which the target differs.
 pub fn differences(report: &Report, language: Language) -> Option<PageSection> {
     let row = |difference: &ReportDifference| {
         let range = difference.offset_bytes.map(|offset| range(offset, difference.length_bytes, language));

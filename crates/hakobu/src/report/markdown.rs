@@ -1,4 +1,4 @@
-//! As Markdown, for a ticket: what GitHub, GitLab and CommonMark readers agree on.
+//! Markdown for a ticket: the common subset of GitHub, GitLab and CommonMark.
 //!
 //! All that comes from the file is in code spans, in which no letter means anything, and never in a
 //! table, in which a bar would. Our own words hold nothing that Markdown would take for its own but

@@ -1,4 +1,4 @@
-//! How a run ended, and what that means.
+//! The outcome of a run, and its meaning.
 
 use hakobu_core::report::{Outcome, Report};
 
@@ -146,7 +146,7 @@ const GOES_ON: (&str, &str) = (
     "同じコマンドを再実行すると、停止したところから続行します。",
 );
 
-/// How good it is, in a word, and what it means.
+/// Returns the tone of the outcome in a word, and its meaning.
 pub fn outcome(report: &Report, language: Language) -> (NewsTone, &'static str, Vec<String>) {
     let OutcomeText { tone, word, means } = told(report);
     let failed = language.entries(report.entries.failed.max(report.failures.len() as u64));

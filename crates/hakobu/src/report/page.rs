@@ -70,15 +70,15 @@ pub enum PageBlock {
     Lines(Vec<String>),
     /// Facts, each with its label.
     Facts(Vec<(String, PageLine)>),
-    /// Numbers: a head, and rows that begin with what they are of.
+    /// Numbers: a head, and rows that begin with a label.
     Table(Vec<String>, Vec<Vec<String>>),
     /// Things of which there may be many: a head, and rows whose first cell names each.
     Records(Vec<String>, Vec<Vec<PageLine>>),
-    /// Shares of 0 to 1, each with what it is of.
+    /// Shares from 0 to 1, each with its label.
     Bars(Vec<(PageLine, f64)>),
     /// Rates as bars beside each other: in pictures alone, for a table beside them says the same.
     Rates(Vec<RateBar>),
-    /// Shown only where there are pictures; the words beside it say what matters.
+    /// A chart, for HTML only; the text beside it contains the essential figures.
     Chart(Chart),
 }
 
@@ -131,7 +131,7 @@ impl PageSection {
         (!blocks.is_empty()).then(|| Self { title: title.to_owned(), blocks })
     }
 
-    /// By which hakobu something was measured, and until when. For what is kept as a file, in English.
+    /// The version of hakobu that measured, and the time of the end, for pages that are saved as files. In English.
     pub fn measured(ended_at: Timestamp) -> Self {
         let text = ended_at.to_string();
         let ended = Language::En.moment(&text).unwrap_or(text);

@@ -1,4 +1,4 @@
-//! Writing what is shown to a file, which gets its name when it is complete.
+//! Writes a page to a file, which gets its name when it is complete.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +24,7 @@ pub enum ReportFormat {
     Other,
 }
 
-/// Refuses what must not be overwritten.
+/// Refuses to overwrite a file that is not ours.
 fn check(path: &Path, form: ReportFormat) -> Result<()> {
     ReportFile::check(path)?;
     let is_page =
@@ -35,7 +35,7 @@ fn check(path: &Path, form: ReportFormat) -> Result<()> {
     }
 }
 
-/// Writes a file in place of what is there. `source` is the report that it was made from, which stays.
+/// Writes a file in place of an existing one. `source` is the report that the page was made from, which stays.
 ///
 /// # Errors
 /// `Refused` where it would overwrite the report or a disk, else as the system says.
@@ -45,7 +45,7 @@ pub fn write(path: &Path, source: Option<&Path>, (form, content): (ReportFormat,
         Ok(found) if source.is_some_and(|source| is_same(&found, source)) => {
             Err(Error::new(ErrorKind::Refused, WRITING, "it is the report itself; name another file"))
         }
-        // A pipe or a terminal is written to; a file in its place would help nobody.
+        // A pipe or a terminal is written to directly; it must not be replaced by a file.
         Ok(found)
             if !matches!(
                 FileType::from_raw_mode(found.st_mode),
@@ -88,7 +88,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let (place, draft) = place_and_draft(path)?;
     let written = fill(&draft, &place, content).and_then(|()| fs::rename(&draft, &place));
     if written.is_err() {
-        // The draft is ours; what was there is as it was.
+        // The draft is ours; the existing file is unchanged.
         let _ = fs::remove_file(&draft);
     }
     written

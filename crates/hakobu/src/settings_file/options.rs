@@ -1,4 +1,4 @@
-//! The options of a command line, with those from settings files put before what was typed.
+//! The options of a command line, with those from settings files put before the typed ones.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ pub(crate) struct ResolvedOptions {
     pub logins: Vec<FileLogin>,
 }
 
-/// Adds what settings files say to a command line, which `matches` are of. `None`: nothing.
+/// Adds settings from files to the command line that `matches` are of. Returns `None` if there are none.
 ///
 /// # Errors
-/// A file that was named and cannot be read, one that others may write to, and what cannot be understood in one.
+/// A named file that cannot be read, a file that others may write to, or invalid settings.
 pub(crate) fn settle(
     command: &Command,
     words: &[OsString],

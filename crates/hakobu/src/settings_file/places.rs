@@ -15,7 +15,7 @@ use super::keywords::{KEYWORDS, Keyword};
 
 /// The file of the administrator.
 const OF_SYSTEM: &str = "/etc/hakobu/config";
-/// That of a user, below where settings of users are.
+/// The settings file of a user, below the configuration directory of the user.
 const OF_USER: &str = "hakobu/config";
 /// The variable that names another file.
 const VARIABLE: &str = "HAKOBU_SETTINGS";
@@ -72,7 +72,7 @@ fn usual_places() -> Vec<PathBuf> {
     of_user.map(|place| place.join(OF_USER)).into_iter().chain([PathBuf::from(OF_SYSTEM)]).collect()
 }
 
-/// Reads one file. `None`: there is none, and nobody said there was.
+/// Reads one file. Returns `None` if it does not exist and was not named by the user.
 fn read(file: &Path, is_named: bool) -> Result<Option<HostSettings>, Vec<Error>> {
     let place = || file.as_os_str().as_encoded_bytes();
     let failed = |error: &std::io::Error| vec![Error::io(READING, error).at(place())];
@@ -94,7 +94,7 @@ fn read(file: &Path, is_named: bool) -> Result<Option<HostSettings>, Vec<Error>>
     parse(file, &bytes).map(Some)
 }
 
-/// Settings name commands that are run, so whoever can write them can run anything.
+/// Settings name commands that are run, so everyone who can write them can run anything.
 fn check_owner(file: &File) -> Result<(), Error> {
     let found = file.metadata().map_err(|error| Error::io(READING, &error))?;
     let refused = |words: &str| Err(Error::new(ErrorKind::Refused, READING, words));
@@ -112,7 +112,7 @@ fn check_owner(file: &File) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads what is in a file, and checks each value, also those for other hosts.
+/// Reads the settings in a file, and checks each value, also those for other hosts.
 fn parse(file: &Path, bytes: &[u8]) -> Result<HostSettings, Vec<Error>> {
     let wrong = |line: usize, column: usize, words: String| {
         let at = format!("{}:{line}:{column}", file.display());
