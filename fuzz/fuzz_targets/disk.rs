@@ -1,5 +1,4 @@
-//! What is recognised on a disk. Whatever lies there, lists and texts keep their limits and cross
-//! the wire.
+//! Recognition of the content of a disk. For any input, lists and texts keep their limits and can be sent.
 
 #![no_main]
 

@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(seal) = sealer.seal(&header, &digest, meta) else { return };
     let mut opener = SealChecker::new(key());
     opener.open(header_bytes, &header, &seal, meta).unwrap();
-    // The same once more has another place.
+    // A replayed frame is rejected: the checker expects the next one.
     assert!(opener.open(header_bytes, &header, &seal, meta).is_err());
     if let Some((last, before)) = meta.split_last() {
         let changed = [before, &[last ^ 1]].concat();

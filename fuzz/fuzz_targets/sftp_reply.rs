@@ -1,4 +1,4 @@
-//! What an SFTP server answers: greetings and replies.
+//! Answers of an SFTP server: greetings and replies.
 
 #![no_main]
 

@@ -43,7 +43,7 @@ pub struct ArticlesArgs {
     /// A short one, to see that all of it works: not --full, and figures and page go to target/articles instead
     #[arg(long)]
     pub trial: bool,
-    /// What else the machine did meanwhile, for the page: only you know
+    /// Other load on the machine meanwhile, for the page: only you know
     #[arg(long)]
     pub note: String,
 }

@@ -24,7 +24,7 @@ pub struct LinkArgs {
     /// Bits per second in each direction: 1G, 100M, 2.5G [default: no limit]
     #[arg(long, value_parser = parse_rate)]
     pub rate: Option<u64>,
-    /// The same of each TCP connection: 50M [default: no limit]
+    /// The rate of each TCP connection: 50M [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub connection_rate: Option<u64>,
     /// Each connection over N that is at work takes this share of the rate away: 4:10%

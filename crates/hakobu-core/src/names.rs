@@ -164,7 +164,7 @@ mod tests {
         for name in ["a", "ä", "B"] {
             seen.add(name.as_bytes()).unwrap();
         }
-        // The same name twice is one entry: two sources may have it.
+        // A repeated name is one entry: two sources may have it.
         seen.add(b"a").unwrap();
         for name in ["A", "Ä", "b"] {
             assert_eq!(seen.add(name.as_bytes()).unwrap_err().kind, ErrorKind::Conflict, "{name}");

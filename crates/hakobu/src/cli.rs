@@ -41,7 +41,7 @@ use crate::version;
     after_help = PROGRAM_HELP
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub verb: Verb,
 
@@ -59,7 +59,7 @@ pub struct Cli {
     pub version: Option<bool>,
 }
 
-/// What stands below the help of the program.
+/// The text below the help of the program.
 const PROGRAM_HELP: &str = "\
 `hakobu COMMAND -h` lists the common options of a command, `hakobu COMMAND --help` all options with examples. `hakobu man \
 COMMAND | man -l -` shows its manual page.
@@ -100,7 +100,7 @@ pub enum Verb {
     /// Manage background jobs: list, attach, pause, resume, ...
     #[command(after_help = JOBS_HELP, disable_help_subcommand = true)]
     Jobs {
-        /// What to do; without it the jobs are listed.
+        /// The action; without one, the jobs are listed.
         #[command(subcommand)]
         verb: Option<JobsVerb>,
     },
@@ -154,7 +154,7 @@ impl Verb {
     }
 }
 
-/// What brings data over, or compares it, and how.
+/// Returns the arguments and the mode of a command that copies or compares data.
 pub(crate) fn moved_by(verb: Verb) -> Option<(Box<CopyArguments>, Mode)> {
     match verb {
         Verb::Copy(typed) => Some((typed, Mode::Copy)),
@@ -291,7 +291,7 @@ pub fn short_help(command: Command) -> Command {
     command.mut_args(|option| option.help_heading(None::<&str>))
 }
 
-/// The same command without what is hidden: what completions may offer.
+/// Returns the command without its hidden parts, for completions.
 pub fn offered(command: &Command) -> Command {
     let shown = Command::new(command.get_name().to_owned())
         .args(command.get_arguments().filter(|argument| !argument.is_hide_set()))

@@ -1,4 +1,4 @@
-//! A command line, read with what settings files add to it.
+//! A command line, with the options that settings files add to it.
 
 use std::ffi::OsString;
 
@@ -17,7 +17,7 @@ pub(crate) enum CommandLineError {
     Settings(Vec<Error>),
 }
 
-/// Reads a command line, the program's name first, with what settings files add to it.
+/// Parses a command line, beginning with the name of the program, with the options that settings files add to it.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, CommandLineError> {
     let command = cli::command_for(arguments);
     let read = |words: &[OsString]| command.clone().try_get_matches_from(words);

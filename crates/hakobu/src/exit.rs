@@ -6,7 +6,7 @@ use hakobu_core::error::{Error, ErrorKind};
 pub use crate::exit_code::{FAILED, INTERRUPTED, WRONG_USAGE, code_of};
 use crate::{color, messages, output, words};
 
-/// Says what was wrong with the arguments.
+/// Prints an error about the arguments.
 pub fn wrong_usage(lines: &[String]) -> u8 {
     for line in lines {
         output::tell(&words::escaped_lines(line));
@@ -14,7 +14,7 @@ pub fn wrong_usage(lines: &[String]) -> u8 {
     WRONG_USAGE
 }
 
-/// Ends with the errors that were found in what was typed. The code is that of the worst.
+/// Prints the errors that were found in the arguments. Returns the code of the worst.
 pub fn errors(errors: &[Error]) -> u8 {
     for error in errors {
         output::tell(&words::error(error));

@@ -7,7 +7,7 @@ use hakobu_core::report::{OutcomeFacts, outcome};
 
 /// It failed.
 pub const FAILED: u8 = 1;
-/// What was typed is wrong.
+/// The command line is invalid.
 pub const WRONG_USAGE: u8 = 2;
 /// The user stopped it.
 pub const INTERRUPTED: u8 = 130;

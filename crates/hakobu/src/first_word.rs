@@ -1,4 +1,4 @@
-//! What is typed in the place of the command: help, an option, another tool's name, a typing error, or what is to be copied.
+//! The first word of the command line: help, an option, the name of another tool, a typing error, or a source.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -21,7 +21,7 @@ pub fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
     Some(arguments.first().cloned().into_iter().chain(verb).chain([OsString::from("--help")]).collect())
 }
 
-/// What other tools call what hakobu does.
+/// The names that other tools use for hakobu's commands.
 const OTHER_NAMES: [(&str, &[&str]); 13] = [
     (
         "copy",
@@ -46,7 +46,7 @@ const OTHER_NAMES: [(&str, &[&str]); 13] = [
 const NEVER_DELETES: &str =
     "hakobu never deletes the source; remove it yourself when the copy has ended with exit code 0";
 
-/// The lines to print if an option or another tool's name stands where the command belongs.
+/// Returns the lines to print if the first word is an option or the name of another tool.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     let first = arguments.get(1)?.to_str()?;
     if !first.starts_with('-') {
@@ -106,7 +106,7 @@ pub fn no_such_part(verb: &str, arguments: &[OsString]) -> Vec<String> {
     ]
 }
 
-/// The lines, and what should have been typed if these are the arguments of `verb`.
+/// Returns the lines to print, and the right command if these are arguments of `verb`.
 fn suggested(mut lines: Vec<String>, verb: &str, rest: &[OsString]) -> Vec<String> {
     let words: Vec<OsString> =
         ["hakobu", verb].map(OsString::from).into_iter().chain(rest.iter().cloned()).collect();

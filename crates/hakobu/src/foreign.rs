@@ -18,11 +18,11 @@ const COMPRESS: &str = "--compress";
 /// The answer to flags that other tools have and hakobu has not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// They ask for what hakobu does anyway.
+    /// Flags for the default behaviour of hakobu.
     Accepted {
         /// The command line without them.
         arguments: Vec<OsString>,
-        /// What they mean here.
+        /// The meaning of the flags in hakobu.
         note: String,
     },
     /// The command cannot be run: the lines to print.
@@ -98,7 +98,7 @@ fn answers(verb: &str, arguments: &[OsString]) -> Option<Answer> {
     scan.into_answer()
 }
 
-/// Whether the argument that follows belongs to the flag.
+/// The kind of value that a flag takes from the next argument.
 enum FlagValue {
     Nothing,
     /// It is the value of an option of our own.
@@ -112,16 +112,16 @@ struct FlagScan<'a> {
     /// Our own options: name with dashes, and whether a value follows.
     own: Vec<(String, bool)>,
     lines: Vec<String>,
-    /// Flags that are accepted, and what is said of each.
+    /// Accepted flags, each with its note.
     accepted: Vec<(String, &'static str)>,
     kept: Vec<OsString>,
     ssh_options: Vec<String>,
     can_be_fixed: bool,
-    /// Whether letters mean what they mean to rsync.
+    /// True if letters have the meaning that rsync gives them.
     is_rsync: bool,
 }
 
-/// Whether these are letters that rsync takes together, and scp has not: `-a` among them.
+/// Returns true if the argument is a group of letters that rsync accepts and scp does not, such as one with `-a`.
 fn is_of_rsync(argument: &OsString) -> bool {
     let letters = argument.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or("");
     letters.starts_with(['a', 'r', 'v', 'z', 'h', 'n', 'u', 'x', 'H', 'A', 'X', 'S', 'R'])
@@ -294,7 +294,7 @@ impl<'a> FlagScan<'a> {
         Some(Answer::Rejected(self.lines))
     }
 
-    /// What is said of the flags that are accepted, in one line: `-a -r: …; -z: …`.
+    /// Returns a note on the accepted flags, in one line: `-a -r: …; -z: …`.
     fn note(&self) -> String {
         let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
         for (flag, words) in &self.accepted {
@@ -311,7 +311,7 @@ impl<'a> FlagScan<'a> {
     }
 }
 
-/// Whether this can be meant as a value of `--compress`, right or wrong: a name, and a level after a colon.
+/// Returns true if this may be meant as a value of `--compress`, valid or not: a name, with an optional level after a colon.
 fn is_compression(value: &str) -> bool {
     let name = value.split_once(':').map_or(value, |(name, _)| name);
     ["auto", "none", "zstd", "lz4", "gzip", "zlib", "xz"].contains(&name)

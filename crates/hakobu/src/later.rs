@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-/// The verbs, and what serves in their place until they are there.
+/// Verbs that do not exist yet, and their alternatives.
 const LATER_VERBS: [(&str, &str); 7] = [
     ("scan", "hakobu copy --dry-run lists what differs"),
     ("daemon", "hakobu copy needs only ssh on the other machine"),

@@ -1,8 +1,7 @@
-//! What the user of `hakobu` meets: arguments, words, progress, exit codes.
+//! The user interface of `hakobu`: arguments, messages, progress, exit codes.
 //!
-//! How data moves is decided below, in `hakobu-core` and `hakobu-agent`. This crate turns what
-//! was typed into a request ([`cli`], [`commands`]), shows what happens ([`render`]), and ends
-//! with an exit code ([`exit`]).
+//! Transfers are implemented in the crates below this one. This crate parses the command line into a request ([`cli`],
+//! [`commands`]), shows the progress ([`render`]), and returns an exit code ([`exit`]).
 
 pub mod cli;
 mod clock;
@@ -90,7 +89,7 @@ fn dispatch_ours(arguments: &[OsString]) -> u8 {
     }
 }
 
-/// Runs what was typed; returns the exit code.
+/// Runs a command line; returns the exit code.
 fn run_verb(verb: Verb, arguments: &[OsString]) -> u8 {
     match verb {
         Verb::Copy(options) => commands::copy::copy(&options, Mode::Copy, arguments),

@@ -8,7 +8,7 @@ pub(crate) const ERROR: &str = "error:";
 const WARNING: &str = "warning:";
 const NOTE: &str = "note:";
 const HINT: &str = "hint:";
-/// An entry that failed in a run that goes on.
+/// An entry that failed in a run that continues.
 const FAILED: &str = "failed:";
 
 /// The labels and their colors.
@@ -25,7 +25,7 @@ pub fn error(words: &str) -> String {
     format!("{ERROR} {words}")
 }
 
-/// Something is probably not what the user wants.
+/// A probable mistake of the user.
 pub fn warning(words: &str) -> String {
     format!("{WARNING} {words}")
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::Command;
 
-/// The same words with all that is no option, nor the value of one, behind the options. `None` where nothing changes.
+/// Moves the positional arguments behind the options and their values. Returns `None` if that changes nothing.
 pub fn places_last(arguments: &[OsString], command: &Command) -> Option<Vec<OsString>> {
     let verb = command.find_subcommand(arguments.get(1)?)?;
     let mut words = arguments.iter().skip(2);
@@ -27,7 +27,7 @@ pub fn places_last(arguments: &[OsString], command: &Command) -> Option<Vec<OsSt
     (ordered != arguments).then_some(ordered)
 }
 
-/// Whether the next word is the value of this option.
+/// Returns true if the next word is the value of this option.
 fn wants_more(word: &OsStr, verb: &Command) -> bool {
     let takes_value =
         |argument: &clap::Arg| argument.get_action().takes_values() && !argument.is_require_equals_set();

@@ -45,7 +45,7 @@ pub fn print(bytes: &[u8]) -> u8 {
     }
 }
 
-/// Writes lines to standard error. Where that is gone there is nobody left to tell.
+/// Writes lines to standard error. Errors are ignored, because they cannot be reported.
 pub(crate) fn tell(words: &str) {
     let _ = remarks().write_all(format!("{}\n", words.trim_end_matches('\n')).as_bytes());
 }

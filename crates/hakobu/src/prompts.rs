@@ -84,18 +84,18 @@ impl Prompts for Terminal {
     }
 }
 
-/// Whether a question is answered with yes. Whatever else is typed is a no.
+/// Returns true if the answer is yes. Any other answer means no.
 fn is_yes(answer: &[u8]) -> bool {
     let answer = answer.trim_ascii();
     [&b"y"[..], b"yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes))
 }
 
-/// Asks for a line, and reads it without showing it. Whatever happens, the terminal shows again what is typed.
+/// Asks for a line, and reads it without echo. The echo is always restored.
 fn read_hidden(terminal: &mut File, question: &str, cancel: &AtomicBool) -> Option<Vec<u8>> {
     let shown = tcgetattr(&*terminal).ok()?;
     let mut hidden = shown.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
-    // What was typed before the question is thrown away here; behind the question, the answer would be as well.
+    // Input from before the question is discarded here. After the question, the answer would be discarded too.
     tcsetattr(&*terminal, OptionalActions::Flush, &hidden).ok()?;
     let asked = write!(terminal, "{question}");
     let answer = asked.ok().and_then(|()| read_line(terminal, cancel));

@@ -1,8 +1,7 @@
-//! What a run shows: a first line, progress, what went wrong, a summary; or events as JSON.
+//! The output of a run: a first line, progress, errors and a summary, or events as JSON.
 //!
-//! Results go to standard output, all else to standard error. With `--json` only events go to
-//! standard output. Every name is escaped on its way to a terminal. Output that nobody reads any
-//! more (a closed pipe) never stops a run.
+//! Results go to standard output, everything else to standard error. With `--json`, only events go to standard output. Every
+//! name is escaped before it reaches a terminal. Output that nobody reads any more (a closed pipe) never stops a run.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -40,7 +39,7 @@ const DECISIONS_KEPT_MAX: usize = 64;
 /// Seconds between two progress events of `--json`.
 const JSON_PROGRESS_SECONDS: f64 = 1.0;
 
-/// What to show.
+/// The settings of a renderer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenderSettings {
     /// Events as JSON on standard output.
@@ -55,7 +54,7 @@ pub struct RenderSettings {
     pub why: bool,
     /// Nothing is copied: the words say so.
     pub dry_run: bool,
-    /// What is done with content: the words follow it.
+    /// The mode of the run, which determines the words.
     pub mode: Mode,
     /// Files that seem to be unchanged have their content compared.
     pub compares_content: bool,
@@ -73,7 +72,7 @@ pub struct Renderer {
     bar: Option<ProgressBar>,
     /// Takes each line of progress.
     line_to: Option<LineTo>,
-    /// What to type to go on, where that is not the command itself.
+    /// The command that resumes the run, if it is not the command itself.
     go_on: Option<String>,
     /// Takes a line for each change, failure and note.
     log: Option<LogFile>,
@@ -134,7 +133,7 @@ impl Renderer {
         }
     }
 
-    /// The same for a run that has to do with these machines.
+    /// Sets the hosts of the run.
     pub fn with_machines(self, machines: Machines) -> Self {
         Self { machines, ..self }
     }
@@ -240,7 +239,7 @@ impl Renderer {
 
     /// The rule behind what was not copied, once for all entries: one line for each would be too many.
     fn left_alone(&self, entries: &ReportEntries) {
-        // What equal means where all is only compared is said in the help, for it is what that is for.
+        // The help explains what equal means in a comparison.
         if self.settings.mode == Mode::Compare {
             return;
         }
@@ -277,7 +276,7 @@ impl Renderer {
         }
     }
 
-    /// Whether this decision was said before; from now on it was. A run that removes things as well consists of two.
+    /// Returns true if this decision was printed before, and records it. A run that also deletes consists of two.
     fn was_said(&self, choice: &str, reason: &str) -> bool {
         let decisions = &mut self.state().decisions;
         let is_same = |said: &(String, String)| said.0 == choice && said.1 == reason;

@@ -14,9 +14,9 @@ use hakobu_sys::standard::was_closed;
 
 use crate::render::json;
 
-/// What each report has in its first bytes.
+/// The mark in the first bytes of every report.
 const MARK: &[u8] = b"hakobu.report/";
-/// So many bytes of a file are looked at to tell what it is.
+/// The number of bytes of a file that are read to recognise it.
 const HEAD_BYTES: u64 = 1024;
 
 /// An opened report file.
@@ -24,12 +24,12 @@ const HEAD_BYTES: u64 = 1024;
 pub struct ReportFile {
     path: PathBuf,
     file: File,
-    /// Whether it takes the place of what the file held.
+    /// True if the report replaces the content of an existing file.
     replaces: bool,
 }
 
 impl ReportFile {
-    /// Opens or creates the file. What an earlier run wrote stays until this one ends.
+    /// Opens or creates the file. An earlier report stays until this run ends.
     ///
     /// # Errors
     /// As the system says, with the path.
@@ -53,7 +53,7 @@ impl ReportFile {
         Ok(Self { path: path.to_owned(), file, replaces: true })
     }
 
-    /// Whether it is this very file, as where a report was to be written to what is copied to.
+    /// Returns true if this is the file at `path`, for example if the report would be written to the target of the copy.
     pub fn is(&self, path: &Path) -> bool {
         let is_file = |found: &Metadata| self.replaces && found.is_file();
         let own = self.file.metadata().ok().filter(is_file);
@@ -61,7 +61,7 @@ impl ReportFile {
         own.zip(other).is_some_and(|(own, other)| (own.dev(), own.ino()) == (other.dev(), other.ino()))
     }
 
-    /// Removes what was just made for it; a report of an earlier run stays.
+    /// Removes the file if this run created it; an earlier report stays.
     pub fn forget(self) {
         if self.is(&self.path) && self.file.metadata().is_ok_and(|found| found.len() == 0) {
             // Nothing is lost with it, so it does not matter if that fails.
@@ -69,7 +69,7 @@ impl ReportFile {
         }
     }
 
-    /// A report never goes onto a disk, nor among the devices under a mistyped name.
+    /// A report is never written to a disk or, under a mistyped name, among the devices.
     ///
     /// # Errors
     /// `Refused`.
@@ -115,15 +115,14 @@ impl ReportFile {
     }
 }
 
-/// Refuses a file that holds something else than what it is to be replaced by: a name that was mistyped may be that of
-/// what is copied. `is_own` looks at its beginning.
+/// Refuses to overwrite a file that is no report: a mistyped name may be that of a source. `is_own` checks its beginning.
 ///
 /// # Errors
 /// `Refused`; as the system says where it cannot be read.
 pub fn refuse_other(path: &Path, own: &str, is_own: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
     use std::os::unix::ffi::OsStrExt;
     const DURING: &str = "opening the report";
-    // A device or a pipe loses nothing, and what is not there neither.
+    // Writing to a device or a pipe, or creating a file, overwrites nothing.
     if !std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());
     }
@@ -162,12 +161,12 @@ mod tests {
         assert_eq!(among_devices.kind, ErrorKind::Refused);
         assert!(!Path::new("/dev/hakobu-typo.json").exists());
         assert!(ReportFile::open(Path::new("/dev/null")).is_ok());
-        // What it is not made of is not overwritten.
+        // A file that is no report is not overwritten.
         let other = directory.path().join("disk.img");
         std::fs::write(&other, "x".repeat(100_000)).unwrap();
         assert_eq!(ReportFile::open(&other).unwrap_err().kind, ErrorKind::Refused);
         assert_eq!(std::fs::metadata(&other).unwrap().len(), 100_000);
-        // Nor is it written where nobody finds it.
+        // A report is not written where nobody finds it.
         let taken = directory.path().join("taken.json");
         let file = ReportFile::open(&taken).unwrap();
         assert!(file.is(&taken) && !file.is(&other));

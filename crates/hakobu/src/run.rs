@@ -37,7 +37,7 @@ pub fn copy(request: &CopyRequest, surroundings: &mut RunEnvironment<'_>) -> Rep
     Report { timeline, limits, ..report(transfer, request) }
 }
 
-/// What it was held to, from its beginning on.
+/// Returns the limits of the run from its start on.
 fn held_to(request: &CopyRequest, live: &LiveLimits) -> Vec<ReportLimits> {
     let first = request.limits.is_some().then(|| ReportLimits::since(Duration::ZERO, &request.limits));
     let set = live.set_since();
@@ -58,7 +58,7 @@ pub fn digest(
     (report(transfer, request), digest)
 }
 
-/// Keeps how a run goes over time, wherever its engine is: the figures come here from there, too.
+/// Records the progress of a run over time. If the engine is on another host, its figures arrive here as well.
 struct OverTime<'a> {
     observer: &'a dyn Observer,
     began: Instant,
@@ -119,7 +119,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.seconds.held_still = transfer.held_still.map(|time| time.as_secs_f64());
     // Shared blocks were not read, so nothing was checked.
     let all_cloned = summary.counters.cloned_bytes > 0 && summary.counters.source_read_bytes == 0;
-    // Of what was ended before anything arrived there is nothing to say.
+    // A run that ended before any data arrived has no rate.
     let is_nothing = summary.fatal.is_some() && summary.counters.target_written_bytes == 0;
     report.verified = match transfer.verified && !all_cloned && !is_nothing {
         true if request.verify == Verify::Medium => Verified::Medium,
@@ -143,7 +143,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
         report.digest_blake3_reason =
             Some(no_digest(request, &report, summary.counters.cloned_bytes > 0).to_owned());
     }
-    // Whoever does not want owners kept does not miss them.
+    // A user who does not ask for owners does not miss them.
     let wanted = |loss: &&Loss| request.preserve.owner || loss.what != LossKind::Owner;
     report.losses = summary.losses.iter().filter(wanted).map(ReportLoss::from).collect();
     report.rights_withheld = transfer.rights_withheld;
@@ -155,7 +155,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report
 }
 
-/// What became of pairs; their roots are numbered in their order.
+/// Returns the results of the pairs; the roots are numbered in the order of the pairs.
 fn pairs(pairs: &[(Vec<u8>, Vec<u8>)], summary: &RunSummary) -> Vec<ReportPair> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let pair = |(index, (source, target)): (usize, &(Vec<u8>, Vec<u8>))| {

@@ -1,4 +1,4 @@
-//! Words for a shell: quoting what is printed for people to paste, splitting what they typed.
+//! Words for a shell: quotes output that users paste, and splits words that they typed.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 use crate::exit_code::INTERRUPTED;
 use crate::output;
 
-/// What is said where a further signal ends nothing.
+/// The message for a further signal that does not end the run.
 const HELD: &str = "note: stopping; the command of --after-last-pass is run first, as what --before-last-pass holds still would \
                     stay so (to end at once: kill -9, and let it go yourself)";
 
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// What a child may take, and then some.
+    /// The maximum time that a child process takes, with a margin.
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
@@ -73,7 +73,7 @@ mod tests {
         let raise = || {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT).unwrap();
         };
-        // Whoever runs the tests may have it ignored (nohup, a background job), which children inherit.
+        // The tests may run with the signal ignored (nohup, a background job), which children inherit.
         hakobu_sys::signal::heed_all().unwrap();
         let cancel = cancel_flag().unwrap();
         raise();

@@ -1,4 +1,4 @@
-//! What `hakobu --version` tells: of two programs that do not understand each other, and of one that behaves oddly.
+//! The output of `hakobu --version`: the details needed when two programs cannot talk to each other, or one misbehaves.
 
 use hakobu_proto::control::{VERSION_NEWEST, VERSION_OLDEST};
 

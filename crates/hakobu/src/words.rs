@@ -8,7 +8,7 @@ use hakobu_core::request::CopyRequest;
 
 use crate::messages;
 
-/// What to do where the key of a login is held to a directory.
+/// The advice for a login whose key is restricted to a directory.
 const RESTRICTED: &str = "the key that logs in there is restricted (hakobu agent --restrict in authorized_keys over there): \
                           use it for what it allows, or log in with another key";
 
@@ -17,9 +17,9 @@ const RESTRICTED: &str = "the key that logs in there is restricted (hakobu agent
 pub struct Machines {
     /// The far ones, as they were typed: places there begin with one of these and a colon.
     pub far: Vec<String>,
-    /// Whether the far side is run under sudo already.
+    /// True if the agent runs under sudo already.
     pub sudo: bool,
-    /// Whether nothing is brought anywhere, so that nothing goes on where it ended.
+    /// True if the command only inspects, so there is nothing to resume.
     pub only_looks: bool,
 }
 
@@ -38,7 +38,7 @@ pub fn error(error: &Error) -> String {
     with_hint(words, error.hint.as_deref().or_else(advice))
 }
 
-/// The same on the standard error of an agent, where it stands among lines of other programs.
+/// Formats an error for the standard error of an agent, which other programs write to as well.
 pub fn agent_error(error: &Error) -> String {
     let words = report_error(&ReportError::from(error), &Machines::default());
     format!("hakobu: {}", words.strip_prefix(messages::ERROR).unwrap_or(&words).trim_start())
@@ -57,13 +57,13 @@ pub fn report_error(error: &ReportError, machines: &Machines) -> String {
     with_hint(words, advice(error, machines))
 }
 
-/// What the user can do about an error, where its own words do not say.
+/// Returns advice on an error, if the error contains none itself.
 pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> {
     match error.kind.as_str() {
         // No user and no sudo gets round a restricted key.
         "permission_denied" if error.step == ErrorStep::Restriction => Some(RESTRICTED),
         "permission_denied" => machines.permission(&error.at),
-        // A daemon's own words say what makes it writable.
+        // The message of the daemon tells how to make it writable.
         "read_only" if is_of_a_daemon(&error.at) => None,
         "connection_lost" | "timed_out" if machines.only_looks => {
             Some("check the network, then run the same command again")
@@ -78,7 +78,7 @@ pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> 
 }
 
 impl Machines {
-    /// What to do where access was refused. sudo is of use on the far side only, and only once.
+    /// Returns advice for a denied access. sudo helps only on the remote host, and only if it is not in use yet.
     fn permission(&self, at: &str) -> Option<&'static str> {
         let is_far = |host: &String| at.strip_prefix(host).is_some_and(|rest| rest.starts_with(':'));
         match (self.far.iter().any(is_far), self.sudo) {
@@ -93,7 +93,7 @@ impl Machines {
     }
 }
 
-/// Whether it is a place of an rsync daemon.
+/// Returns true if this is a location of an rsync daemon.
 fn is_of_a_daemon(at: &str) -> bool {
     at.starts_with("rsync://") || at.contains("::")
 }
@@ -136,7 +136,7 @@ fn plain(during: &str, place: &str, detail: &str) -> String {
     words
 }
 
-/// What the user can do about an error of this kind, where the error's own words do not say.
+/// Returns advice on errors of this kind, if the error contains none itself.
 fn next_step(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "connection_lost" | "timed_out" => {
@@ -158,7 +158,7 @@ fn next_step(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// So many notes of a run are said, and so much of each: what a peer says has an end.
+/// The maximum number of notes of a run that are printed, and the maximum length of each, because a peer may send any number.
 const NOTES_MAX: u64 = 500;
 const NOTE_CHARS_MAX: usize = 4000;
 
@@ -196,7 +196,7 @@ mod tests {
         assert!(words.starts_with("error: sending to h\\u{1b}[2J: broken pipe\nhint: "), "{words}");
         assert_eq!(words, report_error(&ReportError::from(&lost), &Machines::default()));
         assert!(words.contains("--retry-for"), "{words}");
-        // Verbs that look have no such option.
+        // Verbs that only inspect have no such option.
         let looking = Machines { only_looks: true, ..Machines::default() };
         let words = report_error(&ReportError::from(&lost), &looking);
         assert!(words.ends_with("hint: check the network, then run the same command again"), "{words}");

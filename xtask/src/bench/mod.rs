@@ -76,7 +76,7 @@ enum What {
     Disks(TableArgs),
     /// hakobu and trees: second runs, changes, removal, attributes, verification (takes root; 15 minutes)
     Trees(TableArgs),
-    /// What an entry costs in trees of up to five million (takes root, 20 GiB of memory; 8 minutes)
+    /// Cost of an entry in trees of up to five million (takes root, 20 GiB of memory; 8 minutes)
     Large(large::LargeArgs),
     /// Where only ssh gets through, or no agent can run: data through ssh, SFTP (takes root; 25 minutes)
     Ways(TableArgs),
@@ -87,7 +87,7 @@ enum What {
     /// One thing made slow at a time: is what hakobu says limits it right? (takes root; 20 minutes)
     Verdicts(verdicts::VerdictsArgs),
     Probe(probe::ProbeBenchArgs),
-    /// What `hakobu doctor` foretells of ends that are set badly, and what is so (takes root, iperf3; 15 minutes)
+    /// Predictions of `hakobu doctor` for badly configured ends, and the measured results (takes root, iperf3; 15 minutes)
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Measured(measured::MeasuredArgs),

@@ -136,7 +136,7 @@ fn commands(page: &str) -> Vec<String> {
     lines.filter_map(command).collect()
 }
 
-/// What the program prints. Nothing of this machine's settings has a part in it.
+/// Returns the output of the program. It does not depend on the settings of this machine.
 fn printed(program: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     let saying = || format!("{} {}", program.display(), arguments.join(" "));
     let output = Command::new(program).args(arguments).env_clear().output().with_context(saying)?;

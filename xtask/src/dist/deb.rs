@@ -52,7 +52,7 @@ pub(super) fn package(
     archive.into_inner().context("closing the package")
 }
 
-/// What dpkg has to know. ssh is what reaches other machines, but copies on one machine do without.
+/// Returns the control file. The package recommends ssh, which copies on one machine do not need.
 fn control(release: &Release, machine: &Machine, files: &[ArchiveFile]) -> String {
     // As dpkg counts: in KiB, each file rounded up.
     let size_kib: usize = files.iter().map(|file| file.data.len().div_ceil(1024)).sum();
@@ -78,7 +78,7 @@ fn continued(text: &str) -> String {
     text.lines().map(|line| if line.is_empty() { " .\n".to_owned() } else { format!(" {line}\n") }).collect()
 }
 
-/// What Debian wants to be told of licences. Those that every Debian system has are named only.
+/// Returns the copyright file. Licences that every Debian system has are only named.
 fn copyright(mit: &str) -> String {
     let mit = continued(mit);
     format!(

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::linked::Linked;
 
-/// What packages say of themselves below the one line.
+/// The long description in packages, below the summary.
 pub(super) const LONG_DESCRIPTION: &str = "\
 It starts itself on other machines over ssh, and sends the data over encrypted
 connections of its own, on all processors. Every byte is checked on arrival,

@@ -123,7 +123,7 @@ fn text(text: impl Into<String>) -> TagValue {
     TagValue::Text(text.into())
 }
 
-/// What the package is.
+/// Returns the tags that describe the package.
 fn about(release: &Release, machine: &Machine, epoch: u32) -> BTreeMap<u32, TagValue> {
     BTreeMap::from([
         (100, TagValue::Texts(vec!["C".to_owned()])),
@@ -145,7 +145,7 @@ fn about(release: &Release, machine: &Machine, epoch: u32) -> BTreeMap<u32, TagV
     ])
 }
 
-/// What the files are, each tag with a value for each file.
+/// Returns the tags that describe the files, each with a value for each file.
 fn about_files(files: &[PackageFile], epoch: u32) -> Result<BTreeMap<u32, TagValue>> {
     let sizes = files.iter().map(|file| size(file.data.len())).collect::<Result<Vec<_>>>()?;
     let directories: BTreeSet<_> = files.iter().map(|file| file.directory.clone()).collect();
@@ -179,7 +179,7 @@ fn about_files(files: &[PackageFile], epoch: u32) -> Result<BTreeMap<u32, TagVal
     ]))
 }
 
-/// What the package provides and needs. ssh is what reaches other machines, but copies on one machine do without.
+/// Returns the tags of provided and required packages. ssh is only recommended: copies on one machine do not need it.
 fn dependencies(release: &Release) -> BTreeMap<u32, TagValue> {
     let texts = |texts: &[&str]| TagValue::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
     let forms = ["rpmlib(CompressedFileNames)", "rpmlib(FileDigests)", "rpmlib(PayloadFilesHavePrefix)"];

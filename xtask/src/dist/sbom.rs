@@ -69,7 +69,7 @@ fn reference(library: &Library) -> String {
     format!("pkg:generic/{}@{}", library.name, library.version)
 }
 
-/// What uses what. The libraries that cargo knows nothing of belong to the program.
+/// Returns the dependencies of each component. Libraries that cargo does not know belong to the program.
 fn dependencies(linked: &Linked, root: &LinkedPackage, libraries: &[Library]) -> Vec<Value> {
     let of_package = |package: &LinkedPackage| {
         let mut uses: Vec<_> = package.uses.iter().cloned().collect();

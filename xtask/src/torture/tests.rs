@@ -172,7 +172,7 @@ fn holes_and_written_zeros_are_one_content_and_sizes_are_not() {
     let kind = |snapshot: &Snapshot| snapshot[&Name(b"f".to_vec())].kind.clone();
     assert_eq!(kind(&one), kind(&two));
     assert_ne!(kind(&one), kind(&three));
-    // The same holds for files that are not read whole, and a changed byte in the middle is noticed.
+    // This holds for files that are not read whole too, and a changed byte in the middle is noticed.
     let size = (64 << 20) + 5;
     let middle = vec![Extent { at: 33_333_333, length: 1, fill: Fill::Count(1) }];
     let large = snapshot(&folder, "large", vec![zeros(size, Vec::new())]);

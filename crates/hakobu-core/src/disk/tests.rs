@@ -44,7 +44,7 @@ fn a_partition_and_its_disk_are_related_and_two_partitions_are_not() {
     assert_eq!(relation(&partition(1), &disk), DeviceRelation::PartOf);
     assert_eq!(relation(&disk, &partition(1)), DeviceRelation::WholeOf);
     assert_eq!(relation(&partition(1), &partition(2)), DeviceRelation::Unrelated);
-    // The same disk as seen by another machine.
+    // Another machine sees this disk too.
     let far = DeviceIdentity { boot_id: "b".into(), number: DeviceNumber::default(), ..disk.clone() };
     assert_eq!(relation(&partition(1), &far), DeviceRelation::PartOf);
 }

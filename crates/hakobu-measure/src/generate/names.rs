@@ -38,7 +38,7 @@ pub(super) fn nasty(letter: char, index: u64, choice: u64) -> OsString {
         10 => format!("{number}'\"`$(exit)${{HOME}};&|<>").into(),
         11 => format!("{number}*?[a-z]{{x,y}}!\\").into(),
         12 => format!("...{number}.").into(),
-        // The same letter composed and decomposed, and a right-to-left override.
+        // One letter composed and decomposed, and a right-to-left override.
         13 => format!("{number} caf\u{e9} cafe\u{301} \u{202e}txt").into(),
         14 => format!("{number} 運ぶ 🚚").into(),
         _ => {

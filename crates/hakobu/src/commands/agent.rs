@@ -70,7 +70,7 @@ pub fn agent(arguments: &AgentArguments) -> u8 {
     }
 }
 
-/// The same for a login that is held to one directory. What the other side wants is in what it would have run.
+/// Serves a login that is restricted to one directory. The request of the controller is in the original command.
 fn restricted(terms: &LoginRestrictions) -> Result<()> {
     let original = std::env::var_os(ORIGINAL).map(OsStringExt::into_vec);
     match asked(original.as_deref())? {

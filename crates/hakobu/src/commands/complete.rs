@@ -5,7 +5,7 @@ use hakobu_transfer::jobs::Jobs;
 
 use crate::{output, ssh_hosts};
 
-/// What is completed.
+/// The kind of word to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Completed {
     /// Hosts.
@@ -19,9 +19,9 @@ pub enum Completed {
 /// The arguments of `complete`.
 #[derive(Debug, Args)]
 pub struct CompleteArguments {
-    /// What is completed.
+    /// The kind of word to complete.
     pub what: Completed,
-    /// What is typed of it.
+    /// The part of the word that is typed already.
     #[arg(default_value = "", allow_hyphen_values = true)]
     pub word: String,
 }

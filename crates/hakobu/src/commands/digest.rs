@@ -110,7 +110,7 @@ const SHA256: &str = "sha256";
 /// Lines of a manifest are printed so many bytes at a time.
 const HELD_BYTES: usize = 64 * 1024;
 
-/// What `--json` prints.
+/// The JSON object that `--json` prints for a file or disk.
 #[derive(Serialize)]
 struct JsonDigest<'a> {
     schema: &'static str,
@@ -179,11 +179,11 @@ pub fn digest(typed: &DigestArguments) -> u8 {
 /// Prints the digests of the files of a tree as they come.
 struct Manifest<'a> {
     inner: &'a Renderer,
-    /// What stands before the paths.
+    /// The prefix of the paths.
     place: Vec<u8>,
     json: bool,
     on_terminal: bool,
-    /// What was not printed yet.
+    /// Output that is not printed yet.
     held: Mutex<Vec<u8>>,
     /// The exit code of what was: lines that are missing in the middle count as well.
     printed: AtomicU8,
@@ -200,7 +200,7 @@ impl Manifest<'_> {
     }
 }
 
-/// What `--json` prints of each file of a tree.
+/// The JSON object that `--json` prints for each file of a tree.
 #[derive(Serialize)]
 struct JsonFile {
     schema: &'static str,
@@ -237,8 +237,8 @@ fn printable(name: Vec<u8>) -> Vec<u8> {
         .into_bytes()
 }
 
-/// What stands before the paths of a tree: the directory as it was typed, without its machine, so that the lines hold
-/// there.
+/// Returns the prefix of the paths of a tree: the directory as it was typed, without its host, so that the lines are valid on
+/// that host.
 fn place(request: &CopyRequest) -> Vec<u8> {
     let mut place = request.sources.first().map(|source| source.path().to_vec()).unwrap_or_default();
     if place == b"." {
@@ -271,8 +271,8 @@ fn json_line(
     Ok((json::one_line(&object)? + "\n").into_bytes())
 }
 
-/// What `b3sum` and `sha256sum` print, and read back: a name with a line end or a backslash in it is
-/// escaped, and a backslash before the line says so. On a terminal nothing moves the cursor.
+/// Returns a line in the format that `b3sum` and `sha256sum` print and check: a name with a line end or a backslash is
+/// escaped, and the line then begins with a backslash. On a terminal, control characters are escaped too.
 fn line(digest: &Digest, name: &[u8], algorithm: &str, on_terminal: bool) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(name.len());
     for byte in name {

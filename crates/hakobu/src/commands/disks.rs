@@ -19,7 +19,7 @@ use crate::exit;
 use crate::render::disks::{json, table};
 use crate::settings_file::ssh_variable;
 
-/// What stands below the help.
+/// The text below the help.
 pub(crate) const DISKS_HELP: &str = "\
 Nothing is written. As root more is shown: what the disks contain, and which processes write to them.
 

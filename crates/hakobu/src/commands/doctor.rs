@@ -18,7 +18,7 @@ use crate::exit;
 use crate::render::doctor::{json, text};
 use crate::settings_file::{name_places, ssh_variable};
 
-/// What stands below the help.
+/// The text below the help.
 pub(crate) const DOCTOR_HELP: &str = "\
 Nothing is changed. With HOST, the round-trip time is measured and both hosts are checked for transfers between them, \
 in both directions; where advice depends on the link's throughput, that is measured as well, with up to 256 MiB that \

@@ -19,7 +19,7 @@ Examples:
   hakobu jobs set k3 --bwlimit 20M            limit its rate from now on
   hakobu jobs unit | sudo tee /etc/systemd/system/hakobu-jobs.service";
 
-/// What stands below the help.
+/// The text below the help.
 pub(crate) const SET_HELP: &str = "\
 A running job applies the limits within a second, on whichever host reads the data, and logs them. They also hold for \
 its later runs, in place of those it was started with; off removes a limit, and limits that are not named stay as \
@@ -32,7 +32,7 @@ Examples:
 
 Exit codes: 0 set, 1 failed, 2 wrong usage, or the job is done.";
 
-/// What to do with jobs.
+/// The actions on jobs.
 #[derive(Debug, Subcommand)]
 pub enum JobsVerb {
     /// List all jobs

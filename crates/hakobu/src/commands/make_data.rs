@@ -27,7 +27,7 @@ use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
 use crate::{exit, output, signals};
 
-/// What `make-data` makes.
+/// The kind of test data.
 #[derive(Debug, Subcommand)]
 pub enum MakeData {
     /// Generate the content of a disk, in a file or on a block device
@@ -258,7 +258,7 @@ struct DataOutput {
     file: File,
     size_bytes: u64,
     is_device: bool,
-    /// Whether the file was made here, so that it goes again if it cannot be filled.
+    /// True if this run created the file, which is then removed if it cannot be filled.
     is_new: bool,
 }
 
@@ -282,7 +282,7 @@ fn make_disk(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<Atomic
         }
     })?;
     if is_device {
-        // What was there is gone. A partition, or a disk whose partitions are in use, cannot be asked.
+        // The old partition table is overwritten. The call fails for a partition and for a disk whose partitions are in use.
         let _ = hakobu_sys::block::reread_partitions(file);
     }
     let elapsed = began.elapsed();

@@ -105,7 +105,7 @@ fn notes(text: &str) -> Roff {
             _ => (None, paragraph),
         })
         .collect();
-    // What has no heading comes together, before what has one.
+    // Options without a heading come first, as one group.
     paragraphs.sort_by_key(|(heading, _)| heading.is_some());
     for (index, (heading, body)) in paragraphs.into_iter().enumerate() {
         match heading {

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use crate::commands::shared::headings::OUTPUT;
 use crate::report::Language;
 
-/// What stands below the options in the help.
+/// The text below the options in the help.
 pub(crate) const HELP: &str = "\
 Shows everything the report contains: what was copied from where to where, by whom and when, the result, the rate and \
 the bottleneck, and what was lost or failed. HTML is one file with its charts and loads nothing. Text lists the first \

@@ -1,4 +1,4 @@
-//! What people type who come from dd: `if=/dev/sda of=/dev/sdb bs=4M`.
+//! Operands of dd: `if=/dev/sda of=/dev/sdb bs=4M`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct Operands {
     source: Option<OsString>,
     target: Option<OsString>,
-    /// Whether something was asked for that cannot be had.
+    /// True if the command line asks for something that hakobu cannot do.
     partial: bool,
 }
 
@@ -42,7 +42,7 @@ impl Operands {
     }
 }
 
-/// Whether an argument is an operand of dd.
+/// Returns true if an argument is an operand of dd.
 pub fn is_operand(argument: &OsStr) -> bool {
     split(argument).is_some()
 }

@@ -1,9 +1,9 @@
-//! What each foreign flag means here.
+//! The foreign flags and their equivalents in hakobu.
 
 /// How a command line with the flag is put right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagFix {
-    /// Leave the flag out: it asks for what happens anyway.
+    /// Leave the flag out: it asks for the default behaviour.
     Accept,
     /// Leave the flag out, once the user agrees.
     Drop,
@@ -22,7 +22,7 @@ pub enum FlagFix {
 /// A flag of another tool.
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignFlag {
-    /// Whether the flag has a value.
+    /// True if the flag takes a value.
     pub takes_value: bool,
     /// The answer; `{}` is the flag's value.
     pub words: &'static str,

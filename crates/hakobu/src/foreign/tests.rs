@@ -18,7 +18,7 @@ fn lines_of(verb: &str, line: &str) -> Vec<String> {
     }
 }
 
-/// The command line without what is accepted, and the note.
+/// Returns the command line without the accepted flags, and the note.
 fn accepted(verb: &str, line: &str) -> (String, String) {
     match answer(verb, line) {
         Some(Answer::Accepted { arguments, note }) => (shell::quote_all(&arguments), note),
@@ -82,7 +82,7 @@ fn flags_that_ask_for_what_happens_anyway_are_accepted_with_a_note() {
     assert_eq!(accepted("copy", "-a -a d h:/b").1.matches("-a").count(), 1);
     assert_eq!(accepted("verify", "-r d h:/b").0, "hakobu verify d h:/b");
     assert_eq!(accepted("sync", "-a --no-whole-file --force d/ h:/b").0, "hakobu sync d/ h:/b");
-    // What verify cannot do is left to the parser.
+    // Flags that verify does not support are left to the parser.
     assert_eq!(answer("verify", "-a -L d h:/b"), None);
 }
 
@@ -152,7 +152,7 @@ fn sync_knows_when_rsync_deletes() {
             None => panic!("{line}"),
         }
     }
-    // The same under the verb that does not delete, or without one.
+    // These flags mean the same under the verb that does not delete, or without a verb.
     for (line, right) in [
         ("-aHAX --numeric-ids --delete d/ h:/b", "--delete d/ h:/b"),
         ("--delete d/ h:/b", "--delete d/ h:/b"),

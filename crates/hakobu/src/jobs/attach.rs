@@ -28,7 +28,7 @@ pub fn attach(id: Option<&str>) -> Result<u8> {
     let mut tail = Tail::from_last_lines(&folder)?;
     let bar = std::io::stderr().is_terminal().then(progress_bar);
     loop {
-        // Looked for first: what it says last is in the log by then.
+        // Checked first: the last output is in the log by then.
         let runs = folder.is_running();
         show(&mut tail, bar.as_ref());
         if !runs {
@@ -87,7 +87,7 @@ fn clear(bar: Option<&ProgressBar>) {
     }
 }
 
-/// Says what the log does not; returns the exit code.
+/// Prints the details that the log does not contain; returns the exit code.
 fn ended(folder: &JobFolder) -> u8 {
     let (state, ended) = folder.state();
     if ended.is_none() && state != JobState::Running {

@@ -10,7 +10,7 @@ use crate::cli;
 use crate::command_line::{CommandLineError, parse};
 use crate::commands::copy::arguments::CopyArguments;
 
-/// What a job's record asks for.
+/// The command in a job's record.
 pub(super) struct JobCommand {
     /// As it was typed, and as settings files say.
     pub typed: Box<CopyArguments>,

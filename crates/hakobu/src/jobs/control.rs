@@ -41,7 +41,7 @@ pub fn pause(id: &str) -> Result<u8> {
     }
 }
 
-/// Goes on with a job that has ended before it was done.
+/// Resumes a job that ended before it was complete.
 pub fn resume(id: &str) -> Result<u8> {
     let folder = Jobs::of_user()?.find(id)?;
     let id = folder.id();

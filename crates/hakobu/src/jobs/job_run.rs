@@ -1,4 +1,4 @@
-//! A job that this process runs: what it asks, shows and keeps.
+//! A job that this process runs: its questions, output and records.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -44,7 +44,7 @@ pub struct JobRun {
 }
 
 impl JobRun {
-    /// Whether nobody waits for it.
+    /// Returns true if no user waits for the job.
     pub fn is_unattended(&self) -> bool {
         self.unattended
     }
@@ -90,7 +90,7 @@ impl JobRun {
         self.folder.write_report(report)
     }
 
-    /// Looks for what the user wants of the job, until it is to pause.
+    /// Polls for requests of the user, until the job is to pause.
     fn watch(&self, cancel: &Arc<AtomicBool>, mut changes: LimitWatcher) {
         let (folder, cancel) = (Arc::clone(&self.folder), Arc::clone(cancel));
         spawn(move || {
@@ -128,7 +128,7 @@ impl JobRun {
         self.starter.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Keeps what resuming the job is not to ask again, nor to do again.
+    /// Records the answers and results that a resumed job does not ask for or determine again.
     fn keep_agreed(&self, confirmed: &[String]) -> Result<()> {
         let before = self.folder.record()?;
         let mut record = before.clone();
@@ -171,7 +171,7 @@ impl Observer for JobObserver<'_> {
     }
 }
 
-/// Asks on the terminal as long as there is one, and remembers what matters of the answers.
+/// Asks on the terminal as long as there is one, and remembers the relevant answers.
 struct JobPrompts<'a> {
     job: &'a JobRun,
     terminal: Terminal,

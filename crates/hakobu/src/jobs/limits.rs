@@ -1,4 +1,4 @@
-//! What a job is held to: set while it runs, or for its next run.
+//! The limits of a job: set while it runs, or for its next run.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{exit, output, settings_file};
 
 const SETTING: &str = "setting the limits of the job";
 
-/// Sets what a job is held to; returns the exit code.
+/// Sets the limits of a job; returns the exit code.
 pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
     let folder = Jobs::of_user()?.find(id)?;
     let id = folder.id();
@@ -58,7 +58,7 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
     Ok(0)
 }
 
-/// What the job asks for with these limits.
+/// Returns the request of the job with these limits.
 fn request(folder: &JobFolder, limits: &JobLimits) -> std::result::Result<CopyRequest, Vec<Error>> {
     let record = folder.record().map_err(|error| vec![error])?;
     let JobCommand { mut typed, mode, .. } = JobCommand::read_where_typed(&record, SETTING)?;
@@ -66,7 +66,7 @@ fn request(folder: &JobFolder, limits: &JobLimits) -> std::result::Result<CopyRe
     request::request(&typed, mode, settings_file::ssh_variable())
 }
 
-/// What was typed for a job, but for what was set since.
+/// Returns the typed limits, overridden by those that were set later.
 pub(super) fn with(typed: &LimitArguments, set: &JobLimits) -> LimitArguments {
     LimitArguments {
         bwlimit: set.bwlimit.clone().or(typed.bwlimit.clone()),
@@ -75,7 +75,7 @@ pub(super) fn with(typed: &LimitArguments, set: &JobLimits) -> LimitArguments {
     }
 }
 
-/// Takes what is set while the job runs to the run.
+/// Passes limits that are set during a run to the run.
 pub(super) struct LimitWatcher {
     /// The limits that were typed.
     pub typed: LimitArguments,
@@ -85,7 +85,7 @@ pub(super) struct LimitWatcher {
 }
 
 impl LimitWatcher {
-    /// Hands on what is new.
+    /// Passes on changed limits.
     pub fn look(&mut self, folder: &JobFolder) {
         let stamp = folder.limits_stamp();
         if stamp == self.seen {

@@ -14,14 +14,14 @@ use super::tail::Tail;
 use crate::render::{json, summary};
 use crate::{exit, output, shell};
 
-/// The schema of what `list --json` and `show --json` print.
+/// The schema of the output of `list --json` and `show --json`.
 const JOBS_SCHEMA: &str = "hakobu.jobs/1";
 /// The heading of the column that tells how far a job is.
 const PROGRESS: &str = "PROGRESS";
 /// So many lines of the log are shown.
 const LOG_LINES_MAX: usize = 20;
 
-/// A job, as it stands now.
+/// The present state of a job.
 struct JobView {
     id: JobId,
     folder: JobFolder,
@@ -31,7 +31,7 @@ struct JobView {
     progress: Option<String>,
 }
 
-/// The same for programs.
+/// A job as JSON.
 #[derive(Serialize)]
 struct SeenJson<'a> {
     id: &'a str,
@@ -41,7 +41,7 @@ struct SeenJson<'a> {
     progress: Option<&'a str>,
     command: String,
     record: &'a JobRecord,
-    /// What was set since it was started.
+    /// The limits that were set after the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<JobLimits>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ impl JobView {
         shell::quote_all(self.record.arguments())
     }
 
-    /// Progress, or what came of it, in one line.
+    /// Returns the progress, or the result, in one line.
     fn standing(&self) -> String {
         let progress = self.progress.as_deref().map(|line| lossy(line.trim().as_bytes()));
         // Of one that does not run it is of no interest how fast it went last, and no time is left for it.
@@ -123,7 +123,7 @@ fn outcome(ended: &EndedReport) -> String {
     lossy(format!("{words}: {}{at}: {first_line}", error.during).as_bytes())
 }
 
-/// Lists all jobs, the oldest first. One that cannot be read is said and left out.
+/// Lists all jobs, the oldest first. A job that cannot be read is reported and left out.
 pub fn list(as_json: bool) -> Result<u8> {
     let jobs = Jobs::of_user()?;
     let (mut all, mut code) = (Vec::new(), 0);
@@ -174,7 +174,7 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
         format!("created    {}", lossy(seen.record.created_at.as_bytes())),
     ];
     if let Some(set) = seen.folder.limits()? {
-        // What was typed holds beside it, where that can still be read.
+        // Typed limits apply as well, if the command can still be read.
         let command = JobCommand::read_where_typed(&seen.record, "reading the command of the job");
         let typed = command.map(|command| command.typed.limits).unwrap_or_default();
         let limits = super::limits::with(&typed, &set);

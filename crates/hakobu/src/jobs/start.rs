@@ -24,7 +24,7 @@ use crate::commands::copy::request::request;
 use crate::settings_file::SSH_VARIABLE;
 use crate::{exit, output, settings_file, signals};
 
-/// The variables that a job takes along. Others come from whoever starts it.
+/// The environment variables that a job keeps. Others come from the process that starts it.
 const VARIABLES: [&str; 8] = [
     "HAKOBU_SETTINGS",
     SSH_VARIABLE,
@@ -39,10 +39,10 @@ const VARIABLES: [&str; 8] = [
 const SSH_AGENT: &str = "SSH_AUTH_SOCK";
 /// How often the log is looked at.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long a job that nobody waits for may take to lock itself.
+/// The time that an unattended job has to lock itself.
 const BEGIN_LIMIT: Duration = Duration::from_secs(20);
 
-/// What came of a start.
+/// The result of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartResult {
     /// It runs on its own.
@@ -92,7 +92,7 @@ pub(super) fn tell_how_to_watch(folder: &JobFolder) {
     output::tell(&format!("job {id} goes on without this terminal; to watch it: hakobu jobs attach {id}"));
 }
 
-/// What to expect of a job that has to log in again.
+/// Returns a warning for a job that may be unable to log in again.
 fn warning(login: UnattendedLogin) -> Option<&'static str> {
     match login {
         UnattendedLogin::Works => None,
@@ -128,7 +128,7 @@ fn record(folder: &JobFolder, typed: &CopyArguments, arguments: &[OsString]) -> 
     })
 }
 
-/// Starts a job on this terminal, shows what it says, and waits until it can do without.
+/// Starts a job on this terminal, shows its output, and waits until it no longer needs the terminal.
 pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<StartResult> {
     let failed = |error: &std::io::Error| Error::io("starting the job", error);
     let cancel = signals::cancel_flag().map_err(|error| failed(&error))?;
@@ -146,7 +146,7 @@ pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<StartResul
     Ok(StartResult::Ended(code))
 }
 
-/// Whether the job can do without the terminal. False when it has ended, or the user wants it to.
+/// Returns true if the job no longer needs the terminal, and false if it has ended or the user wants it to.
 fn wait_until_begun(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool) -> bool {
     loop {
         let mut said = [0];
@@ -160,7 +160,7 @@ fn wait_until_begun(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool) 
             continue;
         }
         let heard = job.read(&mut said);
-        // What it said before is in the log by now.
+        // The earlier output of the job is in the log by now.
         forward(tail);
         match (heard, said) {
             (Ok(1), [ASKING]) if job.write_all(&[GO_ON]).is_ok() => {}
@@ -188,7 +188,7 @@ fn forward(tail: &mut Tail) {
     tail.lines().iter().for_each(|line| output::tell(line));
 }
 
-/// Starts a job that nobody waits for, as after a restart of the machine.
+/// Starts an unattended job, for example after a restart of the machine.
 pub(super) fn start_unattended(folder: &JobFolder, record: &JobRecord) -> Result<StartResult> {
     let mut child =
         command(folder, record, Stdio::null())?.spawn().map_err(|error| starting(record, &error))?;

@@ -59,7 +59,7 @@ impl Tail {
         lines
     }
 
-    /// What has come of a line that has no end yet.
+    /// Takes the beginning of a line that is not complete yet.
     pub fn rest(&mut self) -> Option<String> {
         let rest = std::mem::take(&mut self.begun_line);
         (!rest.is_empty()).then(|| shown(&rest))

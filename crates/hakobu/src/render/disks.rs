@@ -20,9 +20,9 @@ const HEADINGS: [&str; 8] = ["ID", "DEVICE", "SIZE", "MODEL", "SECTOR", "CONTENT
 const SIZE: usize = 2;
 /// Longer models are cut.
 const MODEL_CHARACTERS_MAX: usize = 28;
-/// What stands where there is nothing.
+/// The cell for an absent value.
 const NOTHING: &str = "-";
-/// What stands where nothing could be seen.
+/// The cell for a value that could not be determined.
 const UNKNOWN: &str = "?";
 
 type Row = [String; HEADINGS.len()];
@@ -77,7 +77,7 @@ fn disk_row(disk: &DeviceFacts) -> Row {
         cut(&model(disk)),
         sector,
         contents(disk, &disk.contents),
-        // What uses a partition stands there.
+        // Users of a partition are in the row of the partition.
         uses(disk, |device| !disk.partitions.iter().any(|partition| is_of(partition, device))),
         boot(disk),
     ]
@@ -205,7 +205,7 @@ fn boot(disk: &DeviceFacts) -> String {
     listed(ways.iter().filter(|(is_way, _)| *is_way).map(|(_, name)| (*name).to_owned()))
 }
 
-/// What is worth a line of its own, said once for all disks that it is about.
+/// Returns the remarks, each once for all disks that it applies to.
 fn remarks(disks: &[DeviceFacts]) -> String {
     let mut remarks: Vec<(String, Vec<String>)> = Vec::new();
     for disk in disks {
@@ -248,7 +248,7 @@ fn doubles(disks: &[DeviceFacts]) -> Vec<String> {
     owners.into_iter().map(line).collect()
 }
 
-/// What on a disk has this UUID.
+/// Returns the part of a disk that has this UUID.
 fn bearer(disk: &DeviceFacts, uuid: &str) -> Option<String> {
     let content = |found: &[Signature]| found.iter().find(|found| found.uuid == uuid).map(content);
     if disk.table.as_ref().is_some_and(|table| table.uuid == uuid) {
@@ -273,7 +273,7 @@ fn remarks_on(disk: &DeviceFacts) -> Vec<String> {
     if disk.removable {
         remarks.push("can be taken out".to_owned());
     }
-    // What several disks have in common is said of them together.
+    // A UUID that several disks share is reported once for all of them.
     let own = disk.boot.obstacles.iter().filter(|one| !matches!(one, BootObstacle::SameUuid { .. }));
     remarks.extend(own.map(ToString::to_string));
     let faults = disk.table.iter().flat_map(|table| &table.faults);

@@ -1,4 +1,4 @@
-//! What a doctor found, as text, or as JSON: `hakobu.doctor/1`, described in `docs/book/doctor.md`.
+//! The findings of the doctor as text, or as JSON: `hakobu.doctor/1`, described in `docs/book/doctor.md`.
 
 use std::fmt::Write;
 

@@ -16,7 +16,7 @@ use super::progress::ProgressFigures;
 /// The schema of every event.
 pub const EVENT_SCHEMA: &str = "hakobu.event/1";
 
-/// What an event says, besides its schema and time.
+/// The content of an event, besides its schema and time.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum JsonEvent<'a> {
@@ -33,7 +33,7 @@ pub enum JsonEvent<'a> {
     },
     /// A choice and its reason.
     Decision {
-        /// What was chosen.
+        /// The choice.
         choice: &'a str,
         /// Why.
         reason: &'a str,
@@ -49,7 +49,7 @@ pub enum JsonEvent<'a> {
     Difference(ReportDifference),
     /// A line of a plan.
     Planned {
-        /// What would be done.
+        /// The planned action.
         action: &'a str,
         /// With what.
         #[serde(flatten)]
@@ -75,7 +75,7 @@ pub enum JsonEvent<'a> {
         bytes_under_way: u64,
         /// Bytes found at the source; the total once `scan_done`.
         bytes_scanned: u64,
-        /// Whether the totals are known.
+        /// True if the totals are known.
         scan_done: bool,
         /// The rate of the last seconds.
         bytes_per_second: u64,
@@ -87,7 +87,7 @@ pub enum JsonEvent<'a> {
         entries_scanned: u64,
         /// Entries that failed.
         entries_failed: u64,
-        /// What limits, lately.
+        /// The present bottleneck.
         bottleneck: Option<&'a Bottleneck>,
         /// The time of day at which the pause of a timetable ends that holds now.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -204,8 +204,8 @@ pub fn pretty<T: Serialize>(value: &T) -> io::Result<String> {
     Ok(terminal_safe(&text))
 }
 
-/// The same JSON with every character escaped that could move a cursor or turn the text around.
-/// Outside of strings JSON has none but line ends.
+/// Escapes every character in the JSON that could move a cursor or change the direction of text. Outside of strings, JSON has
+/// no such characters but line ends.
 fn terminal_safe(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     let mut units = [0; 2];

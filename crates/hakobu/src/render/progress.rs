@@ -1,4 +1,4 @@
-//! The figures of the progress line: rate over the last seconds, time left, what limits.
+//! The figures of the progress line: the rate over the last seconds, the time left, the bottleneck.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hakobu_core::units::{format_bytes, format_count, format_duration, format_rat
 /// The rate is that of this long.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// What was seen in the last seconds.
+/// The progress samples of the last seconds.
 #[derive(Debug, Default)]
 pub struct RecentProgress {
     seen: VecDeque<ProgressSample>,
@@ -33,7 +33,7 @@ pub struct ProgressFigures {
     pub bytes_under_way: u64,
     /// Bytes found at the source so far.
     pub bytes_seen: u64,
-    /// Whether all are found.
+    /// True if the scan is complete.
     pub scan_done: bool,
     /// Bytes per second lately.
     pub bytes_per_second: f64,
@@ -45,7 +45,7 @@ pub struct ProgressFigures {
     pub entries_seen: u64,
     /// Entries that failed.
     pub entries_failed: u64,
-    /// What limits, lately.
+    /// The present bottleneck.
     pub bottleneck: Option<Bottleneck>,
     /// Until which second of the day nothing may go, in the pause of a timetable.
     pub paused_until_s: Option<u32>,
@@ -110,7 +110,7 @@ impl ProgressFigures {
         let seen = format_bytes(self.bytes_seen);
         if self.scan_done && self.bytes_seen > 0 {
             let share = bytes_moved.min(self.bytes_seen) as f64 / self.bytes_seen as f64;
-            // Rounded down: 100 % is for what is done.
+            // Rounded down: 100 % means complete.
             parts.push(format!("{:3.0} %", (share * 100.0).floor()));
         }
         let at_least = if self.scan_done { "" } else { "at least " };
@@ -134,8 +134,8 @@ impl ProgressFigures {
     }
 }
 
-/// What has been read and is not confirmed yet: lanes have whole chunks of 4 MiB confirmed, which on a slow way takes them
-/// seconds. What is read twice must not count for more than that.
+/// Returns the bytes that were read and not confirmed yet. Lanes confirm whole chunks of 4 MiB, which takes seconds on a slow
+/// link. Bytes that are read twice must not count for more than that.
 fn under_way(snapshot: &CounterTotals, arrived_bytes: u64) -> u64 {
     const MOST_BYTES: u64 = 128 << 20;
     let sent_bytes = snapshot.source_read_bytes.saturating_sub(snapshot.sampled_bytes);

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Whether a line on standard error can be drawn anew.
+/// Returns true if standard error can redraw a line.
 pub(crate) fn shows_progress() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     !dumb && std::io::stderr().is_terminal()

@@ -14,10 +14,10 @@ use hakobu_core::units::{format_bytes, format_count, format_duration, format_mil
 
 /// The most failures that are shown; the report has them all.
 pub const FAILURES_SHOWN_MAX: u64 = 20;
-/// After a run of so many seconds it is said what would help.
+/// The duration in seconds after which a run prints advice.
 const ADVICE_FROM_SECONDS: f64 = 10.0;
 
-/// A shorter one has no limit that anybody could do something about.
+/// A shorter run has no bottleneck worth removing.
 const VERDICT_FROM_SECONDS: f64 = 0.1;
 
 /// The summary, line by line.
@@ -56,10 +56,10 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     lines
 }
 
-/// Whether the same command goes on where this run stopped.
+/// Returns true if the command, run again, resumes this run.
 pub fn can_go_on(report: &Report) -> bool {
     let kind = report.error.as_ref().map(|error| error.kind.as_str());
-    // What was written to standard output is gone.
+    // Data on standard output cannot be resumed.
     let kept = !report.command.is_empty() && report.target.typed != "-" && report.source.typed != "-";
     kept && report::can_go_on(report.outcome, kind)
 }
@@ -156,7 +156,7 @@ fn speed(report: &Report) -> String {
     line
 }
 
-/// Whether the run was long enough for anything to have limited it: else it is the beginning and the end that take the time.
+/// Returns true if the run was long enough to have a bottleneck: in a shorter one, start and end take the time.
 fn has_verdict(report: &Report) -> bool {
     report.bytes_done > 0
         && (report.seconds.transfer >= VERDICT_FROM_SECONDS || report.seconds.transfer <= 0.0)
@@ -170,8 +170,8 @@ fn ratio(report: &Report) -> Option<f64> {
     (bytes.compressed > 0 && ratio >= 1.05).then_some(ratio)
 }
 
-/// Whether hardly anything travelled, as where digests were compared: connections then always have something on its way, and that
-/// says nothing of the line.
+/// Returns true if little data was sent, for example because digests were compared: connections are then always busy, which
+/// does not make the network the bottleneck.
 fn is_little_sent(report: &Report) -> bool {
     const PART: u64 = 16;
     let bytes = &report.bytes;
@@ -179,7 +179,7 @@ fn is_little_sent(report: &Report) -> bool {
     sent.is_some_and(|sent| sent < report.bytes_done / PART)
 }
 
-/// What limited the run and how busy it was; and how much of the network was used, where that was not it and anything travelled.
+/// Describes the bottleneck and its utilization, and that of the network if it is not the bottleneck and data was sent.
 fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
     let busy = |share: f64| format!("{:.0} %", share * 100.0);
     let asked = [
@@ -197,7 +197,7 @@ fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
     format!("{} ({each}{} busy{network})", lossy(limit.stage.as_bytes()), busy(limit.share))
 }
 
-/// What would help, after a run that was long enough for anybody to care.
+/// Returns advice on a faster run, if the run was long enough to matter.
 fn advice(report: &Report, verbose: bool) -> Option<String> {
     let limit = report.bottleneck.as_ref()?;
     // What ended the run says what is wrong.
@@ -251,7 +251,7 @@ pub(crate) fn difference_words(difference: &ReportDifference) -> String {
     }
 }
 
-/// What a sample that was found equal says about the rest.
+/// Describes how far a sample without differences covers the rest.
 fn sampled(report: &Report) -> Option<String> {
     let read = report.entries.compared;
     let differing =
@@ -303,7 +303,7 @@ fn way(report: &Report) -> String {
     format!("way: {}, {}, {lanes}, {}", report.transport.name(), encryption(report), check(report))
 }
 
-/// Who keeps others from reading what travels.
+/// Describes the encryption of the data.
 fn encryption(report: &Report) -> String {
     let by_ssh = report.transport.relies_on_ssh() || report.transport.is_through_ssh();
     let cipher = report.cipher.as_deref().filter(|cipher| *cipher != CipherChoice::None.name());
@@ -316,14 +316,14 @@ fn encryption(report: &Report) -> String {
     }
 }
 
-/// What says that the target has what the source had.
+/// Returns the words for the way in which the target was verified.
 fn check(report: &Report) -> &'static str {
     match report.verified {
         Verified::Medium => "read back from the medium and compared",
         Verified::Wire if report.transport == UsedTransport::Rsync => "checked by rsync's own checksums",
         Verified::Wire => "digests compared",
         Verified::None if report.dry_run || report.only_compared => "nothing written",
-        // It finds what was changed on the way, and nothing that either end did.
+        // ssh detects changes in transit, but no errors at either end.
         Verified::None if report.transport.relies_on_ssh() => "checked by ssh alone, no digests compared",
         Verified::None => "not checked",
     }

@@ -148,7 +148,7 @@ fn an_interrupted_run_ends_with_the_command_to_go_on() {
     let mut report = Report { command: "hakobu copy 'a b' t".into(), ..Report::default() };
     report.conclude(&[], None, true);
     renderer.finish(&report);
-    // What began anew is not to do so again.
+    // A run with `--restart` must not restart again.
     report.command = "hakobu copy --restart 'a b' -- --restart t".into();
     renderer.finish(&report);
     let lines = ["to go on: hakobu copy 'a b' t\n", "to go on: hakobu copy 'a b' -- --restart t\n"];

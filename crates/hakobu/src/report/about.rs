@@ -1,4 +1,4 @@
-//! What a report says of the whole run: what was to be done, what ended it, the way of the data.
+//! The sections of a report on the whole run: the request, the error that ended it, and the transport.
 
 use hakobu_core::report::{
     Report, ReportDisk, ReportEnd, ReportMachine, ReportMachines, UsedTransport, Verified,
@@ -62,7 +62,7 @@ fn end_name(end: &ReportEnd) -> LineSpan {
     }
 }
 
-/// What was to be done, by whom and when.
+/// Returns the section on the request, the user and the time.
 fn run(report: &Report, language: Language) -> Option<PageSection> {
     let say = |english: &'static str, japanese: &'static str| language.say(english, japanese).to_owned();
     let mut facts = Vec::new();
@@ -170,7 +170,7 @@ fn disk_line(disk: &ReportDisk, language: Language) -> PageLine {
     line
 }
 
-/// What ended the run before its end.
+/// Returns the section on the error that ended the run.
 fn error(report: &Report, language: Language) -> Option<PageSection> {
     let error = report.error.as_ref()?;
     let mut facts =
@@ -234,7 +234,7 @@ fn way(report: &Report, language: Language) -> Option<PageSection> {
         (say("Compression", "圧縮"), vec![compression]),
         (say("Lanes at most", "最大レーン数"), vec![words(language.count(report.lanes_max.into()))]),
     ];
-    // What was only read, or not even that, was not to be checked.
+    // A run that only read, or did not even read, had nothing to verify.
     if !report.only_compared && !report.dry_run {
         facts.push((say("Checked", "データ検査"), vec![words(verified)]));
     }

@@ -1,4 +1,4 @@
-//! Pictures for HTML: SVG that stands in the page, with sizes and words of its own and no script.
+//! Charts for HTML: inline SVG with its own sizes and labels, without scripts.
 
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub fn figure(chart: &Chart, language: Language) -> String {
     let labels = match &chart.series {
         Series::Rates(rates, labels) => {
             figure.push_str(&of_rates(&axis, rates));
-            // What is nowhere to be seen needs no colour.
+            // A series that is zero throughout needs no color.
             let seen = [
                 rates.iter().any(|(_, written)| *written > 0.0),
                 rates.iter().any(|(all, written)| all > written),
@@ -100,7 +100,7 @@ fn of_rates(axis: &Axis, rates: &[(f64, f64)]) -> String {
     let of = |pick: fn(&(f64, f64)) -> f64| -> Vec<(f64, f64)> {
         rates.iter().map(|rate| (BOTTOM, y(pick(rate)))).collect()
     };
-    // What was written is a part of all, and lies in front of it.
+    // The written bytes are a part of all bytes, and are drawn in front.
     drawing.push_str(&area(axis, &of(|(all, _)| *all), 0));
     drawing.push_str(&area(axis, &of(|(_, written)| *written), 1));
     drawing
@@ -141,7 +141,7 @@ fn area(axis: &Axis, bands: &[(f64, f64)], colour: usize) -> String {
     }
 }
 
-/// Lines across, each with what it stands for.
+/// Draws horizontal lines, each with its value.
 fn grid(label: impl Fn(f64) -> String) -> String {
     let mut lines = String::new();
     for part in [0.0, 0.25, 0.5, 0.75, 1.0] {

@@ -1,4 +1,4 @@
-//! What limited a run, and how it went over time.
+//! The bottlenecks of a run, and its rate over time.
 
 use hakobu_core::counters::LaneStage;
 use hakobu_core::report::{
@@ -14,16 +14,16 @@ use super::words as vocabulary;
 const STAGES_MAX: usize = 12;
 /// As many limits are shown, which is all that a run remembers.
 const LIMITS_MAX: usize = 257;
-/// What is told of the intervals in words is of so long ones at least, in seconds, which moved so much in the middle: lanes have
-/// whole chunks confirmed, so a shorter one says more of these than of the rate.
+/// The minimum length in seconds, and the minimum number of bytes at the mean rate, of the intervals that the text describes:
+/// lanes confirm whole chunks, so shorter intervals reflect the chunks rather than the rate.
 const TOLD_SECONDS_MIN: f64 = 1.0;
 const TOLD_BYTES_MIN: f64 = 64.0 * 1024.0 * 1024.0;
 /// Fewer of them are no course.
 const TOLD_MIN: usize = 4;
-/// The last interval is of the run's rest; what is shorter than this part of the others is no rate of anything.
+/// The last interval is the rest of the run. If it is shorter than this share of the others, its rate is meaningless.
 const LAST_PART_MIN: f64 = 0.25;
 
-/// What took the time, with pictures of its course.
+/// Returns the section on bottlenecks, with charts over time.
 pub fn section(report: &Report, language: Language) -> Option<PageSection> {
     let mut blocks: Vec<_> = held(&report.limits, language).into_iter().collect();
     if let Some(bottleneck) = &report.bottleneck {
@@ -35,7 +35,7 @@ pub fn section(report: &Report, language: Language) -> Option<PageSection> {
     PageSection::of(language.say("What limited it", "速度を決めた要因"), blocks)
 }
 
-/// What it was held to because somebody asked for that.
+/// Returns the limits that the user set.
 fn held(limits: &[ReportLimits], language: Language) -> Option<PageBlock> {
     let one = |held: &ReportLimits| {
         let since = match held.since_seconds > 0.0 {
@@ -170,14 +170,14 @@ fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Languag
     let sum: f64 = rates.iter().map(|(all, _)| all).sum();
     let of_seconds = TOLD_SECONDS_MIN / interval_seconds;
     let of_bytes = TOLD_BYTES_MIN / (sum / rates.len() as f64 * interval_seconds);
-    // What is no number is 0.
+    // NaN becomes 0.
     let together = (of_seconds.max(of_bytes).ceil() as usize).clamp(1, rates.len().max(1));
-    // What is left at the end is shorter.
+    // A shorter last window is left out.
     let windows = rates.chunks_exact(together);
     let mut sorted: Vec<f64> =
         windows.map(|window| window.iter().map(|(all, _)| all).sum::<f64>() / together as f64).collect();
     sorted.sort_by(f64::total_cmp);
-    // Where most came in what is left at the end, the others are no course.
+    // If most bytes are in the incomplete last window, the others do not represent the run.
     let is_course = sorted.last().is_some_and(|most| *most >= sum / rates.len() as f64);
     if sorted.len() < TOLD_MIN || !is_course {
         return None;
@@ -202,7 +202,7 @@ fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Languag
     Some(words)
 }
 
-/// The stages that are known and took any time; what another version calls otherwise is left out.
+/// Returns the known stages that took any time; stages of other versions are left out.
 fn shares(samples: &[TimelineSample], compares: bool, language: Language) -> Option<Series> {
     let of = |stage: &str| -> Vec<f64> {
         samples.iter().map(|sample| clamped(sample.stages.get(stage).copied().unwrap_or(0.0))).collect()

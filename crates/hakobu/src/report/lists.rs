@@ -1,4 +1,4 @@
-//! What a report lists: losses, failures, differences, pairs, passes.
+//! The lists of a report: losses, failures, differences, pairs, passes.
 
 use hakobu_core::report::{Report, ReportDeletion, ReportDifference};
 use hakobu_core::units::format_bytes;
@@ -7,7 +7,7 @@ use super::language::Language;
 use super::page::{PageBlock, PageLine, PageSection, name, path, said, words};
 use super::words as vocabulary;
 
-/// What the target could not keep.
+/// Returns the section on the attributes that the target could not keep.
 pub fn losses(report: &Report, language: Language) -> Option<PageSection> {
     let rows: Vec<Vec<PageLine>> = report
         .losses

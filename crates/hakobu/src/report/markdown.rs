@@ -1,4 +1,4 @@
-//! As Markdown, for a ticket: what GitHub, GitLab and CommonMark readers agree on.
+//! Markdown for a ticket: the common subset of GitHub, GitLab and CommonMark.
 //!
 //! All that comes from the file is in code spans, in which no letter means anything, and never in a
 //! table, in which a bar would. Our own words hold nothing that Markdown would take for its own but
@@ -9,7 +9,7 @@ use super::page::{LineSpan, PageBlock, PageLine, ReportPage};
 
 /// How long a bar of all the time would be.
 const BAR_LETTERS: f64 = 20.0;
-/// What may mean something in running text.
+/// The characters that may have a meaning in running text.
 const SPECIAL: &str = "\\`*_[]<>|~&#!$";
 
 /// The page as Markdown.

@@ -1,4 +1,4 @@
-//! How a run ended, and what that means.
+//! The outcome of a run, and its meaning.
 
 use hakobu_core::report::{Outcome, Report};
 
@@ -6,7 +6,7 @@ use super::language::Language;
 use super::page::NewsTone;
 use crate::render::summary::can_go_on;
 
-/// What is said of an outcome, in English and in Japanese. `{failed}` is how many entries failed.
+/// The text for an outcome, in English and in Japanese. `{failed}` is the number of failed entries.
 struct OutcomeText {
     tone: NewsTone,
     word: (&'static str, &'static str),
@@ -146,7 +146,7 @@ const GOES_ON: (&str, &str) = (
     "同じコマンドを再実行すると、停止したところから続行します。",
 );
 
-/// How good it is, in a word, and what it means.
+/// Returns the tone of the outcome in a word, and its meaning.
 pub fn outcome(report: &Report, language: Language) -> (NewsTone, &'static str, Vec<String>) {
     let OutcomeText { tone, word, means } = told(report);
     let failed = language.entries(report.entries.failed.max(report.failures.len() as u64));

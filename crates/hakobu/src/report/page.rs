@@ -1,7 +1,7 @@
-//! What is shown, before it is text, Markdown or HTML.
+//! A page of a report, before it is written as text, Markdown or HTML.
 //!
-//! Words are ours. Names and what others said come from the file: they are made harmless to look
-//! at here (control characters, direction marks), and each writer escapes what means something to it.
+//! Names and messages of others come from the file: control characters and direction marks are escaped here, and each writer
+//! escapes the characters that have a meaning in its format.
 
 use hakobu_core::path::lossy;
 use hakobu_core::report::from_base64;
@@ -16,7 +16,7 @@ pub enum LineSpan {
     Words(String),
     /// A path, an ID, a command: shown letter by letter.
     Name(String),
-    /// What a system or another program said, in its own words.
+    /// A message of the system or of another program.
     Said(String),
 }
 
@@ -45,7 +45,7 @@ pub fn path(text: &str, base64: Option<&str>) -> LineSpan {
     }
 }
 
-/// What others said, on one line.
+/// Returns a message of others on one line.
 pub fn said(text: &str) -> LineSpan {
     LineSpan::Said(lossy(text.as_bytes()))
 }
@@ -68,37 +68,37 @@ pub enum PageBlock {
     Words(PageLine),
     /// Lines of others, which stay lines.
     Lines(Vec<String>),
-    /// What is known, each with what it is.
+    /// Facts, each with its label.
     Facts(Vec<(String, PageLine)>),
-    /// Numbers: a head, and rows that begin with what they are of.
+    /// Numbers: a head, and rows that begin with a label.
     Table(Vec<String>, Vec<Vec<String>>),
     /// Things of which there may be many: a head, and rows whose first cell names each.
     Records(Vec<String>, Vec<Vec<PageLine>>),
-    /// Shares of 0 to 1, each with what it is of.
+    /// Shares from 0 to 1, each with its label.
     Bars(Vec<(PageLine, f64)>),
     /// Rates as bars beside each other: in pictures alone, for a table beside them says the same.
     Rates(Vec<RateBar>),
-    /// Shown only where there are pictures; the words beside it say what matters.
+    /// A chart, for HTML only; the text beside it contains the essential figures.
     Chart(Chart),
 }
 
 /// A picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// From the start of the run to its end.
     pub seconds: f64,
     /// The length of each sample but the last, which ends with the run.
     pub interval_seconds: f64,
-    /// What is drawn.
+    /// The values.
     pub series: Series,
 }
 
 /// A rate as a bar, as long as it is against the largest of those beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateBar {
-    /// What it is of.
+    /// The label of the bar.
     pub of: PageLine,
     /// The rate.
     pub bytes_per_second: f64,
@@ -106,7 +106,7 @@ pub struct RateBar {
     pub colour: usize,
 }
 
-/// What is drawn of each sample.
+/// The values of the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Series {
     /// Bytes per second: all, and those that were written.
@@ -121,7 +121,7 @@ pub enum Series {
 pub struct PageSection {
     /// The heading.
     pub title: String,
-    /// What is below it.
+    /// The blocks below the heading.
     pub blocks: Vec<PageBlock>,
 }
 
@@ -131,7 +131,7 @@ impl PageSection {
         (!blocks.is_empty()).then(|| Self { title: title.to_owned(), blocks })
     }
 
-    /// By which hakobu something was measured, and until when. For what is kept as a file, in English.
+    /// The version of hakobu that measured, and the time of the end, for pages that are saved as files. In English.
     pub fn measured(ended_at: Timestamp) -> Self {
         let text = ended_at.to_string();
         let ended = Language::En.moment(&text).unwrap_or(text);
@@ -146,15 +146,15 @@ impl PageSection {
 pub struct ReportPage {
     /// The language it is in.
     pub language: Language,
-    /// What has to be known before anything else: a line, and others that say more.
+    /// A warning to read before anything else: a line, and further ones with details.
     pub warning: Vec<String>,
-    /// What it is.
+    /// The title.
     pub title: PageLine,
     /// The outcome in one line.
     pub outcome: String,
     /// How good that is.
     pub tone: NewsTone,
-    /// What it means.
+    /// The meaning of the outcome.
     pub meaning: Vec<String>,
     /// The rest.
     pub sections: Vec<PageSection>,

@@ -50,7 +50,7 @@ fn wrong(words: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, READING, words)
 }
 
-/// What every report has had from the first version on.
+/// The fields that every report has had since the first version.
 #[derive(Deserialize)]
 struct ReportHead {
     schema: Option<String>,

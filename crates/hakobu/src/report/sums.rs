@@ -6,7 +6,7 @@ use hakobu_core::units::{format_bytes, format_rate_and_bits};
 use super::language::Language;
 use super::page::{PageBlock, PageSection, words};
 
-/// Entries, by what became of them.
+/// Returns the counts of entries by result.
 pub fn entries(report: &Report, language: Language) -> Option<PageSection> {
     let (counts, compares) = (&report.entries, report.only_compared);
     let unchanged = match compares {

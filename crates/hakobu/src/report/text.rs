@@ -58,7 +58,8 @@ fn write_block(text: &mut String, block: &PageBlock, language: Language) {
     }
 }
 
-/// The first column is what the row is of; the others are numbers. The head is left out where the labels say it all.
+/// Formats a table whose first column is a label and whose other columns are numbers. The head is left out if the labels are
+/// sufficient.
 fn write_table(text: &mut String, head: &[String], rows: &[Vec<String>]) {
     let has_head = head.len() > 2;
     let shown = || has_head.then_some(head).into_iter().chain(rows.iter().map(Vec::as_slice));
@@ -77,7 +78,7 @@ fn write_table(text: &mut String, head: &[String], rows: &[Vec<String>]) {
     }
 }
 
-/// Two lines for each: its name, and what there is to say.
+/// Formats each item as two lines: its name, and its details.
 fn write_records(text: &mut String, head: &[String], rows: &[Vec<PageLine>], language: Language) {
     for row in rows.iter().take(RECORDS_MAX) {
         let cells = head.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
@@ -102,7 +103,7 @@ fn write_records(text: &mut String, head: &[String], rows: &[Vec<PageLine>], lan
     }
 }
 
-/// Names and what others said are harmless already.
+/// Names and messages of others are escaped already.
 fn plain(line: &PageLine) -> String {
     line.iter()
         .map(|span| match span {

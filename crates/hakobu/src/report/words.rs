@@ -1,10 +1,10 @@
-//! The words for what a report only names: stages, ways, losses, differences, kinds of errors.
+//! The words for names in a report: stages, transports, losses, differences, kinds of errors.
 //! A name that is not known here is of another version, and is shown as it is.
 
 use super::language::Language;
 use super::page::{LineSpan, PageLine, name, said, words};
 
-/// A name with what it means in each language.
+/// A name with its meaning in each language.
 type NamedMeaning = (&'static str, &'static str, &'static str);
 
 const STAGES: [NamedMeaning; 21] = [
@@ -39,7 +39,7 @@ const STAGES: [NamedMeaning; 21] = [
     ),
 ];
 
-/// What it means that a stage limits.
+/// The meaning of each stage as a bottleneck.
 const LIMITS: [NamedMeaning; 21] = [
     (
         "source read",
@@ -319,12 +319,12 @@ fn known_or_name(list: &[NamedMeaning], key: &str, language: Language) -> LineSp
     known(list, key, language).map_or_else(|| name(key), words)
 }
 
-/// Of a run that compares, what the lanes hand to the target is read there.
+/// The stage that replaces writing in a run that compares: the target is read there.
 const COMPARED: NamedMeaning = ("target read", "reading and comparing there", "コピー先の読み取りと比較");
-/// What it is called otherwise.
+/// The name of the stage in other runs.
 const WRITTEN: &str = "target write";
 
-/// A stage: its name, and what is done in it. `compares` says that nothing was written.
+/// Returns the name of a stage and its meaning. `compares` means that nothing was written.
 pub fn stage(key: &str, compares: bool, language: Language) -> PageLine {
     let (key, known) = match compares && [WRITTEN, COMPARED.0].contains(&key) {
         true => (COMPARED.0, Some(language.say(COMPARED.1, COMPARED.2))),
@@ -337,7 +337,7 @@ pub fn stage(key: &str, compares: bool, language: Language) -> PageLine {
     }
 }
 
-/// The names of all stages that are known, in the order in which they are stacked, and what they are called.
+/// Returns the names of all known stages, in the order in which they are stacked, with their labels.
 pub fn stages(compares: bool, language: Language) -> impl Iterator<Item = (&'static str, &'static str)> {
     STAGES.iter().map(move |(key, _, japanese)| match compares && *key == WRITTEN {
         true => (*key, language.say(COMPARED.0, COMPARED.2)),
@@ -345,7 +345,7 @@ pub fn stages(compares: bool, language: Language) -> impl Iterator<Item = (&'sta
     })
 }
 
-/// What it means that a stage limits.
+/// Returns the meaning of a stage as a bottleneck.
 pub fn limit(key: &str, compares: bool, language: Language) -> Option<&'static str> {
     match compares && [WRITTEN, COMPARED.0].contains(&key) {
         true => Some(language.say(
@@ -367,17 +367,17 @@ pub fn way(key: &str, language: Language) -> PageLine {
     }
 }
 
-/// What was lost.
+/// Returns the name of a loss.
 pub fn loss(key: &str, language: Language) -> LineSpan {
     known_or_name(&LOSSES, key, language)
 }
 
-/// What that means.
+/// Returns the meaning of a loss.
 pub fn loss_means(key: &str, language: Language) -> Option<&'static str> {
     known(&LOSSES_MEAN, key, language)
 }
 
-/// In what something differs.
+/// Returns the name of a difference.
 pub fn difference(key: &str, language: Language) -> LineSpan {
     known_or_name(&DIFFERENCES, key, language)
 }

@@ -1,4 +1,4 @@
-//! Writing what is shown to a file, which gets its name when it is complete.
+//! Writes a page to a file, which gets its name when it is complete.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ use crate::report_file::{ReportFile, refuse_other};
 
 const WRITING: &str = "writing to";
 
-/// What is written.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportFormat {
     /// A page of HTML, which takes the place of another one of ours, and of nothing else.
@@ -24,7 +24,7 @@ pub enum ReportFormat {
     Other,
 }
 
-/// Refuses what must not be overwritten.
+/// Refuses to overwrite a file that is not ours.
 fn check(path: &Path, form: ReportFormat) -> Result<()> {
     ReportFile::check(path)?;
     let is_page =
@@ -35,7 +35,7 @@ fn check(path: &Path, form: ReportFormat) -> Result<()> {
     }
 }
 
-/// Writes a file in place of what is there. `source` is the report that it was made from, which stays.
+/// Writes a file in place of an existing one. `source` is the report that the page was made from, which stays.
 ///
 /// # Errors
 /// `Refused` where it would overwrite the report or a disk, else as the system says.
@@ -45,7 +45,7 @@ pub fn write(path: &Path, source: Option<&Path>, (form, content): (ReportFormat,
         Ok(found) if source.is_some_and(|source| is_same(&found, source)) => {
             Err(Error::new(ErrorKind::Refused, WRITING, "it is the report itself; name another file"))
         }
-        // A pipe or a terminal is written to; a file in its place would help nobody.
+        // A pipe or a terminal is written to directly; it must not be replaced by a file.
         Ok(found)
             if !matches!(
                 FileType::from_raw_mode(found.st_mode),
@@ -88,13 +88,13 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let (place, draft) = place_and_draft(path)?;
     let written = fill(&draft, &place, content).and_then(|()| fs::rename(&draft, &place));
     if written.is_err() {
-        // The draft is ours; what was there is as it was.
+        // The draft is ours; the existing file is unchanged.
         let _ = fs::remove_file(&draft);
     }
     written
 }
 
-/// What is replaced, and a file beside it. A link stays one: what it leads to is replaced.
+/// Returns the path to replace and that of a draft beside it. A link is kept: its target is replaced.
 fn place_and_draft(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if place.is_dir() {
@@ -107,7 +107,7 @@ fn place_and_draft(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
 }
 
 fn fill(draft: &Path, place: &Path, content: &[u8]) -> io::Result<()> {
-    // What an earlier process of this number has left behind when it was killed.
+    // A killed process with this number may have left a draft.
     match fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

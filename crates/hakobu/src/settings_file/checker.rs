@@ -11,7 +11,7 @@ use super::keywords::Keyword;
 use crate::cli::{self, Cli, Verb};
 use crate::commands::copy::request::request;
 
-/// What is wrong with a value, and at which of its characters, from 0.
+/// The error in a value, and the index of the character that is wrong, from 0.
 pub(crate) type WrongValue = (usize, String);
 
 /// Checks values as if they had been typed.
@@ -24,7 +24,7 @@ impl Checker {
         Self { command: cli::command() }
     }
 
-    /// Whether this is a value for that option.
+    /// Checks a value of an option.
     pub fn check(&mut self, keyword: &Keyword, value: &str) -> Result<(), WrongValue> {
         if keyword.is_flag() && !matches!(value, "yes" | "no") {
             return Err((0, "it is true or false".to_owned()));

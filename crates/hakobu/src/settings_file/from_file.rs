@@ -2,12 +2,12 @@
 
 use hakobu_core::error::Error;
 
-/// The value of an option that stands in a settings file.
+/// The value of an option in a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FromFile {
     /// The keyword, which is the option's name without its dashes.
     pub keyword: &'static str,
-    /// The value as it stands there.
+    /// The value as written in the file.
     pub value: String,
     /// `FILE:LINE`.
     pub place: String,

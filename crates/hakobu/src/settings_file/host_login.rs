@@ -14,7 +14,7 @@ pub struct FileLogin {
     pub ssh: Option<OsString>,
     /// The hakobu there.
     pub agent: Option<PathBuf>,
-    /// Whether it runs under sudo.
+    /// True if the agent runs under sudo.
     pub sudo: bool,
 }
 

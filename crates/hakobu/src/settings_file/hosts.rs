@@ -11,7 +11,7 @@ use hakobu_core::location::{Location, SshHost};
 use crate::commands::copy::pairs;
 use crate::commands::shared::login;
 
-/// The machines that a command line names. What cannot be read of it is somebody else's affair.
+/// Returns the hosts that a command line names. Invalid arguments are ignored; they are reported elsewhere.
 pub(crate) fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
     let words = |name: &str| -> Vec<OsString> {
         let words = typed.try_get_raw(name).ok().flatten();
@@ -47,7 +47,7 @@ fn host_name(word: &OsString) -> Option<String> {
     login::host(word.as_bytes()).ok().map(|host: SshHost| host.host)
 }
 
-/// A bench, which goes both ways.
+/// Returns the pairs of a bench, which measures both directions.
 pub(crate) fn of_bench(host: Option<&str>) -> RunHosts {
     let both = |host: &str| vec![(HERE.to_owned(), host.to_owned()), (host.to_owned(), HERE.to_owned())];
     host.map_or_else(|| of_hosts(std::iter::empty()), |host| of_pairs(both(host)))

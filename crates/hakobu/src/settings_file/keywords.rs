@@ -6,15 +6,15 @@ use std::ffi::OsString;
 pub(crate) struct Keyword {
     /// The name of the option, without its dashes.
     pub name: &'static str,
-    /// What holds without it, in words.
+    /// The default, in words.
     pub default: &'static str,
-    /// Whether it is `yes` or `no`.
+    /// True if the value is `yes` or `no`.
     is_flag: bool,
-    /// Whether it is about the login on another machine, and so of no use without one.
+    /// True if the option concerns the login on another host, and so has no effect without one.
     pub login: bool,
-    /// Whether it is about what travels to another machine, and refused without one.
+    /// True if the option concerns data sent to another host, and is refused without one.
     travels: bool,
-    /// Whether it is about what is brought over, and so of no use to `hakobu verify`.
+    /// True if the option concerns copied data, and so has no effect on `hakobu verify`.
     moves: bool,
 }
 
@@ -60,7 +60,7 @@ impl Keyword {
         Self { travels: true, ..self }
     }
 
-    /// Whether it is of no use where all is on one machine.
+    /// Returns true if the option has no effect if everything is on one machine.
     pub fn is_of_another_machine(&self) -> bool {
         self.login || self.travels
     }
@@ -74,12 +74,12 @@ impl Keyword {
         self.name.replace('-', "_")
     }
 
-    /// Whether the verb makes anything of it.
+    /// Returns true if the option has an effect on this verb.
     pub fn is_for(&self, verb: &str) -> bool {
         !self.moves || verb != "verify"
     }
 
-    /// Whether it is `yes` or `no`.
+    /// Returns true if the value is `yes` or `no`.
     pub fn is_flag(&self) -> bool {
         self.is_flag
     }

@@ -1,5 +1,5 @@
-//! Options from settings files: they are put before what was typed, as if they had been typed there, so that all that is
-//! said and checked of an option goes for them as well. What was typed counts more, and so does the environment.
+//! Options from settings files. They are put before the typed options, as if they had been typed there, so that all checks and
+//! messages of an option apply to them too. Typed options take precedence, and so does the environment.
 //!
 //! How a file is written is [`crate::settings_file::host_settings`]' affair.
 

@@ -1,4 +1,4 @@
-//! The options of a command line, with those from settings files put before what was typed.
+//! The options of a command line, with those from settings files put before the typed ones.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::hosts::{OfHost, of_bench, run_hosts};
 use super::keywords::{KEYWORDS, Keyword};
 use super::places::SettingsFiles;
 
-/// What settings files make of a command line.
+/// A command line with the options that settings files add.
 pub(crate) struct ResolvedOptions {
     /// The command line with the options from files.
     pub words: Vec<OsString>,
@@ -23,10 +23,10 @@ pub(crate) struct ResolvedOptions {
     pub logins: Vec<FileLogin>,
 }
 
-/// Adds what settings files say to a command line, which `matches` are of. `None`: nothing.
+/// Adds settings from files to the command line that `matches` are of. Returns `None` if there are none.
 ///
 /// # Errors
-/// A file that was named and cannot be read, one that others may write to, and what cannot be understood in one.
+/// A named file that cannot be read, a file that others may write to, or invalid settings.
 pub(crate) fn settle(
     command: &Command,
     words: &[OsString],
@@ -69,7 +69,7 @@ pub(crate) fn settle(
         return Ok(None);
     }
     if differ {
-        // What was typed, or is in the environment, goes for all of them.
+        // Values from the command line or the environment apply to all logins.
         for login in &mut logins {
             let typed_of = |keyword: &str| typed_value(typed, keyword);
             login.ssh = typed_of("ssh").or_else(ssh_variable).or(login.ssh.take());
@@ -97,7 +97,7 @@ pub(crate) fn of_way(
     Ok(KEYWORDS.iter().filter(applies).filter_map(|keyword| files.first(keyword, &run)).collect())
 }
 
-/// Whether a verb has an option of this name.
+/// Returns true if a verb has an option of this name.
 pub(crate) fn has(command: &Command, verb: &str, name: &str) -> bool {
     let options = command.find_subcommand(verb).into_iter().flat_map(Command::get_arguments);
     options.into_iter().any(|option| option.get_id() == name)
@@ -111,7 +111,7 @@ pub(crate) fn is_typed(typed: &ArgMatches, keyword: &Keyword) -> bool {
     typed.value_source(&keyword.id()) == Some(ValueSource::CommandLine)
 }
 
-/// What was typed for an option of one value.
+/// Returns the typed value of an option that takes one value.
 fn typed_value(typed: &ArgMatches, name: &str) -> Option<OsString> {
     typed.try_get_raw(name).ok().flatten()?.next().map(OsString::from)
 }

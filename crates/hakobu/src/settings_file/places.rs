@@ -15,13 +15,13 @@ use super::keywords::{KEYWORDS, Keyword};
 
 /// The file of the administrator.
 const OF_SYSTEM: &str = "/etc/hakobu/config.toml";
-/// That of a user, below where settings of users are.
+/// The settings file of a user, below the configuration directory of the user.
 const OF_USER: &str = "hakobu/config.toml";
 /// The variable that names another file.
 const VARIABLE: &str = "HAKOBU_SETTINGS";
 /// Takes no file.
 const NONE: [&str; 2] = ["none", "/dev/null"];
-/// What nobody but the owner may be able to do: the bits of writing.
+/// The mode bits that let others than the owner write.
 const OTHERS_WRITE: u32 = 0o022;
 const READING: &str = "reading the settings in";
 
@@ -108,7 +108,7 @@ fn read(file: &Path, is_named: bool) -> Result<Option<HostSettings>, Vec<Error>>
     parse(file, &bytes).map(Some)
 }
 
-/// Settings name commands that are run, so whoever can write them can run anything.
+/// Settings name commands that are run, so everyone who can write them can run anything.
 fn check_owner(file: &File) -> Result<(), Error> {
     let found = file.metadata().map_err(|error| Error::io(READING, &error))?;
     let refused = |words: &str| Err(Error::new(ErrorKind::Refused, READING, words));
@@ -126,7 +126,7 @@ fn check_owner(file: &File) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads what is in a file, and checks each value, also those for other hosts.
+/// Reads the settings in a file, and checks each value, also those for other hosts.
 fn parse(file: &Path, bytes: &[u8]) -> Result<HostSettings, Vec<Error>> {
     let wrong = |line: usize, column: usize, words: String| {
         let at = format!("{}:{line}:{column}", file.display());

@@ -41,7 +41,7 @@ fn scratch_in(places: &[&Path]) -> Vec<String> {
     names.filter(|name| name.contains("/hakobu-bench.")).collect()
 }
 
-/// What the process itself, by its number, or the host's shell may have made in memory.
+/// Returns the files in memory that the process with this number, or the host's shell, may have made.
 fn of_process(id: u32) -> Vec<String> {
     let own = format!("/hakobu-bench.{id}.");
     scratch_in(&[Path::new("/dev/shm"), Path::new("/tmp")])
@@ -307,7 +307,7 @@ fn what_cannot_be_is_an_error_in_words() {
     fails(&["--scratch", "/no/such"], "ssh", "no such file or directory; name another place with --scratch");
     let refused = bench(None, &["--html", "/dev/hakobu-typo.html"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(6), "{}", words(&refused).1);
-    // Whether pages can be written is found out first, and none is left where nothing was measured.
+    // A page that cannot be written is detected first, and none is left if nothing was measured.
     let place = place();
     let page = place.path().join("page.html");
     for (file, part) in [(page.clone(), "logging in to"), (page.join("no"), "writing to")] {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::program::*;
 use super::words;
 
-/// What a bench takes of a system: with no more than this only some ways can be measured, and sooner.
+/// The tools that a bench needs. With these alone only some transports can be measured, and faster.
 const TOOLS: [&str; 28] = [
     "sh", "dd", "awk", "cat", "chmod", "cut", "df", "env", "grep", "head", "id", "install", "ln", "ls",
     "mkdir", "mktemp", "printf", "readlink", "rm", "rmdir", "sed", "sleep", "stat", "sync", "tail", "tr",
@@ -37,7 +37,7 @@ fn script(path: &Path, lines: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// What the host finds as its ssh: it knows the server that stands for this machine.
+/// Makes an ssh for the bench that knows the server of this machine.
 fn ssh_to(server: &Sshd, in_directory: &Path) {
     let config = server.client_config();
     script(&in_directory.join("ssh"), &format!("exec /usr/bin/ssh -F {} \"$@\"", config.display()));
@@ -134,7 +134,7 @@ fn long_the_host_starts_and_hakobu_goes_with_the_agent_that_is_meant() {
         let why = &left_out.iter().find(is_it).unwrap_or_else(|| panic!("{tool}: {left_out:#?}"))["why"];
         assert!(why.as_str().unwrap().starts_with("it is not installed"), "{why}");
     }
-    // What was shown can be typed, in a shell that knows more tools.
+    // The printed commands can be typed in a shell with more tools.
     symlink("/bin/bash", far_tools.join("bash")).unwrap();
     for (number, command) in commands.iter().enumerate() {
         type_again(command, &place, number);
@@ -154,8 +154,8 @@ fn an_agent_that_is_not_there_is_said_before_anything_is_measured() {
     assert!(err.contains("/no such/hakobu, which --agent names, is no program on throwaway"), "{err}");
 }
 
-/// What an article saw and did not explain: whenever one of the hosts' sshd served, the rate halved. Here the sshd of the host has a
-/// fifth of a processor once somebody is logged in, and nothing else has less than it wants.
+/// Explains a published observation: whenever the sshd of one of the hosts served, the rate halved. Here the sshd of the host
+/// gets a fifth of a processor once somebody is logged in, and nothing else is throttled.
 #[test]
 #[ignore = "long: measures, so it depends on what else the machine does"]
 fn long_a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
@@ -198,12 +198,12 @@ fn long_a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
     drop(host);
 }
 
-/// Whether a bench names the throttled sshd as the cause, in one direction or both. Fails where it says something that is not so.
+/// Returns true if a bench names the throttled sshd as the cause, in one direction or both. Panics if it names a wrong cause.
 fn explains_the_throttled_sshd(all: &Value) -> bool {
     let asymmetries = all["asymmetries"].as_array().unwrap();
     let mut explained = Vec::new();
     for direction in ["to_host", "from_host"] {
-        // What is served by the throttled one is slow, whichever way the data goes.
+        // A transfer that the throttled sshd serves is slow in either direction.
         let is_it = |found: &&Value| {
             let (slow, fast) = (&found["slow"], &found["fast"]);
             (&slow["way"], &slow["direction"], &slow["starter"])

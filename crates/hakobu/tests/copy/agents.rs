@@ -228,7 +228,7 @@ fn sudo_with_a_password() {
     host.wait_for_no_agent();
 }
 
-/// What an agent may leave behind: anything of hakobu's in the places where it may be put.
+/// Returns the files that an agent left behind in the directories that it may be uploaded to.
 fn left_behind(user: &User) -> Vec<PathBuf> {
     let places = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
     let uid = uid_of(user.name());

@@ -71,7 +71,7 @@ fn access_list(path: &Path, of: &str) {
     assert!(Command::new("setfacl").args(["-m", of]).arg(path).status().unwrap().success());
 }
 
-/// What the usual tools tell of the attributes and modes below a directory.
+/// Returns the attributes and modes below a directory, as the usual tools print them.
 fn attributes(of: &Path) -> String {
     let script = "cd \"$1\" && find . -printf '%y %m %p\\n' | sort && find . -print0 | sort -z | \
                   xargs -0 getfattr -h -d -m - -e hex -- 2>&1 | grep -v SGI_ACL_";
@@ -89,7 +89,7 @@ fn stamp(path: &Path, tv_sec: i64, tv_nsec: i64) {
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }
 
-/// What is changed by a run.
+/// Returns the counts of changes of a run.
 fn changed(ran: &Ran) -> [u64; 3] {
     ["created", "updated", "failed"].map(|what| ran.entries(what))
 }
@@ -162,7 +162,7 @@ fn attributes_that_cannot_be_listed_fail_and_nothing_is_taken_away() {
             assert_eq!(attributes(&target), before);
         }
     }
-    // What is new does not come without them, but for what the directory holds.
+    // A new file that cannot have its attributes is not created; the entries in a directory are.
     let new = disk.at("new");
     Copy::new().args([contents(&source), new.clone().into()]).run_to(3);
     assert!(!new.join("small").exists() && !new.join("large").exists() && new.join("dir/in it").exists());
@@ -365,7 +365,7 @@ fn times_that_a_file_system_cannot_hold_are_lost_once_and_for_all() {
             assert_eq!(found, (0, beyond), "{make:?} {:#}", verified.report);
             let refused = if lost > 0 { 6 } else { 0 };
             Copy::new().to(&host).options("--require times").args(&ends).run_to(refused);
-            // What differs by more is seen, and brought over.
+            // A larger difference is detected and copied.
             stamp(&target.join("odd"), 1_000_000_004, 0);
             assert_eq!(Copy::verify().to(&host).args(&ends).run_to(4).entries("different"), 1);
             let ran = Copy::new().to(&host).args(&ends).run_to(0);

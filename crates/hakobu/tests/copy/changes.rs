@@ -157,7 +157,7 @@ fn a_draft_of_no_use_gives_its_room_to_the_new_one() {
     running.signal(Signal::KILL);
     running.end();
     assert!(!target.exists());
-    // What has come is of another source now, and the whole new one has no room beside it.
+    // The partial data is of another source now, and there is no room for a second copy of the new one.
     fs::write(&source, vec![7; 30_000_000]).unwrap();
     copy("").run_to(0);
     assert_same(&source, &target);
@@ -200,7 +200,7 @@ fn a_target_that_fills_up_ends_the_copy_cleanly() {
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(1);
         ran.says(&["hint: free space at the target"]);
-        // What has its name is whole, and nothing is counted that is not there.
+        // Files under their final names are complete, and the counts are correct.
         assert!(drafts(&target).is_empty());
         let arrived = files(&target);
         for path in &arrived {

@@ -36,7 +36,7 @@ fn bytes(ran: &Ran, what: &str) -> u64 {
     ran.report["bytes"][what].as_u64().unwrap()
 }
 
-/// What came over the wire for what was written, and whether the report is right about it.
+/// Asserts that fewer bytes were sent than written, and that the report says so.
 #[track_caller]
 fn assert_compressed(ran: &Ran) {
     let (written, sent) = (bytes(ran, "target_written"), bytes(ran, "wire_sent"));
@@ -113,7 +113,7 @@ fn long_a_slow_line_carries_less_without_being_told() {
     ran.says(&["compression: auto: at once on a long way", "compression: zstd 1: at first"]);
 }
 
-/// What differs of a large file is content as well, and what moved is put together with it.
+/// Changed parts of a large file are compressed, and moved parts are reused.
 #[test]
 fn changes_are_compressed() {
     let (place, host) = (place(), Host::up());

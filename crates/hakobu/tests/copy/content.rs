@@ -58,7 +58,7 @@ fn holes_anywhere_in_files_of_any_size_keep_their_content() {
     assert_same(&source, &here);
 }
 
-/// What hakobu ends with, and what it says.
+/// Returns the exit code of hakobu and its messages.
 fn ended(arguments: &[&Path]) -> (Option<i32>, String) {
     let mut command = Command::new("timeout");
     command.arg("60").arg(HAKOBU).args(arguments).env("HAKOBU_SETTINGS", "none");
@@ -108,7 +108,7 @@ fn files_that_do_not_have_their_size_fail_in_every_verb() {
     assert!(code == Some(4) && err.contains("behind the 0 bytes"), "{err}");
 }
 
-/// What is at an offset.
+/// Returns the bytes at an offset.
 fn at(path: &Path, offset: u64) -> [u8; 4] {
     let mut bytes = [9; 4];
     File::open(path).unwrap().read_exact_at(&mut bytes, offset).unwrap();

@@ -24,7 +24,7 @@ fn digest<S: AsRef<OsStr>>(host: Option<&Host>, arguments: &[S]) -> Output {
     command.output().unwrap()
 }
 
-/// What it printed, of a run that went well.
+/// Returns the output of a successful run.
 #[track_caller]
 fn said<S: AsRef<OsStr>>(host: Option<&Host>, arguments: &[S]) -> String {
     let output = digest(host, arguments);
@@ -39,7 +39,7 @@ pub fn blake3_of(path: &Path) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// What the usual tool prints.
+/// Returns the output of the usual tool.
 fn sha256sum(path: &Path) -> String {
     let output = Command::new("sha256sum").arg(path).output().unwrap();
     String::from_utf8(output.stdout).unwrap()

@@ -116,7 +116,7 @@ fn names(root: &Path) -> Vec<String> {
 
 type Landing = (&'static [&'static str], &'static str, &'static [&'static str], &'static [&'static str]);
 
-/// What is typed as sources and target, what is there already, and what is there then.
+/// Typed sources and target, the entries that exist before, and those that exist afterwards.
 const LANDINGS: [Landing; 13] = [
     (&["dir"], "new", &[], &["new", "new/dir", "new/dir/one"]),
     (&["dir/"], "new", &[], &["new", "new/one"]),
@@ -194,7 +194,7 @@ fn sources_that_land_on_one_place_are_merged_and_the_first_wins() {
             let sources: Vec<_> = sources.map(|it| if way == "pull" { host.at(it) } else { it }).collect();
             let target = if way == "push" { host.at(&to) } else { to.clone().into() };
             for round in 0..2 {
-                // What another source has of the same name is not copied, and that is said.
+                // An entry that has the name of one from an earlier source is not copied, and is reported.
                 let ran = Copy::new().to(&host).args(&sources).arg(&target).run_to(3);
                 ran.says(&["an earlier source has an entry of this name"]);
                 for (name, winner) in expected {

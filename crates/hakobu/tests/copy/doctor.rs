@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::program::*;
 
-/// What is known to be right, whatever the machine that runs the tests has.
+/// Settings that are known to be right, whatever the machine that runs the tests has.
 const RIGHT: [(&str, &str); 7] = [
     ("ipv4/tcp_rmem", "4096 131072 6291456"),
     ("ipv4/tcp_wmem", "4096 16384 4194304"),
@@ -43,7 +43,7 @@ fn doctor(mut command: Command, arguments: &[&str]) -> Output {
     command.arg("doctor").args(arguments).env("LC_ALL", "C").output().unwrap()
 }
 
-/// What the doctor finds about the network between the ends of a link.
+/// Returns the findings of the doctor about the network between the ends of a link.
 #[track_caller]
 fn found(link: &Link, host: &Host) -> (Value, Vec<Value>) {
     let mut command = link.near().command(HAKOBU);
@@ -110,11 +110,11 @@ fn long_windows_without_scaling_are_found_on_a_way_of_4_ms() {
     let host = Host::behind(&link);
     let (way, findings) = found(&link, &host);
     assert_predicts(&way, &findings, "tcp-window-scaling-off", 65_535.0);
-    // What the way carries was measured, over more connections than a copy has.
+    // The capacity of the link was measured over more connections than a copy uses.
     let capacity = way["capacity_bytes_per_second"].as_u64();
     let after = findings[0]["expected"]["one_connection"]["after_bytes_per_second"].as_u64();
     assert!(capacity.is_none_or(|capacity| Some(capacity) >= after), "{way} {findings:#?}");
-    // What was sent for that was no file, so nothing can stay of it however the doctor ends.
+    // The data of that measurement is no file, so nothing stays behind however the doctor ends.
     let leftovers = std::fs::read_dir("/dev/shm").unwrap().flatten();
     let ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("hakobu-doctor.");
     assert_eq!(leftovers.map(|entry| entry.file_name()).find(ours), None);

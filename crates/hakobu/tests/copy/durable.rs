@@ -123,7 +123,7 @@ fn change_hidden(path: &Path, at: u64) {
     file.set_times(FileTimes::new().set_modified(modified)).unwrap();
 }
 
-/// What has its name has its content, and what of the rest was lost is found by the next run.
+/// After a power cut, files under their final names have their content, and the next run copies the lost ones.
 #[test]
 fn after_a_power_cut_nothing_looks_complete_that_is_not() {
     if no_root() {
@@ -190,7 +190,7 @@ fn what_a_run_wrote_before_its_machine_ended_is_compared() {
     let lies = ["a small 3", "b hole 2"].map(|name| disk.target().join(name));
     lies.iter().for_each(|path| change_hidden(path, 100));
     rustix::fs::sync();
-    // The same machine: nothing was lost, and nothing is read that need not be.
+    // On this machine nothing was lost, and nothing is read unnecessarily.
     disk.copy().options("--dry-run").run_to(0);
     assert!(lies.iter().all(|path| !same(path, &disk.source().join(path.file_name().unwrap()))));
     disk.mount_again();
@@ -279,7 +279,7 @@ fn a_file_that_is_changed_again_at_once_is_seen_to_be() {
     }
 }
 
-/// What only closing or flushing a file tells is a failure of that file.
+/// An error that only closing or flushing a file reports is a failure of that file.
 #[test]
 fn errors_at_close_and_of_flushes_count() {
     if no_root() {
@@ -311,7 +311,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
     let (source, target) = (place.path().join("source"), place.path().join("target"));
     fs::create_dir(&source).unwrap();
     file(&source.join("file"), 150 * MIB);
-    // What an agent left an SFTP server cannot tell from what is in use.
+    // An SFTP server cannot tell the leftovers of an agent from files in use.
     for next in ["", "--transport sftp"] {
         let first = "--transport sftp";
         let _ = fs::remove_dir_all(&target);
@@ -354,7 +354,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
     assert_eq!(source, target, "the directory has its own time");
 }
 
-/// What a directory has, and when it and its entries were changed.
+/// Returns the entries of a directory with their change times, and its own.
 fn trace(directory: &Path) -> Vec<(PathBuf, i64, i64, i64, i64)> {
     let of = |path: PathBuf| {
         let found = path.symlink_metadata().unwrap();
@@ -421,7 +421,7 @@ fn a_users_file_with_the_name_of_a_mark_is_copied() {
     fs::remove_file(source.join(NAME)).unwrap();
     Copy::sync().options("--delete --max-delete 100%").arg(contents(&source)).arg(&target).run_to(0);
     assert!(!target.join(NAME).exists());
-    // What the end of the machine left of a mark goes with the first run that has looked at everything.
+    // The first complete run removes the remains of a mark from before the crash.
     fs::write(target.join(NAME), [0; 128]).unwrap();
     fs::set_permissions(target.join(NAME), fs::Permissions::from_mode(0o600)).unwrap();
     Copy::new().arg(contents(&source)).arg(&target).run_to(0);

@@ -15,7 +15,7 @@ use rustix::fs::{
 
 use crate::program::*;
 
-/// What `find`, `getfattr`, `getfacl` and `b3sum` say about a tree, in a form that can be compared.
+/// A script that prints the output of `find`, `getfattr`, `getfacl` and `b3sum` for a tree in a comparable form.
 const MANIFEST: &str = r#"
 cd "$1" || exit 1
 export LC_ALL=C
@@ -53,7 +53,7 @@ fn assert_equal(source: &Path, target: &Path) {
     assert_eq!(source.len(), target.len());
 }
 
-/// What rsync would change.
+/// Returns the changes that rsync would make.
 fn rsync_finds(source: &Path, target: &Path) -> String {
     let mut rsync = Command::new("rsync");
     // XFS shows access lists a second time.
@@ -318,8 +318,8 @@ fn a_pull_brings_no_rights_without_leave() {
     let ran = Copy::new().to(&host).args(&typed).run_to(3);
     assert_eq!((ran.lost("setid"), ran.lost("xattr")), (1, 1), "{:#}", ran.report);
     assert!(manifest(&target).contains("user.x") && !manifest(&target).contains("trusted.x"));
-    // What is left out stays left out, and is said as long as it is: in a tree, of one file, and to whoever compares. (Of a file that
-    // is named only the content is compared.)
+    // An attribute that cannot be kept is reported in every run: for a tree, for one file, and by a comparison. (Of a file
+    // that is named, only the content is compared.)
     let one = [host.at(source.join("able")), target.join("able").into_os_string()];
     for (again, typed, lost) in [
         (Copy::new(), &typed, (1, 1)),
@@ -384,7 +384,8 @@ fn only_listed_paths_come_over() {
     {
         assert_eq!(target.join(name).exists(), there, "{name}");
     }
-    // What is gone goes at the target, if that is asked for; otherwise it is missed, in a plan and in a comparison as well.
+    // An entry that is gone is deleted at the target if the user asks for it; otherwise it is reported as missing, also by a
+    // plan and by a comparison.
     file(&target.join("missing"), 3);
     let ends = [contents(&source), target.clone().into()];
     for verb in ["sync", "sync --dry-run", "verify"] {

@@ -1,4 +1,5 @@
-//! The same place by another name, names of descriptors, numbers that are no inodes, names in another case.
+//! Locations that are the same place by another name, names of descriptors, numbers that are no inodes, and names that differ
+//! in case.
 
 use std::fs;
 use std::io::Write;
@@ -151,7 +152,7 @@ fn layers_of_an_overlay_are_it() {
         assert_refused(Copy::new().arg(contents(at(source))).arg(at(target)), &at("upper"));
         assert_eq!(picture(&at("lower")).len(), 1);
     }
-    // What is only read from there may come back on top of it.
+    // A lower layer is only read, so its files may be copied onto the merged directory.
     Copy::new().arg(contents(at("lower"))).arg(at("merged")).run_to(0);
 }
 
@@ -333,7 +334,7 @@ fn of_two_sources_with_one_name_inside_the_second_fails() {
         assert_eq!(fs::read(both.join("x/f")).unwrap(), b"first");
         assert_eq!(fs::read_dir(both.join("x")).unwrap().count(), 3);
     }
-    // What a rule leaves out is in nobody's way.
+    // An excluded entry does not conflict with others.
     let run = Copy::new().options("--exclude f").args(&sources).arg(contents(place.path().join("ruled")));
     run.run_to(0);
 }

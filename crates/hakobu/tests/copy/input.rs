@@ -140,7 +140,7 @@ fn what_cannot_be_done_with_it_is_told() {
     assert!(!place.path().join("new").exists());
 }
 
-/// What would be done is said without taking anything from whoever writes.
+/// A dry run describes the copy and consumes no input.
 #[test]
 fn a_dry_run_reads_nothing() {
     let (place, host) = (place(), Host::up());

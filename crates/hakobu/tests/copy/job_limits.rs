@@ -1,4 +1,4 @@
-//! What a job is held to is set anew while it runs, wherever its engine is, and stays set.
+//! The limits of a job: they change while it runs, wherever its engine is, and then persist.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -57,7 +57,7 @@ fn a_new_limit_reaches_the_engine_wherever_it_is() {
         assert!(log.contains("paused until ") && log.contains("from now on: no limit from 00:00"), "{log}");
         let shown = desk.shown(&id);
         assert_eq!(shown["limits"]["bwlimit"], "00:00,off 23:59,500M", "{shown:#}");
-        // What is over is not held to anything.
+        // A job that has ended accepts no limits.
         let (code, _, err) = desk.run(&["jobs", "set", &id, "--bwlimit", "1M"]);
         assert!(code == 2 && err.contains("it has ended already: done"), "{err}");
     }
@@ -113,7 +113,7 @@ fn limits_are_set_from_elsewhere_than_where_the_job_was_typed() {
         (out, err)
     };
     let (_, said) = elsewhere(&["set", &id, "--source-p99", "250"]);
-    // What the settings file says holds beside what was typed and what was set.
+    // Limits from the settings file apply in addition to typed ones and those of `jobs set`.
     let more = "at most 100 operations a second at each end (--iops-limit), 99 % of reads at the source within 250 ms \
                 (--source-p99)";
     let (_, all) = said.trim_end().split_once("from now on: ").unwrap();

@@ -229,7 +229,7 @@ fn a_job_that_was_killed_is_resumed_with_all_others() {
     desk.attach_to(&id, 0);
     assert_same(&source, &target);
     assert_eq!(desk.shown(&id)["report"]["resumed"], true);
-    // What is done is not run again.
+    // A completed job is not run again.
     assert_eq!(desk.jobs("resume --all").1, "");
     assert!(desk.jobs(&format!("resume {id}")).1.contains("is done"));
 }
@@ -255,7 +255,7 @@ fn two_jobs_at_once_and_neither_is_in_the_way_of_the_other() {
     };
     // Neither is to end while it is looked at.
     link(Some(8_000_000));
-    // What was started first is listed first.
+    // Jobs are listed in the order of their start.
     let listed: Vec<_> = desk.list().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(listed, [one.clone(), two.clone()]);
     desk.jobs(&format!("pause {one}"));

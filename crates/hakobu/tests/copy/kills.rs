@@ -81,7 +81,7 @@ impl Line {
         assert!(!self.target.join("large").exists());
     }
 
-    /// The same command again, at full speed, ends well and leaves nothing.
+    /// Asserts that the command, run again at full speed, succeeds and leaves nothing behind.
     #[track_caller]
     fn assert_goes_on(&self, way: Way) {
         self.change_rate(None);
@@ -314,7 +314,7 @@ fn a_killed_agent_is_started_again() {
         let counted = ran.entries("created") + ran.entries("unchanged") + ran.entries("attributes_only");
         assert_eq!((counted, ran.entries("updated")), (202, 0), "{way:?} {:#}", ran.report);
         let bytes = |name: &str| ran.report["bytes"][name].as_u64().unwrap();
-        // What was written and could not be confirmed before the agent died is found unchanged, and not counted.
+        // Files that were written and not confirmed before the agent died are found unchanged, and not counted.
         let confirmed = 200u64.saturating_sub(ran.entries("unchanged"));
         assert!(bytes("target_written") >= SIZE_BYTES + confirmed * 5000, "{way:?} {:#}", ran.report);
         // Of a pull, the engine's count is gone with the agent that was killed.

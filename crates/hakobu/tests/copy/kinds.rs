@@ -1,4 +1,4 @@
-//! What is copied: kinds of entries, what changed, what cannot be kept.
+//! Tests of the kinds of entries, of changes, and of attributes that cannot be kept.
 
 use std::ffi::OsString;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -77,7 +77,7 @@ fn only_what_differs_is_sent() {
     pair.copy().run_to(0);
     assert_same(&pair.source, &pair.target);
 
-    // What only the target has stays, and is counted.
+    // Entries that only the target has stay, and are counted.
     fs::write(pair.target.join("extra"), "x").unwrap();
     let ran = pair.copy().run_to(0);
     assert_eq!(ran.entries("only_in_target"), 1);
@@ -177,7 +177,7 @@ fn holes_are_kept_as_fine_as_they_are() {
             assert_same(&source, &target);
             assert_eq!(fs::metadata(target.join("file")).unwrap().blocks(), allocated, "{way} {options}");
             if options.is_empty() {
-                // What is equal is taken over, and what was something is zeros now.
+                // Equal content is reused, and former data becomes zeros.
                 holey(&source.join("file"), 60_000);
                 copy("sync").run_to(0);
                 assert_same(&source, &target);

@@ -1,4 +1,4 @@
-//! What limits a run is named rightly, one thing being made slow at a time; and a limit that is asked for holds.
+//! Tests of bottlenecks, each made by slowing one thing down, and of limits that the user sets.
 
 use std::ffi::OsString;
 use std::fs;
@@ -133,7 +133,7 @@ fn a_run_in_a_pause_waits_and_can_be_stopped() {
     let ran = running.end();
     assert_eq!(ran.code, Some(130), "{}", ran.err);
     assert!(!target.exists() && ran.report["bytes"]["target_written"] == 0, "{:#}", ran.report);
-    // What went by is said to have been a pause.
+    // The report counts the past pause as such.
     let seconds = |name: &str| ran.report["seconds"][name].as_f64().unwrap();
     assert!(seconds("paused") > 0.5 && seconds("paused") <= seconds("total"), "{:#}", ran.report["seconds"]);
     ran.says(&["paused for ", " by the timetable of --bwlimit"]);

@@ -81,7 +81,7 @@ fn a_data_port_that_is_closed_is_named_with_its_direction() {
     let copy = Copy::new().to(&host).options("--transport agent");
     let ran = copy.arg(contents(&source)).arg(host.at(&target)).run_to(1);
     ran.says(&["no data connection came about", "choose a port with --data-port N and open it"]);
-    // What stays on the host needs no data connection.
+    // A copy within the host needs no data connection.
     Copy::new().to(&host).arg(contents(host.at(&source))).arg(host.at(&target)).run_to(0);
     assert_same(&source, &target);
 }

@@ -92,7 +92,7 @@ fn a_dry_run_lists_and_changes_nothing() {
     assert_eq!(fs::metadata(target.join("large")).unwrap().len(), 5_000_001);
 }
 
-/// What the real run would refuse, a dry run foresees.
+/// A dry run predicts the refusal of the real run.
 #[test]
 fn a_dry_run_foresees_a_lack_of_room() {
     if no_root() {
@@ -286,7 +286,7 @@ fn a_processor_without_aes_gets_the_other_cipher() {
     }
 }
 
-/// What a person sees, and that it goes where it should.
+/// Tests the output that a person sees, and that it goes to the right stream.
 #[test]
 fn without_a_terminal_there_are_a_first_line_and_a_summary() {
     let (place, host) = (place(), Host::up());

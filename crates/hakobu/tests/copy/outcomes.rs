@@ -1,4 +1,4 @@
-//! What is said of a run, its report, its events and its exit code agree, whatever fails and however the run is made.
+//! The messages, report, events and exit code of a run agree, whatever fails and whatever the transport.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn set_immutable(path: &Path, is: bool) {
     ioctl_setflags(&directory, flags).unwrap();
 }
 
-/// What goes wrong at the target.
+/// A failure at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Nothing.
@@ -41,9 +41,9 @@ enum Fault {
     NothingCanBeMade,
     /// The attributes of a directory cannot be set, once all in it is done.
     LateAttributes,
-    /// What only the target has cannot be removed.
+    /// Entries that only the target has cannot be removed.
     NothingCanBeRemoved,
-    /// What is in the way of a file cannot be removed.
+    /// The entry that is in the way of a file cannot be removed.
     StaysInTheWay,
 }
 

@@ -14,7 +14,7 @@ use crate::program::*;
 /// A script in the place of ssh.
 fn script(place: &Path, name: &str, lines: &str) -> PathBuf {
     let path = place.join(name);
-    // What asks ssh for its configuration gets no answer.
+    // A query for the configuration of ssh gets no answer.
     let text = format!("#!/bin/sh\ncase \" $* \" in *' -G '*) exit 1;; esac\ntrap '' PIPE\n{lines}\n");
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -86,7 +86,7 @@ fn the_first_signal_ends_every_wait_for_a_far_side() {
     });
 }
 
-/// Whether a process runs this script.
+/// Returns true if a process runs this script.
 fn is_running(script: &Path) -> bool {
     let name = script.as_os_str().as_encoded_bytes();
     let processes = fs::read_dir("/proc").unwrap().flatten();

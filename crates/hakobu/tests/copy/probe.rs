@@ -211,7 +211,7 @@ fn places_that_have_no_agent_are_refused_with_what_to_do() {
     assert!(err.contains("unexpected"), "{err}");
 }
 
-/// What is cut while this is measured leads to advice that a probe can follow, and to what was measured before.
+/// A measurement that is cut off leads to advice that a probe can follow, and keeps the earlier results.
 fn cut_while(words: &str) {
     let link =
         Link::up(LinkSettings { mtu: 9000, ..LinkSettings::with_rtt(Duration::from_millis(2)) }).unwrap();
@@ -283,7 +283,7 @@ fn what_settings_files_say_of_a_copy_holds_for_its_prediction() {
     assert!(out.contains("A copy gets 2.00 MB/s; limited by: rate limit"), "{out}");
     assert!(out.contains("which is not predicted: at most 500 operations a second"), "{out}");
     assert!(out.contains("without compression. --compress zstd:3 takes less of the line"), "{out}");
-    // What is typed counts more.
+    // Typed options take precedence.
     let (found, _) = json(&mut settled(&["--bwlimit", "off", "--lanes", "auto", "--compress", "none"]), 0);
     let made = &found["prediction"];
     assert_ne!(made["limited_by"], "rate limit", "{found:#}");

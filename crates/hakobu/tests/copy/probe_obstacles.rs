@@ -33,7 +33,7 @@ fn hakobu(
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// What both of a probe's outputs say stands in the way, if anything does; and whether the copy fails.
+/// Returns the obstacles that both outputs of a probe name, and if the copy fails.
 #[track_caller]
 fn foreseen(
     program: Option<&Path>,

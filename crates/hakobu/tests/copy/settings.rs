@@ -238,7 +238,7 @@ fn what_is_set_is_done_and_said() {
     let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
     assert_eq!(report["cipher"], "chacha20-poly1305");
     assert_same(&source, &target);
-    // What is of no use to a verb does not stand in its way.
+    // Settings that a verb does not use do not make it fail.
     let mut verify = home.command("verify");
     let (code, _, err) = ended(verify.arg(&source).arg(host.at(&target)));
     assert_eq!(code, 0, "{err}");

@@ -113,7 +113,7 @@ fn what_a_file_system_does_not_have_is_no_failure() {
     file(&source.join("plain"), 100);
     file(&source.join("large"), 1 << 20);
     fs::create_dir(source.join("shared")).unwrap();
-    // What belongs to others is looked at in another way by the kernel.
+    // The kernel uses another call for files of other owners.
     std::os::unix::fs::chown(source.join("plain"), Some(1234), Some(1234)).unwrap();
     let _mounted = SlowFs::mount_failing(&at, &back, Duration::ZERO, Some(FailingCall::SpecialBits)).unwrap();
     let absent = rustix::fs::setxattr(&at, c"user.any", b"", rustix::fs::XattrFlags::empty());
@@ -176,7 +176,7 @@ fn long_the_waiting_is_shared_even_in_one_directory() {
     Copy::sync().args(&typed).run_to(0);
     assert_same(&source.backing, &target.backing);
     let _ = [source.mounted.most_at_once(), target.mounted.most_at_once()];
-    // What the kernel remembers is not asked for.
+    // The kernel does not ask for values that it has cached.
     std::thread::sleep(Duration::from_secs(2));
     let again = Copy::sync().args(&typed).run_to(0);
     assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
@@ -254,7 +254,7 @@ fn long_a_file_server_that_answers_late_is_what_limits() {
     }
 }
 
-/// The same server, which answers soon, over a line that carries little.
+/// Tests the same server with low latency, behind a link of low bandwidth.
 #[test]
 #[ignore = "long: measures, so it depends on what else the machine does"]
 fn long_a_file_server_that_carries_little_is_told_from_that() {

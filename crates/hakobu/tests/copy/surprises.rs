@@ -1,4 +1,4 @@
-//! What people who migrate trees have stumbled over: a success that was none, and a plan that was not whole.
+//! Known traps of tree migrations: a success that was none, and an incomplete plan.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -102,7 +102,7 @@ fn a_plan_names_directories_that_get_other_attributes() {
     assert!(planned(&plan()).is_empty());
 }
 
-/// What goes makes the room that the rest needs.
+/// Deletions make the room that the rest needs.
 #[test]
 fn removing_first_helps_a_target_without_room() {
     if no_root() {

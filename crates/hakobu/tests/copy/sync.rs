@@ -146,7 +146,7 @@ fn a_plan_says_what_would_go() {
     ran.says(&["--max-delete allows 4"]);
 }
 
-/// What comes in the place of what goes is a part of the plan.
+/// The plan contains the entries that replace deleted ones.
 #[test]
 fn a_plan_says_what_comes_in_the_place_of_what_goes() {
     let place = place();
@@ -209,7 +209,7 @@ fn after_a_failure_nothing_goes() {
         path_dirs: vec![bin.path().to_owned()],
         ..SshdOptions::default()
     });
-    // What is there anybody may read.
+    // All users may read the entries that are there.
     let opened = Command::new("chmod").args(["-R", "a+rX"]).arg(&pair.source).status().unwrap();
     assert!(opened.success());
     let secret = pair.source.join("secret");
@@ -269,7 +269,7 @@ fn before_anything_is_brought_over() {
     assert_same(&source, &target);
 }
 
-/// What it shows and is answered on a terminal, and its exit code.
+/// Returns the output of a sync on a terminal with this answer, and the exit code.
 fn asked(pair: &Pair, answer: &str) -> (i32, String) {
     let [from, to] = pair.here().map(|typed| typed.into_string().unwrap());
     let line = format!("exec {HAKOBU} sync '{from}' '{to}'");

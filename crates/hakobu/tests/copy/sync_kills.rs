@@ -128,8 +128,8 @@ fn long_kills_in_the_middle_of_a_tree() {
     }
 }
 
-/// What a run has made before it lost its connection is no part of the target that is to be protected: a wrong source stays
-/// one. Over ssh an agent holds the target, or the source, or both.
+/// Entries that a run created before it lost its connection do not count for the deletion limit: a wrong source remains one.
+/// Over ssh, an agent serves the target, the source, or both.
 #[test]
 fn what_an_attempt_that_was_lost_has_made_does_not_count_for_the_limit() {
     if no_root() {

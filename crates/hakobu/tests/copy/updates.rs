@@ -16,7 +16,7 @@ use crate::program::*;
 
 const MIB: u64 = 1 << 20;
 const SIZE_BYTES: u64 = 40 * MIB + 77;
-/// What a run costs beside content, many times over.
+/// The bytes that a run sends besides content, with a large margin.
 const TALK_BYTES: u64 = MIB;
 
 /// A tree with a large file, of which the target has an older version.
@@ -233,7 +233,7 @@ fn until_it_is_complete_the_old_file_is_there() {
     assert!(drafts(pair.place.path()).is_empty());
 }
 
-/// What was compared, and what was sent, is neither compared nor sent again.
+/// Parts that were compared or sent are neither compared nor sent again.
 #[test]
 fn it_goes_on_where_it_was_interrupted() {
     if no_root() {

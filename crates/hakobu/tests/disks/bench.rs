@@ -49,7 +49,7 @@ pub struct Disk {
     pub path: PathBuf,
     /// The file behind it.
     pub backing: PathBuf,
-    /// What stands for it in journals.
+    /// The key of the disk in journals.
     place: blake3::Hash,
 }
 
@@ -88,7 +88,7 @@ impl Disk {
         }
     }
 
-    /// What is no loop device.
+    /// Returns a disk that is no loop device.
     pub fn of_another_kind(path: PathBuf) -> Self {
         Self::at(path, PathBuf::new())
     }
@@ -102,14 +102,14 @@ impl Disk {
         inspect_device(&self.path).unwrap().identity
     }
 
-    /// What `--confirm` takes.
+    /// Returns the identity that `--confirm` takes.
     pub fn id(&self) -> String {
         self.identity().id
     }
 
     /// All of it, through the device.
     pub fn bytes(&self) -> Vec<u8> {
-        // What an earlier reader left in memory is no proof.
+        // Data that an earlier reader left in memory proves nothing.
         tool("blockdev", [OsStr::new("--flushbufs"), self.path.as_os_str()]);
         fs::read(&self.path).unwrap()
     }
@@ -121,7 +121,7 @@ impl Disk {
         device.sync_all().unwrap();
     }
 
-    /// Whether the list of disks says that a copy onto it has not ended.
+    /// Returns true if the list of disks says that a copy onto the disk has not ended.
     pub fn is_listed_as_unfinished(&self) -> bool {
         let list: serde_json::Value = serde_json::from_str(&tool(HAKOBU, ["disks", "--json"])).unwrap();
         let disks = list["disks"].as_array().unwrap();
@@ -130,7 +130,7 @@ impl Disk {
         notes.iter().any(|note| note.as_str().unwrap().starts_with("a copy onto it has not ended"))
     }
 
-    /// What hakobu remembers of it between two runs.
+    /// Returns the files that hakobu keeps about the disk between two runs.
     pub fn remembered(&self) -> Vec<PathBuf> {
         let unfinished = format!("unfinished.{}", &self.place.to_hex()[..24]);
         let is_about_it = |path: &PathBuf| {
@@ -179,7 +179,7 @@ pub fn content(size_bytes: u64, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// The same with zeros: in the middle of a chunk, across chunks, a whole chunk, and at the end.
+/// Returns content with zeros: in the middle of a chunk, across chunks, a whole chunk, and at the end.
 pub fn content_with_zeros(size_bytes: u64, seed: u64) -> Vec<u8> {
     let mut bytes = content(size_bytes, seed);
     let last = size_bytes / PIECE;

@@ -1,4 +1,4 @@
-//! What changed between a run that was interrupted and the next: the source, or the target.
+//! Changes between an interrupted run and the next one: of the source, or of the target.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -39,7 +39,7 @@ impl Interrupted {
         Self::prepared(options, from_disk, to_disk, |_| {})
     }
 
-    /// The same with something done to the source disk before.
+    /// Interrupts a copy whose source disk was prepared before.
     fn prepared(options: &str, from_disk: bool, to_disk: bool, prepare: impl FnOnce(&Disk)) -> Self {
         let link = Link::up(settings(Some(400_000_000))).unwrap();
         let (place, host) = (place(), Host::behind(&link));
@@ -158,7 +158,7 @@ fn refused_until_restart(interrupted: &Interrupted, content: &[u8]) {
     interrupted.ends_well(interrupted.copy().arg("--restart"), false, content);
 }
 
-/// What nobody has seen yet is begun anew, and said to be.
+/// A run that cannot resume starts anew, and says so.
 #[track_caller]
 fn begun_anew(interrupted: &Interrupted, content: &[u8]) {
     let ran = interrupted.ends_well(interrupted.copy(), false, content);
@@ -197,13 +197,13 @@ fn a_disk_in_use_changed() {
     let content = interrupted.change_disk();
     let ran = interrupted.verb("copy").arg("--live").run_to(0);
     assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
-    // What a copy has completed is data like any other.
+    // Data of a completed copy is data like any other.
     let sync = || interrupted.verb("sync");
     sync().run_to(6).says(&["--confirm"]);
     interrupted.ends_well(sync().args(["--confirm", &interrupted.disks[1].id()]), false, &content);
 }
 
-/// What an interrupted run has recorded says nothing of what is on the source disk now: all of it is compared.
+/// The record of an interrupted run does not describe the present source disk: all of it is compared.
 fn a_disk_changed_before_a_sync(to_disk: bool, options: &[&str]) {
     let interrupted = Interrupted::new(true, to_disk);
     let content = interrupted.change_disk();
@@ -215,7 +215,7 @@ fn a_disk_changed_before_a_sync(to_disk: bool, options: &[&str]) {
 /// The disk was empty, so nothing was asked. What an interrupted copy has left there is no reason to ask either.
 fn a_file_system_that_is_half_there() {
     let interrupted = Interrupted::prepared("", true, true, |disk| {
-        // What else is on the disk stays, so that there is something to copy.
+        // The rest of the disk stays, so that there is something to copy.
         tool("mkfs.ext4", ["-q", "-F", "-E", "nodiscard", disk.path.to_str().unwrap()]);
     });
     let ran = interrupted.copy().run_to(0);
@@ -321,7 +321,7 @@ fn id_confirmed(size_bytes: u64) {
     host.wait_for_no_agent();
     assert_ne!(disk.id(), id, "the table has been overwritten");
     link.change(settings(None)).unwrap();
-    // What lies there is of the interrupted copy: of another image it is not.
+    // The data there belongs to the interrupted copy, not to one of another image.
     let other = place.path().join("other");
     content[..512].copy_from_slice(&table(3));
     fs::write(&other, &content).unwrap();
@@ -334,7 +334,7 @@ fn id_confirmed(size_bytes: u64) {
     copy(&id).run_to(6);
 }
 
-/// What a copy has left is of no use to a sync, and does not stay for ever.
+/// A sync cannot use the record of a copy, and removes it.
 #[test]
 fn a_sync_after_a_copy_that_was_interrupted() {
     if no_root() {
@@ -347,7 +347,7 @@ fn a_sync_after_a_copy_that_was_interrupted() {
     interrupted.ends_well(sync, false, &interrupted.content);
 }
 
-/// What one job has brought over is gone when another one writes to the same disk.
+/// The record of one job is invalid when another job writes to the disk.
 #[test]
 fn another_job_to_the_same_disk() {
     if no_root() {
@@ -386,7 +386,7 @@ fn on_one_machine() {
     let by = |command| Copy::by(command).arg(&source).arg(&target);
     let mut running = by(stopped()).start();
     running.crawl_until(|_| !drafts(place.path()).is_empty());
-    // What is written is remembered once a second, and all of it could be done in less.
+    // Progress is recorded once a second, and the run could end in less.
     std::thread::sleep(Duration::from_millis(1100));
     running.crawl_until(|_| recorded_bytes(&drafts(place.path())) > 0);
     running.signal(Signal::KILL);

@@ -1,4 +1,4 @@
-//! What the user agreed to is what happens: the question on a terminal, and a path that leads elsewhere meanwhile.
+//! The consent of the user: the question on a terminal, and a path that changes meanwhile.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -94,7 +94,7 @@ fn an_image_takes_the_size_of_the_source() {
             let content = content_with_zeros(after, 3);
             let (source, image) = (place.path().join("source"), place.path().join("disk.img"));
             fs::write(&source, &content).unwrap();
-            // What both have is equal, and what the image has more of is something else.
+            // The common part is equal, and the rest of the image differs.
             let mut old = content[..before.min(after) as usize].to_vec();
             old.resize(before as usize, 0xaa);
             fs::write(&image, &old).unwrap();
@@ -110,7 +110,7 @@ fn an_image_takes_the_size_of_the_source() {
     }
 }
 
-/// What is not there is made, as a copy makes it: also what is long enough for a journal.
+/// A missing image is created, as by a copy, also one that is large enough for a journal.
 #[test]
 fn an_image_that_is_not_there_is_made() {
     if no_root() {
@@ -255,7 +255,7 @@ fn comparing_touches_nothing() {
     Copy::verify().arg(&image).arg(&read_only.path).run_to(0);
     let _open = File::options().write(true).open(&disk.path).unwrap();
     Copy::verify().arg(&image).arg(&disk.path).run_to(0);
-    // What is open through one loop device is open through the other.
+    // A file that is open through one loop device is open through the other.
     Copy::verify().arg(&read_only.path).arg(&image).run_to(6).says(&["is open for writing", "--live"]);
     Copy::verify().arg("--live").arg(&read_only.path).arg(&image).run_to(0);
     assert_eq!(fs::metadata(&image).unwrap().modified().unwrap(), before);
@@ -280,7 +280,7 @@ fn a_link_is_not_compared() {
     assert!(fs::symlink_metadata(&link).unwrap().is_file());
 }
 
-/// What is written in place, and what somebody uses through a loop device, would be torn.
+/// A file that is written in place while somebody uses it through a loop device would be torn.
 #[test]
 fn an_image_that_is_in_use() {
     if no_root() {

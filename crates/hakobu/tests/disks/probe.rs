@@ -102,7 +102,7 @@ fn what_speaks_against_a_disk_is_said_and_the_rest_is_measured() {
     for far in [false, true] {
         let at = |path: &Path| if far { host.at(path) } else { path.as_os_str().to_owned() };
         seen(&[&at(&device.path)], Some("is mounted"));
-        // What is on it is no obstacle: its owner will be asked.
+        // The content of the disk is no obstacle: its owner will be asked.
         seen(&[&at(&disk.path)], None);
         seen(&[image.as_os_str(), &at(&disk.path)], Some("take a larger one"));
         seen(&[&at(&device.path), &at(&disk.path)], Some("is mounted for writing"));

@@ -77,7 +77,7 @@ fn a_mounted_disk() {
     case.refused(&case.image, &target.path, &["--confirm", &id], &words);
 }
 
-/// What uses a file through one loop device uses it through all.
+/// A file that is in use through one loop device is in use through all.
 #[test]
 fn a_disk_that_is_mounted_by_another_name() {
     if no_root() {
@@ -137,7 +137,7 @@ fn what_is_no_copy_and_would_overwrite_all_the_same() {
     };
     let across = line(&one.path, &other.path) + &line(&other.path, &third.path);
     refused(across, None, "another pair reads this disk");
-    // The same over a host that is this machine.
+    // The refusals hold over a host that is this machine, too.
     let host = Host::up();
     let far = |path: &Path| PathBuf::from(host.at(path));
     let across = line(&one.path, &far(&other.path)) + &line(&other.path, &far(&third.path));
@@ -172,7 +172,7 @@ fn a_dry_run_runs_no_commands() {
     assert!(!mark.exists());
 }
 
-/// What would stop a service is not run for a copy that is refused, be it in the first pass that it is.
+/// A command that would stop a service is not run for a copy that is refused, even if only the first pass is.
 #[test]
 fn a_refusal_comes_before_anything_is_held_still() {
     if no_root() {
@@ -239,7 +239,7 @@ fn a_source_that_is_written_to_in_the_last_pass() {
     });
 }
 
-/// What holds the source still is not cut off half way, and what lets it go is run.
+/// The command that freezes the source is not interrupted, and the one that releases it is run.
 #[test]
 fn what_is_held_for_the_last_pass_is_let_go() {
     if no_root() {
@@ -378,7 +378,7 @@ fn a_disk_that_holds_data() {
     Copy::new().args(["--confirm", &other, "--confirm", &id]).arg(&case.image).arg(&target.path).run_to(0);
     assert_bytes(&target.bytes()[..5 * MIB as usize], &content(5 * MIB, 1));
     assert!(target.remembered().is_empty());
-    // What is not known to be anything is overwritten, but not if another disk was meant.
+    // A disk with unknown content is overwritten, but not if the user confirmed another disk.
     let unknown = case.disk("unknown");
     case.refused(&case.image, &unknown.path, &["--confirm", &id], &["the confirmed device is"]);
     Copy::new().arg(&case.image).arg(&unknown.path).run_to(0);
@@ -444,7 +444,7 @@ fn a_source_that_is_mounted() {
     ran.says(&["the copy may mix old and new"]);
     tool("mount", [OsStr::new("-o"), OsStr::new("remount,ro"), mounted.at.as_os_str()]);
     Copy::new().arg(source).arg(&image).run_to(0);
-    // What the file system has in memory of its device is not all on it.
+    // Not all data that the file system has in memory is on its device.
     assert_eq!(b3sum_of(&image, u64::MAX), b3sum_of(&mounted.disk.as_ref().unwrap().backing, u64::MAX));
 }
 
@@ -508,12 +508,12 @@ fn a_disk_that_is_locked() {
     }
     assert_eq!(fs::read(&disk.backing).unwrap(), before);
     drop(held);
-    // What was begun and refused leaves nothing that a later run would take for its own.
+    // A refused run leaves nothing that a later run would take for its own.
     Copy::new().arg(&case.image).arg(&disk.path).run_to(0);
     assert!(disk.remembered().is_empty());
 }
 
-/// What writes to the file behind a loop device writes to the disk, by whatever name it opened the file.
+/// A process that writes to the file behind a loop device writes to the disk, by whatever name it opened the file.
 #[test]
 fn a_loop_device_whose_file_is_written_to_is_in_use() {
     if no_root() {

@@ -18,7 +18,7 @@ const SIZE_BYTES: u64 = 320 * MIB + 2 * PIECE + 1536;
 const FAST_BITS_PER_SECOND: u64 = 800_000_000;
 /// At this rate a run goes when it is killed.
 const SLOW_BYTES_PER_SECOND: u64 = 20_000_000;
-/// What is written and not remembered is done again: so much at most.
+/// The maximum number of bytes that were written but not recorded, and are written again.
 const AGAIN_BYTES_MAX: u64 = 2 * SLOW_BYTES_PER_SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +91,7 @@ impl Line {
             done_bytes(&running.events()) >= at_bytes
         });
         self.link.change(settings(Some(SLOW_BYTES_PER_SECOND * 8))).unwrap();
-        // What went at the old rate until now is part of that; events tell of it a moment later.
+        // The part that was sent at the old rate counts as well; events report it a moment later.
         let heard = running.events().len();
         wait_until("it tells how far it got", Duration::from_secs(60), || running.events().len() > heard + 1);
         let reached_bytes = done_bytes(&running.events());
@@ -170,7 +170,7 @@ impl Line {
     }
 }
 
-/// What the last event about it says.
+/// Returns the number of bytes done in the last progress event.
 fn done_bytes(events: &[serde_json::Value]) -> u64 {
     let progress = events.iter().filter(|event| event["event"] == "progress");
     progress.filter_map(|event| event["bytes_done"].as_u64()).max().unwrap_or(0)
@@ -191,7 +191,7 @@ impl Moments {
         SIZE_BYTES / 10 + self.next(SIZE_BYTES / 4)
     }
 
-    /// What is heard of a run comes at intervals; a kill need not.
+    /// Returns a random pause: events come at intervals, a kill need not.
     fn pause(&mut self) -> Duration {
         Duration::from_millis(self.next(1000))
     }

@@ -42,7 +42,7 @@ impl Damaged {
         backing.write_all_at(&self.content[READABLE_BYTES as usize..], READABLE_BYTES).unwrap();
     }
 
-    /// What can be read of it: whole sectors.
+    /// Returns the readable content: whole sectors.
     fn readable(&self) -> Vec<u8> {
         let mut readable = self.content.clone();
         readable[READABLE_BYTES as usize..].fill(0);
@@ -79,7 +79,7 @@ fn a_source_that_cannot_be_read_ends_the_copy() {
         for verb in ["copy", "sync"] {
             let typed = way.typed(&damaged.host, &damaged.source.path, to);
             let copy = Copy::verb(std::process::Command::new(HAKOBU), verb).to(&damaged.host).args(typed);
-            // What a run leaves on the disk that ended before it recorded anything is data like any other.
+            // A run that ends before it recorded anything leaves data like any other on the disk.
             let copy = if *to == target.path { copy.args(["--confirm", &target.id()]) } else { copy };
             let ran = copy.run_to(1);
             assert_eq!(ran.report["outcome"], "failed");

@@ -182,7 +182,7 @@ impl Host {
         remote("throwaway", path)
     }
 
-    /// The same, by the other name.
+    /// Returns a location on the host by its other name.
     pub fn at_another(&self, path: impl AsRef<OsStr>) -> OsString {
         remote("another", path)
     }
@@ -210,7 +210,7 @@ impl Host {
     }
 }
 
-/// Whether the words of a process are those of an agent, be it one for all or one for a directory.
+/// Returns true if the command line of a process is that of an agent, restricted to a directory or not.
 fn is_agent_of(words: &[u8]) -> bool {
     const FOR_ONE: &[u8] = b"\0agent\0--restrict\0";
     words.ends_with(b"\0agent\0") || words.windows(FOR_ONE.len()).any(|part| part == FOR_ONE)
@@ -265,7 +265,7 @@ impl Copy {
         Self::verb(command, "copy")
     }
 
-    /// The same for another verb.
+    /// Prepares a run of another verb.
     pub fn verb(mut command: Command, verb: &str) -> Self {
         heed_signals();
         let report = TempDir::with_prefix("hakobu-report.").unwrap();
@@ -438,8 +438,8 @@ impl Running {
         self.wait_while_unfinished(Self::is_under_way, || sleep(LOOK_EVERY));
     }
 
-    /// The same where nothing but the processor slows it: it runs for a short moment now and then, stands still when
-    /// it is looked at, and is left so.
+    /// Slows the run by the processor alone: the process runs for a short moment now and then, is stopped while it is
+    /// inspected, and stays stopped.
     #[track_caller]
     pub fn crawl_until_under_way(&mut self) {
         self.crawl_until(Self::is_under_way);
@@ -513,7 +513,7 @@ impl Drop for Running {
 pub struct Ran {
     /// The exit code; none where a signal ended it.
     pub code: Option<i32>,
-    /// What it said on standard error.
+    /// The standard error of the run.
     pub err: String,
     pub report: Value,
     pub events: Vec<Value>,

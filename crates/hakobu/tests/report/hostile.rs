@@ -7,7 +7,7 @@ use super::{FORMATS, LANGUAGES, Written, html, plain};
 /// Ends whatever it may be in: a tag, an attribute, a comment, a code span, a cell, a line; and moves the cursor.
 const EVIL: &str = "EVIL\"'><script>alert(1)</script><!--\n# head\r\n| cell `` ``` *b* [l](http://x) \
      &amp; \x1b[2J\u{9b}31m\u{202e}\0";
-/// What readers may not change, as the words of the format depend on it.
+/// The fields that readers may not change, because the wording depends on them.
 const KEPT: [&str; 3] = ["schema", "outcome", "verified"];
 
 /// A report with everything in it that there may be.

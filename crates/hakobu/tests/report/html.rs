@@ -1,6 +1,6 @@
 //! A checker of HTML as the program writes it: stricter than any reader, and it knows each tag.
 
-/// What may be there. Nothing that loads or runs anything is among it.
+/// The allowed tags. None of them loads or runs anything.
 const TAGS: [&str; 29] = [
     "html",
     "head",

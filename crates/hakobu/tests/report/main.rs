@@ -76,7 +76,7 @@ impl Written {
     }
 }
 
-/// What somebody reads, without what belongs to the format.
+/// Returns the text that a reader sees, without the markup of the format.
 #[track_caller]
 fn plain(format: &str, shown: &str) -> String {
     match format {
@@ -203,7 +203,7 @@ fn it_is_read_from_standard_input_and_written_to_a_file() {
     fs::write(&page, "before").unwrap();
     let file = written.file();
     let arguments = ["report", "--format=html", "--output", page.to_str().unwrap(), file.to_str().unwrap()];
-    // What is no page of ours may be somebody's.
+    // A file that is no page of hakobu may belong to somebody.
     assert_eq!(hakobu(&arguments, Stdio::null()).status.code(), Some(6));
     assert_eq!(fs::read_to_string(&page).unwrap(), "before");
     fs::remove_file(&page).unwrap();

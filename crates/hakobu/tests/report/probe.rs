@@ -27,7 +27,7 @@ fn names_stay_names() {
         assert!(!shown.chars().any(|letter| letter.is_control() && letter != '\n'), "{shown}");
     }
     assert!(text.contains("Stage") && written.contains("<svg class=\"bar\""), "{text}");
-    // What is kept says when it was measured and by what.
+    // A saved page names its time and the program.
     let version = concat!("hakobu ", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(version) && text.contains(" UTC"), "{text}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_hakobu"));
@@ -35,7 +35,7 @@ fn names_stay_names() {
     assert_eq!(refused.status.code(), Some(6));
 }
 
-/// What would make a copy fail comes first, and the names in it stay text as well.
+/// Obstacles to a copy come first, and the names in them stay text.
 #[test]
 fn what_stands_in_the_way_comes_first() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What the kernel keeps, whatever the agent thinks; and that there is no agent where it keeps nothing.
+//! Restrictions that the kernel enforces, whatever the agent does; without them no agent starts.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn without_a_lock_that_holds_there_is_no_agent() {
     }
     let (words, _) = not_started(without("prctl", "error=EPERM", place.path(), &[]));
     assert!(words.contains("locking the agent in"), "{words}");
-    // The same with nothing in the way is one.
+    // With nothing in the way an agent starts.
     Controller::by(without("landlock_create_ruleset", "error=ENOSYS:when=65535", place.path(), &[]));
 }
 
@@ -58,8 +58,8 @@ fn without_resolving_beneath_a_descriptor_there_is_no_agent() {
     }
 }
 
-/// What a digest gives of a file in a directory that was renamed, of which another one has the name, and what a copy
-/// writes there. The agent holds the directory that it was given, whatever that is called.
+/// Takes the digest of a file in a directory that was renamed and whose name another one has, and copies there. The agent
+/// keeps the directory that it was given, whatever its name is.
 fn read_by_a_name_taken(agent: impl FnOnce(&Path) -> Command) {
     let place = place();
     let (inside, secret) = (place.path().join("in"), place.path().join("secret"));

@@ -37,7 +37,7 @@ impl Controller {
         Self::by(agent(path, options))
     }
 
-    /// The same by another command.
+    /// Starts an agent with another command.
     pub fn by(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let (to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -50,7 +50,7 @@ impl Controller {
         controller
     }
 
-    /// What is answered in the end, behind all events.
+    /// Returns the last answer, after all events.
     pub fn ask(&mut self, request: &Request) -> AgentMessage {
         let message = postcard::to_stdvec(request).unwrap();
         self.to.write_all(&(message.len() as u32).to_le_bytes()).unwrap();

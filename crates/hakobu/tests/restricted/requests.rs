@@ -194,7 +194,7 @@ fn nothing_is_written_elsewhere() {
     not_run(request, &mut controller);
     assert_eq!(fs::read_dir(outside).unwrap().count(), 1);
     assert!(!inside.join("stolen").exists() && !Path::new("/dev/shm/stolen").exists());
-    // What is beneath is written, with no more rights than files have.
+    // Entries below the directory are written, with no more rights than files have.
     let ran = controller.ran(copy((inside, "file"), (inside, "copied")));
     assert_eq!(ran.summary.fatal, None);
     assert_eq!(fs::read(inside.join("copied")).unwrap(), b"content");

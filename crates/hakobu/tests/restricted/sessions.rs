@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use crate::keys::{host, on};
 use crate::program::*;
 
-/// What the server's forced command makes of something that was asked for.
+/// Returns the output of the server's forced command for a requested command.
 fn ssh(host: &Host, options: &[&str], command: &str) -> Output {
     let mut words = vec!["-T", "-F", host.sshd.client_config().to_str().unwrap()]
         .into_iter()
@@ -106,7 +106,7 @@ fn nothing_else_is_run_or_reached() {
     assert!(output.status.code() == Some(6) && output.stdout.is_empty(), "{output:?}");
     let output = ssh(&host, &[], "id");
     assert!(String::from_utf8_lossy(&output.stderr).contains("for hakobu alone"), "{output:?}");
-    // What looks as if hakobu had asked for it gets the agent of this directory, and nothing of it is run.
+    // A command that looks like a request of hakobu gets the agent of this directory, and no part of it is run.
     for command in [format!("sh -c '{touch}' hakobu 0 0 0"), format!("hakobu agent --restrict /; {touch}")] {
         let output = ssh(&host, &[], &command);
         assert!(output.stdout.starts_with(hakobu_proto::control::PREAMBLE), "{output:?}");

@@ -80,7 +80,7 @@ pub fn wrapper(at: &Path, script: &str) -> String {
     format!("{}:{}", at.display(), std::env::var("PATH").unwrap())
 }
 
-/// The same program between two places.
+/// Prepares a copy by this program between two places.
 pub fn copy(source: impl AsRef<std::ffi::OsStr>, target: impl AsRef<std::ffi::OsStr>) -> Copy {
     Copy::new().arg(source).arg(target)
 }

@@ -62,7 +62,7 @@ fn holes_are_kept_and_not_looked_for_elsewhere() {
 fn the_contents_of_a_module_come_here() {
     let bench = Bench::new();
     let tree = bench.tree("module/deep/tree");
-    // What another machine gives may have rights here only if that is allowed.
+    // Entries from another machine keep special rights only if that is allowed.
     let allowed = "--allow setuid,devices";
     copy(bench.url("m/deep/tree/"), bench.path("contents")).options(allowed).run_to(0);
     assert_nothing_to_do(&tree, &bench.path("contents"));
@@ -149,7 +149,7 @@ fn a_dry_run_foresees_that_this_machine_has_no_room() {
     let ran = plan().run_to(1);
     ran.says(&["10000000 bytes are needed", "are free", "hint: free space at the target"]);
     assert_eq!(ran.report["error"]["kind"], "no_space");
-    // What it replaces makes room.
+    // The replaced entries make room.
     fs::create_dir(small.0.join("target")).unwrap();
     for index in 0..7 {
         file(&small.0.join("target").join(index.to_string()), 999_999);

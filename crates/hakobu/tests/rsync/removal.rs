@@ -18,7 +18,7 @@ fn add(target: &Path) {
     fs::write(target.join("large/in it"), "").unwrap();
 }
 
-/// What is there of what was added.
+/// Returns the added entries that still exist.
 fn left(target: &Path) -> Vec<&'static str> {
     let added = ["old/deep", "old/y", "further/extra", "large/in it", "old/kept.log", "kept.log"];
     added.into_iter().filter(|name| target.join(name).exists()).collect()
@@ -40,7 +40,7 @@ fn nothing_goes_without_consent_or_beyond_the_limit() {
     let planned = sync().options("--delete -n").run_to(0);
     let is_deletion = |event: &&serde_json::Value| event["event"] == "planned" && event["action"] == "delete";
     assert_eq!(planned.events.iter().filter(is_deletion).count(), 9);
-    // What takes the place of directories is planned as well.
+    // Entries that replace directories are planned as well.
     assert_eq!((planned.entries("failed"), planned.entries("created")), (0, 1));
     Copy::new().arg(contents(&tree)).arg(bench.url("m/t")).run_to(3);
     assert_eq!(left(&bench.module("t")), all);
@@ -78,7 +78,7 @@ fn nothing_goes_without_consent_or_beyond_the_limit() {
     assert_nothing_to_do(&tree, &bench.module("t"));
 }
 
-/// What the run has brought over itself is no part of the target that is to be protected.
+/// Entries that the run itself copied are no part of the target that the limit protects.
 #[test]
 fn more_than_half_of_what_was_there_stays_whatever_comes() {
     let bench = Bench::new();

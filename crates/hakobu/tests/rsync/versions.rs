@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::bench::{Bench, assert_nothing_to_do, copy, wrapper};
 
-/// What rsync 3.0 does not know.
+/// A script that rejects the options that rsync 3.0 does not know.
 const OLD: &str = r#"
 for argument; do
     case $argument in

@@ -1,4 +1,4 @@
-//! What accounts and servers allow: the way is found without being asked for, and what is lost is said.
+//! Accounts and servers with few permissions: hakobu finds the transport by itself, and reports losses.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::{assert_rsync_agrees, copy, server};
 /// A user that may do SFTP in a directory of its own, and nothing else.
 struct Caged {
     host: Host,
-    /// What is the user's in it.
+    /// The directory of the user in it.
     inside: PathBuf,
     _cage: TempDir,
     _user: User,

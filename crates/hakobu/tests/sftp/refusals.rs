@@ -1,4 +1,4 @@
-//! What this way cannot do is said before anything moves.
+//! Requests that SFTP cannot fulfil are refused before anything is copied.
 
 use std::fs;
 

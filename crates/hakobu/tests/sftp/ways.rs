@@ -178,7 +178,7 @@ fn sync_removes_and_verify_reads_back() {
     assert!(!target.join("more").exists());
     let verify = || Copy::verify().to(&host).options("--transport sftp").args(&typed);
     verify().run_to(0);
-    // The same size and time, and other content: of a large and of a small file.
+    // Equal size and time, but other content: of a large and of a small file.
     for name in ["large", "empty file"] {
         let times = fs::metadata(target.join(name)).unwrap().modified().unwrap();
         let mut bytes = fs::read(target.join(name)).unwrap();

@@ -17,11 +17,11 @@ type Names = Vec<String>;
 /// The most files of one circle: a type and what is written for it may need each other.
 const CIRCLE_FILES_MAX: usize = 2;
 
-/// What is of interest in one file.
+/// The relevant parts of one file.
 #[derive(Default)]
 struct Source {
     paths: Vec<Names>,
-    /// What it passes on: the name, and where that leads.
+    /// The names that the file re-exports, and their origins.
     exports: BTreeMap<String, Names>,
     /// Its modules that hold tests.
     tests: BTreeSet<String>,
@@ -180,7 +180,7 @@ impl Modules {
         Some((whole[..length].to_vec(), whole[length..].to_vec()))
     }
 
-    /// The same, with names that are passed on followed to where they are defined.
+    /// Resolves a path, following re-exported names to their definitions.
     fn follow(&self, from: &[String], path: &[String]) -> Option<Names> {
         let (mut module, mut rest) = self.resolve(from, path)?;
         for _ in 0..16 {
@@ -198,7 +198,7 @@ impl Modules {
         Some(module)
     }
 
-    /// What each module needs.
+    /// Returns the modules that each module needs.
     fn needs(&self) -> BTreeMap<&Names, BTreeSet<Names>> {
         let of = |name: &Names, source: &Source| {
             source
@@ -308,7 +308,7 @@ fn circles_are_found_however_paths_are_written() {
     {
         assert_eq!(last(text), 0, "{text}");
     }
-    // What is only passed on is no circle; what is defined above is one.
+    // A re-export makes no circle; a definition above does.
     let below = |top| {
         let child = "use super::Shared;";
         circles(&[("", "mod m;"), ("m", top), ("m/one", child), ("m/two", child), ("m/shared", "")])

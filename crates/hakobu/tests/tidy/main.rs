@@ -1,5 +1,5 @@
-//! What holds for the whole source tree: documents that agree with each other and with the files,
-//! and rules that no compiler checks.
+//! Checks of the whole source tree: documents that agree with each other and with the files, and rules that no compiler
+//! checks.
 
 #![allow(clippy::expect_used)]
 
@@ -295,8 +295,8 @@ fn features(selection: &[&str]) -> BTreeSet<String> {
     lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
 }
 
-/// What is selected alone, by the tests that build a program and by `cargo xtask`, is there when the workspace is built. Where a
-/// feature differed, cargo would build all above it a second time, C libraries among them, in the middle of the tests.
+/// A package that is built alone, by a test that builds a program or by `cargo xtask`, has the features of the workspace. If a
+/// feature differed, cargo would build everything above it a second time, C libraries among them, in the middle of the tests.
 #[test]
 fn a_package_alone_is_built_with_the_features_of_the_workspace() {
     let all = features(&["--workspace"]);
@@ -326,7 +326,7 @@ fn core_and_proto_open_no_socket_and_read_no_clock() {
             continue;
         }
         let text = read(&file);
-        // What only tests do is below this line.
+        // The code of tests is below this line.
         let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
         for word in forbidden {
             assert!(!code.contains(word), "{} has {word}", file.display());
@@ -347,7 +347,7 @@ const POSITIONED: [(&str, &str); 9] = [
     ("crates/hakobu-endpoints/src/block/inspect/kernel_directories.rs", "what the kernel tells of a device"),
 ];
 
-/// What in a source file uses or moves the position of a descriptor.
+/// Returns the calls in a source file that use or move the position of a descriptor.
 fn positioned(code: &str) -> Vec<String> {
     let calls = [
         "rustix::io::read(",

@@ -18,7 +18,7 @@ const KNOW_ENDPOINTS: [&str; 7] = [
 /// Names by which code would ask whether an end is an SFTP server.
 const ASKS: [&str; 5] = ["Sftp", "wants_sftp", "has_sftp", "is_sftp", "over_sftp"];
 
-/// What reads the words of an error or compares them.
+/// The calls that read or compare the words of an error.
 const READS: [&str; 7] =
     [".contains(", ".starts_with(", ".ends_with(", ".find(", ".strip_prefix(", ".split", "=="];
 
@@ -44,7 +44,7 @@ fn sources() -> impl Iterator<Item = std::path::PathBuf> {
     })
 }
 
-/// Whether `code` has `word` as a part of a name that begins with it or ends with it.
+/// Returns true if `code` has `word` as a part of a name that begins with it or ends with it.
 fn asks(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| {
         let before = code[..at].chars().next_back();

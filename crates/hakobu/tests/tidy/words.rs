@@ -1,4 +1,4 @@
-//! Commit subjects in the imperative, and the size of the product.
+//! Commit subjects in the imperative, the beginnings of comments, and the size of the product.
 
 use std::path::Path;
 use std::process::Command;
@@ -91,6 +91,8 @@ const VERBS: [&str; 80] = [
 /// The last commit before the rule.
 const BEFORE_THE_RULE: &str = "db8a9c066d";
 const SUBJECT_CHARACTERS_MAX: usize = 72;
+/// The words that say nothing about an item, and with which no comment begins.
+const COMMENT_BEGINNINGS: [&str; 3] = ["What", "Whether", "The same"];
 
 /// Source files without those of tests.
 pub fn sources() -> Vec<std::path::PathBuf> {
@@ -144,6 +146,64 @@ fn imperatives_are_told_from_other_subjects() {
         ["core: move the request out of the agent", "Release 0.2.0: install packages", "Rename Way"]
     {
         assert!(is_imperative(subject), "{subject}");
+    }
+}
+
+/// Returns the numbers of the lines, from 1, on which a comment begins with one of [`COMMENT_BEGINNINGS`].
+fn vague_comments(code: &str) -> Vec<usize> {
+    let comment = |line: &str| -> Option<String> {
+        let text = line.trim_start().strip_prefix("//")?;
+        Some(text.trim_start_matches(['/', '!']).trim_start().to_owned())
+    };
+    let begins_vaguely = |text: &str| {
+        COMMENT_BEGINNINGS.iter().any(|beginning| {
+            let rest = text.strip_prefix(beginning);
+            rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric()))
+        })
+    };
+    let mut found = Vec::new();
+    let mut is_within = false;
+    for (index, line) in code.lines().enumerate() {
+        let whole = comment(line);
+        // With an odd number of quotes before it, it is in a string.
+        let behind_code = || {
+            let (code, text) = line.split_once(" // ")?;
+            code.matches('"').count().is_multiple_of(2).then(|| text.to_owned())
+        };
+        let begun = if is_within { None } else { whole.clone().or_else(behind_code) };
+        if begun.is_some_and(|text| begins_vaguely(&text)) {
+            found.push(index + 1);
+        }
+        is_within = whole.is_some();
+    }
+    found
+}
+
+#[test]
+fn comments_say_what_an_item_is_or_does() {
+    for path in files(&["rs"]) {
+        let name = path.to_string_lossy().into_owned();
+        if !["crates/", "xtask/", "fuzz/"].iter().any(|folder| name.starts_with(folder)) {
+            continue;
+        }
+        let lines = vague_comments(&read(&path));
+        assert!(
+            lines.is_empty(),
+            "{name}, lines {lines:?}: begin the comment with what the item is or does (\"Returns …\"), not with \
+             one of {COMMENT_BEGINNINGS:?}"
+        );
+    }
+}
+
+#[test]
+fn vague_comments_are_told_from_others() {
+    for vague in ["/// What is read.", "    //! Whether it is.", "// The same twice.", "let a = 1; // What"] {
+        assert_eq!(vague_comments(&format!("let b = 2;\n{vague}\n")), [2], "{vague}");
+    }
+    for clear in
+        ["/// Whatever comes.", "/// Returns\n/// What it reads.", "/// True if", "let a = \"What\";"]
+    {
+        assert!(vague_comments(clear).is_empty(), "{clear}");
     }
 }
 

@@ -78,7 +78,7 @@ sleep 1
 step disks hakobu disks --json
 ";
 
-/// What the refusals tell to do.
+/// The commands that the refusals recommend.
 const END: &str = "
 step end-raid mdadm --stop /dev/md0
 step end-lvm lvm vgchange -an pool
@@ -89,7 +89,7 @@ step end-plain dmsetup remove plain
 #[test]
 #[ignore = "long"]
 fn long_disks_that_are_held_are_refused_and_taken_once_they_are_let_go() {
-    // What this needs is installed by root.
+    // Root installs the packages that this test needs.
     if no_root() {
         return;
     }
@@ -139,7 +139,7 @@ fn long_disks_that_are_held_are_refused_and_taken_once_they_are_let_go() {
             let refused = step(&output, &format!("{way}-{serial}"));
             assert_eq!(refused.code, 6, "{refused:?}");
             assert!(held.words.iter().all(|words| refused.output.contains(words)), "{}", refused.output);
-            // What another reason would hide is a reason of its own.
+            // A reason that another one would hide is listed separately.
             assert_eq!(refused.output.matches("first (").count(), 1, "{}", refused.output);
         }
         let [before, after] = ["before", "after"].map(|when| step(&output, &format!("{when}-{serial}")));

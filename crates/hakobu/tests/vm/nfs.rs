@@ -62,7 +62,7 @@ step verify-back hakobu verify /tmp/tree/ /tmp/back
 rm -r /tmp/back
 ";
 
-/// What the server no longer knows.
+/// A script that uses handles that the server no longer knows.
 const STALE: &str = "
 ls -lR /mnt/copy >/dev/null
 rm -r /srv/copy/directory
@@ -108,7 +108,7 @@ step got cat /tmp/source/open
 #[test]
 #[ignore = "long"]
 fn long_trees_on_nfs_and_what_only_nfs_does() {
-    // What this needs is installed by root.
+    // Root installs the packages that this test needs.
     if no_root() {
         return;
     }

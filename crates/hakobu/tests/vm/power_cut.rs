@@ -89,7 +89,7 @@ fn journal_bytes(output: &str) -> u64 {
 #[test]
 #[ignore = "long"]
 fn long_a_copy_onto_a_disk_goes_on_after_power_cuts() {
-    // What this needs is installed by root.
+    // Root installs the packages that this test needs.
     if no_root() {
         return;
     }

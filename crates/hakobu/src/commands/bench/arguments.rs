@@ -9,7 +9,7 @@ use hakobu_core::units::parse_duration;
 
 use crate::commands::shared::headings::{CONNECTION, DISKS, OUTPUT, PERFORMANCE};
 
-/// What stands below the help.
+/// The text below the help.
 pub(crate) const HELP: &str = "\
 Measures hakobu and the tools that are installed on both hosts: dd | ssh, scp, nc, mbuffer, rsync and tar | ssh, with \
 several ciphers, compressors and block sizes, in both directions, started from either side, with random data and \

@@ -1,7 +1,7 @@
-//! What settings files say about the runs of hakobu that are measured.
+//! The settings from files that apply to the runs of hakobu in a bench.
 //!
-//! A bench compares machines and ways, so what leads to the host holds, and what holds hakobu back or fixes what it would find out by
-//! itself does not. Both are told.
+//! A bench compares machines and transports. Settings that are needed to reach the host apply; settings that limit hakobu or
+//! fix a value that it would determine itself do not. The results list both.
 
 use hakobu_core::path::lossy;
 use serde::Serialize;
@@ -77,7 +77,7 @@ impl BenchHostSettings {
     }
 }
 
-/// What the files say.
+/// Returns the settings from files.
 ///
 /// # Errors
 /// As [`settings_file::settle`].

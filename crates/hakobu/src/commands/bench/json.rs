@@ -1,4 +1,4 @@
-//! What was measured, for programs: `hakobu.bench/1`, described in `docs/book/bench.md`.
+//! The results of a bench as JSON: `hakobu.bench/1`, described in `docs/book/bench.md`.
 
 use hakobu_core::error::{Error, Result};
 use hakobu_measure::bench::asymmetry::asymmetries;

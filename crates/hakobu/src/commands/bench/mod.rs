@@ -134,7 +134,7 @@ fn code(bench: &BenchResults) -> u8 {
     }
 }
 
-/// What is measured, from what was typed.
+/// Returns the settings of the bench from the typed arguments.
 fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
     let host = typed.host.as_deref().map(|host| login::host(host.as_bytes())).transpose()?;
     let usage = |what: &str, words: &str| Error::new(ErrorKind::Usage, "reading", words).at(what.as_bytes());
@@ -227,7 +227,7 @@ fn of_bench(error: &bench::BenchError, host: Option<&SshHost>) -> Error {
     }
 }
 
-/// What one core does with each of hakobu's own ciphers.
+/// Measures the rate of each of hakobu's ciphers on one core.
 fn own_ciphers() -> Vec<PartSpeed> {
     let speed = hakobu_net::cipher::here();
     let ciphers = [

@@ -1,4 +1,4 @@
-//! What was measured, for people: tables sorted by rate, the winner, and why what should be alike is not.
+//! The results of a bench for people: tables sorted by rate, the winner, and the causes of unexpected differences.
 
 use hakobu_core::path::lossy;
 use hakobu_core::units::{format_bytes, format_rate};
@@ -19,7 +19,7 @@ use crate::report::page::{
 /// Processes that used less than this share of their end's time are not listed.
 const SHARE_MIN: f64 = 0.01;
 
-/// What a terminal shows: the tables, causes, and what was left out.
+/// Returns the page for a terminal: the tables, the causes and the omitted rows.
 pub fn short(bench: &BenchResults, held: &BenchHostSettings) -> ReportPage {
     page(bench, held, false)
 }
@@ -122,7 +122,7 @@ fn winner(first: &Row, sound: Option<&Row>) -> String {
     }
 }
 
-/// What the rows of a group have in common.
+/// Returns the heading of a group: the properties that its rows share.
 fn heading(group: &RowGroup<'_>, host: &str) -> String {
     let key = group.key;
     let direction = match key.direction {
@@ -198,7 +198,7 @@ fn failed(bench: &BenchResults) -> Vec<PageBlock> {
     let mut rows: Vec<Vec<PageLine>> = Vec::new();
     let mut told: Option<&String> = None;
     for (row, why) in failed {
-        // What is in the way of one row is in the way of its neighbours as well, as a rule.
+        // Adjacent rows usually have the same obstacle.
         let why_line = if told == Some(why) { vec![words("as above")] } else { vec![said(why)] };
         told = Some(why);
         rows.push(vec![vec![name(&full_label(row))], why_line]);

@@ -90,7 +90,7 @@ pub struct CopyArguments {
     #[arg(long, help_heading = TRANSFER, conflicts_with = "json")]
     pub detach: bool,
 
-    /// What to verify: wire, medium, none
+    /// Choose the verification: wire, medium, none
     ///
     /// `wire` verifies local copies as well; `medium` reads the target back after writing (single file or disk); `none`
     /// verifies nothing. Default: data sent over the network is verified
@@ -217,7 +217,7 @@ pub struct CopyArguments {
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = PERFORMANCE)]
     pub compress: String,
 
-    /// What the run is held to.
+    /// The limits of the run.
     #[command(flatten)]
     pub limits: LimitArguments,
 

@@ -19,7 +19,7 @@ const REQUIREMENTS: [LossKind; 8] = [
     LossKind::Times,
 ];
 
-/// What is kept: everything that is usual, with what was named, and without what was named with `no-`.
+/// Returns the attributes to preserve: the defaults, plus those named, minus those named with `no-`.
 pub(super) fn preserve(typed: &[String], found: &mut Findings) -> Preserve {
     let mut preserve = Preserve::default();
     for name in typed {

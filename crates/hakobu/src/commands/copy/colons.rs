@@ -10,7 +10,7 @@ use hakobu_core::path::lossy;
 use super::arguments::CopyArguments;
 use crate::ssh_hosts;
 
-/// What the user should know of the locations before anything is copied.
+/// Returns warnings about the locations, for the user to see before the copy starts.
 pub(super) fn warnings(typed: &CopyArguments) -> Vec<String> {
     let places = typed.sources.iter().chain(&typed.target);
     places.filter_map(|place| warning(place, ssh_hosts::is_configured)).collect()

@@ -144,7 +144,7 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     if after.is_empty() {
         return report.exit_code;
     }
-    // What went wrong before says more.
+    // An earlier error is more informative.
     match (exit::errors(&after), report.exit_code) {
         (code, 0) => code,
         (_, code) => code,
@@ -208,7 +208,7 @@ fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
     }
 }
 
-/// What only the program knows of a run.
+/// Returns a report with the fields that only the program knows.
 fn base_report(request: &CopyRequest, arguments: &[OsString]) -> Report {
     let end = |location: &Location| ReportEnd::typed(location.as_typed());
     let paired = request.pairs.iter().map(|pair| &pair.0);

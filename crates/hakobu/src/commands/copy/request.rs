@@ -69,10 +69,10 @@ pub fn request(
     });
     request.passes = passes(typed, mode, &mut found);
     request.deletion = deletion(typed, mode, &mut found);
-    // What is listed and gone is to go at the target as well, for whoever agrees to that.
+    // A listed entry that no longer exists is deleted at the target too, if the user agrees to deletions.
     let goes = request.deletion.as_ref().is_some_and(|deletion| deletion.agreed);
     request.filter.only_those_there = request.filter.only.is_some() && !goes;
-    // What is held still for the last pass may be in use until then.
+    // A source that is frozen for the last pass may be in use until then.
     request.live |= request.passes.as_ref().is_some_and(|passes| passes.before_last.is_some());
     request.confirmed.clone_from(&typed.confirm);
     request.skip_unreadable = typed.on_read_error == "skip";
@@ -104,7 +104,7 @@ pub fn request(
         None => {}
     }
     if request.target.is_stream() || request.sources.iter().any(Location::is_stream) {
-        // What has gone out cannot be taken back, and what has come in does not come again.
+        // Data that was written to a pipe cannot be taken back, and data that was read from one cannot be read again.
         request.retry_for = Duration::ZERO;
     }
     found.login(&typed.login, environment_ssh, &mut request);
@@ -201,7 +201,7 @@ fn sample(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Fil
     Some(FileSample { per_million: (percent * 10_000.0).ceil() as u32, seed })
 }
 
-/// What may be deleted; none where nothing ever is.
+/// Returns the deletion policy. `None` if the mode never deletes.
 fn deletion(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Deletion> {
     if mode != Mode::Delta {
         if typed.in_place || typed.whole_file {
@@ -246,7 +246,7 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
     }
 }
 
-/// What the run is held to.
+/// Returns the limits of the run.
 fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RunLimits {
     if typed.dry_run && typed.detach {
         found.usage("--detach", "a dry run is no job; leave out one of them");
@@ -263,7 +263,7 @@ fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RunLimits 
     RunLimits { rate, ..limits }
 }
 
-/// What is said of options that have no effect in a run.
+/// Returns notes on options that have no effect in this run.
 pub(super) fn without_effect(typed: &CopyArguments, mode: Mode) -> Vec<String> {
     let compresses =
         matches!(Compression::parse(&typed.compress), Ok(Compression::Adapted | Compression::Level(_)));

@@ -9,7 +9,7 @@ use crate::commands::shared::headings::{DISKS, OUTPUT, PERFORMANCE};
 use crate::commands::shared::limits::LimitArguments;
 use crate::commands::shared::login::LoginArguments;
 
-/// What stands below the help.
+/// The text below the help.
 pub(crate) const HELP: &str = "\
 Takes about ten seconds, longer on links with high latency, and first prints what it will do. It measures the \
 round-trip time; the throughput of 1, 2, 4, ... connections in both directions until more make no difference; how \
@@ -60,7 +60,8 @@ pub struct ProbeArguments {
     #[arg(long, value_name = "N", default_value = "auto", help_heading = PERFORMANCE)]
     pub lanes: String,
 
-    /// What the copy would be held to: a rate is predicted, by what a timetable has now; the others are said.
+    /// The limits of the predicted copy. The prediction takes the current rate limit into account; other limits are only
+    /// mentioned.
     #[command(flatten)]
     pub limits: LimitArguments,
 

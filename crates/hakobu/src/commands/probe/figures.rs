@@ -42,7 +42,7 @@ pub fn read_how(how: ReadHow) -> &'static str {
     }
 }
 
-/// The same for programs.
+/// Returns the JSON name of a read method.
 pub fn read_how_name(how: ReadHow) -> &'static str {
     match how {
         ReadHow::Unread => "unread",
@@ -52,7 +52,7 @@ pub fn read_how_name(how: ReadHow) -> &'static str {
     }
 }
 
-/// What became of writing, for people.
+/// Describes the result of the write test for people.
 pub fn write_how(how: WriteHow) -> &'static str {
     match how {
         WriteHow::NotAsked => "nothing was written, as asked",
@@ -67,7 +67,7 @@ pub fn write_how(how: WriteHow) -> &'static str {
     }
 }
 
-/// The same for programs.
+/// Returns the JSON name of the result of the write test.
 pub fn write_how_name(how: WriteHow) -> &'static str {
     match how {
         WriteHow::NotAsked => "not_asked",

@@ -5,7 +5,7 @@ use hakobu_core::pace::{RateLimit, RateSetting, RunLimits, time_words};
 use hakobu_measure::probe::TransferStage;
 use hakobu_transfer::probe::ProbeResults;
 
-/// What there is to say of limits.
+/// Returns notes on the limits that the prediction leaves out.
 pub fn limits(limits: &RunLimits) -> Vec<String> {
     let others = RunLimits { rate: RateLimit::default(), ..limits.clone() };
     let others = others.is_some().then(|| {
@@ -32,7 +32,7 @@ fn rate(limit: &RateLimit) -> Option<String> {
     }
 }
 
-/// What there is to say of compression: whether content packs is not looked at.
+/// Returns a note on compression if the network is the bottleneck. A probe does not test if the content compresses.
 pub fn compression(probed: &ProbeResults) -> Option<String> {
     let is_line = probed.prediction.slowest.is_some_and(|slowest| slowest.stage == TransferStage::Network);
     let predicted = "Predicted is a copy without compression";

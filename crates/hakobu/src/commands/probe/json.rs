@@ -1,4 +1,4 @@
-//! What was measured as one JSON object: `hakobu.probe/1`, described in `docs/book/probe.md`.
+//! The results of a probe as one JSON object: `hakobu.probe/1`, described in `docs/book/probe.md`.
 
 use hakobu_core::compression::Compression;
 use hakobu_core::error::{Error, Result};

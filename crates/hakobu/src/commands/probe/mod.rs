@@ -28,7 +28,7 @@ use crate::report::{html, text};
 use crate::settings_file::ssh_variable;
 use crate::words::Machines;
 
-/// What is under way ends when it is interrupted, and scratch files have no names.
+/// The time that running measurements have to end after an interruption. Scratch files have no names, so none stays.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Measures, and says what a copy will get; returns the exit code.
@@ -64,7 +64,7 @@ fn shown(typed: &ProbeArguments, probed: &ProbeResults, machines: &Machines) -> 
     }
 }
 
-/// What will be done with the target. Of another machine nobody knows yet what it is there.
+/// Describes the planned writes to the target. For a target on another host, its kind is not known yet.
 fn written(target: &Location, most: &str) -> String {
     let name = lossy(target.as_typed());
     if target.ssh_host().is_some() {

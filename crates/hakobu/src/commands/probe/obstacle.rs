@@ -16,7 +16,7 @@ pub fn lines(obstacle: &CopyObstacle, machines: &Machines) -> Vec<String> {
     [Some(line), step].into_iter().flatten().collect()
 }
 
-/// The same for programs: as the errors of reports, and whether it is certain.
+/// Returns the obstacle as JSON: the error in the form of reports, and if it is certain.
 pub fn object(obstacle: &CopyObstacle) -> Value {
     let mut value = object!(ReportError::from(&obstacle.error));
     value["certain"] = obstacle.certain.into();

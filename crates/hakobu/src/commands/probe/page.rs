@@ -1,4 +1,4 @@
-//! What was measured, as a page that is written as text or HTML.
+//! The results of a probe as a page, for text or HTML.
 
 use hakobu_core::path::lossy;
 use hakobu_core::probe::{MeasuredWork, ReadFigures, TreeFigures, WayFigures, WriteFigures, WriteHow};

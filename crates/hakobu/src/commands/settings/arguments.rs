@@ -7,7 +7,7 @@ use clap::Args;
 /// How it is typed.
 pub(crate) const USAGE: &str = "hakobu settings [OPTIONS OF COPY] [SOURCE] [TARGET]";
 
-/// What stands below the help.
+/// The text below the help.
 pub(crate) const SETTINGS_HELP: &str = "\
 A settings file holds options that need not be typed each time. It is TOML: a key is an option of hakobu copy \
 without its dashes. Keys at the top apply to all runs; those of the first section that applies count more.

@@ -1,4 +1,4 @@
-//! What a run is held to: options that `copy` and `jobs set` share.
+//! The limits of a run: options that `copy` and `jobs set` share.
 
 use clap::Args;
 use hakobu_core::error::{Error, ErrorKind};
@@ -13,7 +13,7 @@ const LATENCY_MS_MAX: f64 = 60_000.0;
 /// The shortest, which is as exact as it is kept.
 const LATENCY_MS_MIN: f64 = 0.001;
 
-/// What a run is held to.
+/// The limits of a run.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LimitArguments {
     /// Limit the rate, such as 20M (bytes per second)
@@ -34,7 +34,7 @@ pub struct LimitArguments {
 }
 
 impl LimitArguments {
-    /// Whether none was typed.
+    /// Returns true if no limit was typed.
     pub fn is_empty(&self) -> bool {
         self.bwlimit.is_none() && self.iops_limit.is_none() && self.source_p99.is_none()
     }

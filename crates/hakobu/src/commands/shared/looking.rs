@@ -1,4 +1,4 @@
-//! What the verbs have in common that only look at machines: an interruption ends them, and one place says what went wrong.
+//! The common part of the commands that only inspect hosts: interruption and error messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -28,7 +28,7 @@ pub(crate) fn look(
     })
 }
 
-/// The same of several machines, and where what was seen until something broke is worth to be printed.
+/// Inspects several hosts. If something fails, the earlier results are still printed where `work` returns them.
 pub(crate) fn look_partly(
     hosts: &[&SshHost],
     (sudo, json): (bool, bool),

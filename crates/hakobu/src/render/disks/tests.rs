@@ -145,7 +145,7 @@ fn what_could_not_be_seen_is_no_nothing() {
         disk
     };
     assert_eq!(disk_row(&hidden("sda"))[5], "?");
-    // What is said of all disks is said once.
+    // A remark on all disks is printed once.
     assert!(table(&[hidden("sda"), hidden("sdb")], None).ends_with("\n\nall: permission denied\n"));
     let some = table(&[hidden("sda"), hidden("sdb"), blank("sdc")], None);
     assert!(some.ends_with("\n\n/dev/sda, /dev/sdb: permission denied\n"), "{some}");
@@ -220,7 +220,7 @@ fn collect(value: &Value, fields: &mut Vec<String>) {
     }
 }
 
-/// What disks share is said once, and of what it is the UUID.
+/// A UUID that several disks share is reported once, with the part that has it.
 #[test]
 fn a_uuid_that_several_disks_have_is_one_line() {
     let twin = |uuid: &str, disk: &str| BootObstacle::SameUuid { uuid: uuid.into(), disk: disk.into() };
