@@ -204,8 +204,13 @@ mod tests {
             ("3Mi", 3 << 20),
             ("1.5GiB", 3 << 29),
             ("0.1 kB", 100),
+            ("2gib", 2 << 30),
             ("1TiB", 1 << 40),
-            ("18446744073709551615", u64::MAX),
+            ("15EiB", 15 << 60),
+            ("1.0009kB", 1000),
+            ("1.9", 1),
+            ("0.999999999999999999999999999999999999999999999999999999999999kB", 999),
+            (" 18446744073709551615 ", u64::MAX),
         ] {
             assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
         }
@@ -217,6 +222,9 @@ mod tests {
             assert!(parse_bytes(text).is_err(), "{text:?}");
         }
         assert_eq!(parse_bytes("5 XB"), Err(UnitError::UnknownSize(" XB".into())));
+        for text in ["1e3", "5i", "5iB"] {
+            assert!(matches!(parse_bytes(text), Err(UnitError::UnknownSize(_))), "{text}");
+        }
         for text in ["16EiB", "18446744073709551616", "99999999999E"] {
             assert_eq!(parse_bytes(text), Err(UnitError::TooLarge(text.into())), "{text}");
         }
@@ -245,10 +253,12 @@ mod tests {
     #[test]
     fn figures_are_printed_with_three_digits() {
         assert_eq!(format_bytes(999), "999 B");
+        assert_eq!(format_bytes(1000), "1.00 kB");
         assert_eq!(format_bytes(1_500_000_000), "1.50 GB");
         assert_eq!(format_bytes(999_999), "1.00 MB");
         assert_eq!(format_bytes(u64::MAX), "18.4 EB");
         assert_eq!(format_rate(382e6), "382 MB/s");
+        assert_eq!(format_rate(0.25), "0.25 B/s");
         assert_eq!(format_rate(f64::NAN), "0 B/s");
         assert_eq!(format_rate_and_bits(20_000_000), "20.0 MB/s = 160 Mbit/s");
         assert_eq!(format_count(19_523_812), "19 523 812");

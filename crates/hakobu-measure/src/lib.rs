@@ -3,7 +3,8 @@
 //!
 //! This crate must not share code with the copier. It generates data and compares trees with its own code, so that a
 //! fault in one does not hide a fault in the other. Only [`doctor`], [`probe`] and the processor time of a thread use
-//! types of `hakobu-core`, since these facts and figures are sent between hosts.
+//! types of `hakobu-core`, since these facts and figures are sent between hosts. How sizes and rates are written for
+//! people comes from there as well.
 
 pub mod bench;
 pub mod compare;
@@ -15,7 +16,6 @@ pub mod probe;
 pub mod process;
 pub mod statistics;
 pub mod table;
-pub mod units;
 
 mod error;
 

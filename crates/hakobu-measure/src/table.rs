@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use hakobu_core::units::{format_bytes, format_rate};
+
 use crate::statistics::{Distribution, Unit};
-use crate::units::{format_bytes, format_rate};
 
 /// A table whose columns are also aligned in the Markdown source. The first column is left-aligned; all others
 /// (figures) are right-aligned.

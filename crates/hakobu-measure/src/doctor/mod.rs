@@ -7,13 +7,13 @@ mod advice;
 mod device;
 mod disks;
 mod limits;
-mod logins;
 mod mounts;
 mod netlink;
 mod network;
 mod queues;
 mod sshd;
 mod system_root;
+mod tool;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub use advice::{
 };
 pub use device::{Hardware, NetworkKernel};
 use hakobu_core::host::HostFacts;
-pub use logins::SshLogin;
+pub use sshd::SshLogin;
 use system_root::SystemRoot;
 
 /// Reads the settings of this machine. `root` is `/`, or a recorded tree in its place. `toward` is the other machine,

@@ -62,14 +62,6 @@ impl<'a> SystemRoot<'a> {
         self.entries(path).unwrap_or_default()
     }
 
-    /// Lists a directory like [`SystemRoot::names`], and records it if this login may not read it.
-    pub fn names_or_note(&self, path: &str, facts: &mut HostFacts) -> Vec<String> {
-        self.entries(path).unwrap_or_else(|error| {
-            note(path, &error, facts);
-            Vec::new()
-        })
-    }
-
     fn entries(&self, path: &str) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(self.path(path))?.flatten().take(ENTRIES_MAX);
         let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();

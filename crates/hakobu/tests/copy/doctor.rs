@@ -223,19 +223,26 @@ fn what_only_root_may_read_is_named_and_the_rest_is_judged() {
     install(HAKOBU, &program);
     std::fs::write(&secret, "MaxStartups 1\n").unwrap();
     // In a namespace of its own, so that the machine's ssh server is left alone.
-    let script = format!(
-        "mount --bind {secret} /etc/ssh/sshd_config && chmod 600 {secret} && \
-         exec setpriv --reuid=65534 --regid=65534 --clear-groups {program} \"$@\"",
-        secret = secret.display(),
-        program = program.display()
-    );
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &script, "sh"]);
-    let output = doctor(command, &[]);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let doctor_of_nobody = |mode: &str| {
+        let script = format!(
+            "mount --bind {secret} /etc/ssh/sshd_config && chmod {mode} {secret} && \
+             exec setpriv --reuid=65534 --regid=65534 --clear-groups {program} \"$@\"",
+            secret = secret.display(),
+            program = program.display()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script, "sh"]);
+        let output = doctor(command, &[]);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{out}{err}");
+        out.into_owned()
+    };
+    let out = doctor_of_nobody("600");
     let words = "not read:\n  this machine: /etc/ssh/sshd_config: this login may not read it (root may)\n";
-    assert!(out.contains(words) && !out.contains("MaxStartups"), "{out}{err}");
+    assert!(out.contains(words) && !out.contains("MaxStartups"), "{out}");
+    // The server's host keys are for root alone, but its configuration is for everybody.
+    let out = doctor_of_nobody("644");
+    assert!(out.contains("sshd has MaxStartups 1:30:1") && !out.contains("sshd_config: "), "{out}");
 }
 
 #[test]
