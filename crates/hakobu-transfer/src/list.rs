@@ -34,7 +34,7 @@ pub struct DirectoryEntries<'a> {
     pub names: &'a HashMap<AccountId, Vec<u8>>,
 }
 
-/// What to list, and how.
+/// The location to list, and the details to list of each entry.
 #[derive(Clone, Debug)]
 pub struct LsRequest {
     /// The location, and the login on its host.

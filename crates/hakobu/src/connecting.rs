@@ -80,7 +80,7 @@ fn fitting(words: &str, columns: usize) -> String {
     words.chars().take(columns.saturating_sub(1)).collect()
 }
 
-/// Whether what is typed is not shown, as while a password is asked for.
+/// Returns true if the terminal does not echo, as while a password is typed.
 fn is_hidden() -> bool {
     tcgetattr(stderr()).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ECHO))
 }

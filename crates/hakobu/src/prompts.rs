@@ -30,7 +30,7 @@ impl Terminal {
         Self { cancel, tells_logins, connecting: None }
     }
 
-    /// What ends its questions.
+    /// The flag that ends its questions.
     pub fn cancel(&self) -> &Arc<AtomicBool> {
         &self.cancel
     }

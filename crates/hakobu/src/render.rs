@@ -138,7 +138,7 @@ impl Renderer {
         Self { machines, ..self }
     }
 
-    /// The same with a log.
+    /// Creates a renderer that also writes to a log.
     pub fn with_log(self, log: Option<LogFile>) -> Self {
         Self { log, ..self }
     }
@@ -151,7 +151,7 @@ impl Renderer {
         self.log.as_ref().map_or(Ok(()), LogFile::end)
     }
 
-    /// The same for a job: lines of progress go there as well, and to go on this is typed.
+    /// Creates the renderer of a job, which also writes lines of progress to the log and names the command that resumes it.
     pub fn for_job(self, line_to: impl Fn(&str) + Send + Sync + 'static, go_on: String) -> Self {
         Self { line_to: Some(Box::new(line_to)), go_on: Some(go_on), ..self }
     }

@@ -165,7 +165,7 @@ mod tests {
         let spread = plain(101);
         spread.meets_file_system();
         assert_eq!(is_certain(&spread, &small, true), Some(false));
-        // What is replaced counts, and what is not told is not judged.
+        // Replaced files count, and unknown free space decides nothing.
         assert_eq!(is_certain(&plain(101 - 1), &small, true), None);
         let silent = Capabilities { free_bytes: None, free_inodes: None, ..small };
         assert_eq!(is_certain(&plain(101), &silent, true), None);

@@ -372,5 +372,5 @@ impl Netcat {
 }
 
 #[cfg(test)]
-#[path = "lines_tests.rs"]
+#[path = "case_scripts_tests.rs"]
 mod tests;

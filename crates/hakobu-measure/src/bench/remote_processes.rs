@@ -438,5 +438,5 @@ impl Drop for FarShell {
 }
 
 #[cfg(test)]
-#[path = "far_tests.rs"]
+#[path = "remote_processes_tests.rs"]
 mod tests;

@@ -32,7 +32,7 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// Entries are printed so many bytes at a time.
 const HELD_BYTES: usize = 64 * 1024;
 
-/// What `--json` prints of each entry.
+/// An entry as `--json` prints it.
 #[derive(Serialize)]
 struct JsonEntry<'a> {
     schema: &'static str,

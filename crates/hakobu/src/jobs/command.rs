@@ -23,7 +23,7 @@ impl JobCommand {
     /// Reads it. Files that it names are seen from where this process is.
     ///
     /// # Errors
-    /// What cannot be understood of it, or of a settings file that goes with it.
+    /// The errors in it, or in a settings file that applies to it.
     pub fn read(record: &JobRecord, during: &'static str) -> Result<Self, Vec<Error>> {
         let wrong = |words: &str| vec![Error::new(ErrorKind::Usage, during, words).at(record.id.as_str())];
         let arguments = record.arguments();

@@ -1,6 +1,6 @@
 //! The verb `jobs`, and `--detach`: runs that go on without a terminal.
 //!
-//! What is kept of a job is [`hakobu_transfer::jobs`]' affair. Here a job is started ([`start`]), runs in
+//! [`hakobu_transfer::jobs`] keeps the files of a job. Here a job is started ([`start`]), runs in
 //! a process of its own ([`run`]), and is shown and controlled.
 
 mod attach;

@@ -28,7 +28,7 @@ pub enum JsonEvent<'a> {
         target: JsonPath,
         /// The machines that take part.
         machines: &'a ReportMachines,
-        /// Whether it is only a plan.
+        /// True if this is only a plan.
         dry_run: bool,
     },
     /// A choice and its reason.
@@ -59,7 +59,7 @@ pub enum JsonEvent<'a> {
     },
     /// A change of an entry at the target.
     Changed {
-        /// What was done.
+        /// The change that was made.
         action: &'static str,
         /// With what.
         #[serde(flatten)]

@@ -200,7 +200,7 @@ fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
 /// Returns advice on a faster run, if the run was long enough to matter.
 fn advice(report: &Report, verbose: bool) -> Option<String> {
     let limit = report.bottleneck.as_ref()?;
-    // What ended the run says what is wrong.
+    // The error that ended the run says what is wrong.
     let matters = report.error.is_none()
         && has_verdict(report)
         && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
@@ -223,7 +223,7 @@ fn differences(report: &Report) -> Vec<String> {
 
 /// `only in the source: a/b`, `differs: a/c: bytes 0 to 262144`.
 pub(crate) fn difference_words(difference: &ReportDifference) -> String {
-    // What is no UTF-8 is told by its bytes, so that it can be found.
+    // A name that is not UTF-8 is shown by its bytes, so that it can be found.
     let bytes = difference.path_base64.as_deref().and_then(from_base64);
     let path = match (bytes, difference.path.as_str()) {
         (Some(bytes), _) => lossy(&bytes),

@@ -22,7 +22,7 @@ pub(crate) fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
     };
     match verb {
         "digest" | "ls" => of_hosts(locations("location").iter().map(host_of)),
-        // What a lone place takes comes from here.
+        // Data for a lone location comes from this host.
         "probe" => of_pairs(match &locations("places")[..] {
             [source, target] => vec![(host_of(source), host_of(target))],
             [target] => vec![(HERE.to_owned(), host_of(target))],

@@ -5,13 +5,13 @@
 
 pub(crate) mod checker;
 pub(crate) mod environment;
+pub(crate) mod files;
 mod from_file;
 mod host_login;
 pub(crate) mod host_settings;
 pub(crate) mod hosts;
 pub(crate) mod keywords;
 pub(crate) mod options;
-pub(crate) mod places;
 
 pub(crate) use self::environment::{SSH_VARIABLE, ssh_variable};
 pub use self::from_file::FromFile;

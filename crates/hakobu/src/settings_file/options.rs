@@ -9,11 +9,11 @@ use clap::{ArgMatches, Command};
 use hakobu_core::error::Error;
 
 use super::environment::{environment, ssh_variable};
+use super::files::SettingsFiles;
 use super::from_file::FromFile;
 use super::host_login::FileLogin;
 use super::hosts::{OfHost, of_bench, run_hosts};
 use super::keywords::{KEYWORDS, Keyword};
-use super::places::SettingsFiles;
 
 /// A command line with the options that settings files add.
 pub(crate) struct ResolvedOptions {

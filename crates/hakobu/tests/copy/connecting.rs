@@ -1,4 +1,4 @@
-//! What a terminal shows while a login takes a while.
+//! The line on a terminal while a login takes a while.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -100,6 +100,6 @@ fn a_question_of_ssh_is_not_written_over() {
     let output = child.wait_with_output().unwrap();
     let rest = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{rest}");
-    // What stands on the terminal from here on is not touched.
+    // The terminal is left alone from here on.
     assert!(!rest.contains(CLEAR) && rest.contains("ID "), "{rest:?}");
 }

@@ -1,4 +1,4 @@
-//! What a run leaves behind as evidence: which machines took part.
+//! The evidence that a run leaves: the machines that took part.
 
 use std::process::Command;
 

@@ -118,7 +118,7 @@ fn a_dry_run_foresees_a_lack_of_room() {
         ran.says(&["12000000 bytes are needed", "are free", "free space at the target"]);
         assert_eq!(ran.report["bytes"]["target_written"], 0, "{:#}", ran.report);
         let _ = fs::remove_dir_all(&target);
-        // What it replaces makes room.
+        // The file that it replaces makes room.
         fs::create_dir(&target).unwrap();
         for index in 0..35 {
             file(&target.join(index.to_string()), 199_999);

@@ -109,7 +109,7 @@ fn what_holds_is_shown_with_where_it_comes_from() {
         "{out}"
     );
     assert!(out.contains("\nread: ") && out.contains("\nnot there: /etc/hakobu/config.toml\n"), "{out}");
-    // What is of the login, or of what travels, holds for no run on this machine alone.
+    // Options of the login and of the network have no effect in a run on this machine alone.
     for line in ["settings", "settings a b"] {
         let mut command = home.command(line);
         let out = ended(command.env("HAKOBU_SSH", "ssh -4")).1;

@@ -72,7 +72,7 @@ fn here_pushed_and_pulled_the_target_becomes_equal() {
     host.wait_for_no_agent();
 }
 
-/// What the runs that delete, or fill the place of what was deleted, leave alone is what the run before them left alone.
+/// The runs that delete, and those that fill the place of deleted entries, count the entries that the first run left alone.
 #[test]
 fn a_deletion_changes_no_other_count() {
     const LEFT_ALONE: [&str; 4] = ["scanned", "unchanged", "skipped", "failed"];

@@ -11,9 +11,9 @@ const VAGUE_TYPES: [&str; 20] = [
     "Course", "Ends", "Far", "Found", "Ground", "Heard", "Held", "Left", "Met", "Near", "Party", "Place",
     "Portion", "Ran", "Said", "Side", "Site", "Told", "Way", "What",
 ];
-const VAGUE_FILES: [&str; 20] = [
-    "at_once", "beneath", "course", "ends", "far", "gather", "ground", "look", "meet", "near", "patience",
-    "permits", "said", "serve", "side", "site", "standing", "stray", "told", "way",
+const VAGUE_FILES: [&str; 22] = [
+    "at_once", "beneath", "course", "ends", "far", "gather", "ground", "held", "look", "meet", "near",
+    "patience", "permits", "places", "said", "serve", "side", "site", "standing", "stray", "told", "way",
 ];
 /// Types that wire formats mirror keep their names: `hakobu_proto::wire` has the same things as `hakobu-core`.
 const MIRRORS: &str = "crates/hakobu-proto/src/wire/";

@@ -6,7 +6,7 @@ use hakobu_measure::bench::result::{BenchResults, Row, groups, main_group, winne
 use jiff::Timestamp;
 use serde_json::{Value, json as object};
 
-use super::held::BenchHostSettings;
+use super::host_settings::BenchHostSettings;
 use crate::render::json::pretty;
 
 /// The schema.

@@ -1,6 +1,6 @@
 //! The verb `bench`: the usual tools and hakobu side by side, on the user's own machines.
 //!
-//! What is run and how it is measured is in `hakobu_measure::bench`. Here are the line of progress, and what is shown in the end:
+//! `hakobu_measure::bench` decides what is run and how it is measured. Here are the line of progress, and what is shown in the end:
 //! [`page`] for people, [`json`] for programs.
 
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,7 @@ use hakobu_ssh::StartRefusal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use self::arguments::BenchArguments;
-use self::held::BenchHostSettings;
+use self::host_settings::BenchHostSettings;
 use crate::commands::shared::{login, looking};
 use crate::render::progress_bar::shows_progress;
 use crate::report::write::{self, ReportFormat};
@@ -31,7 +31,7 @@ use crate::words::{self, Machines};
 use crate::{exit, messages, output, signals};
 
 pub mod arguments;
-mod held;
+mod host_settings;
 mod json;
 mod page;
 
@@ -50,7 +50,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
         Ok(settings) => settings,
         Err(error) => return exit::errors(&[error]),
     };
-    let held = match held::held(typed, host.as_ref().map(|host| host.host.as_str())) {
+    let held = match host_settings::held(typed, host.as_ref().map(|host| host.host.as_str())) {
         Ok(held) => held,
         Err(errors) => return exit::errors(&errors),
     };

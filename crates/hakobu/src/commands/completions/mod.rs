@@ -1,6 +1,6 @@
 //! The verb `completions`: a script for a shell.
 //!
-//! What is known when the script is made comes from the definitions of the options. Hosts and IDs of jobs are not: for these, the
+//! Options come from their definitions when the script is made. Hosts and job IDs are not known by then: for these, the
 //! scripts of bash, zsh and fish run `hakobu complete`.
 
 use clap::Command;

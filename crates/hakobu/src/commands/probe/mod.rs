@@ -12,8 +12,8 @@ use hakobu_core::path::lossy;
 use hakobu_transfer::probe::{self as measuring, ProbeRequest, ProbeResults};
 
 pub mod arguments;
+mod caveats;
 mod figures;
-mod held;
 mod json;
 mod obstacle;
 mod page;

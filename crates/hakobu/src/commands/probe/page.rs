@@ -7,7 +7,7 @@ use hakobu_measure::probe::{Prediction, StageRate};
 use hakobu_transfer::probe::{EndMeasurements, ProbeResults};
 
 use super::figures::{core_rate, counts, latency, rate, read_how, seconds, step, write_how};
-use super::{held, obstacle};
+use super::{caveats, obstacle};
 use crate::report::Language;
 use crate::report::page::{
     NewsTone, PageBlock, PageLine, PageSection, RateBar, ReportPage, name, said, words,
@@ -102,8 +102,8 @@ fn outcome(probed: &ProbeResults) -> (String, Vec<String>) {
         let stages: Vec<_> = made.unknown.iter().map(|stage| stage.name()).collect();
         meaning.push(format!("Not known, so it may be slower: {}.", stages.join(", ")));
     }
-    meaning.extend(held::limits(&probed.limits));
-    meaning.extend(held::compression(probed));
+    meaning.extend(caveats::limits(&probed.limits));
+    meaning.extend(caveats::compression(probed));
     if let Some(place) = probed.measured_in.as_ref().filter(|_| probed.obstacle.is_some()) {
         meaning.push(format!("The target was measured in {}.", lossy(place)));
     }

@@ -11,10 +11,10 @@ use serde::Serialize;
 
 use crate::settings_file::checker::Checker;
 use crate::settings_file::environment::{SSH_VARIABLE, environment};
+use crate::settings_file::files::SettingsFiles;
 use crate::settings_file::hosts::{OfHost, run_hosts, run_of_one};
 use crate::settings_file::keywords::{KEYWORDS, Keyword};
 use crate::settings_file::options::{is_typed, value};
-use crate::settings_file::places::SettingsFiles;
 
 pub mod arguments;
 

@@ -6,7 +6,7 @@ use hakobu_core::pace::{RateLimit, RunLimits};
 
 use crate::commands::shared::headings::PERFORMANCE;
 
-/// What takes a limit away.
+/// The value that removes a limit.
 const OFF: &str = "off";
 /// The longest latency that is a limit of anything, in milliseconds.
 const LATENCY_MS_MAX: f64 = 60_000.0;
