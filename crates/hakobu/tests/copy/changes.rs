@@ -198,8 +198,16 @@ fn a_target_that_fills_up_ends_the_copy_cleanly() {
         let small = Small::mount(&place.path().join("small"), "size=8m");
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.clone().into() };
+        let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(6);
+        ran.says(&["23000000 bytes are needed", "free space at the target"]);
+        // With another file system in the target nobody knows beforehand how much fits.
+        let elsewhere = target.join("elsewhere");
+        fs::create_dir_all(&elsewhere).unwrap();
+        let inner = Small::mount(&elsewhere, "size=1m");
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(1);
         ran.says(&["hint: free space at the target"]);
+        drop(inner);
+        fs::remove_dir(&elsewhere).unwrap();
         // Files under their final names are complete, and the counts are correct.
         assert!(drafts(&target).is_empty());
         let arrived = files(&target);
@@ -235,6 +243,11 @@ fn a_target_that_runs_out_of_inodes() {
         let small = Small::mount(&place.path().join("small"), "size=8m,nr_inodes=100");
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.clone().into() };
+        let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(6);
+        ran.says(&["new files and directories are needed", "room for 99"]);
+        fs::create_dir_all(source.join("!elsewhere")).unwrap();
+        fs::create_dir_all(target.join("!elsewhere")).unwrap();
+        let _inner = Small::mount(&target.join("!elsewhere"), "size=1m");
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(1);
         ran.says(&["inode", "hint: free inodes at the target"]);
         assert!(drafts(&target).is_empty());

@@ -164,8 +164,8 @@ fn what_cannot_be_set_is_refused_in_words() {
     refused(&[], 2, "name what is to be set");
     refused(&["--bwlimit", "5"], 2, "--bwlimit: at column 1: 5 needs a unit");
     refused(&["--bwlimit", "08:00,20M 25:00,off"], 2, "at column 11");
-    refused(&["--iops-limit", "0"], 2, "--iops-limit: it is a number");
-    refused(&["--source-p99", "soon"], 2, "--source-p99: it is a time");
+    refused(&["--iops-limit", "0"], 2, "--iops-limit: must be a number");
+    refused(&["--source-p99", "soon"], 2, "--source-p99: must be a time");
     // Its rsyncs have been told their share.
     assert_eq!(desk.state_of(&id), "running");
     refused(&["--bwlimit", "50M"], 1, "rsync moves its data");
