@@ -100,6 +100,6 @@ fn a_dry_run_foresees_that_inodes_run_out() {
         let mut order = Order::contents(1).job(|job| job.dry_run = true);
         order.free_inodes = Some(free);
         let made = place.run(&order);
-        assert_eq!(made.summary.fatal.map(|error| error.kind), lacks.then_some(ErrorKind::NoSpace), "{free}");
+        assert_eq!(made.summary.fatal.map(|error| error.kind), lacks.then_some(ErrorKind::Refused), "{free}");
     }
 }
