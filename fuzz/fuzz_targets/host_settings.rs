@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use hakobu_core::host_settings::{HERE, HostSettings, RunHosts};
+use hakobu::settings_file::host_settings::{HERE, HostSettings, RunHosts};
 use libfuzzer_sys::fuzz_target;
 
 const KNOWN: [&str; 3] = ["bwlimit", "lanes", "ssh"];

@@ -8,7 +8,7 @@ pub(crate) mod environment;
 pub(crate) mod files;
 mod from_file;
 mod host_login;
-pub(crate) mod host_settings;
+pub mod host_settings;
 pub(crate) mod hosts;
 pub(crate) mod keywords;
 pub(crate) mod options;
