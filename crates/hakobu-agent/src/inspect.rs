@@ -192,7 +192,7 @@ pub fn disks() -> Result<DiskList> {
 
 /// Adds a note to a disk if a copy onto it, or onto a partition of it, is unfinished.
 fn note_unfinished(disk: &mut DeviceFacts, state: &StateDirectory) {
-    const WORDS: &str = "has not ended; the same command goes on with it";
+    const WORDS: &str = "has not ended; the same command continues it";
     if state.unfinished(&disk.identity).is_some() {
         disk.note(format!("a copy onto it {WORDS}"));
     }

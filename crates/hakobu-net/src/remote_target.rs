@@ -385,8 +385,8 @@ impl RemoteLane {
     /// them.
     fn take_times(&mut self, frame: &crate::connection::IncomingFrame) -> Result<()> {
         let left = self.times_left.checked_sub(1).filter(|_| frame.payload_bytes == 0);
-        self.times_left =
-            left.ok_or_else(|| Error::new(ErrorKind::Protocol, "reading the far side's times", "too many"))?;
+        self.times_left = left
+            .ok_or_else(|| Error::new(ErrorKind::Protocol, "reading the remote host's times", "too many"))?;
         data::TimesReply(self.far) = data::decode(self.connection.meta())?;
         Ok(())
     }

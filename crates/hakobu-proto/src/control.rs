@@ -459,9 +459,9 @@ pub fn too_old(version: u16) -> Error {
 }
 
 fn no_common_version(oldest: u16, newest: u16) -> Error {
-    let older = if newest < VERSION_OLDEST { "the near side" } else { "the far side" };
+    let older = if newest < VERSION_OLDEST { "this host" } else { "the other host" };
     let words = format!(
-        "no common protocol version: the near side speaks {oldest} to {newest}, the far side \
+        "no common protocol version: this host speaks {oldest} to {newest}, the other host \
          {VERSION_OLDEST} to {VERSION_NEWEST}; bring hakobu up to date on {older}"
     );
     Error::new(ErrorKind::Unsupported, "agreeing on a protocol version", words)
@@ -475,9 +475,9 @@ mod tests {
     fn versions_meet_or_the_older_side_is_named() {
         assert_eq!(negotiate(1, 9), Ok(VERSION_NEWEST));
         let error = negotiate(VERSION_NEWEST + 1, VERSION_NEWEST + 3).unwrap_err();
-        assert!(error.detail.contains("on the far side"), "{error}");
+        assert!(error.detail.contains("on the other host"), "{error}");
         assert_eq!(negotiate(3, 3), Ok(3));
-        assert!(too_old(3).detail.contains("on the near side"));
-        assert!(negotiate(0, 0).unwrap_err().detail.contains("on the near side"));
+        assert!(too_old(3).detail.contains("on this host"));
+        assert!(negotiate(0, 0).unwrap_err().detail.contains("on this host"));
     }
 }

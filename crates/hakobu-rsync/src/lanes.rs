@@ -337,7 +337,7 @@ impl<'a> RsyncLanes<'a> {
         };
         let words = match connected {
             0 => format!("{full}, and all are in use by others; one asks again until there is room"),
-            _ => format!("{full}; going on with {go_on}"),
+            _ => format!("{full}; continuing with {go_on}"),
         };
         self.way.observer.event(Event::Notice { words });
     }

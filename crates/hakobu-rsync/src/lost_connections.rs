@@ -20,7 +20,7 @@ impl LostConnectionMessages {
     pub fn news(&mut self, now: Instant, reason: &str) -> Option<String> {
         let more = match self.count(now, reason)? {
             0 => String::new(),
-            unsaid => format!(", and {unsaid} more since that was last said"),
+            unsaid => format!(", and {unsaid} more since the last message"),
         };
         Some(format!("connection lost{more} ({reason}); its files are done again"))
     }
@@ -72,6 +72,6 @@ mod tests {
         assert_eq!(words, "connection lost (reset); its files are done again");
         assert_eq!(cuts.news(start, "reset"), None);
         let later = cuts.news(start + TOLD_EACH, "reset").unwrap();
-        assert!(later.starts_with("connection lost, and 1 more since that was last said (reset)"), "{later}");
+        assert!(later.starts_with("connection lost, and 1 more since the last message (reset)"), "{later}");
     }
 }

@@ -236,7 +236,7 @@ impl<'a> RemoteAccess<'a> {
                 self.decided(&format!("rsync without {shown}"), reason);
             }
             OmittedOption::Needed if name.starts_with("--delete") => {
-                let words = "the far side refuses to delete (refuse options in rsyncd.conf, or a version before 3.1); all \
+                let words = "the daemon refuses to delete (refuse options in rsyncd.conf, or a version before 3.1); all \
                              else was brought over, as hakobu copy does";
                 return Err(Error::new(ErrorKind::Unsupported, "deleting", words));
             }

@@ -29,7 +29,7 @@ use hakobu_core::prompts::Prompts;
 use hakobu_core::request::{Deletion, Durability};
 
 /// The notice before anything is copied.
-const WHAT_IT_LACKS: &str = "rsync moves the data: its own checksums check it, no digest is taken, and the far side does \
+const WHAT_IT_LACKS: &str = "rsync moves the data: its own checksums check it, no digest is taken, and the daemon does \
                              not say when it is on stable storage";
 
 /// A run with known endpoints.

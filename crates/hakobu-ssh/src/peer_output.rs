@@ -81,7 +81,7 @@ impl<'a, W: Write> PeerOutput<'a, W> {
             std::cmp::Ordering::Less => shown(&self.line, self.cut),
             std::cmp::Ordering::Equal => {
                 format!(
-                    "hakobu: the far side has said {LINES_MAX} lines; \u{2026} all that follows is suppressed\n"
+                    "hakobu: the remote host has printed {LINES_MAX} lines; \u{2026} further output is suppressed\n"
                 )
             }
             std::cmp::Ordering::Greater => String::new(),

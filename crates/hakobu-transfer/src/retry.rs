@@ -66,7 +66,9 @@ impl Retries {
             return RetryDecision::GiveUp(self.last_words(error));
         }
         let what = match error.kind {
-            ErrorKind::Locked => "the far side has not noticed yet that the connection was lost".to_owned(),
+            ErrorKind::Locked => {
+                "the remote host has not noticed yet that the connection was lost".to_owned()
+            }
             _ if error.step == ErrorStep::Login && (self.lost_by.is_none() || !error.may_retry()) => {
                 format!("no login yet ({error})")
             }

@@ -308,7 +308,7 @@ fn is_other_version(head: &[u8], wanted: &[u8]) -> bool {
 fn other_version() -> Error {
     let words = "an earlier run brought over part of another version of the source; \
                  add --restart to begin anew";
-    Error::new(ErrorKind::SourceChanged, "going on with an earlier run", words)
+    Error::new(ErrorKind::SourceChanged, "resuming an earlier run", words)
 }
 
 fn header(subject: &JournalSubject) -> [u8; HEADER_BYTES] {

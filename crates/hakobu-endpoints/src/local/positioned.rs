@@ -85,8 +85,8 @@ pub(crate) fn write_at(
 /// `size_bytes`. One more than the size stands for any larger number.
 pub(crate) fn wrong_size(during: &'static str, read: u64, size_bytes: u64) -> Error {
     let found = match read < size_bytes {
-        true => format!("it ends after {read} bytes, and its size is said to be {size_bytes}"),
-        false => format!("it goes on behind the {size_bytes} bytes that its size is said to be"),
+        true => format!("it ends after {read} bytes, but its reported size is {size_bytes}"),
+        false => format!("it has more than the {size_bytes} bytes of its reported size"),
     };
     let words = format!(
         "{found}; what a system makes up while it is read can go through a pipe: cat FILE | hakobu copy - TARGET"

@@ -191,7 +191,7 @@ fn device_key(file: &SourceFile) -> (u16, EntryPath) {
 fn read_error(errno: Errno) -> Error {
     let mut error = fault("reading", errno);
     if errno == Errno::IO {
-        error = error.hint("--on-read-error skip goes on with zeros in the place of what cannot be read");
+        error = error.hint("--on-read-error skip fills unreadable areas with zeros and continues");
     }
     error
 }

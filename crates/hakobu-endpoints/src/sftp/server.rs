@@ -201,7 +201,7 @@ fn greeted(connection: &SftpConnection, cancel: &AtomicBool, limit: Duration) ->
             return Err(stopped());
         }
         if Instant::now() > end {
-            let words = format!("it said nothing within {} s", limit.as_secs());
+            let words = format!("no answer within {} s", limit.as_secs());
             return Err(Error::new(ErrorKind::TimedOut, GREETING, words));
         }
     }

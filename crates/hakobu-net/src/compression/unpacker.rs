@@ -65,7 +65,7 @@ impl Unpacker {
         content.resize(head.content_bytes as usize, 0);
         match decompressor.decompress_to_buffer(packed, &mut content[..]) {
             Ok(bytes) if bytes == content.len() => Ok(head.digest),
-            Ok(_) => Err(malformed("it is shorter than it was said to be".to_owned())),
+            Ok(_) => Err(malformed("it is shorter than announced".to_owned())),
             Err(error) => Err(malformed(error.to_string())),
         }
     }

@@ -36,7 +36,7 @@ pub fn attach(id: Option<&str>) -> Result<u8> {
         }
         if cancel.load(Relaxed) {
             clear(bar.as_ref());
-            output::tell(&format!("job {id} goes on; to see it again: hakobu jobs attach {id}"));
+            output::tell(&format!("job {id} continues; to follow it again: hakobu jobs attach {id}"));
             return Ok(exit::INTERRUPTED);
         }
         if let (Some(bar), Some(line)) = (&bar, folder.progress()) {

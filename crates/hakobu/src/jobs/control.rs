@@ -72,7 +72,7 @@ pub fn resume_all() -> Result<u8> {
     for id in jobs.ids()? {
         match jobs.open(id).and_then(|folder| resume_interrupted(&folder)) {
             Ok(None) => {}
-            Ok(Some(StartResult::Runs)) => output::tell(&format!("job {id} goes on")),
+            Ok(Some(StartResult::Runs)) => output::tell(&format!("job {id} continues")),
             Ok(Some(StartResult::Ended(0))) => output::tell(&format!("job {id} has ended already: done")),
             Ok(Some(StartResult::Ended(_))) => {
                 output::tell(&format!("job {id} has ended at once; see hakobu jobs show {id}"));

@@ -132,7 +132,7 @@ fn speed(report: &Report) -> String {
     let moving = if report.seconds.transfer > 0.0 { report.seconds.transfer } else { report.seconds.total };
     if report.dry_run {
         let (bytes, total) = (format_bytes(report.bytes.planned), words(report.seconds.total));
-        return format!("{bytes} to bring over, or less; found out in {total}");
+        return format!("up to {bytes} to transfer, checked in {total}");
     }
     let mut line = format!("{} in {}", format_bytes(report.bytes_done), words(moving));
     if report.bytes_done > report.bytes.target_written && !report.only_compared {

@@ -86,7 +86,7 @@ fn run(report: &Report, language: Language) -> Option<PageSection> {
     for (label, text) in [
         (say("Command", "コマンド"), Some(&report.command)),
         (say("Version", "バージョン"), Some(&report.version)),
-        (say("Identity", "コピーの識別子"), report.job.as_ref()),
+        (say("Job fingerprint", "コピーの識別子"), report.job.as_ref()),
     ] {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             facts.push((label, vec![name(text)]));
@@ -96,7 +96,7 @@ fn run(report: &Report, language: Language) -> Option<PageSection> {
         let from = say("data of an earlier run was used", "以前の実行で転送済みのデータを利用して続行");
         facts.push((say("Resumed", "再開"), vec![words(from)]));
     }
-    PageSection::of(&say("What was done", "実行内容"), vec![PageBlock::Facts(facts)])
+    PageSection::of(&say("Summary", "実行内容"), vec![PageBlock::Facts(facts)])
 }
 
 /// The machines that took part. One that has several roles is told once.
@@ -191,7 +191,7 @@ fn error(report: &Report, language: Language) -> Option<PageSection> {
     if !error.error.is_empty() {
         blocks.push(PageBlock::Lines(escaped_lines(&error.error).lines().map(str::to_owned).collect()));
     }
-    PageSection::of(language.say("What ended it", "終了の原因"), blocks)
+    PageSection::of(language.say("Error", "終了の原因"), blocks)
 }
 
 /// The way of the data, and how it was checked.
@@ -247,5 +247,5 @@ fn way(report: &Report, language: Language) -> Option<PageSection> {
         }
         (None, None) => {}
     }
-    PageSection::of(&say("Way and checks", "経路と検査"), vec![PageBlock::Facts(facts)])
+    PageSection::of(&say("Transport and verification", "経路と検査"), vec![PageBlock::Facts(facts)])
 }

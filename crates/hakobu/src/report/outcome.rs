@@ -142,7 +142,7 @@ const RIGHTS_WITHHELD: (&str, &str) = (
      別のマシンからは --allow setuid を指定した場合にのみ引き継ぎます。",
 );
 const GOES_ON: (&str, &str) = (
-    "The same command goes on where it stopped.",
+    "The same command resumes where it stopped.",
     "同じコマンドを再実行すると、停止したところから続行します。",
 );
 

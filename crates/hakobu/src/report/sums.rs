@@ -43,7 +43,7 @@ pub fn bytes(report: &Report, language: Language) -> Option<PageSection> {
             match report.only_compared {
                 true => ("compared", "比較した量"),
                 false => {
-                    ("dealt with: written, zeros or found equal", "処理した量(書き込み・ゼロ・一致の合計)")
+                    ("total processed (written, zeros, equal)", "処理した量(書き込み・ゼロ・一致の合計)")
                 }
             },
         ),
@@ -56,7 +56,7 @@ pub fn bytes(report: &Report, language: Language) -> Option<PageSection> {
         (bytes.compressed, ("compressed on the way", "圧縮して送信した内容")),
         (bytes.compressed_to, ("what that was compressed to", "その圧縮後の量")),
         (bytes.wire_received.unwrap_or(0), ("received over the network", "ネットワーク受信")),
-        (bytes.planned, ("to bring over, or less", "コピー予定 (最大)")),
+        (bytes.planned, ("to transfer, at most", "コピー予定 (最大)")),
     ];
     let shown = rows.into_iter().enumerate().filter(|(index, (count, _))| *index == 0 || *count > 0);
     let rows = shown.map(|(_, (count, (english, japanese)))| {
@@ -72,7 +72,7 @@ pub fn bytes(report: &Report, language: Language) -> Option<PageSection> {
     let seconds = &report.seconds;
     let parts = [
         (seconds.connect, ("connect", "接続")),
-        (seconds.scan, ("until the scan had ended", "スキャン完了まで")),
+        (seconds.scan, ("scan", "スキャン完了まで")),
         (seconds.transfer, ("transfer", "転送")),
         (seconds.paused, ("of which paused by the timetable", "うち時間割による休止")),
         (seconds.held_still.unwrap_or(0.0), ("with the source held still", "コピー元の書き込みを止めた時間")),

@@ -16,10 +16,10 @@ const STAGES: [NamedMeaning; 21] = [
     ("target", "waiting for the target", "コピー先の応答待ち"),
     ("target sync", "final flush to stable storage", "ストレージへの最終書き込み(同期)"),
     ("scan", "listing and comparing", "一覧の取得と比較"),
-    ("idle", "nothing to do", "処理待ち"),
-    ("rate limit", "held back by a limit", "設定された上限による待ち"),
-    ("operation limit", "kept to --iops-limit", "--iops-limit による制限"),
-    ("source latency limit", "kept to --source-p99", "--source-p99 による制限"),
+    ("idle", "idle", "処理待ち"),
+    ("rate limit", "waiting for a rate limit", "設定された上限による待ち"),
+    ("operation limit", "limited by --iops-limit", "--iops-limit による制限"),
+    ("source latency limit", "limited by --source-p99", "--source-p99 による制限"),
     ("processor", "the processors", "CPU"),
     ("source processor", "the processors at the source", "コピー元の CPU"),
     ("target processor", "the processors at the target", "コピー先の CPU"),
@@ -58,7 +58,7 @@ const LIMITS: [NamedMeaning; 21] = [
     ),
     (
         "send",
-        "The network, or the encryption for it, was what it waited for.",
+        "The transfer waited for the network or for encryption.",
         "ネットワーク、または送信のための暗号化が速度を決めていました。",
     ),
     (
@@ -68,29 +68,29 @@ const LIMITS: [NamedMeaning; 21] = [
     ),
     (
         "target",
-        "The disk at the target, or the way there and back, was what it waited for.",
+        "The transfer waited for the target's disk or for round trips.",
         "コピー先のディスク、または往復の遅延が速度を決めていました。",
     ),
     (
         "target sync",
-        "Most of the time went into bringing what was written to stable storage.",
+        "Most of the time was spent flushing data to stable storage.",
         "書き込んだデータをストレージに確定させる処理に最も時間がかかりました。",
     ),
     (
         "scan",
-        "Most of the time went into listing entries: there were many of them, and little to move.",
+        "Most of the time was spent listing entries: there were many, with little data.",
         "移すデータに比べて項目の数が多く、一覧の取得に最も時間がかかりました。",
     ),
     (
         "idle",
-        "There was not enough to do for all lanes: fewer would have done as well.",
+        "There was not enough work for all lanes; fewer would have been as fast.",
         "すべてのレーンを使い切るだけの処理がありませんでした。レーンが少なくても速さは変わりません。",
     ),
-    ("rate limit", "It was limited as asked.", "指定どおりに速度を制限しました。"),
-    ("operation limit", "It was limited as asked.", "指定どおりに操作の数を制限しました。"),
+    ("rate limit", "The configured limit was reached.", "指定どおりに速度を制限しました。"),
+    ("operation limit", "The configured limit was reached.", "指定どおりに操作の数を制限しました。"),
     (
         "source latency limit",
-        "It was limited as asked: reads at the source took longer than that where more was read.",
+        "The configured limit was reached: with more reads, those at the source took longer than allowed.",
         "指定どおりに制限しました。これより多く読むと、コピー元の読み取りの遅延が指定を超えました。",
     ),
     (
@@ -110,32 +110,32 @@ const LIMITS: [NamedMeaning; 21] = [
     ),
     (
         "network",
-        "The line carried no more, or others used it; where ssh carried the data it may have been ssh itself.",
+        "The link was saturated or shared with other traffic; if ssh carried the data, ssh itself may be the limit.",
         "回線の帯域を使い切っていたか、ほかの通信と共有していました。ssh 経由の場合は、ssh 自体が限界だった可能性もあります。",
     ),
     (
         "target's receive window",
-        "The target's system grants too small a window for this round trip: net.ipv4.tcp_rmem there, or more lanes.",
+        "The target's receive window is too small for this round trip: raise net.ipv4.tcp_rmem there, or use more lanes.",
         "往復遅延に対してコピー先の受信ウィンドウが小さすぎます。コピー先の net.ipv4.tcp_rmem を増やすか、レーンを増やしてください。",
     ),
     (
         "source's send buffer",
-        "The source's system holds too little for this round trip: net.ipv4.tcp_wmem there, or more lanes.",
+        "The source's send buffer is too small for this round trip: raise net.ipv4.tcp_wmem there, or use more lanes.",
         "往復遅延に対してコピー元の送信バッファが小さすぎます。コピー元の net.ipv4.tcp_wmem を増やすか、レーンを増やしてください。",
     ),
     (
         "round trips",
-        "The way is long, and there was too little to do at a time to fill it.",
+        "The round trip is long, and too few operations were in flight to fill the link.",
         "往復遅延が大きく、同時に進められる処理が足りませんでした。",
     ),
     (
         "latency of the source's file server",
-        "Each operation waited for answers of the file server: hakobu on that server or next to it, or more lanes.",
+        "Each operation waited for the file server: run hakobu on that server or close to it, or use more lanes.",
         "操作ごとにファイルサーバーの応答を待っていました。そのサーバー上またはその近くで hakobu を実行するか、レーンを増やしてください。",
     ),
     (
         "latency of the target's file server",
-        "Each operation waited for answers of the file server: hakobu on that server or next to it, or more lanes.",
+        "Each operation waited for the file server: run hakobu on that server or close to it, or use more lanes.",
         "操作ごとにファイルサーバーの応答を待っていました。そのサーバー上またはその近くで hakobu を実行するか、レーンを増やしてください。",
     ),
 ];
@@ -160,7 +160,7 @@ const WAYS: [NamedMeaning; 8] = [
         "over SFTP, with nothing of hakobu on the other machine",
         "SFTP 経由(相手側で hakobu は動作しない)",
     ),
-    ("rsync", "moved by the installed rsync", "インストール済みの rsync による転送"),
+    ("rsync", "installed rsync", "インストール済みの rsync による転送"),
 ];
 
 const LOSSES: [NamedMeaning; 8] = [

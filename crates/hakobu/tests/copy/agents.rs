@@ -93,8 +93,8 @@ fn an_agent_of_another_version() {
     use hakobu_proto::control::AgentMessage;
     let (place, own) = (place(), bin());
     let source = file(&place.path().join("source"), 1000);
-    let words = "no common protocol version: the near side speaks 1 to 1, the far side 99 to 99; bring hakobu up to \
-                 date on the near side";
+    let words = "no common protocol version: this host speaks 1 to 1, the other host 99 to 99; bring hakobu up to \
+                 date on this host";
     let refused = Error::new(ErrorKind::Unsupported, "agreeing on a protocol version", words);
     let (mut answer, mut message) = (b"\0hakobu:agent\n".to_vec(), Vec::new());
     hakobu_proto::data::encode(&AgentMessage::Refused(refused), &mut message).unwrap();

@@ -221,7 +221,7 @@ fn a_job_that_was_killed_is_resumed_with_all_others() {
     let known_hosts = desk.host.as_ref().unwrap().sshd.known_hosts();
     let known = fs::read(&known_hosts).unwrap();
     fs::write(&known_hosts, "").unwrap();
-    assert!(desk.jobs("resume --all").1.contains(&format!("job {id} goes on")));
+    assert!(desk.jobs("resume --all").1.contains(&format!("job {id} continues")));
     let log = |words: &str| desk.shown(&id)["log"].to_string().contains(words);
     wait_until("it waits for a login", LIMIT, || log("no login yet"));
     fs::write(&known_hosts, known).unwrap();
@@ -345,7 +345,7 @@ fn ctrl_c_leaves_a_job_that_is_watched_running() {
     let output = watching.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
-    assert!(err.contains(&format!("job {id} goes on")), "{err}");
+    assert!(err.contains(&format!("job {id} continues")), "{err}");
     assert_eq!(desk.state_of(&id), "running");
     desk.jobs(&format!("pause {id}"));
 }

@@ -80,7 +80,7 @@ fn a_dry_run_lists_and_changes_nothing() {
         assert_eq!(large["size_bytes"], 5_000_001);
         let sum: u64 = planned.iter().filter_map(|event| event["size_bytes"].as_u64()).sum();
         assert_eq!(ran.report["bytes"]["planned"], sum, "{:#}", ran.report["bytes"]);
-        ran.says(&[" to bring over, or less; found out in "]);
+        ran.says(&[" to transfer, checked in "]);
     }
 
     Copy::new().arg(contents(&source)).arg(&target).run_to(0);

@@ -177,7 +177,7 @@ impl Worker<'_> {
         }
         if samples.is_empty() && !file.is_of_disk() {
             let words = "nothing tells that the source is what the run that was interrupted has read";
-            let error = Error::new(ErrorKind::SourceChanged, "going on with an earlier run", words);
+            let error = Error::new(ErrorKind::SourceChanged, "resuming an earlier run", words);
             return Err(error.at(&file.source.path));
         }
         for (extent, value) in samples.iter().take(SAMPLES_MAX) {
@@ -195,7 +195,7 @@ impl Worker<'_> {
             let unreadable = values.len() < extent.pieces().count();
             if !unreadable && chunk_value(&values) != Some(*value) {
                 let words = "it changed since the run that was interrupted; add --restart to begin anew";
-                let error = Error::new(ErrorKind::SourceChanged, "going on with an earlier run", words);
+                let error = Error::new(ErrorKind::SourceChanged, "resuming an earlier run", words);
                 return Err(error.at(&file.source.path));
             }
         }
