@@ -184,7 +184,7 @@ pub fn not_kept(target: &Capabilities, durable: bool) -> Vec<String> {
         (target.symlinks, "symbolic links"),
         (target.sets_links || !target.symlinks, "times of symbolic links"),
         (target.replaces_in_one_step, "replacing a file in one step"),
-        (target.tells_room, "a word on why something cannot be written"),
+        (target.tells_room, "the reason why a write fails"),
         (target.flushes || !durable, "certainty that it is on stable storage"),
     ];
     lost.extend(abilities.iter().filter(|(able, _)| !able).map(|(_, words)| (*words).to_owned()));
@@ -317,7 +317,7 @@ mod tests {
             "hard links",
             "times of symbolic links",
             "replacing a file in one step",
-            "a word on why something cannot be written",
+            "the reason why a write fails",
             "certainty that it is on stable storage",
         ];
         assert_eq!(not_kept(&poor(), true), words);

@@ -42,7 +42,7 @@ impl ObjectPlace for NullStore {
             hashes: false,
             reads_medium: false,
             tells_file_systems: false,
-            tells_room: false,
+            tells_room: true,
             writes_in_place: false,
             ..Capabilities::unlimited()
         }

@@ -31,7 +31,7 @@ use crate::words::machines;
 use crate::{exit, output, run, signals};
 
 pub(crate) const DIGEST_HELP: &str = "\
-The data is read on the host that holds it; disks are read past the page cache, BLAKE3 uses all cores. Only digests \
+The data is read on the host that holds it; disks are read past the page cache. BLAKE3 uses all cores. Only digests \
 are sent. A symbolic link given as LOCATION is followed. For a tree one line per file is printed in b3sum's format, \
 with the path on that host and in no particular order; `b3sum --check` accepts it there, except for names that are \
 not UTF-8.

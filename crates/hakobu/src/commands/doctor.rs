@@ -25,7 +25,7 @@ in both directions; where advice depends on the link's throughput, that is measu
 are discarded at HOST. Without HOST, only what is certain about this machine is reported.
 
 Each finding has a fact, its consequence, the command that changes it and, where it can be told, the rate before and \
-after: of hakobu with its initial connections, and of a single connection as other tools use. If nothing holds \
+after, for hakobu with its initial connections and for one connection, as other tools use. If nothing holds \
 transfers back, one line says so. Settings that this login may not read are named.
 
 Examples:

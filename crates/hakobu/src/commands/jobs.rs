@@ -51,7 +51,7 @@ pub enum JobsVerb {
     },
     /// Follow a job until it ends, with its exit code; Ctrl-C leaves it running
     Attach {
-        /// ID of the job, or its first letters; default: the only one that runs, or the only one
+        /// ID of the job, or its first letters; default: the only running job, or the only job
         id: Option<String>,
     },
     /// Stop a job until it is resumed; completed work is kept

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 80] = [
+const VERBS: [&str; 81] = [
     "accept",
     "add",
     "adopt",
@@ -29,6 +29,7 @@ const VERBS: [&str; 80] = [
     "document",
     "drop",
     "embed",
+    "expect",
     "explain",
     "fail",
     "find",

@@ -22,7 +22,7 @@ Examples:
   hakobu copy big.img host:/images/          push one file into a directory
   hakobu copy host:/srv/data .               pull a tree to ./data
   hakobu copy data/ host:/backup/data        the contents of data, not data itself
-  hakobu copy one:/data two:/data            directly between two hosts
+  hakobu copy one:/data two:/data            between two hosts, directly if possible
   hakobu copy data ssh://me@host:2222/data   another user, another port
   hakobu copy -n data host:/backup           dry run
   hakobu copy /dev/sdb host:/dev/sdc         disk to disk: asks for the target's ID
@@ -34,14 +34,14 @@ If a copy is interrupted, run the same command again: complete files are skipped
 resume where they stopped.
 
 Exit codes: 0 complete and on stable storage, 1 failed, 2 wrong usage, 3 some entries failed (listed), 5 a source changed \
-while it was read, 6 refused (it would destroy data, the same copy is already running, or --require cannot be met), 130 \
+while it was read, 6 refused (it would destroy data, cannot fit, is not allowed or already runs), 130 \
 interrupted.";
 
 pub(crate) const SYNC_HELP: &str = "\
 For a tree, missing and changed entries are copied as by `hakobu copy`. Then, and only if nothing failed, entries that SOURCE \
 does not have are deleted from TARGET: hakobu shows how many there are, with examples, and asks; --delete answers in advance. \
-More than half of TARGET's entries are never deleted unless --max-delete allows it. Entries of another kind that are in the \
-way are deleted too.
+More than half of TARGET's entries are never deleted unless --max-delete allows it. A target entry of another kind than \
+its source, such as a directory where a file must go, is deleted as well.
 
 For a disk or a single file, both sides read their own data and compare digests of 256 KiB blocks; only blocks that differ \
 are sent and written. Each side is read once. An existing disk or file is changed in place: if the run is interrupted, it \

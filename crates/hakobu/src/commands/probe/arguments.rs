@@ -65,7 +65,7 @@ pub struct ProbeArguments {
     #[command(flatten)]
     pub limits: LimitArguments,
 
-    /// Compression of the copy; reported, not predicted
+    /// Compression of the copy; its effect is not predicted
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = PERFORMANCE)]
     pub compress: String,
 
