@@ -18,8 +18,10 @@ use hakobu_core::request::{CopyRequest, Passes};
 
 /// The maximum number of passes of one run. A source that needs more changes faster than it can be read.
 pub const PASSES_MAX: u32 = 100;
-/// The number of passes no shorter than the one before after which the run is given up.
+/// The number of passes no shorter than the shortest before them after which the run is given up.
 const NO_GAIN_MAX: u32 = 3;
+/// The number of passes that found nothing changed after which the run is given up: none can be shorter.
+const IDLE_MAX: usize = 2;
 
 /// True if this process holds a source still, or is about to.
 static HOLDS_STILL: AtomicBool = AtomicBool::new(false);
@@ -75,9 +77,13 @@ fn is_last(passes: &Passes, done: &[Pass]) -> Result<bool> {
     if expected(done) <= limit {
         return Ok(true);
     }
-    let longer = |pair: &[Pass]| pair[1].seconds > pair[0].seconds * 0.95;
-    let no_gain = done.windows(2).rev().take_while(|pair| longer(pair)).count() as u32;
-    if no_gain < NO_GAIN_MAX && next < PASSES_MAX {
+    let (mut shortest, mut no_gain) = (f64::MAX, 0);
+    for pass in done {
+        no_gain = if pass.seconds < shortest * 0.95 { 0 } else { no_gain + 1 };
+        shortest = shortest.min(pass.seconds);
+    }
+    let idle = done.iter().rev().take_while(|pass| pass.written_bytes == 0).count();
+    if no_gain < NO_GAIN_MAX && idle < IDLE_MAX && next < PASSES_MAX {
         return Ok(false);
     }
     let words = format!(
@@ -266,6 +272,13 @@ mod tests {
         let stuck = [pass(100.0, 1000), pass(30.0, 200), pass(30.0, 200), pass(30.0, 200), pass(30.0, 200)];
         assert!(!is_last(&passes, &stuck[..4]).unwrap());
         assert_eq!(is_last(&passes, &stuck).unwrap_err().kind, ErrorKind::Refused);
+        // Times that go up and down are no progress.
+        let noisy = [pass(100.0, 1000), pass(30.0, 5), pass(40.0, 5), pass(29.0, 5), pass(35.0, 5)];
+        assert!(is_last(&passes, &noisy).is_err());
+        // Without changes a pass reads both sides, which takes as long in every further one.
+        let idle = [pass(100.0, 1000), pass(30.0, 0), pass(25.0, 0)];
+        assert!(!is_last(&passes, &idle[..2]).unwrap());
+        assert!(is_last(&passes, &idle).is_err());
     }
 
     #[test]
