@@ -309,7 +309,7 @@ fn short_answers_about_small_files_are_gone_on_with() {
 fn size_that_is_not_true(fetched: &FetchedPack) {
     let [(0, error)] = &fetched.failures[..] else { panic!("{fetched:?}") };
     assert_eq!((fetched.packed.len(), error.kind), (0, ErrorKind::SourceChanged), "{error}");
-    assert!(error.detail.contains("size is said to be") && error.detail.contains("100"), "{error}");
+    assert!(error.detail.contains("reported size") && error.detail.contains("100"), "{error}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn files_that_do_not_have_their_size_fail_in_every_verb() {
     let empty = place.path().join("empty");
     File::create(&empty).unwrap();
     for (directory, name, said) in [
-        ("/proc/sys/kernel/random", "poolsize", "behind the 0 bytes"),
+        ("/proc/sys/kernel/random", "poolsize", "more than the 0 bytes"),
         // Each look may give another time, so it may count as changed.
         ("/sys/kernel/mm/transparent_hugepage", "enabled", ""),
     ] {
@@ -105,7 +105,7 @@ fn files_that_do_not_have_their_size_fail_in_every_verb() {
     }
     // The other way around it is the target's.
     let (code, err) = ended(&[Path::new("verify"), &empty, Path::new("/proc/version")]);
-    assert!(code == Some(4) && err.contains("behind the 0 bytes"), "{err}");
+    assert!(code == Some(4) && err.contains("more than the 0 bytes"), "{err}");
 }
 
 /// Returns the bytes at an offset.
