@@ -83,7 +83,7 @@ fn a_source_that_cannot_be_read_ends_the_copy() {
             let copy = if *to == target.path { copy.args(["--confirm", &target.id()]) } else { copy };
             let ran = copy.run_to(1);
             assert_eq!(ran.report["outcome"], "failed");
-            ran.says(&["input/output error", "--on-read-error skip goes on"]);
+            ran.says(&["input/output error", "--on-read-error skip fills"]);
             assert!(!image.exists());
         }
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 81] = [
+const VERBS: [&str; 82] = [
     "accept",
     "add",
     "adopt",
@@ -47,6 +47,7 @@ const VERBS: [&str; 81] = [
     "make",
     "mark",
     "measure",
+    "mend",
     "mention",
     "merge",
     "move",
