@@ -21,14 +21,14 @@ pub(crate) const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const HINT: Style = AnsiColor::Green.on_default().bold();
 const HEADER: Style = AnsiColor::Green.on_default().bold();
 const LITERAL: Style = AnsiColor::Cyan.on_default().bold();
-const PLACEHOLDER: Style = AnsiColor::Cyan.on_default();
+const VALUE_NAME: Style = AnsiColor::Cyan.on_default();
 
 /// The colors of the help.
 pub const STYLES: Styles = Styles::styled()
     .header(HEADER)
     .usage(HEADER)
     .literal(LITERAL)
-    .placeholder(PLACEHOLDER)
+    .placeholder(VALUE_NAME)
     .error(ERROR)
     .valid(HINT)
     .invalid(WARNING);
