@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::settings_file::host_settings::matches;
+
 /// The most bytes of a file that are read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// The most files that are read: each may include others.
@@ -94,23 +96,16 @@ fn matching(directory: &Path, pattern: &str) -> Vec<PathBuf> {
     else {
         return Vec::new();
     };
-    if !name.contains('*') {
+    if !name.contains(['*', '?']) {
         return vec![pattern];
     }
     let entries = std::fs::read_dir(above).into_iter().flatten().flatten();
     entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(|found| is_match(name, found)))
+        .filter(|entry| {
+            entry.file_name().to_str().is_some_and(|found| matches(name.as_bytes(), found.as_bytes()))
+        })
         .map(|entry| entry.path())
         .collect()
-}
-
-fn is_match(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((before, after)) => name.strip_prefix(before).is_some_and(|rest| {
-            rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| is_match(after, &rest[at..]))
-        }),
-    }
 }
 
 #[cfg(test)]
@@ -137,11 +132,5 @@ mod tests {
     fn lists_of_keys_name_hosts_unless_they_are_hashed() {
         let list = "# a\nnas,10.0.0.7 ssh-ed25519 AAAA\n|1|aGFzaA==|aGFzaA= ssh-rsa AAAA\n[gate]:2222 ssh-rsa A\n@revoked * x\nfe80::1 x\n";
         assert_eq!(hosts_of_list(list), ["nas", "10.0.0.7"]);
-    }
-
-    #[test]
-    fn stars_match_anything() {
-        assert!(is_match("*.conf", "a.conf") && is_match("*", "") && is_match("a*b*", "a-b-c"));
-        assert!(!is_match("*.conf", "a.txt") && !is_match("a", "ab"));
     }
 }

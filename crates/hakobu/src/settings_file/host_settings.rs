@@ -11,6 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use self::patterns::Patterns;
+pub(crate) use self::patterns::matches;
 
 /// The maximum size of a settings file in bytes. Larger files are not read.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -23,8 +23,8 @@ impl Patterns {
     }
 }
 
-/// Returns true if the pattern matches the whole name. Takes time proportional to the product of both lengths at most.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+/// Returns true if a pattern with `*` and `?` matches the whole name. Takes time proportional to the product of both lengths at most.
+pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut from, mut star) = (0, 0, None);
     while from < name.len() {
         match pattern.get(at) {
