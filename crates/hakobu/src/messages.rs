@@ -20,22 +20,22 @@ const LABELS: [(&str, Style); 5] = [
     (FAILED, color::ERROR),
 ];
 
-/// Something failed.
+/// Returns the message that something failed.
 pub fn error(words: &str) -> String {
     format!("{ERROR} {words}")
 }
 
-/// A probable mistake of the user.
+/// Returns the message about a probable mistake of the user.
 pub fn warning(words: &str) -> String {
     format!("{WARNING} {words}")
 }
 
-/// Something that the user should know.
+/// Returns the message about something that the user should know.
 pub fn note(words: &str) -> String {
     format!("{NOTE} {words}")
 }
 
-/// A remedy, below the message that it belongs to.
+/// Returns the remedy that stands below the message that it belongs to.
 pub fn hint(words: &str) -> String {
     format!("{HINT} {words}")
 }
