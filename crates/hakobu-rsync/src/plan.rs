@@ -92,7 +92,7 @@ impl RsyncRun<'_> {
             "{needed_bytes} bytes are needed, {free_bytes} are free; it would fit only if files have holes, of which rsync \
              says nothing"
         );
-        Err(Error::new(ErrorKind::NoSpace, "planning", words).at(&self.ends.target_name))
+        Err(Error::new(ErrorKind::NoSpace, "checking free space", words).at(&self.ends.target_name))
     }
 
     /// Plans the copies of entries that directories are in the way of.

@@ -17,7 +17,7 @@ use super::node::{
     TouchedAttributes,
 };
 use super::queue::PackTask;
-use super::room::Space;
+use super::room::{Space, SpaceNeed};
 use super::shared::{EngineState, fail};
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, DraftKind, Pick, Picks, SourceFile, failure};
@@ -80,6 +80,7 @@ pub(super) struct Join<'a> {
     matched: Vec<bool>,
     /// True if the run makes the directory, so that nothing of an earlier run is in it.
     is_new: bool,
+    need: SpaceNeed,
     /// The node's path for filter rules, as a prefix for a name.
     below_top: Vec<u8>,
     /// The names in the directory, if the target ignores case.
@@ -115,6 +116,7 @@ impl<'a> Join<'a> {
             compared_as: IfDifferent::Write(DraftKind::File),
             matched: Vec::new(),
             is_new: false,
+            need: SpaceNeed::default(),
             below_top: if shared.filter.is_some() { node.below_top() } else { Vec::new() },
             folded: None,
         }
@@ -128,7 +130,7 @@ impl<'a> Join<'a> {
         let target = target.unwrap_or(&empty);
         let mut matched = 0;
         if !target.is_empty() {
-            self.shared.record.room().meets_entries();
+            self.need.meets_entries();
         }
         self.begin_extras(parts, target);
         self.begin_names(target);
@@ -142,6 +144,7 @@ impl<'a> Join<'a> {
         }
         self.end_extras(target, matched);
         self.shared.record.losses(self.losses.finish());
+        self.shared.record.room().add(&self.need);
         self.found
     }
 
@@ -306,7 +309,7 @@ impl<'a> Join<'a> {
         // Of a place that the user named, no listing tells whether something is mounted there.
         let may_be_mounted = |target: &EntryMetadata| target.mount_point || self.target_name.is_some();
         if target.is_some_and(may_be_mounted) {
-            self.shared.record.room().meets_file_system();
+            self.need.meets_file_system();
         }
         let is_new = matches!(action, Action::Create | Action::Replace);
         let able = &self.shared.able;
@@ -327,7 +330,7 @@ impl<'a> Join<'a> {
         if is_new && writes {
             let verb = if action == Action::Replace { "replace" } else { "directory" };
             self.planned(verb, &target_path, 0);
-            self.shared.record.room().add_inode();
+            self.need.add_inode();
             self.node.touch();
         }
         if counted == CountedDirectory::AttributesOnly {
@@ -367,7 +370,7 @@ impl<'a> Join<'a> {
         if self.shared.setup.job.dry_run {
             counter.add(1);
             if !replaces {
-                self.shared.record.room().add_inode();
+                self.need.add_inode();
             }
             if let Ok(path) = self.node.target.join(self.target_name.unwrap_or(name)) {
                 let verb = if replaces { "update" } else { "create" };
@@ -377,7 +380,7 @@ impl<'a> Join<'a> {
         }
         self.plan_room(metadata, old);
         if !replaces {
-            self.shared.record.room().add_inode();
+            self.need.add_inode();
         }
         if self.is_large(metadata) || self.is_patched(metadata, old) {
             let resized = old.is_some_and(|old| old.size_bytes != metadata.size_bytes);
@@ -467,9 +470,9 @@ impl<'a> Join<'a> {
     }
 
     /// Adds the space that a file will take, minus that of the file it replaces.
-    fn plan_room(&self, source: &EntryMetadata, target: Option<&EntryMetadata>) {
+    fn plan_room(&mut self, source: &EntryMetadata, target: Option<&EntryMetadata>) {
         // The amount of data between the holes of a sparse file is only known after reading it.
-        if source.kind != EntryKind::File || (source.sparse && self.is_large(source)) {
+        if source.kind != EntryKind::File || source.sparse {
             return;
         }
         let bytes = |metadata: &EntryMetadata| i64::try_from(metadata.size_bytes).unwrap_or(i64::MAX);
@@ -484,7 +487,7 @@ impl<'a> Join<'a> {
             () if self.is_large(source) && !self.is_new => Space::Drafted,
             () => Space::Needed,
         };
-        self.shared.record.room().add(bytes(source).saturating_sub(freed), space);
+        self.need.add(bytes(source).saturating_sub(freed), space);
     }
 
     fn attributes(&mut self, source: &Arc<Listing>, index: usize, target: Option<&EntryMetadata>) {

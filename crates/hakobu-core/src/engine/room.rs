@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use crate::capabilities::Capabilities;
 use crate::error::{Error, ErrorKind, ErrorStep};
 
-/// The remedy for a lack of space.
-const FREE_SOME: &str =
+/// The remedies for a lack of space and of inodes.
+const FREE_SPACE: &str =
     "free space at the target, copy to another file system, or leave something out (--exclude)";
+const FREE_INODES: &str = "free inodes at the target (delete files), copy to another file system, or leave something out (--exclude)";
 
 /// How content takes space at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +21,55 @@ pub(super) enum Space {
     Drafted,
 }
 
-/// The space that is needed for what was scanned so far, minus that of what is replaced.
+/// The space that the entries of one listing need, minus that of the entries that they replace. It is summed by one lane, so
+/// that lanes share no counter for each entry.
+#[derive(Debug, Default)]
+pub(super) struct SpaceNeed {
+    needed_bytes: i64,
+    shared_bytes: i64,
+    drafted_bytes: i64,
+    inodes: u64,
+    /// True if something is replaced, so that the need of the run may become smaller again.
+    replaces: bool,
+    /// True if the target has directories on other file systems.
+    spans: bool,
+}
+
+impl SpaceNeed {
+    /// Adds the bytes of an entry, minus those of the one that it replaces.
+    pub fn add(&mut self, bytes: i64, space: Space) {
+        let sum = match space {
+            Space::Needed => &mut self.needed_bytes,
+            Space::Shared => &mut self.shared_bytes,
+            Space::Drafted => &mut self.drafted_bytes,
+        };
+        *sum = sum.saturating_add(bytes);
+    }
+
+    /// Adds an entry that the target lacks.
+    pub fn add_inode(&mut self) {
+        self.inodes += 1;
+    }
+
+    /// Records that the target has entries, which may be replaced.
+    pub fn meets_entries(&mut self) {
+        self.replaces = true;
+    }
+
+    /// Records that the target has a directory on another file system.
+    pub fn meets_file_system(&mut self) {
+        self.spans = true;
+    }
+}
+
+/// The space that is needed for what was scanned so far.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     needed_bytes: AtomicI64,
     shared_bytes: AtomicI64,
     drafted_bytes: AtomicI64,
     inodes: AtomicU64,
-    /// True if something is replaced, so that the need may become smaller again.
     replaces: AtomicBool,
-    /// True if the target has directories on other file systems.
     spans: AtomicBool,
     told: AtomicBool,
 }
@@ -44,29 +84,14 @@ pub(super) enum Lack {
 }
 
 impl Room {
-    /// Adds the bytes of an entry, minus those of the one that it replaces.
-    pub fn add(&self, bytes: i64, space: Space) {
-        let sum = match space {
-            Space::Needed => &self.needed_bytes,
-            Space::Shared => &self.shared_bytes,
-            Space::Drafted => &self.drafted_bytes,
-        };
-        sum.fetch_add(bytes, Relaxed);
-    }
-
-    /// Adds an entry that the target lacks.
-    pub fn add_inode(&self) {
-        self.inodes.fetch_add(1, Relaxed);
-    }
-
-    /// Records that the target has entries, which may be replaced.
-    pub fn meets_entries(&self) {
-        self.replaces.store(true, Relaxed);
-    }
-
-    /// Records that the target has a directory on another file system.
-    pub fn meets_file_system(&self) {
-        self.spans.store(true, Relaxed);
+    /// Adds the need of a listing.
+    pub fn add(&self, need: &SpaceNeed) {
+        self.needed_bytes.fetch_add(need.needed_bytes, Relaxed);
+        self.shared_bytes.fetch_add(need.shared_bytes, Relaxed);
+        self.drafted_bytes.fetch_add(need.drafted_bytes, Relaxed);
+        self.inodes.fetch_add(need.inodes, Relaxed);
+        self.replaces.fetch_or(need.replaces, Relaxed);
+        self.spans.fetch_or(need.spans, Relaxed);
     }
 
     /// Returns true the first time.
@@ -81,17 +106,20 @@ impl Room {
             return None;
         }
         let is_one = target.tells_file_systems && !self.spans.load(Relaxed);
-        let refused = |words| {
-            let error = Error::new(ErrorKind::Refused, "planning", words).in_step(ErrorStep::Write);
-            Lack::Certain(error.hint(FREE_SOME))
+        let refused = |words, remedy: &str| {
+            let error =
+                Error::new(ErrorKind::Refused, "checking free space", words).in_step(ErrorStep::Write);
+            Lack::Certain(error.hint(remedy))
         };
         let inodes = self.inodes.load(Relaxed);
         if let Some(free) = target.free_inodes.filter(|free| inodes > *free) {
             let words =
                 format!("{inodes} new files and directories are needed, the file system has room for {free}");
-            return match is_one {
-                true => Some(refused(words)),
-                false => all_scanned.then(|| Lack::Possible(with(&words, "elsewhere"))),
+            let possible = |reason| all_scanned.then(|| Lack::Possible(with(&words, reason)));
+            return match () {
+                () if !is_one => possible("elsewhere"),
+                () if target.clones => possible("grown"),
+                () => Some(refused(words, FREE_INODES)),
             };
         }
         let free = target.free_bytes?;
@@ -101,7 +129,7 @@ impl Room {
         let all = drafted.saturating_add(self.shared_bytes.load(Relaxed));
         let words = |bytes| format!("{bytes} bytes are needed, {free} are free");
         if exceeds(needed) && is_one && !target.clones {
-            return Some(refused(words(needed)));
+            return Some(refused(words(needed), FREE_SPACE));
         }
         let reason = match () {
             () if !all_scanned || !exceeds(all) => return None,
@@ -119,6 +147,7 @@ fn with(words: &str, reason: &str) -> String {
     let condition = match reason {
         "elsewhere" => "enough of it goes to other file systems mounted there",
         "stored" => "the file system compresses it or shares its blocks",
+        "grown" => "the file system makes more inodes than it reports",
         "drafted" => "enough of it is there from an earlier run",
         _ => "large files can share their blocks with the source",
     };
@@ -140,11 +169,18 @@ mod tests {
     }
 
     fn room(needed: i64, drafted: i64, shared: i64) -> Room {
-        let room = Room::default();
-        room.add(needed, Space::Needed);
-        room.add(drafted, Space::Drafted);
-        room.add(shared, Space::Shared);
+        let (room, mut need) = (Room::default(), SpaceNeed::default());
+        need.add(needed, Space::Needed);
+        need.add(drafted, Space::Drafted);
+        need.add(shared, Space::Shared);
+        room.add(&need);
         room
+    }
+
+    fn add(room: &Room, change: impl FnOnce(&mut SpaceNeed)) {
+        let mut need = SpaceNeed::default();
+        change(&mut need);
+        room.add(&need);
     }
 
     fn is_certain(room: &Room, target: &Capabilities, all_scanned: bool) -> Option<bool> {
@@ -163,7 +199,7 @@ mod tests {
         let unknown = Capabilities { tells_file_systems: false, ..small.clone() };
         assert_eq!(is_certain(&plain(101), &unknown, true), Some(false), "a mount may be in it");
         let spread = plain(101);
-        spread.meets_file_system();
+        add(&spread, SpaceNeed::meets_file_system);
         assert_eq!(is_certain(&spread, &small, true), Some(false));
         // Replaced files count, and unknown free space decides nothing.
         assert_eq!(is_certain(&plain(101 - 1), &small, true), None);
@@ -177,7 +213,7 @@ mod tests {
         let new = room(101, 0, 0);
         assert_eq!(is_certain(&new, &small, false), Some(true));
         assert_eq!(is_certain(&room(0, 101, 0), &small, false), None);
-        new.meets_entries();
+        add(&new, SpaceNeed::meets_entries);
         assert_eq!(is_certain(&new, &small, false), None, "a large file may be replaced by a small one");
         assert_eq!(is_certain(&new, &small, true), Some(true));
     }
@@ -185,10 +221,11 @@ mod tests {
     #[test]
     fn every_new_entry_needs_an_inode() {
         let (room, two) = (Room::default(), target(100, 2));
-        (0..2).for_each(|_| room.add_inode());
+        (0..2).for_each(|_| add(&room, SpaceNeed::add_inode));
         assert_eq!(is_certain(&room, &two, true), None);
-        room.add_inode();
+        add(&room, SpaceNeed::add_inode);
         assert_eq!(is_certain(&room, &two, true), Some(true));
+        assert_eq!(is_certain(&room, &Capabilities { clones: true, ..two.clone() }, true), Some(false));
         assert_eq!(is_certain(&room, &Capabilities { tells_file_systems: false, ..two }, true), Some(false));
     }
 }

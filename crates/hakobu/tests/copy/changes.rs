@@ -229,6 +229,23 @@ fn a_target_that_fills_up_ends_the_copy_cleanly() {
 }
 
 #[test]
+fn sparse_files_need_less_than_their_size() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    for (name, size) in [("large", 1 << 30)].into_iter().chain((0..100).map(|_| ("small", 200_000))) {
+        let name = format!("{name} {}", fs::read_dir(&source).unwrap().count());
+        File::create(source.join(name)).unwrap().set_len(size).unwrap();
+    }
+    let small = Small::mount(&place.path().join("small"), "size=8m");
+    Copy::new().arg(contents(&source)).arg(small.0.join("target")).run_to(0);
+    assert_same(&source, &small.0.join("target"));
+}
+
+#[test]
 fn a_target_that_runs_out_of_inodes() {
     if no_root() {
         return;
