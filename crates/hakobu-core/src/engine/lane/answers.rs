@@ -230,13 +230,17 @@ impl Worker<'_> {
             }
         }
         // Directories that failed are not counted here.
+        let mut deleted = Vec::new();
         for node in nodes {
             node.count(self.counters);
             let Some(action) = node.change_made() else { continue };
             self.shared.changed(action, &node.target, 0);
             if action == EntryAction::Delete {
-                self.shared.record.deleted([&node.target]);
+                deleted.push(&node.target);
             }
+        }
+        if !deleted.is_empty() {
+            self.shared.record.deleted(deleted);
         }
         self.shared.queue.complete(nodes.len() as u64);
     }
