@@ -96,7 +96,7 @@ fn startups(value: &str) -> Option<(u32, u32, u32)> {
     Some((begin, percent, full))
 }
 
-/// Parses `crash:90 authfail:5 noauth:1 … min:15 …`, or `no`. Servers from 10.1 on print fractions of a second.
+/// Parses `crash:90 authfail:5 noauth:1 … min:15 …`, or `no`. Fractions of a second are rounded up.
 fn penalties(value: &str) -> Penalties {
     let words = || value.split_whitespace().filter_map(|word| word.split_once(':'));
     let seconds = |name: &str| {
