@@ -161,7 +161,7 @@ fn a_tree_without_room_is_refused_as_soon_as_that_is_known() {
     // One more than there are inodes for.
     let few = Small::mount(&place.path().join("few"), "nr_inodes=40");
     let ran = Copy::new().arg(&source).arg(&few.0).run_to(6);
-    ran.says(&["new files and directories are needed", "free space at the target"]);
+    ran.says(&["new files and directories are needed", "free inodes at the target"]);
     // There may be room on file systems that are mounted at the target.
     let tight = Small::mount(&place.path().join("tight"), "size=4m");
     let _inner = Small::mount(&tight.0.join("a"), "size=16m");

@@ -20,6 +20,7 @@ const VERBS: [&str; 82] = [
     "close",
     "compare",
     "copy",
+    "correct",
     "count",
     "cover",
     "cut",
