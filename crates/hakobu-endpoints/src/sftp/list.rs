@@ -23,7 +23,7 @@ const DIRECTORIES_AT_ONCE: usize = 16;
 /// Lists `directories`, and then their descendants, as long as the total stays below `budget` entries. `enter` decides
 /// which directories may be entered. `drafts` receives the drafts, which are left out of listings.
 pub(crate) async fn list_all(
-    site: &SftpRoot,
+    sftp_root: &SftpRoot,
     directories: Vec<EntryPath>,
     budget: u32,
     enter: impl Fn(&EntryPath) -> Result<()>,
@@ -35,7 +35,7 @@ pub(crate) async fn list_all(
     for some in directories.chunks(DIRECTORIES_AT_ONCE) {
         let listed = some.iter().map(|path| async {
             enter(path)?;
-            list(site, path, ENTRIES_MAX, &drafts).await
+            list(sftp_root, path, ENTRIES_MAX, &drafts).await
         });
         for (path, result) in some.iter().zip(join_all(listed).await) {
             if let Ok(listing) = &result {
@@ -49,7 +49,7 @@ pub(crate) async fn list_all(
         let some: Vec<_> = below.drain(..below.len().min(DIRECTORIES_AT_ONCE)).collect();
         let some: Vec<_> = some.into_iter().filter(|path| enter(path).is_ok()).collect();
         let room = budget as usize - entries;
-        let listed = some.iter().map(|path| list(site, path, room, &drafts));
+        let listed = some.iter().map(|path| list(sftp_root, path, room, &drafts));
         let mut is_full = false;
         for (path, result) in some.iter().zip(join_all(listed).await) {
             // An explicit request for this directory reports the error.
@@ -73,9 +73,9 @@ pub(crate) async fn list_all(
 }
 
 /// Returns the names of drafts in a directory, which are left out of listings.
-pub(crate) async fn drafts(site: &SftpRoot, path: &EntryPath) -> Result<Vec<Vec<u8>>> {
+pub(crate) async fn drafts(sftp_root: &SftpRoot, path: &EntryPath) -> Result<Vec<Vec<u8>>> {
     let mut drafts = Vec::new();
-    read(site, path, |part| {
+    read(sftp_root, path, |part| {
         drafts.extend(part.into_iter().filter(is_draft).map(|named| named.name));
         Ok(())
     })
@@ -84,19 +84,19 @@ pub(crate) async fn drafts(site: &SftpRoot, path: &EntryPath) -> Result<Vec<Vec<
 }
 
 /// Lists one directory.
-pub(crate) async fn list_whole(site: &SftpRoot, path: &EntryPath) -> Result<Listing> {
-    list(site, path, ENTRIES_MAX, &|_: &EntryPath, _: &[Vec<u8>]| ()).await
+pub(crate) async fn list_whole(sftp_root: &SftpRoot, path: &EntryPath) -> Result<Listing> {
+    list(sftp_root, path, ENTRIES_MAX, &|_: &EntryPath, _: &[Vec<u8>]| ()).await
 }
 
 /// Lists one directory, which must have at most `entries_max` entries.
 async fn list(
-    site: &SftpRoot,
+    sftp_root: &SftpRoot,
     path: &EntryPath,
     entries_max: usize,
     tell: &impl Fn(&EntryPath, &[Vec<u8>]),
 ) -> Result<Listing> {
     let (mut listing, mut drafts, mut unclear) = (Listing::with_capacity(16), Vec::new(), Vec::new());
-    read(site, path, |part| {
+    read(sftp_root, path, |part| {
         let (some, others): (Vec<_>, Vec<_>) = part.into_iter().partition(is_draft);
         drafts.extend(some.into_iter().map(|named| named.name));
         add(&mut listing, &mut unclear, others)?;
@@ -110,12 +110,14 @@ async fn list(
     .await?;
     // A listing may lack the type of an entry. A request for the entry itself may return it.
     for name in unclear {
-        let found = attrs(site.server.connection.look(&site.in_directory(path, &name))).await;
+        let found = attrs(sftp_root.server.connection.look(&sftp_root.in_directory(path, &name))).await;
         match found {
             Ok(Some(found)) => listing.push(&name, found)?,
             Ok(None) => return Err(requests::unclear("listing the directory").at(place(path, &name))),
             Err(ServerRefusal::NotFound) => {}
-            Err(refusal) => return Err(site.error("listing the directory", refusal).at(place(path, &name))),
+            Err(refusal) => {
+                return Err(sftp_root.error("listing the directory", refusal).at(place(path, &name)));
+            }
         }
     }
     listing.count_drafts(drafts.len());
@@ -127,7 +129,7 @@ async fn list(
         if listing.metadata(index).kind == EntryKind::Directory
             && let Ok(below) = path.join(listing.name(index))
         {
-            site.learn(&below);
+            sftp_root.learn(&below);
         }
     }
     Ok(listing)
@@ -135,25 +137,25 @@ async fn list(
 
 /// Reads a directory part by part.
 async fn read(
-    site: &SftpRoot,
+    sftp_root: &SftpRoot,
     path: &EntryPath,
     mut take: impl FnMut(Vec<NamedEntry>) -> Result<()>,
 ) -> Result<()> {
     let during = "listing the directory";
-    site.check_way(path).await?;
-    let connection = &site.server.connection;
-    let glance = site.glance(path);
-    let opened = connection.open_directory(&site.whole(path)).await;
+    sftp_root.check_way(path).await?;
+    let connection = &sftp_root.server.connection;
+    let glance = sftp_root.glance(path);
+    let opened = connection.open_directory(&sftp_root.whole(path)).await;
     let handle = match opened {
         Ok(handle) => handle,
         Err(refusal) => {
-            site.forget(path);
-            return Err(site.error(during, refusal).at(path));
+            sftp_root.forget(path);
+            return Err(sftp_root.error(during, refusal).at(path));
         }
     };
     let (mut parts, mut ahead) = (VecDeque::new(), PARTS_AHEAD.0);
     parts.extend((0..ahead).map(|_| connection.read_directory(&handle)));
-    let glanced = site.glanced(path, glance).await;
+    let glanced = sftp_root.glanced(path, glance).await;
     let listed = loop {
         if glanced.is_err() {
             break glanced;
@@ -162,7 +164,7 @@ async fn read(
         let part = match names(part).await {
             Ok(part) if part.is_empty() => break Ok(()),
             Ok(part) => part,
-            Err(refusal) => break Err(site.error(during, refusal).at(path)),
+            Err(refusal) => break Err(sftp_root.error(during, refusal).at(path)),
         };
         if let Err(error) = take(part) {
             break Err(error.at(path));

@@ -43,7 +43,7 @@ pub(crate) trait SftpWork: Send + Sync + 'static {
     fn held_bytes(operation: &Self::Op) -> usize;
 
     /// Returns the future that performs an operation. The first requests are sent in the order of the calls.
-    fn course(self: Arc<Self>, operation: Self::Op) -> PendingOperation<<Self::Op as Operation>::Outcome>;
+    fn start(self: Arc<Self>, operation: Self::Op) -> PendingOperation<<Self::Op as Operation>::Outcome>;
 }
 
 /// The work of a target, which owns buffers.
@@ -66,7 +66,7 @@ impl LaneBuffers {
 pub(crate) struct SftpLane<W: SftpWork> {
     work: Arc<W>,
     server: Server,
-    courses: FuturesUnordered<TicketedOperation<OutcomeOf<W>>>,
+    running: FuturesUnordered<TicketedOperation<OutcomeOf<W>>>,
     held_bytes: usize,
     /// True if an operation was rejected and its submitter waits for room.
     room_is_due: bool,
@@ -76,17 +76,17 @@ pub(crate) struct SftpLane<W: SftpWork> {
 
 impl<W: SftpWork> SftpLane<W> {
     pub(crate) fn new(work: Arc<W>, server: Server) -> Self {
-        let (courses, completions) = (FuturesUnordered::new(), VecDeque::new());
+        let (running, completions) = (FuturesUnordered::new(), VecDeque::new());
         let woken = FlagWaker::new();
-        Self { work, server, courses, held_bytes: 0, room_is_due: false, completions, woken }
+        Self { work, server, running, held_bytes: 0, room_is_due: false, completions, woken }
     }
 
     fn is_full(&self) -> bool {
-        let full = self.courses.len() >= OPERATIONS_MAX
+        let full = self.running.len() >= OPERATIONS_MAX
             || self.completions.len() >= OPERATIONS_MAX
             || self.held_bytes >= WINDOW_BYTES
             || self.held_bytes > 0 && self.server.connection.unsent_bytes() >= UNSENT_BYTES;
-        full && !self.courses.is_empty()
+        full && !self.running.is_empty()
     }
 
     /// Polls all operations that can make progress.
@@ -95,7 +95,7 @@ impl<W: SftpWork> SftpLane<W> {
         loop {
             self.woken.0.store(false, Ordering::Relaxed);
             while let Poll::Ready(Some((ticket, held_bytes, told))) =
-                self.courses.poll_next_unpin(&mut Context::from_waker(&waker))
+                self.running.poll_next_unpin(&mut Context::from_waker(&waker))
             {
                 self.held_bytes -= held_bytes;
                 self.completions.extend(told.map(|result| Completion { ticket, result }));
@@ -115,8 +115,8 @@ impl<W: SftpWork> Lane<W::Op> for SftpLane<W> {
         }
         let held_bytes = W::held_bytes(&operation);
         self.held_bytes += held_bytes;
-        let course = Arc::clone(&self.work).course(operation);
-        self.courses.push(Box::pin(async move { (ticket, held_bytes, course.await) }));
+        let operation = Arc::clone(&self.work).start(operation);
+        self.running.push(Box::pin(async move { (ticket, held_bytes, operation.await) }));
         self.advance();
         self.server.pump(Duration::ZERO);
         Ok(())
@@ -134,7 +134,7 @@ impl<W: SftpWork> Lane<W::Op> for SftpLane<W> {
                 return Some(completion);
             }
             // Most writes end without a completion, so a submitter that waits for room would wait until all have ended.
-            if self.courses.is_empty() || self.room_is_due && !self.is_full() {
+            if self.running.is_empty() || self.room_is_due && !self.is_full() {
                 return None;
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));

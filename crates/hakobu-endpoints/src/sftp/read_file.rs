@@ -37,31 +37,35 @@ pub(crate) struct SmallFile {
 }
 
 /// Reads a small file of an expected size. Returns `None` if it changed while it was read.
-pub(crate) async fn read_small(site: &SftpRoot, whole: &[u8], size_bytes: u64) -> Result<Option<SmallFile>> {
+pub(crate) async fn read_small(
+    sftp_root: &SftpRoot,
+    whole: &[u8],
+    size_bytes: u64,
+) -> Result<Option<SmallFile>> {
     let size_bytes = size_bytes.min(PACKED_FILE_BYTES_MAX);
     loop {
-        let asks_again = site.server.answers_short.load(Relaxed);
-        let handle = open_small(site, whole).await?;
-        let read = read_version(site, &handle, size_bytes, asks_again).await;
-        match read.map_err(|refusal| site.error("reading", refusal))? {
+        let asks_again = sftp_root.server.answers_short.load(Relaxed);
+        let handle = open_small(sftp_root, whole).await?;
+        let read = read_version(sftp_root, &handle, size_bytes, asks_again).await;
+        match read.map_err(|refusal| sftp_root.error("reading", refusal))? {
             ReadResult::Whole(small) => return Ok(Some(small)),
             ReadResult::Changed => return Ok(None),
             ReadResult::WrongSize(read, size_bytes) => return Err(wrong_size("reading", read, size_bytes)),
             // The file is closed already. It is read again, and later files are read in this mode from the start.
-            ReadResult::Short => site.server.answers_short.store(true, Relaxed),
+            ReadResult::Short => sftp_root.server.answers_short.store(true, Relaxed),
         }
     }
 }
 
 /// Opens a small file.
-async fn open_small(site: &SftpRoot, whole: &[u8]) -> Result<Handle> {
-    let connection = &site.server.connection;
+async fn open_small(sftp_root: &SftpRoot, whole: &[u8]) -> Result<Handle> {
+    let connection = &sftp_root.server.connection;
     // The file may be replaced with a symbolic link between these two requests. This is not detected here, but the data
     // is still checked against the metadata.
     let looked = connection.look(whole);
     let opened = connection.open_to_read(whole).await;
-    let found = attrs(looked).await.map_err(|refusal| site.error("opening", refusal));
-    let handle = opened.map_err(|refusal| site.error("opening", refusal));
+    let found = attrs(looked).await.map_err(|refusal| sftp_root.error("opening", refusal));
+    let handle = opened.map_err(|refusal| sftp_root.error("opening", refusal));
     if !matches!(&found, Ok(Some(found)) if found.kind == EntryKind::File) {
         if let Ok(handle) = handle {
             drop(connection.close(&handle));
@@ -86,14 +90,14 @@ enum ReadResult {
 /// Reads an open file with its metadata before and after. Everything is requested at once, unless the server is known
 /// to return less than requested: with `asks_again` the missing bytes are requested afterwards.
 async fn read_version(
-    site: &SftpRoot,
+    sftp_root: &SftpRoot,
     handle: &Handle,
     size_bytes: u64,
     asks_again: bool,
 ) -> Result<ReadResult, ServerRefusal> {
-    let connection = &site.server.connection;
+    let connection = &sftp_root.server.connection;
     let before = connection.look_open(handle);
-    let parts = ask_parts(site, handle, size_bytes);
+    let parts = ask_parts(sftp_root, handle, size_bytes);
     let end = || (connection.look_open(handle), connection.close(handle));
     let ended = (!asks_again).then(end);
     let content = read_parts(connection, handle, (size_bytes, parts), asks_again).await;
@@ -117,11 +121,11 @@ async fn read_version(
 type FileRange = (u64, usize, PendingReply);
 
 /// Requests a whole file of an expected size, and one byte more to detect a longer file.
-fn ask_parts(site: &SftpRoot, handle: &Handle, size_bytes: u64) -> Vec<FileRange> {
-    let part_bytes = site.server.read_bytes as u64;
+fn ask_parts(sftp_root: &SftpRoot, handle: &Handle, size_bytes: u64) -> Vec<FileRange> {
+    let part_bytes = sftp_root.server.read_bytes as u64;
     let ask = |offset| {
         let length = part_bytes.min(size_bytes + 1 - offset) as usize;
-        (offset, length, site.server.connection.read(handle, offset, length))
+        (offset, length, sftp_root.server.connection.read(handle, offset, length))
     };
     (0..=size_bytes).step_by(part_bytes as usize).map(ask).collect()
 }
@@ -165,21 +169,21 @@ pub(crate) async fn at_once<T>(all: impl Iterator<Item = impl Future<Output = T>
 /// Returns the digests of small files and of the texts of symbolic links in one directory, or their tags with a key.
 /// `may` checks which names may be read.
 pub(crate) async fn digests(
-    (site, directory): (&SftpRoot, &EntryPath),
+    (sftp_root, directory): (&SftpRoot, &EntryPath),
     names: &[&[u8]],
     key: Option<TagKey>,
     may: impl Fn(&[u8]) -> Result<()>,
 ) -> Result<Vec<Result<Digest>>> {
-    site.check_way(directory).await?;
+    sftp_root.check_way(directory).await?;
     let tagger = key.map(Tagger::new).transpose()?;
     let (may, tagger) = (&may, tagger.as_ref());
     let digest = |name: &&[u8]| {
-        let whole = site.in_directory(directory, name);
+        let whole = sftp_root.in_directory(directory, name);
         let at = place(directory, name);
         let name = name.to_vec();
         async move {
             may(&name)?;
-            digest((site, &whole), None, tagger).await.map_err(|error| error.at(&at))
+            digest((sftp_root, &whole), None, tagger).await.map_err(|error| error.at(&at))
         }
     };
     Ok(at_once(names.iter().map(digest)).await)
@@ -189,20 +193,20 @@ pub(crate) async fn digests(
 /// must still be this version. Otherwise a few attempts are made, because operations on other names of the file may be
 /// changing its attributes.
 pub(crate) async fn digest(
-    (site, whole): (&SftpRoot, &[u8]),
+    (sftp_root, whole): (&SftpRoot, &[u8]),
     listed: Option<&EntryMetadata>,
     tagger: Option<&Tagger>,
 ) -> Result<Digest> {
     if let Some(listed) = listed {
-        return digest_of((site, whole), listed, tagger).await;
+        return digest_of((sftp_root, whole), listed, tagger).await;
     }
     let mut attempts_left = DIGEST_ATTEMPTS;
     loop {
-        let found = attrs(site.server.connection.look(whole)).await;
-        let found = found.map_err(|refusal| site.error("opening", refusal))?;
+        let found = attrs(sftp_root.server.connection.look(whole)).await;
+        let found = found.map_err(|refusal| sftp_root.error("opening", refusal))?;
         let is = found.ok_or_else(|| changed("opening"))?;
         attempts_left -= 1;
-        match digest_of((site, whole), &is, tagger).await {
+        match digest_of((sftp_root, whole), &is, tagger).await {
             Err(error) if error.kind == ErrorKind::SourceChanged && attempts_left > 0 => {}
             other => return other,
         }
@@ -211,30 +215,32 @@ pub(crate) async fn digest(
 
 /// Returns the digest of an entry that must still be the given version.
 async fn digest_of(
-    (site, whole): (&SftpRoot, &[u8]),
+    (sftp_root, whole): (&SftpRoot, &[u8]),
     is: &EntryMetadata,
     tagger: Option<&Tagger>,
 ) -> Result<Digest> {
-    let connection = &site.server.connection;
+    let connection = &sftp_root.server.connection;
     if is.kind == EntryKind::Symlink {
-        let text =
-            connection.read_link(whole).await.map_err(|refusal| site.error("reading the link", refusal))?;
+        let text = connection
+            .read_link(whole)
+            .await
+            .map_err(|refusal| sftp_root.error("reading the link", refusal))?;
         return content_value(&text, tagger);
     }
     if is.kind != EntryKind::File || is.size_bytes > PACKED_FILE_BYTES_MAX {
         return Err(changed("reading"));
     }
-    match read_small(site, whole, is.size_bytes).await? {
+    match read_small(sftp_root, whole, is.size_bytes).await? {
         Some(small) if small.is.same_version(is) => content_value(&small.bytes, tagger),
         _ => Err(changed("reading")),
     }
 }
 
 /// Reads a range of an open file. The result is shorter only at the end of the file.
-pub(crate) async fn read_range(site: &SftpRoot, handle: &Handle, extent: Extent) -> Result<Vec<u8>> {
-    let connection = &site.server.connection;
+pub(crate) async fn read_range(sftp_root: &SftpRoot, handle: &Handle, extent: Extent) -> Result<Vec<u8>> {
+    let connection = &sftp_root.server.connection;
     let mut bytes = Vec::with_capacity(usize::try_from(extent.length).unwrap_or(0));
-    let part_bytes = site.server.read_bytes as u64;
+    let part_bytes = sftp_root.server.read_bytes as u64;
     let mut ahead: VecDeque<(u64, usize, _)> = VecDeque::new();
     let mut next = extent.offset;
     loop {
@@ -244,12 +250,12 @@ pub(crate) async fn read_range(site: &SftpRoot, handle: &Handle, extent: Extent)
             next += length as u64;
         }
         let Some((offset, length, answer)) = ahead.pop_front() else { return Ok(bytes) };
-        let part = data(answer, length).await.map_err(|refusal| site.error("reading", refusal))?;
+        let part = data(answer, length).await.map_err(|refusal| sftp_root.error("reading", refusal))?;
         bytes.extend_from_slice(&part);
         if part.len() < length
             && !fill(connection, handle, (offset, length), &mut bytes, part.len())
                 .await
-                .map_err(|refusal| site.error("reading", refusal))?
+                .map_err(|refusal| sftp_root.error("reading", refusal))?
         {
             return Ok(bytes);
         }
@@ -277,12 +283,16 @@ pub(super) async fn fill(
 }
 
 /// Checks that an open file is still the listed version.
-pub(crate) async fn check_version(site: &SftpRoot, handle: &Handle, listed: &EntryMetadata) -> Result<()> {
-    let now = attrs(site.server.connection.look_open(handle)).await;
-    let now: Option<EntryMetadata> = now.map_err(|refusal| site.error("looking at", refusal))?;
+pub(crate) async fn check_version(
+    sftp_root: &SftpRoot,
+    handle: &Handle,
+    listed: &EntryMetadata,
+) -> Result<()> {
+    let now = attrs(sftp_root.server.connection.look_open(handle)).await;
+    let now: Option<EntryMetadata> = now.map_err(|refusal| sftp_root.error("looking at", refusal))?;
     match now {
         Some(now) if listed.same_version(&now) => Ok(()),
-        _ if site.end == MissingMeaning::Source => Err(changed("reading")),
+        _ if sftp_root.end == MissingMeaning::Source => Err(changed("reading")),
         _ => Err(Error::new(ErrorKind::Conflict, "reading", "it has changed meanwhile")),
     }
 }

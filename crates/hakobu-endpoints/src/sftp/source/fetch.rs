@@ -40,13 +40,13 @@ enum ReadEntry {
 /// Reads the picked entries from index `from` on, as many as fit into a pack. Entries that cannot be read are added to
 /// the failures; the rest is packed.
 pub(super) async fn fetch(
-    (site, steps): (&SftpRoot, &TimeSteps),
+    (sftp_root, steps): (&SftpRoot, &TimeSteps),
     (directory, target): (&EntryPath, &EntryPath),
     (picks, from): (&Picks, u32),
     buffer: Vec<u8>,
 ) -> FetchedPack {
     let mut fetched = FetchedPack { until: from, ..FetchedPack::default() };
-    if let Err(error) = site.check_way(directory).await {
+    if let Err(error) = sftp_root.check_way(directory).await {
         fetched.until = picks.entries.len() as u32;
         fetched.failures = (from..fetched.until).map(|index| (index, error.clone())).collect();
         return fetched;
@@ -54,11 +54,12 @@ pub(super) async fn fetch(
     let mut pack = PackBuilder::new(buffer);
     pack.directory(target);
     fetched.until = until(picks, from, pack.bytes());
-    let glance = site.glance(directory);
+    let glance = sftp_root.glance(directory);
     let growth = PackGrowth(AtomicU64::new(PACK_BYTES_USUAL as u64));
-    let entries = (from..fetched.until).map(|index| entry((site, steps), directory, (picks, index), &growth));
+    let entries =
+        (from..fetched.until).map(|index| entry((sftp_root, steps), directory, (picks, index), &growth));
     let taken = at_once(entries).await;
-    let glanced = site.glanced(directory, glance).await;
+    let glanced = sftp_root.glanced(directory, glance).await;
     for (index, taken) in (from..fetched.until).zip(taken) {
         let taken = glanced.clone().and(taken);
         let packed = taken.and_then(|(is, taken)| put(&mut pack, picks, index, &is, taken));
@@ -104,7 +105,7 @@ fn until(picks: &Picks, from: u32, begun_bytes: usize) -> u32 {
 }
 
 async fn entry(
-    (site, steps): (&SftpRoot, &TimeSteps),
+    (sftp_root, steps): (&SftpRoot, &TimeSteps),
     directory: &EntryPath,
     (picks, index): (&Picks, u32),
     growth: &PackGrowth,
@@ -113,11 +114,13 @@ async fn entry(
     let Some(pick) = pick.filter(|pick| *pick < picks.listing.len()) else {
         return Err(Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing"));
     };
-    let whole = site.in_directory(directory, picks.listing.name(pick));
+    let whole = sftp_root.in_directory(directory, picks.listing.name(pick));
     let listed = picks.listing.metadata(pick);
     match listed.kind {
-        EntryKind::File => file((site, steps), &whole, listed, growth).await,
-        EntryKind::Symlink => link(site, &whole, listed).await.map(|text| (*listed, ReadEntry::Link(text))),
+        EntryKind::File => file((sftp_root, steps), &whole, listed, growth).await,
+        EntryKind::Symlink => {
+            link(sftp_root, &whole, listed).await.map(|text| (*listed, ReadEntry::Link(text)))
+        }
         EntryKind::Fifo => Ok((*listed, ReadEntry::Pipe)),
         EntryKind::BlockDevice | EntryKind::CharDevice => {
             let words = "an sftp server does not tell which device it is";
@@ -133,7 +136,7 @@ async fn entry(
 /// Reads a file. If it differs from the listing, its current version is used, so that a busy tree can be copied. A file
 /// that changes during each read is an error.
 async fn file(
-    (site, steps): (&SftpRoot, &TimeSteps),
+    (sftp_root, steps): (&SftpRoot, &TimeSteps),
     whole: &[u8],
     listed: &EntryMetadata,
     growth: &PackGrowth,
@@ -147,7 +150,7 @@ async fn file(
             steps.wait(&version);
         }
         let began = TimeSteps::moment();
-        if let Some(mut small) = read_small(site, whole, size_bytes).await? {
+        if let Some(mut small) = read_small(sftp_root, whole, size_bytes).await? {
             if !steps.may_repeat_at(&small.is, began) {
                 return Ok((small.is, ReadEntry::File(small)));
             }
@@ -158,8 +161,8 @@ async fn file(
             version = small.is;
             continue;
         }
-        let now = attrs(site.server.connection.look(whole)).await;
-        let now = now.map_err(|refusal| site.error("looking at", refusal))?;
+        let now = attrs(sftp_root.server.connection.look(whole)).await;
+        let now = now.map_err(|refusal| sftp_root.error("looking at", refusal))?;
         match now.filter(|now| now.kind == EntryKind::File && now.size_bytes <= PACKED_FILE_BYTES_MAX) {
             Some(now) if growth.take(now.size_bytes.saturating_sub(size_bytes)) => {
                 size_bytes = now.size_bytes;
@@ -170,16 +173,16 @@ async fn file(
     Err(changed("reading"))
 }
 
-async fn link(site: &SftpRoot, whole: &[u8], listed: &EntryMetadata) -> Result<Vec<u8>> {
-    let connection = &site.server.connection;
+async fn link(sftp_root: &SftpRoot, whole: &[u8], listed: &EntryMetadata) -> Result<Vec<u8>> {
+    let connection = &sftp_root.server.connection;
     let during = "reading the link";
     let looked = connection.look(whole);
     let text = connection.read_link(whole).await;
-    match attrs(looked).await.map_err(|refusal| site.error(during, refusal))? {
+    match attrs(looked).await.map_err(|refusal| sftp_root.error(during, refusal))? {
         Some(now) if listed.same_version(&now) => {}
         _ => return Err(changed(during)),
     }
-    let text = text.map_err(|refusal| site.error(during, refusal))?;
+    let text = text.map_err(|refusal| sftp_root.error(during, refusal))?;
     check_link_text(&text)?;
     Ok(text)
 }

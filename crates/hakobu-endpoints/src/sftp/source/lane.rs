@@ -23,7 +23,7 @@ use crate::sftp::sftp_root::SftpRoot;
 
 /// The state with which a lane of a source reads.
 pub(crate) struct SftpSourceReader {
-    pub(super) sites: Vec<Arc<SftpRoot>>,
+    pub(super) sftp_roots: Vec<Arc<SftpRoot>>,
     pub(super) steps: TimeSteps,
     pub(super) large: OneOpen,
 }
@@ -35,34 +35,36 @@ impl SftpWork for SftpSourceReader {
         0
     }
 
-    fn course(self: Arc<Self>, operation: SourceOp) -> PendingOperation<SourceOutcome> {
+    fn start(self: Arc<Self>, operation: SourceOp) -> PendingOperation<SourceOutcome> {
         Box::pin(async move { Some(self.answer(operation).await) })
     }
 }
 
 impl SftpSourceReader {
-    fn site(&self, root: u16) -> Result<&Arc<SftpRoot>> {
+    fn sftp_root(&self, root: u16) -> Result<&Arc<SftpRoot>> {
         let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"));
-        self.sites.get(usize::from(root)).ok_or_else(missing)
+        self.sftp_roots.get(usize::from(root)).ok_or_else(missing)
     }
 
     async fn answer(&self, operation: SourceOp) -> Result<SourceOutcome> {
         match operation {
             SourceOp::Stat { root, path, detail: _ } => {
-                self.site(root)?.inspect(&path).await.map(SourceOutcome::Stat)
+                self.sftp_root(root)?.inspect(&path).await.map(SourceOutcome::Stat)
             }
             SourceOp::List { root, directories, budget, detail: _ } => {
-                let listings = list_all(self.site(root)?, directories, budget, |_| Ok(()), |_, _| ()).await;
+                let listings =
+                    list_all(self.sftp_root(root)?, directories, budget, |_| Ok(()), |_, _| ()).await;
                 Ok(SourceOutcome::Listed(listings))
             }
             // The whole directory at once: a portion would have to discard parts that were requested in advance.
             SourceOp::Page { root, directory, .. } => {
-                let listing = list_whole(self.site(root)?, &directory).await?;
+                let listing = list_whole(self.sftp_root(root)?, &directory).await?;
                 Ok(SourceOutcome::Page(ListingPage { listing, ..ListingPage::default() }))
             }
             SourceOp::ReadPack { root, directory, target, picks, from, ask: _, buffer } => {
-                let site = self.site(root)?;
-                let fetched = fetch((site, &self.steps), (&directory, &target), (&picks, from), buffer).await;
+                let sftp_root = self.sftp_root(root)?;
+                let fetched =
+                    fetch((sftp_root, &self.steps), (&directory, &target), (&picks, from), buffer).await;
                 Ok(SourceOutcome::Pack(fetched))
             }
             SourceOp::Read { file, extent, buffer } => {
@@ -72,7 +74,7 @@ impl SftpSourceReader {
                 self.confirm(&file).await.map_err(|error| error.at(&file.path))
             }
             SourceOp::DigestPicks { root, directory, picks, key } => {
-                self.digests(self.site(root)?, &directory, &picks, key).await.map(SourceOutcome::Digests)
+                self.digests(self.sftp_root(root)?, &directory, &picks, key).await.map(SourceOutcome::Digests)
             }
             // Version 3 has no extended attributes, and no names of accounts.
             SourceOp::Extended { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
@@ -86,16 +88,16 @@ impl SftpSourceReader {
 
     /// Checks that a file is still the listed version.
     async fn confirm(&self, file: &Arc<SourceFile>) -> Result<SourceOutcome> {
-        let site = self.site(file.root)?;
-        let (connection, size_bytes) = (&site.server.connection, file.metadata.size_bytes);
-        let open = self.large.open(site, file, &self.steps).await?;
+        let sftp_root = self.sftp_root(file.root)?;
+        let (connection, size_bytes) = (&sftp_root.server.connection, file.metadata.size_bytes);
+        let open = self.large.open(sftp_root, file, &self.steps).await?;
         self.large.forget();
         // Reads beyond the end before checking the version, to distinguish a growing file from one with a wrong size.
         let more = connection.read(&open.handle, size_bytes, 1);
-        let now = connection.look(&site.whole(&file.path));
+        let now = connection.look(&sftp_root.whole(&file.path));
         drop(open);
-        let more = data(more, 1).await.map_err(|refusal| site.error("reading", refusal))?;
-        match attrs(now).await.map_err(|refusal| site.error("looking at", refusal))? {
+        let more = data(more, 1).await.map_err(|refusal| sftp_root.error("reading", refusal))?;
+        match attrs(now).await.map_err(|refusal| sftp_root.error("looking at", refusal))? {
             Some(now) if !file.metadata.same_version(&now) => Err(changed("reading")),
             Some(_) if more.is_empty() => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
             Some(_) => Err(wrong_size("reading", size_bytes + 1, size_bytes)),
@@ -105,12 +107,12 @@ impl SftpSourceReader {
 
     async fn digests(
         &self,
-        site: &SftpRoot,
+        sftp_root: &SftpRoot,
         directory: &EntryPath,
         picks: &Picks,
         key: Option<TagKey>,
     ) -> Result<Vec<Result<Digest>>> {
-        site.check_way(directory).await?;
+        sftp_root.check_way(directory).await?;
         let tagger = key.map(Tagger::new).transpose()?;
         let tagger = tagger.as_ref();
         let listing = &picks.listing;
@@ -120,12 +122,12 @@ impl SftpSourceReader {
         }
         let digest = |index: usize| {
             let (name, metadata): (&[u8], EntryMetadata) = (listing.name(index), *listing.metadata(index));
-            let (whole, at) = (site.in_directory(directory, name), place(directory, name));
+            let (whole, at) = (sftp_root.in_directory(directory, name), place(directory, name));
             async move {
                 // Reading a symbolic link changes only its access time.
                 let listed = Some(&metadata)
                     .filter(|metadata| matches!(metadata.kind, EntryKind::File | EntryKind::Symlink));
-                read_file::digest((site, &whole), listed, tagger).await.map_err(|error| error.at(&at))
+                read_file::digest((sftp_root, &whole), listed, tagger).await.map_err(|error| error.at(&at))
             }
         };
         Ok(read_file::at_once(picks.entries.iter().map(|pick| digest(pick.index as usize))).await)
@@ -138,7 +140,7 @@ impl SftpSourceReader {
         extent: Extent,
         mut buffer: PieceBuffer,
     ) -> Result<SourceOutcome> {
-        let open = self.large.open(self.site(file.root)?, file, &self.steps).await?;
+        let open = self.large.open(self.sftp_root(file.root)?, file, &self.steps).await?;
         open.read(file, extent, &mut buffer).await?;
         Ok(SourceOutcome::Read(buffer))
     }

@@ -20,7 +20,7 @@ use crate::sftp::wire::Handle;
 
 /// A large file that stays open until nobody reads it any more.
 pub(super) struct SftpOpenFile {
-    site: Arc<SftpRoot>,
+    sftp_root: Arc<SftpRoot>,
     pub(super) handle: Handle,
 }
 
@@ -35,7 +35,7 @@ impl OneOpen {
     /// Returns the file, which is opened unless it is open or being opened. A failed opening is retried.
     pub(super) fn open(
         &self,
-        site: &Arc<SftpRoot>,
+        sftp_root: &Arc<SftpRoot>,
         file: &Arc<SourceFile>,
         steps: &TimeSteps,
     ) -> SourceOpening {
@@ -46,9 +46,11 @@ impl OneOpen {
         {
             return opening.clone();
         }
-        let (site, steps, wanted) = (Arc::clone(site), steps.clone(), Arc::clone(file));
+        let (sftp_root, steps, wanted) = (Arc::clone(sftp_root), steps.clone(), Arc::clone(file));
         let opening: SourceOpening =
-            async move { SftpOpenFile::open(site, &wanted, &steps).await.map(Arc::new) }.boxed().shared();
+            async move { SftpOpenFile::open(sftp_root, &wanted, &steps).await.map(Arc::new) }
+                .boxed()
+                .shared();
         *open = Some((Arc::clone(file), opening.clone()));
         opening
     }
@@ -61,23 +63,23 @@ impl OneOpen {
 
 impl SftpOpenFile {
     /// Opens a file, which must be the listed version.
-    async fn open(site: Arc<SftpRoot>, file: &SourceFile, steps: &TimeSteps) -> Result<Self> {
+    async fn open(sftp_root: Arc<SftpRoot>, file: &SourceFile, steps: &TimeSteps) -> Result<Self> {
         steps.wait(&file.metadata);
-        let (connection, whole) = (&site.server.connection, site.whole(&file.path));
+        let (connection, whole) = (&sftp_root.server.connection, sftp_root.whole(&file.path));
         let (parent, _) = file.path.split_last().unwrap_or_default();
-        site.check_way(&parent).await?;
-        let glance = site.glance(&parent);
+        sftp_root.check_way(&parent).await?;
+        let glance = sftp_root.glance(&parent);
         let looked = connection.look(&whole);
         let opened = connection.open_to_read(&whole).await;
-        let glanced = site.glanced(&parent, glance).await;
-        let found = attrs(looked).await.map_err(|refusal| site.error("opening", refusal));
-        let handle = opened.map_err(|refusal| site.error("opening", refusal))?;
-        let opened = Self { site: Arc::clone(&site), handle };
+        let glanced = sftp_root.glanced(&parent, glance).await;
+        let found = attrs(looked).await.map_err(|refusal| sftp_root.error("opening", refusal));
+        let handle = opened.map_err(|refusal| sftp_root.error("opening", refusal))?;
+        let opened = Self { sftp_root: Arc::clone(&sftp_root), handle };
         glanced?;
         if found?.is_none_or(|found| found.kind != EntryKind::File) {
             return Err(changed("opening"));
         }
-        check_version(&opened.site, &opened.handle, &file.metadata).await?;
+        check_version(&opened.sftp_root, &opened.handle, &file.metadata).await?;
         Ok(opened)
     }
 
@@ -92,8 +94,8 @@ impl SftpOpenFile {
         if extent.length > PIECE_BYTES {
             return Err(Error::new(ErrorKind::Usage, "reading", "more than one piece"));
         }
-        let connection = &self.site.server.connection;
-        let part_bytes = part_bytes(self.site.server.read_bytes).min(length).max(1);
+        let connection = &self.sftp_root.server.connection;
+        let part_bytes = part_bytes(self.sftp_root.server.read_bytes).min(length).max(1);
         let ask = |begin: usize, end: usize| {
             connection.read(&self.handle, extent.offset + begin as u64, end - begin)
         };
@@ -103,7 +105,7 @@ impl SftpOpenFile {
         for (begin, end, mut answer) in parts {
             loop {
                 let part = data(answer, end - filled.max(begin)).await;
-                let part = part.map_err(|refusal| self.site.error("reading", refusal))?;
+                let part = part.map_err(|refusal| self.sftp_root.error("reading", refusal))?;
                 let space = buffer.room().get_mut(filled..filled + part.len());
                 space.ok_or_else(|| changed("reading"))?.copy_from_slice(&part);
                 filled += part.len();
@@ -122,14 +124,14 @@ impl SftpOpenFile {
             return Ok(());
         }
         // Determines whether the file was truncated or never had its reported size.
-        check_version(&self.site, &self.handle, &file.metadata).await?;
+        check_version(&self.sftp_root, &self.handle, &file.metadata).await?;
         Err(wrong_size("reading", extent.offset + filled as u64, file.metadata.size_bytes))
     }
 }
 
 impl Drop for SftpOpenFile {
     fn drop(&mut self) {
-        drop(self.site.server.connection.close(&self.handle));
+        drop(self.sftp_root.server.connection.close(&self.handle));
     }
 }
 

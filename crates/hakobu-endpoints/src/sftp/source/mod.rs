@@ -72,10 +72,10 @@ impl Endpoint for SftpSource {
 impl SourceEndpoint for SftpSource {
     fn open_source_lane(&self, index: usize) -> Result<Box<dyn SourceLane>> {
         let server = self.access.server(index, &self.look, &self.stops)?;
-        let site =
+        let sftp_root =
             |root: &Vec<u8>| Arc::new(SftpRoot::new(server.clone(), MissingMeaning::Source, root.clone()));
-        let sites = self.roots.iter().map(site).collect();
-        let work = SftpSourceReader { sites, steps: self.steps.clone(), large: OneOpen::default() };
+        let sftp_roots = self.roots.iter().map(sftp_root).collect();
+        let work = SftpSourceReader { sftp_roots, steps: self.steps.clone(), large: OneOpen::default() };
         Ok(Box::new(SftpLane::new(Arc::new(work), server)))
     }
 

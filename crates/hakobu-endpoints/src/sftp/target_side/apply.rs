@@ -91,9 +91,9 @@ impl SftpWriterContext {
                 ways.push(way);
             }
         }
-        let looks: Vec<_> = ways.iter().map(|way| self.site.glance(way)).collect();
+        let looks: Vec<_> = ways.iter().map(|way| self.sftp_root.glance(way)).collect();
         for (way, look) in ways.iter().zip(looks) {
-            let Err(error) = self.site.glanced(way, look).await else { continue };
+            let Err(error) = self.sftp_root.glanced(way, look).await else { continue };
             let those = changes.iter().zip(made.iter_mut()).filter(|(change, _)| parent(change) == *way);
             for (_, made) in
                 those.filter(|(change, made)| made.is_ok() && !matches!(change, Change::Remove { .. }))
@@ -156,7 +156,7 @@ impl SftpWriterContext {
             }
             Change::Attributes { attributes, .. } => {
                 grant.check_write(path)?;
-                match self.site.inspect(path).await? {
+                match self.sftp_root.inspect(path).await? {
                     Some(is) => Ok(CheckedChange::Settle(is, attributes)),
                     None => Err(ServerRefusal::NotFound.error("opening")),
                 }
@@ -184,8 +184,8 @@ impl SftpWriterContext {
             let words = format!("{} is in its place", is.kind.words());
             return Err(Error::new(ErrorKind::Conflict, SETTING, words));
         }
-        let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
-        let sets_links = self.site.server.abilities.sets_links;
+        let (connection, whole) = (&self.sftp_root.server.connection, self.sftp_root.whole(path));
+        let sets_links = self.sftp_root.server.abilities.sets_links;
         let mut lost = SftpEntryLosses::new();
         if is.kind == EntryKind::Symlink && !sets_links {
             return Ok(AttributeRequests { owner: None, settled: None, again: None, wanted: *wanted, lost });
@@ -229,9 +229,9 @@ impl SftpWriterContext {
         let Some((parent, _)) = path.split_last() else {
             return Err(Error::new(ErrorKind::Refused, REMOVING, "the target itself is never removed"));
         };
-        let way = self.site.check_way(&parent).await;
+        let way = self.sftp_root.check_way(&parent).await;
         let way = match way {
-            Ok(()) => self.site.glanced(&parent, self.site.glance(&parent)).await,
+            Ok(()) => self.sftp_root.glanced(&parent, self.sftp_root.glance(&parent)).await,
             Err(error) => Err(error),
         };
         match way {
@@ -252,7 +252,7 @@ impl SftpWriterContext {
 
     /// Returns the number of a directory's file system, if the server reports it.
     async fn system_of(&self, path: &EntryPath) -> Result<Option<u64>> {
-        match self.site.server.room(&self.site.whole(path), false).await {
+        match self.sftp_root.server.room(&self.sftp_root.whole(path), false).await {
             Ok(room) => Ok(room.map(|room| room.system)),
             Err(ServerRefusal::Fatal(error)) => Err(error),
             Err(_) => Ok(None),
@@ -273,11 +273,11 @@ impl SftpWriterContext {
     }
 
     fn begin_to_remove(&self, path: &EntryPath, directory: bool) -> PendingReply {
-        let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
+        let (connection, whole) = (&self.sftp_root.server.connection, self.sftp_root.whole(path));
         match directory {
             false => connection.remove(&whole),
             true => {
-                self.site.forget(path);
+                self.sftp_root.forget(path);
                 connection.remove_directory(&whole)
             }
         }
@@ -285,7 +285,7 @@ impl SftpWriterContext {
 
     /// Evaluates the result of a removal. A directory may contain drafts, which are removed first.
     async fn removed(&self, path: &EntryPath, directory: bool, removed: RequestResult) -> Result<()> {
-        let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
+        let (connection, whole) = (&self.sftp_root.server.connection, self.sftp_root.whole(path));
         match removed {
             Ok(()) => Ok(()),
             Err(ServerRefusal::NotFound) if !directory => Ok(()),
@@ -313,9 +313,9 @@ impl SftpWriterContext {
         {
             return Err(Error::new(ErrorKind::Refused, REMOVING, "a file system is mounted on it"));
         }
-        let connection = &self.site.server.connection;
-        for draft in crate::sftp::list::drafts(&self.site, path).await? {
-            let _ = done(connection.remove(&self.site.in_directory(path, &draft))).await;
+        let connection = &self.sftp_root.server.connection;
+        for draft in crate::sftp::list::drafts(&self.sftp_root, path).await? {
+            let _ = done(connection.remove(&self.sftp_root.in_directory(path, &draft))).await;
         }
         match done(connection.remove_directory(whole)).await {
             Ok(()) | Err(ServerRefusal::NotFound) => Ok(()),
@@ -331,11 +331,11 @@ impl SftpWriterContext {
     /// Creates the hard link `path` to the entry at `to`, and replaces an existing entry.
     async fn link_to(&self, path: &EntryPath, to: &EntryPath, replaces: bool) -> Result<()> {
         let during = "making the hard link";
-        let (site, connection) = (&self.site, &self.site.server.connection);
-        if !site.server.abilities.hard_links {
+        let (sftp_root, connection) = (&self.sftp_root, &self.sftp_root.server.connection);
+        if !sftp_root.server.abilities.hard_links {
             return Err(ServerRefusal::Unsupported.error(during));
         }
-        let (whole, from) = (site.whole(path), site.whole(to));
+        let (whole, from) = (sftp_root.whole(path), sftp_root.whole(to));
         let found = attrs(connection.look(&from)).await.map_err(|refusal| refusal.error(during))?;
         if let Some(found) = found.filter(|_| !self.shared.grant.is_in_tree(to)) {
             keep_device(&found)?;
@@ -382,15 +382,15 @@ struct RetriedAttributes {
 
 impl RetriedAttributes {
     /// Sets the attributes following symbolic links, if the entry still has the same kind.
-    async fn set(self, ground: &SftpWriterContext) -> RequestResult {
-        let connection = &ground.site.server.connection;
+    async fn set(self, context: &SftpWriterContext) -> RequestResult {
+        let connection = &context.sftp_root.server.connection;
         match attrs(connection.look(&self.whole)).await? {
             Some(is) if is.kind == self.kind => {}
             _ => return Err(ServerRefusal::NotFound),
         }
         let set = done(connection.set_through(&self.whole, &self.attrs)).await;
         if set.is_ok() {
-            ground.shared.modes_through_only.store(true, std::sync::atomic::Ordering::Relaxed);
+            context.shared.modes_through_only.store(true, std::sync::atomic::Ordering::Relaxed);
         }
         set
     }
@@ -407,7 +407,7 @@ struct AttributeRequests {
 }
 
 impl AttributeRequests {
-    async fn end(mut self, ground: &SftpWriterContext) -> Result<SftpEntryLosses> {
+    async fn end(mut self, context: &SftpWriterContext) -> Result<SftpEntryLosses> {
         let ended = async {
             if let Some(owner) = self.owner {
                 owner.keeps(&self.wanted, &mut self.lost).await?;
@@ -415,7 +415,7 @@ impl AttributeRequests {
             let Some(settled) = self.settled else { return Ok(()) };
             match (done(settled).await, self.again) {
                 (Err(ServerRefusal::Other | ServerRefusal::Unsupported), Some(again)) => {
-                    again.set(ground).await
+                    again.set(context).await
                 }
                 (settled, _) => settled,
             }

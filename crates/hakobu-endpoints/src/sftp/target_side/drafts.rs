@@ -34,7 +34,7 @@ impl SftpTargetWriter {
     /// Returns a draft that some lane has begun, opened by this lane.
     fn opened(&self, id: DraftId, draft: &SftpDraft) -> Arc<OpenDraft> {
         let opened = || {
-            let (connection, whole) = (self.ground.site.server.connection.clone(), draft.whole.clone());
+            let (connection, whole) = (self.context.sftp_root.server.connection.clone(), draft.whole.clone());
             let how = if draft.kind == DraftKind::Compare { open::READ } else { open::WRITE };
             let opening = async move {
                 connection.open(&whole, how, None).await.map_err(|refusal| refusal.error("opening the draft"))
@@ -51,29 +51,29 @@ impl SftpTargetWriter {
     /// Closes the handles of drafts that other lanes have ended, because servers limit the number of handles.
     fn close_ended(&self, drafts: &mut HashMap<DraftId, Arc<OpenDraft>>) {
         let ended: Vec<_> =
-            drafts.keys().copied().filter(|id| self.ground.shared.draft(*id).is_err()).collect();
+            drafts.keys().copied().filter(|id| self.context.shared.draft(*id).is_err()).collect();
         for opened in ended.iter().filter_map(|id| drafts.remove(id)) {
             if let Some(Ok(handle)) = opened.handle.peek() {
-                drop(self.ground.site.server.connection.close(handle));
+                drop(self.context.sftp_root.server.connection.close(handle));
             }
         }
     }
 
     pub(super) async fn begin(&self, id: DraftId, begin: &DraftParameters) -> Result<TargetOutcome> {
-        let shared = &self.ground.shared;
+        let shared = &self.context.shared;
         let (path, size_bytes) = (&begin.path, begin.size_bytes);
-        let (draft, parent) = self.ground.draft_of(begin)?;
+        let (draft, parent) = self.context.draft_of(begin)?;
         shared.allowance.take(&shared.grant, size_bytes)?;
         let begun = match shared.add_draft(id, draft) {
             Ok(draft) => {
-                let (ground, opens) = (Arc::clone(&self.ground), Arc::clone(&draft));
+                let (context, opens) = (Arc::clone(&self.context), Arc::clone(&draft));
                 // Writes that are submitted before the draft is open wait for this future as well.
-                let opening = async move { ground.open_draft(&opens, &parent).await }.boxed().shared();
+                let opening = async move { context.open_draft(&opens, &parent).await }.boxed().shared();
                 self.opened_drafts().insert(id, Arc::new(OpenDraft::new(opening.clone())));
                 let opened = opening.await;
                 let opened = opened.map(drop);
                 if opened.is_err() {
-                    self.ground.give_up(&draft).await;
+                    self.context.give_up(&draft).await;
                     shared.forget_draft(id);
                 }
                 opened
@@ -95,7 +95,7 @@ impl SftpTargetWriter {
         buffer: PieceBuffer,
         waits: bool,
     ) -> Result<TargetOutcome> {
-        let draft = self.ground.shared.draft(id)?;
+        let draft = self.context.shared.draft(id)?;
         draft.take(offset, buffer.filled().len() as u64)?;
         let opened = self.opened(id, &draft);
         let number = opened.begin();
@@ -120,7 +120,7 @@ impl SftpTargetWriter {
         buffer: PieceBuffer,
     ) -> Result<()> {
         let handle = opened.handle.clone().await?;
-        let server = &self.ground.site.server;
+        let server = &self.context.sftp_root.server;
         let bytes = buffer.filled();
         let begin_writes = |offset: u64, bytes: &[u8]| -> Vec<_> {
             let length = even_part(bytes.len(), server.write_bytes);
@@ -138,7 +138,7 @@ impl SftpTargetWriter {
         self.store.buffers().return_piece(buffer);
         for write in writes {
             if let Err(refusal) = done(write).await {
-                return Err(self.ground.site.write_error("writing", refusal, length_bytes).await);
+                return Err(self.context.sftp_root.write_error("writing", refusal, length_bytes).await);
             }
         }
         Ok(())
@@ -146,7 +146,7 @@ impl SftpTargetWriter {
 
     /// Leaves a range of zeros unwritten, because a new file reads as zeros there.
     pub(super) async fn zero(&self, id: DraftId, extent: Extent, waits: bool) -> Result<TargetOutcome> {
-        let draft = self.ground.shared.draft(id)?;
+        let draft = self.context.shared.draft(id)?;
         draft.take(extent.offset, extent.length)?;
         if waits {
             self.opened(id, &draft).settled().await;
@@ -156,18 +156,19 @@ impl SftpTargetWriter {
 
     /// Waits for all writes of this lane.
     pub(super) async fn completed(&self, id: DraftId) -> Result<TargetOutcome> {
-        let draft = self.ground.shared.draft(id)?;
+        let draft = self.context.shared.draft(id)?;
         self.opened(id, &draft).settled().await;
         draft.failure().map_or(Ok(TargetOutcome::Done), Err)
     }
 
     /// Reads a range back and returns the values of its pieces.
     pub(super) async fn sign(&self, id: DraftId, extent: Extent) -> Result<TargetOutcome> {
-        let draft = self.ground.shared.draft(id)?;
+        let draft = self.context.shared.draft(id)?;
         let handle = self.opened(id, &draft).handle.clone().await?;
         let size_bytes = draft.size_bytes();
-        let bytes =
-            read_range(&self.ground.site, &handle, extent).await.map_err(|error| error.at(&draft.path))?;
+        let bytes = read_range(&self.context.sftp_root, &handle, extent)
+            .await
+            .map_err(|error| error.at(&draft.path))?;
         let value = |piece: Extent| -> Result<Digest> {
             let begin = (piece.offset - extent.offset) as usize;
             let end = (begin + piece.length as usize).min(bytes.len());
@@ -178,7 +179,7 @@ impl SftpTargetWriter {
     }
 
     pub(super) async fn finish(&self, id: DraftId, attributes: &Attributes) -> Result<TargetOutcome> {
-        let shared = &self.ground.shared;
+        let shared = &self.context.shared;
         let draft = shared.draft(id)?;
         let opened = self.opened(id, &draft);
         opened.settled().await;
@@ -186,16 +187,16 @@ impl SftpTargetWriter {
         // another file.
         self.opened_drafts().remove(&id);
         let finished = match draft.complete() {
-            Ok(size_bytes) => self.ground.finish(&draft, &opened, attributes, size_bytes).await,
+            Ok(size_bytes) => self.context.finish(&draft, &opened, attributes, size_bytes).await,
             Err(error) => {
                 if let Ok(handle) = opened.handle.clone().await {
-                    drop(self.ground.site.server.connection.close(&handle));
+                    drop(self.context.sftp_root.server.connection.close(&handle));
                 }
                 Err(error)
             }
         };
         if finished.is_err() {
-            self.ground.give_up(&draft).await;
+            self.context.give_up(&draft).await;
             shared.allowance.give_back(&shared.grant, draft.size_bytes());
         }
         shared.forget_draft(id);
@@ -211,16 +212,16 @@ impl SftpTargetWriter {
 
     /// Abandons a draft. A missing draft counts as abandoned.
     pub(super) async fn abandon(&self, id: DraftId) {
-        let shared = &self.ground.shared;
+        let shared = &self.context.shared;
         let opened = self.opened_drafts().remove(&id);
         let Ok(draft) = shared.draft(id) else { return };
         if let Some(opened) = opened {
             opened.settled().await;
             if let Ok(handle) = opened.handle.clone().await {
-                let _ = done(self.ground.site.server.connection.close(&handle)).await;
+                let _ = done(self.context.sftp_root.server.connection.close(&handle)).await;
             }
         }
-        self.ground.give_up(&draft).await;
+        self.context.give_up(&draft).await;
         shared.forget_draft(id);
         shared.allowance.give_back(&shared.grant, draft.size_bytes());
     }
@@ -242,9 +243,11 @@ impl SftpWriterContext {
             return refuse(ErrorKind::Protocol, "an impossible size");
         }
         let whole = match begin.kind {
-            DraftKind::File | DraftKind::Update => self.site.in_directory(&parent, &self.shared.names.name()),
-            DraftKind::Compare => self.site.whole(path),
-            DraftKind::Sink if self.site.whole(path) == NOWHERE => NOWHERE.to_vec(),
+            DraftKind::File | DraftKind::Update => {
+                self.sftp_root.in_directory(&parent, &self.shared.names.name())
+            }
+            DraftKind::Compare => self.sftp_root.whole(path),
+            DraftKind::Sink if self.sftp_root.whole(path) == NOWHERE => NOWHERE.to_vec(),
             DraftKind::Sink | DraftKind::Device | DraftKind::InPlace | DraftKind::Stream => {
                 let words = "an sftp server shows no devices, and files are replaced there, not changed";
                 return refuse(ErrorKind::Unsupported, words);
@@ -255,8 +258,8 @@ impl SftpWriterContext {
 
     async fn open_draft(&self, draft: &SftpDraft, parent: &EntryPath) -> Result<Handle> {
         if draft.kind == DraftKind::Compare {
-            self.site.check_way(parent).await?;
-            let opened = self.site.server.connection.open_to_read(&draft.whole).await;
+            self.sftp_root.check_way(parent).await?;
+            let opened = self.sftp_root.server.connection.open_to_read(&draft.whole).await;
             return opened.map_err(|refusal| refusal.error("opening"));
         }
         if draft.kind == DraftKind::Sink {
@@ -270,7 +273,9 @@ impl SftpWriterContext {
         self.shared.names.begin(&draft.whole);
         match self.create(&draft.whole).await {
             Ok(handle) => Ok(handle),
-            Err(refusal) => Err(self.site.write_error("making the file", refusal, size_bytes.min(1)).await),
+            Err(refusal) => {
+                Err(self.sftp_root.write_error("making the file", refusal, size_bytes.min(1)).await)
+            }
         }
     }
 
@@ -278,7 +283,7 @@ impl SftpWriterContext {
     /// the file of this name is an ordinary one.
     async fn open_nowhere(&self) -> Result<Handle> {
         let during = "opening what keeps nothing";
-        let connection = &self.site.server.connection;
+        let connection = &self.sftp_root.server.connection;
         let found = match attrs(connection.look(NOWHERE)).await {
             Err(ServerRefusal::NotFound) => None,
             found => found.map_err(|refusal| refusal.error(during))?,
@@ -291,7 +296,8 @@ impl SftpWriterContext {
     }
 
     async fn check_room(&self, parent: &EntryPath, size_bytes: u64) -> Result<()> {
-        let room = self.site.server.room(&self.site.whole(parent), self.shared.access.is_root).await;
+        let room =
+            self.sftp_root.server.room(&self.sftp_root.whole(parent), self.shared.access.is_root).await;
         match room {
             Ok(Some(room)) if room.free_bytes < size_bytes => {
                 let words = format!("{size_bytes} bytes are needed, {} are free", room.free_bytes);
@@ -312,15 +318,15 @@ impl SftpWriterContext {
     ) -> Result<super::writer_context::SftpEntryLosses> {
         let handle = opened.handle.clone().await?;
         if draft.kind == DraftKind::Sink {
-            let closed = done(self.site.server.connection.close(&handle)).await;
+            let closed = done(self.sftp_root.server.connection.close(&handle)).await;
             return closed.map(|()| Vec::new()).map_err(|refusal| refusal.error("closing"));
         }
         let lost = self.settle_open(&handle, attributes, Some(size_bytes), true).await?;
         let (parent, _) = draft.path.split_last().unwrap_or((EntryPath::root(), b""));
         // The path is checked again, because somebody may have put a symbolic link there meanwhile.
-        self.site.glanced(&parent, self.site.glance(&parent)).await?;
+        self.sftp_root.glanced(&parent, self.sftp_root.glance(&parent)).await?;
         self.put_in_place(&draft.whole, &draft.path, true).await?;
-        self.site.glanced(&parent, self.site.glance(&parent)).await?;
+        self.sftp_root.glanced(&parent, self.sftp_root.glance(&parent)).await?;
         self.sync_directory(&parent).await?;
         Ok(lost)
     }

@@ -16,7 +16,7 @@ use crate::sftp::read_file;
 
 /// The state with which a lane of a target works.
 pub(crate) struct SftpTargetWriter {
-    pub(super) ground: Arc<SftpWriterContext>,
+    pub(super) context: Arc<SftpWriterContext>,
     pub(super) store: LaneBuffers,
     /// The drafts that this lane has open.
     pub(super) open: Mutex<HashMap<DraftId, Arc<OpenDraft>>>,
@@ -35,7 +35,7 @@ impl SftpWork for SftpTargetWriter {
         }
     }
 
-    fn course(self: Arc<Self>, operation: TargetOp) -> PendingOperation<TargetOutcome> {
+    fn start(self: Arc<Self>, operation: TargetOp) -> PendingOperation<TargetOutcome> {
         match operation {
             TargetOp::Write { draft, offset, buffer, check: _, acknowledge } => Box::pin(async move {
                 let written = self.write(draft, offset, buffer, acknowledge).await;
@@ -73,26 +73,26 @@ fn settles(change: &Change) -> bool {
 }
 
 impl SftpTargetWriter {
-    pub(super) fn new(ground: SftpWriterContext, store: LaneBuffers) -> Self {
-        Self { ground: Arc::new(ground), store, open: Mutex::default(), directories: Arc::default() }
+    pub(super) fn new(context: SftpWriterContext, store: LaneBuffers) -> Self {
+        Self { context: Arc::new(context), store, open: Mutex::default(), directories: Arc::default() }
     }
 
     async fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {
-        let ground = &*self.ground;
-        let (site, grant) = (&ground.site, &ground.shared.grant);
+        let context = &*self.context;
+        let (sftp_root, grant) = (&context.sftp_root, &context.shared.grant);
         match operation {
             TargetOp::Stat { path, detail: _ } => {
                 grant.check_enter(&path)?;
-                site.inspect(&path).await.map(TargetOutcome::Stat)
+                sftp_root.inspect(&path).await.map(TargetOutcome::Stat)
             }
             TargetOp::List { directories, budget, detail: _ } => {
                 let enter = |path: &EntryPath| grant.check_enter(path);
-                let sweep = |path: &EntryPath, drafts: &[Vec<u8>]| ground.sweep(path, drafts);
-                Ok(TargetOutcome::Listed(list_all(site, directories, budget, enter, sweep).await))
+                let sweep = |path: &EntryPath, drafts: &[Vec<u8>]| context.sweep(path, drafts);
+                Ok(TargetOutcome::Listed(list_all(sftp_root, directories, budget, enter, sweep).await))
             }
             TargetOp::WritePack { pack } => {
-                ground.shared.may_write()?;
-                let stored = ground.store(&pack).await;
+                context.shared.may_write()?;
+                let stored = context.store(&pack).await;
                 self.store.buffers().return_pack(pack);
                 stored
             }
@@ -100,7 +100,7 @@ impl SftpTargetWriter {
             TargetOp::Complete { draft, .. } => self.completed(draft).await,
             TargetOp::HashRange { draft, extent, blocks: false } => self.sign(draft, extent).await,
             TargetOp::SetLength { draft, size_bytes } => {
-                let draft = ground.shared.draft(draft)?;
+                let draft = context.shared.draft(draft)?;
                 let set = draft.set_size(size_bytes);
                 set.inspect_err(|error| draft.fail(error.clone())).map(|()| TargetOutcome::Done)
             }
@@ -112,13 +112,13 @@ impl SftpTargetWriter {
                 Ok(TargetOutcome::Done)
             }
             TargetOp::Apply { changes } => {
-                ground.shared.may_write()?;
-                ground.apply(&changes).await
+                context.shared.may_write()?;
+                context.apply(&changes).await
             }
             TargetOp::Barrier { durable, .. } => {
-                ground.sweep_beside_files().await;
+                context.sweep_beside_files().await;
                 match durable {
-                    true => ground.sync_directory(&EntryPath::root()).await.map(|()| TargetOutcome::Done),
+                    true => context.sync_directory(&EntryPath::root()).await.map(|()| TargetOutcome::Done),
                     false => Ok(TargetOutcome::Done),
                 }
             }
@@ -126,7 +126,9 @@ impl SftpTargetWriter {
                 grant.check_enter(&directory)?;
                 let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
                 let may = |name: &[u8]| grant.check_write(&directory.join(name)?);
-                read_file::digests((site, &directory), &names, key, may).await.map(TargetOutcome::Digests)
+                read_file::digests((sftp_root, &directory), &names, key, may)
+                    .await
+                    .map(TargetOutcome::Digests)
             }
             // A server reports no account numbers, so they stay unchanged.
             TargetOp::Numbers { names } => Ok(TargetOutcome::Numbers(vec![None; names.len()])),

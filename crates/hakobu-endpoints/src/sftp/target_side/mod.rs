@@ -103,8 +103,8 @@ impl TargetEndpoint for SftpTarget {
     fn open_target_lane(&self, index: usize) -> Result<Box<dyn TargetLane>> {
         let shared = Arc::clone(&self.shared);
         let server = shared.access.server(index, &self.look, &self.stops)?;
-        let site = SftpRoot::new(server.clone(), MissingMeaning::Target, shared.root.clone());
-        let work = SftpTargetWriter::new(SftpWriterContext::new(shared, site), LaneBuffers::default());
+        let sftp_root = SftpRoot::new(server.clone(), MissingMeaning::Target, shared.root.clone());
+        let work = SftpTargetWriter::new(SftpWriterContext::new(shared, sftp_root), LaneBuffers::default());
         Ok(Box::new(SftpLane::new(Arc::new(work), server)))
     }
 

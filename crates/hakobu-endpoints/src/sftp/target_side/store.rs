@@ -70,7 +70,7 @@ impl SftpWriterContext {
         for (number, directory) in
             directories.iter().enumerate().filter(|(number, _)| blocked[*number].is_none())
         {
-            let Err(error) = self.site.glanced(directory, self.site.glance(directory)).await else {
+            let Err(error) = self.sftp_root.glanced(directory, self.sftp_root.glance(directory)).await else {
                 continue;
             };
             if error.is_fatal() {
@@ -118,7 +118,7 @@ impl SftpWriterContext {
         match stored {
             // Another process has removed or replaced the directory.
             Err(error) if error.kind == ErrorKind::NotFound => {
-                self.site.forget(directory);
+                self.sftp_root.forget(directory);
                 self.directory(directory).await?;
                 self.put(&path, head, content).await
             }
@@ -160,14 +160,14 @@ impl SftpWriterContext {
         content: FileContent<'_>,
     ) -> Result<SftpEntryLosses> {
         let bytes = content.bytes;
-        let (site, connection) = (&self.site, &self.site.server.connection);
+        let (sftp_root, connection) = (&self.sftp_root, &self.sftp_root.server.connection);
         let _permit = self.permits.take().await;
         let handle = match self.create(draft).await {
             Ok(handle) => handle,
-            Err(refusal) => return Err(site.write_error("making the file", refusal, 0).await),
+            Err(refusal) => return Err(sftp_root.write_error("making the file", refusal, 0).await),
         };
         let mut sum = ContentSum::default();
-        let writes: Vec<_> = parts(bytes, head.sparse, site.server.write_bytes)
+        let writes: Vec<_> = parts(bytes, head.sparse, sftp_root.server.write_bytes)
             .map(|(offset, part)| {
                 sum.add(offset as u64, part);
                 connection.write(&handle, offset as u64, part)
@@ -177,7 +177,7 @@ impl SftpWriterContext {
         let lost = self.settle_open(&handle, &head.attributes, size_bytes, true).await;
         for write in writes {
             if let Err(refusal) = done(write).await {
-                return Err(site.write_error("writing", refusal, bytes.len() as u64).await);
+                return Err(sftp_root.write_error("writing", refusal, bytes.len() as u64).await);
             }
         }
         content.check(sum)?;
@@ -185,13 +185,13 @@ impl SftpWriterContext {
     }
 
     async fn link(&self, draft: &[u8], head: &RecordHead<'_>, text: &[u8]) -> Result<SftpEntryLosses> {
-        let (site, connection) = (&self.site, &self.site.server.connection);
+        let (sftp_root, connection) = (&self.sftp_root, &self.sftp_root.server.connection);
         let during = "making the link";
         if let Err(refusal) = done(connection.make_link(text, draft)).await {
-            return Err(site.write_error(during, refusal, 1).await);
+            return Err(sftp_root.write_error(during, refusal, 1).await);
         }
         let mut lost = SftpEntryLosses::new();
-        if !site.server.abilities.sets_links {
+        if !sftp_root.server.abilities.sets_links {
             let is = attrs(connection.look(draft)).await.map_err(|refusal| refusal.error(during))?;
             let owner = (head.attributes.uid, head.attributes.gid);
             if is.is_none_or(|is| (is.uid, is.gid) != owner) {

@@ -29,15 +29,15 @@ pub(crate) type SftpEntryLosses = Vec<LossKind>;
 /// The state with which one lane writes.
 pub(crate) struct SftpWriterContext {
     pub(super) shared: Arc<SftpTargetState>,
-    pub(super) site: SftpRoot,
+    pub(super) sftp_root: SftpRoot,
     /// Permits for open small files.
     pub(super) permits: HandleSemaphore,
 }
 
 impl SftpWriterContext {
-    pub(super) fn new(shared: Arc<SftpTargetState>, site: SftpRoot) -> Self {
-        let permits = HandleSemaphore::new(site.server.handles);
-        Self { shared, site, permits }
+    pub(super) fn new(shared: Arc<SftpTargetState>, sftp_root: SftpRoot) -> Self {
+        let permits = HandleSemaphore::new(sftp_root.server.handles);
+        Self { shared, sftp_root, permits }
     }
 
     // Directories
@@ -46,8 +46,12 @@ impl SftpWriterContext {
     pub(super) async fn directory(&self, path: &EntryPath) -> Result<()> {
         self.shared.grant.check_enter(path)?;
         // Even known directories are checked again, because somebody may have put a symbolic link there since.
-        if self.site.is_known(path)
-            && self.site.glanced(path, self.site.glance(path)).await.is_ok_and(|()| self.site.is_known(path))
+        if self.sftp_root.is_known(path)
+            && self
+                .sftp_root
+                .glanced(path, self.sftp_root.glance(path))
+                .await
+                .is_ok_and(|()| self.sftp_root.is_known(path))
         {
             return Ok(());
         }
@@ -56,7 +60,7 @@ impl SftpWriterContext {
 
     /// Makes sure that a directory exists. The last name gets this mode if it is created.
     pub(super) async fn reach(&self, path: &EntryPath, mode: u32) -> Result<()> {
-        for step in self.site.unknown(path)? {
+        for step in self.sftp_root.unknown(path)? {
             let mode = if step == *path { mode } else { PASSING_MODE };
             self.step(&step, mode).await?;
         }
@@ -66,11 +70,11 @@ impl SftpWriterContext {
     /// Makes sure that one directory exists, and replaces a symbolic link of that name.
     async fn step(&self, path: &EntryPath, mode: u32) -> Result<()> {
         let during = "making the directory";
-        let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
+        let (connection, whole) = (&self.sftp_root.server.connection, self.sftp_root.whole(path));
         for _ in 0..TRIES {
             match attrs(connection.look(&whole)).await {
                 Ok(Some(found)) if found.kind == EntryKind::Directory => {
-                    self.site.learn(path);
+                    self.sftp_root.learn(path);
                     return Ok(());
                 }
                 Ok(Some(found)) => {
@@ -94,10 +98,10 @@ impl SftpWriterContext {
             match done(connection.make_directory(&whole, mode & 0o7777)).await {
                 // Check again: another lane may have created something else meanwhile.
                 Ok(()) | Err(ServerRefusal::Other) => {}
-                Err(refusal) => return Err(self.site.write_error(during, refusal, 1).await.at(path)),
+                Err(refusal) => return Err(self.sftp_root.write_error(during, refusal, 1).await.at(path)),
             }
         }
-        Err(self.site.write_error(during, ServerRefusal::Other, 1).await.at(path))
+        Err(self.sftp_root.write_error(during, ServerRefusal::Other, 1).await.at(path))
     }
 
     /// Fails if a missing directory must not be created. One that only leads to a granted path must exist.
@@ -112,8 +116,8 @@ impl SftpWriterContext {
         if !self.syncs() {
             return Ok(());
         }
-        let connection = &self.site.server.connection;
-        let handle = match connection.open_to_read(&self.site.whole(path)).await {
+        let connection = &self.sftp_root.server.connection;
+        let handle = match connection.open_to_read(&self.sftp_root.whole(path)).await {
             Ok(handle) => handle,
             Err(ServerRefusal::Fatal(error)) => return Err(error),
             Err(_) => return Ok(()),
@@ -127,7 +131,7 @@ impl SftpWriterContext {
     }
 
     pub(super) fn syncs(&self) -> bool {
-        self.shared.options.durable && self.site.server.abilities.syncs
+        self.shared.options.durable && self.sftp_root.server.abilities.syncs
     }
 
     // Drafts
@@ -135,14 +139,14 @@ impl SftpWriterContext {
     /// Returns the absolute path of a draft for `path`, and registers it as existing from now on.
     pub(super) fn begin_draft(&self, path: &EntryPath) -> Vec<u8> {
         let (parent, _) = path.split_last().unwrap_or_default();
-        let draft = self.site.in_directory(&parent, &self.shared.names.name());
+        let draft = self.sftp_root.in_directory(&parent, &self.shared.names.name());
         self.shared.names.begin(&draft);
         draft
     }
 
     /// Removes a draft that gets no final name.
     pub(super) async fn discard(&self, draft: &[u8]) {
-        match done(self.site.server.connection.remove(draft)).await {
+        match done(self.sftp_root.server.connection.remove(draft)).await {
             Err(ServerRefusal::Fatal(_)) => {}
             _ => self.shared.names.end(draft),
         }
@@ -154,9 +158,9 @@ impl SftpWriterContext {
             return;
         }
         let is_left = |name: &&Vec<u8>| self.shared.names.is_of_job(name);
-        for draft in drafts.iter().filter(is_left).map(|name| self.site.in_directory(directory, name)) {
+        for draft in drafts.iter().filter(is_left).map(|name| self.sftp_root.in_directory(directory, name)) {
             if !self.shared.names.is_current(&draft) {
-                drop(self.site.server.connection.remove(&draft));
+                drop(self.sftp_root.server.connection.remove(&draft));
             }
         }
     }
@@ -169,7 +173,7 @@ impl SftpWriterContext {
             if parents.contains(&parent) {
                 continue;
             }
-            if let Ok(drafts) = crate::sftp::list::drafts(&self.site, &parent).await {
+            if let Ok(drafts) = crate::sftp::list::drafts(&self.sftp_root, &parent).await {
                 self.sweep(&parent, &drafts);
             }
             parents.push(parent);
@@ -178,7 +182,7 @@ impl SftpWriterContext {
 
     /// Creates a new file.
     pub(super) async fn create(&self, whole: &[u8]) -> RequestResult<Handle> {
-        let connection = &self.site.server.connection;
+        let connection = &self.sftp_root.server.connection;
         connection.open(whole, open::WRITE | open::CREATE | open::EXCLUSIVE, Some(DRAFT_MODE)).await
     }
 
@@ -191,7 +195,7 @@ impl SftpWriterContext {
         size_bytes: Option<u64>,
         syncs: bool,
     ) -> Result<SftpEntryLosses> {
-        let connection = &self.site.server.connection;
+        let connection = &self.sftp_root.server.connection;
         let (mut lost, during) = (SftpEntryLosses::new(), "setting the attributes");
         let mut owner = Some(self.settle_owner(
             wanted,
@@ -230,7 +234,7 @@ impl SftpWriterContext {
         };
         match ended.await {
             Ok(()) => Ok(lost),
-            Err(refusal) => Err(self.site.write_error(during, refusal, 1).await),
+            Err(refusal) => Err(self.sftp_root.write_error(during, refusal, 1).await),
         }
     }
 
@@ -265,14 +269,14 @@ impl SftpWriterContext {
     /// Renames a draft to its final name. The draft must be complete.
     pub(super) async fn put_in_place(&self, draft: &[u8], path: &EntryPath, replaces: bool) -> Result<()> {
         let during = "renaming into place";
-        let (site, connection) = (&self.site, &self.site.server.connection);
-        let whole = site.whole(path);
+        let (sftp_root, connection) = (&self.sftp_root, &self.sftp_root.server.connection);
+        let whole = sftp_root.whole(path);
         if !self.shared.grant.is_in_tree(path)
             && let Ok(Some(there)) = attrs(connection.look(&whole)).await
         {
             keep_device(&there)?;
         }
-        let renamed = match site.server.abilities.renames_over {
+        let renamed = match sftp_root.server.abilities.renames_over {
             true => done(connection.rename_over(draft, &whole)).await,
             false => done(connection.rename(draft, &whole)).await,
         };
@@ -288,8 +292,10 @@ impl SftpWriterContext {
             Ok(Some(there)) if there.kind == EntryKind::Directory => {
                 Err(Error::new(ErrorKind::Conflict, during, "a directory is in the way"))
             }
-            Ok(Some(_)) if !site.server.abilities.renames_over => self.replace_in_steps(draft, path).await,
-            _ => Err(site.write_error(during, refusal, u64::from(!replaces)).await),
+            Ok(Some(_)) if !sftp_root.server.abilities.renames_over => {
+                self.replace_in_steps(draft, path).await
+            }
+            _ => Err(sftp_root.write_error(during, refusal, u64::from(!replaces)).await),
         }
     }
 }
@@ -298,9 +304,10 @@ impl SftpWriterContext {
     /// Replaces an entry on a server without atomic replacement: the old entry is set aside, and restored on failure.
     async fn replace_in_steps(&self, draft: &[u8], path: &EntryPath) -> Result<()> {
         let during = "renaming into place";
-        let (site, connection) = (&self.site, &self.site.server.connection);
+        let (sftp_root, connection) = (&self.sftp_root, &self.sftp_root.server.connection);
         let (parent, _) = path.split_last().unwrap_or_default();
-        let (whole, aside) = (site.whole(path), site.in_directory(&parent, &self.shared.names.aside()));
+        let (whole, aside) =
+            (sftp_root.whole(path), sftp_root.in_directory(&parent, &self.shared.names.aside()));
         done(connection.rename(&whole, &aside)).await.map_err(|refusal| refusal.error(during))?;
         match done(connection.rename(draft, &whole)).await {
             Ok(()) => {
