@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::compression::Compression;
 use hakobu_core::endpoint::TargetEndpoint;
-use hakobu_core::engine::RunSummary;
+use hakobu_core::engine::{FREE_SPACE, RunSummary};
 use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
@@ -38,9 +38,6 @@ const COMPRESSION_WITHOUT_EFFECT: &str = "--compress has no effect: source and t
 /// The notice if root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";
-
-/// The remedy for a target without enough space.
-const FREE_SOME: &str = "free space at the target, or copy to another file system";
 
 /// One attempt at a copy.
 pub struct Attempt<'a, 'b> {
@@ -426,7 +423,7 @@ fn refuse_for_room(summary: &mut RunSummary) {
         && let Some(fatal) = summary.fatal.as_mut().filter(was_foreseen)
     {
         fatal.kind = ErrorKind::Refused;
-        fatal.hint.get_or_insert_with(|| FREE_SOME.into());
+        fatal.hint.get_or_insert_with(|| FREE_SPACE.into());
     }
 }
 

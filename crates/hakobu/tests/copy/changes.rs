@@ -135,7 +135,7 @@ fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.into_os_string() };
         let ran = Copy::new().to(&host).arg(&source).arg(typed).run_to(6);
-        ran.says(&["30000000 bytes are needed", "are free", "free space at the target"]);
+        ran.says(&["30.0 MB are needed", "are free", "free space at the target"]);
         assert_eq!(ran.report["bytes"]["target_written"], 0);
         assert_eq!(fs::read_dir(&small.0).unwrap().count(), 0);
     }
@@ -199,7 +199,7 @@ fn a_target_that_fills_up_ends_the_copy_cleanly() {
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(6);
-        ran.says(&["23000000 bytes are needed", "free space at the target"]);
+        ran.says(&["23.0 MB are needed", "free space at the target"]);
         // With another file system in the target nobody knows beforehand how much fits.
         let elsewhere = target.join("elsewhere");
         fs::create_dir_all(&elsewhere).unwrap();

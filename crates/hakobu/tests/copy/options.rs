@@ -110,12 +110,12 @@ fn a_dry_run_foresees_a_lack_of_room() {
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let plan = || Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(&typed);
         let ran = plan().run_to(6);
-        ran.says(&["12000000 bytes are needed", "are free", "free space at the target"]);
+        ran.says(&["12.0 MB are needed", "are free", "free space at the target"]);
         assert_eq!(ran.report["error"]["kind"], "refused");
         assert!(ran.entries("created") == 61 && !target.exists());
         // The real run ends before any content moves, as all files are in one directory.
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(6);
-        ran.says(&["12000000 bytes are needed", "are free", "free space at the target"]);
+        ran.says(&["12.0 MB are needed", "are free", "free space at the target"]);
         assert_eq!(ran.report["bytes"]["target_written"], 0, "{:#}", ran.report);
         let _ = fs::remove_dir_all(&target);
         // The file that it replaces makes room.
@@ -138,7 +138,7 @@ fn a_dry_run_foresees_a_lack_of_room() {
     fs::create_dir(&source).unwrap();
     file(&source.join("large"), 12_000_000);
     let plan = |target| Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(target);
-    plan(small.0.join("target").into()).run_to(6).says(&["12000000 bytes are needed", "are free"]);
+    plan(small.0.join("target").into()).run_to(6).says(&["12.0 MB are needed", "are free"]);
     plan(host.at(small.0.join("target"))).run_to(6);
 }
 
@@ -156,7 +156,7 @@ fn a_tree_without_room_is_refused_as_soon_as_that_is_known() {
     }
     let small = Small::mount(&place.path().join("small"), "size=8m");
     let ran = Copy::new().args(["--lanes", "1"]).arg(&source).arg(&small.0).run_to(6);
-    ran.says(&["bytes are needed", "are free", "free space at the target"]);
+    ran.says(&["MB are needed", "are free", "free space at the target"]);
     assert_eq!(ran.report["error"]["step"], "write");
     // One more than there are inodes for.
     let few = Small::mount(&place.path().join("few"), "nr_inodes=40");

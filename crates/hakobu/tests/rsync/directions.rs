@@ -147,7 +147,7 @@ fn a_dry_run_foresees_that_this_machine_has_no_room() {
     let small = Small::mount(&bench.path("small"), "size=8m");
     let plan = || Copy::new().arg("-n").arg(bench.url("m/t/")).arg(small.0.join("target"));
     let ran = plan().run_to(1);
-    ran.says(&["10000000 bytes are needed", "are free", "hint: free space at the target"]);
+    ran.says(&["10.0 MB are needed", "are free", "hint: free space at the target"]);
     assert_eq!(ran.report["error"]["kind"], "no_space");
     // The replaced entries make room.
     fs::create_dir(small.0.join("target")).unwrap();
