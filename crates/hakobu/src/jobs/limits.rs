@@ -21,7 +21,7 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
     let id = folder.id();
     let refused = |kind, words: String| Err(Error::new(kind, SETTING, words).at(id.as_str()));
     if typed.is_empty() {
-        let words = "name what is to be set: --bwlimit, --iops-limit or --source-p99".to_owned();
+        let words = "no limit is given; add --bwlimit, --iops-limit or --source-p99".to_owned();
         return refused(ErrorKind::Usage, words);
     }
     if let Err(errors) = typed.read() {
@@ -43,6 +43,10 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
         Ok(request) => request,
         Err(errors) => return Ok(exit::errors(&errors)),
     };
+    if request.mode.only_reads() && typed.bwlimit.is_some() {
+        let words = "--bwlimit has no effect on hakobu verify, which sends only digests; leave it out";
+        return refused(ErrorKind::Usage, words.to_owned());
+    }
     if hakobu_transfer::copy::is_moved_by_rsync(&request)? && state == JobState::Running {
         let words =
             "rsync moves its data, and takes a limit only as it starts: hakobu jobs pause, set, resume";

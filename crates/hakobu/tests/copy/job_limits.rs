@@ -63,6 +63,27 @@ fn a_new_limit_reaches_the_engine_wherever_it_is() {
     }
 }
 
+/// A job that only compares has no rate to limit, and leaves nothing at the target.
+#[test]
+fn a_job_of_verify_takes_no_rate_and_is_forgotten_without_advice() {
+    let desk = Desk::here();
+    for name in ["one", "two"] {
+        fs::write(desk.path(name), name).unwrap();
+    }
+    let (code, out, err) = desk.run(&["verify", "--detach", "one", "two"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let id = out.trim_end();
+    desk.attach_to(id, 4);
+    for limits in [&["--bwlimit", "1M"][..], &["--bwlimit", "off", "--iops-limit", "9"]] {
+        let (code, _, err) = desk.run(&[&["jobs", "set", id], limits].concat());
+        assert!(code == 2 && err.contains("no effect on hakobu verify"), "{err}");
+    }
+    assert!(desk.shown(id)["limits"].is_null());
+    set(&desk, id, &["--iops-limit", "100"]);
+    let (code, _, err) = desk.run(&["jobs", "forget", id]);
+    assert!(code == 0 && err == format!("job {id} is forgotten\n"), "{err}");
+}
+
 #[test]
 fn what_was_set_holds_in_later_runs() {
     if no_root() {
