@@ -87,6 +87,13 @@ fn a_directory_is_listed_the_same_here_over_ssh_and_on_an_sftp_server() {
         assert_eq!(listed(&[], OsStr::from_bytes(&below("sub-a")), host), "sub-a\n");
         assert_eq!(listed(&[], OsStr::from_bytes(&below("link")), host), "inner/\nx\n");
     }
+    // A server without an agent has no use for these, wherever they come from.
+    let settings = place.path().join("config.toml");
+    fs::write(&settings, "sudo = true\nagent = \"/nowhere\"\n").unwrap();
+    let named = ["--settings", settings.to_str().unwrap()];
+    assert_eq!(listed(&named, &host.at(&at), Some(&host)), "link\nodd\\n\\xff\nsub-a\nsub/\n");
+    let refused = ls(&[OsStr::new("--sudo"), &host.at(&at)], Some(&host));
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     host.wait_for_no_agent();
 }
 

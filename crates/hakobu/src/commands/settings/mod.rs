@@ -55,7 +55,7 @@ struct ShownJson {
 
 /// Prints what holds for a run; returns the exit code.
 pub fn show(typed: &SettingsArguments) -> u8 {
-    let matches = match parse(&typed.words) {
+    let matches = match parse(&words_of_copy(typed)) {
         Ok(matches) => matches,
         Err(error) => return exit::clap_error(error),
     };
@@ -68,6 +68,13 @@ pub fn show(typed: &SettingsArguments) -> u8 {
         Ok(seen) => output::print(text(&seen).as_bytes()),
         Err(errors) => exit::errors(&errors),
     }
+}
+
+/// Returns the words that follow `hakobu copy`, with the options that the parser took as those of `hakobu settings`.
+fn words_of_copy(typed: &SettingsArguments) -> Vec<OsString> {
+    let json = typed.json.then(|| "--json".into());
+    let file = typed.file.iter().flat_map(|file| ["--settings".into(), file.clone().into()]);
+    json.into_iter().chain(file).chain(typed.words.iter().cloned()).collect()
 }
 
 /// Reads the words as `hakobu copy` would, but for places, which may be missing.
