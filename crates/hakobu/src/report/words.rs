@@ -1,6 +1,8 @@
 //! The words for names in a report: stages, transports, losses, differences, kinds of errors.
 //! A name that is not known here is of another version, and is shown as it is.
 
+use hakobu_core::path::lossy;
+
 use super::language::Language;
 use super::page::{LineSpan, PageLine, name, said, words};
 
@@ -171,7 +173,7 @@ const LOSSES: [NamedMeaning; 8] = [
     ("owner", "owner or group", "所有者またはグループ"),
     ("setid", "set-ID bits or capabilities", "set-ID ビットまたはケーパビリティ"),
     ("flags", "immutable or append-only flags", "変更不可・追記専用の属性"),
-    ("times", "exact times of the last change", "正確な更新時刻"),
+    ("times", "exact modification times", "正確な更新時刻"),
 ];
 
 const LOSSES_MEAN: [NamedMeaning; 8] = [
@@ -228,7 +230,7 @@ const DIFFERENCES: [NamedMeaning; 11] = [
     ("range", "content of a range", "内容(範囲)"),
     ("mode", "permissions", "パーミッション"),
     ("owner", "owner or group", "所有者またはグループ"),
-    ("time", "time of the last change", "更新時刻"),
+    ("time", "modification time", "更新時刻"),
     ("xattr", "extended attributes or access lists", "拡張属性または ACL"),
     ("links", "hard links", "ハードリンク"),
 ];
@@ -370,6 +372,11 @@ pub fn way(key: &str, language: Language) -> PageLine {
 /// Returns the name of a loss.
 pub fn loss(key: &str, language: Language) -> LineSpan {
     known_or_name(&LOSSES, key, language)
+}
+
+/// Returns the English name of a loss, printable.
+pub(crate) fn loss_name(key: &str) -> String {
+    known(&LOSSES, key, Language::En).map_or_else(|| lossy(key.as_bytes()), str::to_owned)
 }
 
 /// Returns the meaning of a loss.

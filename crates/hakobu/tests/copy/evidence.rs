@@ -122,7 +122,7 @@ fn a_comparison_names_both_values() {
         "differs: kind: kind directory != file\n",
         "differs: mode: mode 0644 != 0600\n",
         "differs: size: size 10 != 22\n",
-        "differs: time: time of the last change 2020-02-29T01:02:03.500000000Z != 1969-12-31T23:59:59.000000000Z\n",
+        "differs: time: modification time 2020-02-29T01:02:03.500000000Z != 1969-12-31T23:59:59.000000000Z\n",
     ] {
         assert!(said.contains(line), "no {line} in {said}");
     }

@@ -254,7 +254,7 @@ fn a_bit_that_a_stranger_may_not_set_when_it_must_be_kept() {
     assert_eq!(ran.lost("setid"), 1);
     ran.says(&[
         "partly done: 1 created",
-        "not kept: setid of 1 entry, such as kept out at the target: ",
+        "not preserved: set-ID bits or capabilities of 1 entry, such as kept out at the target: ",
         "--allow setuid",
     ]);
     // The next run finds nothing to do, and says again what is missing.

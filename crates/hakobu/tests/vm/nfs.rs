@@ -145,7 +145,7 @@ fn long_trees_on_nfs_and_what_only_nfs_does() {
 
     let nobody = "note: an NFS server treats root as nobody unless its export says no_root_squash";
     said("closed", 1, &["permission denied", nobody]);
-    assert!(!said("open", 0, &["not kept: owner of 238 entries"]).contains(nobody));
+    assert!(!said("open", 0, &["not preserved: owner or group of 238 entries"]).contains(nobody));
     said("required", 6, &["--require owner is not met"]);
     said("secret", 3, &["failed: secret: opening: permission denied", nobody]);
     said("got", 0, &["open"]);
