@@ -386,10 +386,11 @@ impl Attempt<'_, '_> {
     fn tell_compression(&self) {
         let (choice, why) = match self.request.compression {
             Compression::Auto => {
-                ("auto".to_owned(), "at once on a long way, else where the way turns out to be what limits")
+                ("auto".to_owned(), "at first on a link with a long round trip, otherwise once the network is the \
+                    bottleneck")
             }
             Compression::None => ("none".to_owned(), "as asked"),
-            Compression::Adapted => ("zstd".to_owned(), "as asked, with the level that pays"),
+            Compression::Adapted => ("zstd".to_owned(), "as asked, at the level that pays off"),
             Compression::Level(level) => (format!("zstd {level}"), "as asked"),
         };
         self.decided(format!("compression: {choice}"), why.to_owned());
@@ -431,8 +432,8 @@ fn refuse_for_room(summary: &mut RunSummary) {
 /// of 512 bytes written to it so far.
 fn was_written_to(now: u64, before: u64) -> Error {
     let words = format!(
-        "{} were written to the source during the last pass, so the target may mix old and new: see what \
-         --before-last-pass has to stop, or unmount the source (or fsfreeze), and run it again",
+        "{} were written to the source during the last pass, so the target may mix old and new data: make \
+         --before-last-pass stop all writers, or unmount or freeze the source, and run it again",
         format_bytes(now.saturating_sub(before).saturating_mul(512))
     );
     Error::new(ErrorKind::SourceChanged, "making the last pass", words)

@@ -33,7 +33,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy --frob a b", "'--frob'"),
         ("copy --compress gzip a b", "--compress: it is auto, none, zstd, or zstd:LEVEL"),
         ("copy --compress=zstd:20 a b", "with a level from -7 to 19"),
-        ("copy --bwlimit 5000 a b", "needs a unit: 5000KiB is what rsync takes it for"),
+        ("copy --bwlimit 5000 a b", "write 20M for 20 MB/s, or 5000KiB"),
         ("verify -n a b", "verify writes nothing"),
         ("copy --memory 1G a b", "--memory: not in this version"),
         ("copy --cipher rot13 a b", "aes-256-gcm"),

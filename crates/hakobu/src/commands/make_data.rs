@@ -342,7 +342,7 @@ fn open(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<AtomicBool>
             return Ok(DataOutput { file, size_bytes, is_device: true, is_new: false });
         }
         (TargetFound::Absent { parent_exists: false }, _) => {
-            let words = "the directory that would hold it is not there; create it first";
+            let words = "its parent directory does not exist; create it first";
             return Err(Error::new(ErrorKind::NotFound, MAKING, words));
         }
         (TargetFound::Absent { .. }, Some(size_bytes)) => (true, size_bytes),

@@ -117,8 +117,8 @@ impl JobRun {
         }
         if self.password_asked.load(Relaxed) {
             output::tell(
-                "note: sudo has asked for a password, so the job cannot log in again by itself; for that allow \
-                 the far user to run hakobu with NOPASSWD in sudoers",
+                "note: sudo asked for a password, so the job cannot log in again by itself; to allow that, let the \
+                 remote user run hakobu with NOPASSWD in sudoers",
             );
         }
         leave_terminal();

@@ -179,7 +179,7 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
         let typed = command.map(|command| command.typed.limits).unwrap_or_default();
         let limits = super::limits::with(&typed, &set);
         let words = limits.read().map(|limits| limits.words()).unwrap_or_default();
-        let instead = if typed.is_empty() { "" } else { ", in the place of those in the command" };
+        let instead = if typed.is_empty() { "" } else { ", instead of those in the command" };
         lines.push(format!("limits     {words}{instead}, set at {}", lossy(set.set_at.as_bytes())));
     }
     if let Some(ended) = &seen.ended {
@@ -188,7 +188,7 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
     lines.push(format!("record     {}", shell::quote(seen.folder.path().as_os_str())));
     let log = seen.last_lines();
     if !log.is_empty() {
-        lines.push("log, the end of it:".to_owned());
+        lines.push("end of the log:".to_owned());
         lines.extend(log.iter().map(|line| format!("  {line}")));
     }
     Ok(output::print(format!("{}\n", lines.join("\n")).as_bytes()))

@@ -105,7 +105,7 @@ fn warning(login: UnattendedLogin) -> Option<&'static str> {
              passphrase would do",
         ),
         UnattendedLogin::Unknown => {
-            Some("it could not be found out whether the job can log in again by itself")
+            Some("it is not known whether the job can log in again by itself")
         }
     }
 }

@@ -70,8 +70,8 @@ fn outcome_words(report: &Report) -> &'static str {
     match report.outcome {
         Outcome::Done if report.dry_run => "plan",
         Outcome::Partial if report.is_partly_compared() && report.failures.is_empty() => "partly compared",
-        Outcome::Partial if report.dry_run => "plan, of which not all can be done",
-        Outcome::Failed if report.dry_run => "nothing was written, and without --dry-run it would fail",
+        Outcome::Partial if report.dry_run => "plan, with failures",
+        Outcome::Failed if report.dry_run => "plan that would fail",
         outcome => words_of(outcome),
     }
 }
@@ -162,7 +162,7 @@ fn speed(report: &Report) -> String {
         line.push_str(&format!(", limited by: {}", limit_words(limit, is_little_sent(report))));
     }
     if report.resumed {
-        line.push_str("; the rest was there from a run that was interrupted");
+        line.push_str("; the rest was there from an interrupted run");
     }
     if report.seconds.total > moving {
         line.push_str(&format!("; {} in all", words(report.seconds.total)));
@@ -202,7 +202,7 @@ fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
         (LATENCY_LIMIT, "--source-p99"),
     ];
     if let Some((name, option)) = asked.into_iter().find(|(name, _)| *name == limit.stage) {
-        return format!("{name} ({option}, as asked: held back for {} of the time)", busy(limit.share));
+        return format!("{name} ({option}, as requested, for {} of the time)", busy(limit.share));
     }
     let network = limit.resources.get(NETWORK).filter(|_| limit.stage != NETWORK && !little_sent);
     let network = network.map(|share| format!(", network {} used", busy(*share))).unwrap_or_default();
@@ -252,10 +252,10 @@ pub(crate) fn difference_words(difference: &ReportDifference) -> String {
     match difference.what.as_str() {
         "only_in_source" => format!("only in the source: {path}"),
         "only_in_target" => format!("only in the target: {path}"),
-        "kind" if values.is_empty() => differs("it is something else there"),
+        "kind" if values.is_empty() => differs("another kind of entry"),
         "time" => differs("modification time"),
-        "xattr" => differs("extended attributes or access lists"),
-        "links" => differs("it is no hard link of the same file there"),
+        "xattr" => differs("extended attributes or ACLs"),
+        "links" => differs("not a hard link to the same file"),
         "range" => {
             let offset = difference.offset_bytes.unwrap_or(0);
             let end = offset.saturating_add(difference.length_bytes.unwrap_or(0));
@@ -347,7 +347,7 @@ fn check(report: &Report) -> &'static str {
 /// How long the service was stopped at most.
 fn held_still(report: &Report) -> Option<String> {
     let time = Duration::try_from_secs_f64(report.seconds.held_still?).unwrap_or_default();
-    Some(format!("the source was held still for {}", format_duration(time)))
+    Some(format!("the source was frozen for {}", format_duration(time)))
 }
 
 /// Whoever comes back in the morning learns why it took longer.
@@ -424,7 +424,7 @@ mod tests {
         report.conclude(&[], Some(&full), false);
         assert_eq!(
             lines(&report, false)[0],
-            "nothing was written, and without --dry-run it would fail: 3 to create, 2 to update, 1 000 unchanged"
+            "plan that would fail: 3 to create, 2 to update, 1 000 unchanged"
         );
         report.dry_run = false;
         assert!(lines(&report, false)[0].starts_with("failed: 3 created, 2 updated"));

@@ -231,7 +231,7 @@ const DIFFERENCES: [NamedMeaning; 11] = [
     ("mode", "permissions", "パーミッション"),
     ("owner", "owner or group", "所有者またはグループ"),
     ("time", "modification time", "更新時刻"),
-    ("xattr", "extended attributes or access lists", "拡張属性または ACL"),
+    ("xattr", "extended attributes or ACLs", "拡張属性または ACL"),
     ("links", "hard links", "ハードリンク"),
 ];
 

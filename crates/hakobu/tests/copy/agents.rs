@@ -193,7 +193,7 @@ fn sudo_with_a_password() {
     let arguments = ["--sudo".as_ref(), from.as_os_str(), to.as_os_str()];
     let (code, shown) = on_a_terminal(&host, &arguments, &format!("wrong\n{password}"));
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("that was not it; password for sudo on throwaway: "), "{shown}");
+    assert!(shown.contains("wrong password; password for sudo on throwaway: "), "{shown}");
     assert!(!shown.contains("s3cret"), "{shown}");
     assert_same(&source, &closed.join("copy"));
 

@@ -137,8 +137,8 @@ fn the_time_for_which_the_source_was_held_still_is_told() {
     let ran = sync(&["--before-last-pass", "sleep 0.2", "--after-last-pass", "sleep 0.3"]).run_to(0);
     assert!(ran.report["seconds"]["held_still"].as_f64().unwrap() >= 0.5, "{:#}", ran.report["seconds"]);
     ran.says(&[
-        "note: holding the source still: sleep 0.2",
-        "note: letting the source go: sleep 0.3",
+        "note: freezing the source: sleep 0.2",
+        "note: thawing the source: sleep 0.3",
         "the source was held still for ",
     ]);
     let notices: Vec<_> = ran.events.iter().filter(|event| event["event"] == "notice").collect();

@@ -378,7 +378,7 @@ fn only_listed_paths_come_over() {
     let options = format!("--files-from {}", list.display());
     let ran = Copy::new().options(&options).args([contents(&source), target.clone().into()]).run_to(3);
     assert_eq!(ran.entries("failed"), 1);
-    ran.says(&["missing: ", "--files-from lists it, and the source has no such entry"]);
+    ran.says(&["missing: ", "--files-from lists it, but the source has no such entry"]);
     for (name, there) in
         [("a/b/one", true), ("a/b/two", true), ("c/three", true), ("a/other", false), ("d", false)]
     {

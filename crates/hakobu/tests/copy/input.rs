@@ -122,8 +122,8 @@ fn what_cannot_be_done_with_it_is_told() {
     let slash: OsString = format!("{}/", new.to_str().unwrap()).into();
     let dash = OsStr::new("-");
     for (arguments, said) in [
-        (vec![dash, directory], "standard input has no name; name the file"),
-        (vec![dash, &slash], "standard input has no name; name the file"),
+        (vec![dash, directory], "standard input has no name; give the path"),
+        (vec![dash, &slash], "standard input has no name; give the path"),
         (vec![dash, &other, directory], "standard input must be the only source"),
         (vec![OsStr::new("--verify=medium"), dash, &new], "standard input cannot be read again"),
         (vec![OsStr::new("--detach"), dash, &new], "a background job has no standard input"),

@@ -100,7 +100,7 @@ fn what_was_set_holds_in_later_runs() {
         "100 operations a second at each end (--iops-limit), 99 % of reads at the source within 250 ms";
     wait_until("it is held", LIMIT, || log("from now on: ") && log("note: paused until ") && log(both));
     desk.jobs(&format!("pause {id}"));
-    assert!(desk.jobs(&format!("show {id}")).0.contains(", in the place of those in the command, set at "));
+    assert!(desk.jobs(&format!("show {id}")).0.contains(", instead of those in the command, set at "));
     desk.jobs(&format!("resume {id}"));
     let pauses = || desk.shown(&id)["log"].to_string().matches("note: paused until ").count();
     wait_until("it is held again", LIMIT, || pauses() >= 2);
@@ -145,7 +145,7 @@ fn limits_are_set_from_elsewhere_than_where_the_job_was_typed() {
     );
     let (shown, _) = elsewhere(&["show", &id]);
     assert!(
-        shown.contains(&format!("\nlimits     {all}, in the place of those in the command, set at ")),
+        shown.contains(&format!("\nlimits     {all}, instead of those in the command, set at ")),
         "{shown}"
     );
     let log = |words: &str| desk.shown(&id)["log"].to_string().contains(words);
@@ -182,8 +182,8 @@ fn what_cannot_be_set_is_refused_in_words() {
         let (found, _, err) = desk.run(&[&["jobs", "set", &id[..]], options].concat());
         assert!(found == code && err.contains(words), "{options:?}: {found} {err}");
     };
-    refused(&[], 2, "name what is to be set");
-    refused(&["--bwlimit", "5"], 2, "--bwlimit: at column 1: 5 needs a unit");
+    refused(&[], 2, "no limit is given");
+    refused(&["--bwlimit", "5"], 2, "--bwlimit: at column 1: 5 has no unit");
     refused(&["--bwlimit", "08:00,20M 25:00,off"], 2, "at column 11");
     refused(&["--iops-limit", "0"], 2, "--iops-limit: must be a number");
     refused(&["--source-p99", "soon"], 2, "--source-p99: must be a time");

@@ -411,7 +411,7 @@ fn cut_and_mended(way: Way) {
     line.link.mend();
     let ran = running.end();
     assert_eq!(ran.code, Some(0), "{way:?} {}", ran.err);
-    ran.says(&["connection lost", "trying again", "without it", "is not listed"]);
+    ran.says(&["connection lost", "trying again", "without it", "are not listed"]);
     let (listed, mut names) = (ran.changes(), ran.changes());
     names.dedup_by(|one, other| one.1 == other.1);
     assert_eq!(listed, names, "each entry is listed once");

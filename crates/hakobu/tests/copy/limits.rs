@@ -184,7 +184,7 @@ fn a_limit_of_operations_holds() {
         assert_eq!(ran.report["bottleneck"]["stage"], "operation limit", "{:#}", ran.report["bottleneck"]);
         ran.says(&[
             "note: at most 40 operations a second at each end (--iops-limit)",
-            "limited by: operation limit (--iops-limit, as asked: held back",
+            "limited by: operation limit (--iops-limit, as requested",
         ]);
         let brought = fs::read_dir(place.path().join(name)).unwrap().count();
         assert_eq!(brought, 60, "{name}");

@@ -67,7 +67,7 @@ fn a_data_port_that_is_closed_is_named_with_its_direction() {
         let options = "--transport agent --data-address 192.0.2.1 --data-port 7777";
         let ran = Copy::new().to(&host).options(options).args(&typed).run_to(1);
         ran.says(&[
-            "no data connection came about",
+            "no data connection could be opened",
             "from this machine to throwaway at 192.0.2.1 port 7777",
             "from throwaway to this machine at ",
             "open TCP port 7777",
@@ -80,7 +80,7 @@ fn a_data_port_that_is_closed_is_named_with_its_direction() {
     // Without a port of one's own there is one to choose.
     let copy = Copy::new().to(&host).options("--transport agent");
     let ran = copy.arg(contents(&source)).arg(host.at(&target)).run_to(1);
-    ran.says(&["no data connection came about", "choose a port with --data-port N and open it"]);
+    ran.says(&["no data connection could be opened", "choose a port with --data-port N and open it"]);
     // A copy within the host needs no data connection.
     Copy::new().to(&host).arg(contents(host.at(&source))).arg(host.at(&target)).run_to(0);
     assert_same(&source, &target);

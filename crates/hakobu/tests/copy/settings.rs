@@ -113,7 +113,7 @@ fn what_holds_is_shown_with_where_it_comes_from() {
     for line in ["settings", "settings a b"] {
         let mut command = home.command(line);
         let out = ended(command.env("HAKOBU_SSH", "ssh -4")).1;
-        assert!(out.contains("\nof other machines, shown with one: ssh, agent, sudo, "), "{out}");
+        assert!(out.contains("\nonly for other machines, shown if one is named: ssh, agent, sudo, "), "{out}");
         assert!(!out.contains("ssh -4") && !out.lines().any(|line| line.starts_with("ssh ")), "{out}");
     }
     let (code, out, _) = home.run("settings --help");
@@ -162,7 +162,7 @@ fn a_mistake_is_told_with_its_line_and_column() {
             "[[host]]\nmatch = 'x'\n  cipher = 'rot13'\n",
             "config.toml:3:13: cipher: it is one of auto, aes-128-gcm",
         ),
-        ("bwlimit = \"08:00,20M 25:00,off\"\n", "config.toml:1:22: bwlimit: \"25:00\" is no time of day"),
+        ("bwlimit = \"08:00,20M 25:00,off\"\n", "config.toml:1:22: bwlimit: \"25:00\" is not a time of day"),
         ("sudo = 'maybe'\n", "config.toml:1:9: sudo: it is true or false; this is \"maybe\""),
         ("lanes 2\n", "config.toml:1:7: "),
     ] {

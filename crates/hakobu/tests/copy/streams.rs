@@ -113,7 +113,7 @@ fn a_reader_that_goes_away_ends_it() {
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", words(&output));
-        let said = "writing at standard output: whoever read it has gone";
+        let said = "writing at standard output: broken pipe: its reader has exited";
         assert!(words(&output).contains(said), "{}", words(&output));
     }
     host.wait_for_no_agent();

@@ -179,7 +179,7 @@ fn more_than_was_allowed_is_refused_as_a_whole() {
     let pair = Pair::new();
     for limit in ["4", "0", "1%"] {
         let ran = Copy::sync().options(&format!("--delete --max-delete {limit}")).args(pair.here()).run_to(6);
-        ran.says(&["would go", "none was deleted"]);
+        ran.says(&["would be deleted", "none was deleted"]);
         assert!(pair.has_extras());
     }
     for wrong in ["101%", "-1", "many", "%"] {

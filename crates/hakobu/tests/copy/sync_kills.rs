@@ -153,7 +153,7 @@ fn what_an_attempt_that_was_lost_has_made_does_not_count_for_the_limit() {
         kill_agents(&host);
         let ran = running.end();
         assert_eq!(ran.code, Some(6), "{}\n{:#}", ran.err, ran.report);
-        ran.says(&["trying again", "would go, more than half"]);
+        ran.says(&["trying again", "would be deleted, more than half"]);
         assert_eq!(fs::read_dir(target.join("old")).unwrap().count(), 50);
         assert_eq!(complete(&source, &target).len(), DIRECTORIES * (FILES_EACH + 1));
     }

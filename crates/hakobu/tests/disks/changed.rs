@@ -152,7 +152,7 @@ fn refused_until_restart(interrupted: &Interrupted, content: &[u8]) {
     for _ in 0..2 {
         let ran = interrupted.copy().run_to(5);
         assert_eq!(ran.report["outcome"], "source_changed");
-        ran.says(&["add --restart to begin anew"]);
+        ran.says(&["add --restart to start over"]);
         assert_eq!(interrupted.left().len(), 2, "what was brought over stays");
     }
     interrupted.ends_well(interrupted.copy().arg("--restart"), false, content);
@@ -240,7 +240,7 @@ fn the_disk_was_overwritten() {
     let bytes = disk.bytes();
     for options in ["", "--restart"] {
         let ran = interrupted.copy().options(options).run_to(6);
-        ran.says(&["is not known to be what this copy has left there", &format!("--confirm {}", disk.id())]);
+        ran.says(&["its content may have changed since", &format!("--confirm {}", disk.id())]);
         assert_bytes(&disk.bytes(), &bytes);
     }
     interrupted.ends_well(interrupted.copy().args(["--confirm", &disk.id()]), false, &interrupted.content);
@@ -364,7 +364,7 @@ fn another_job_to_the_same_disk() {
             .arg(&other)
             .arg(&disk.path)
             .run_to(6)
-            .says(&["is not known to be what this copy has left"]);
+            .says(&["its content may have changed since"]);
         assert_bytes(&disk.bytes(), &bytes);
         Copy::new().arg(&other).arg(&disk.path).args(["--confirm", &disk.id()]).run_to(0);
         assert_eq!(disk.remembered(), Vec::<PathBuf>::new());

@@ -261,7 +261,7 @@ fn what_is_held_for_the_last_pass_is_let_go() {
     let ran = running.end();
     assert_eq!(ran.code, Some(130), "{}", ran.err);
     assert!(!held.exists(), "{}", ran.err);
-    ran.says(&["the command of --after-last-pass is run first"]);
+    ran.says(&["--after-last-pass runs first"]);
     assert_bytes(&disk.bytes(), &vec![0xaa; 6 * MIB as usize]);
 }
 

@@ -196,7 +196,7 @@ fn a_medium_that_does_not_keep_what_is_written() {
             let ran = copy.args(way.typed(&host, &image, target.path())).run_to(1);
             ran.says(&[
                 "the medium did not keep 4194304 bytes from 0 on; writing them again",
-                "the medium gave back something else than was written",
+                "the medium returned other data than was written",
             ]);
             assert_eq!(ran.err.matches("writing them again").count(), 2, "{}", ran.err);
         }

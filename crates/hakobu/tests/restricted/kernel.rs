@@ -39,7 +39,7 @@ fn without_a_lock_that_holds_there_is_no_agent() {
         for options in [&["--read-only"][..], &["--may-connect"]] {
             let (words, code) = not_started(without(calls, gives, place.path(), options));
             assert_eq!(code, Some(1), "{calls} {gives}: {words}");
-            assert!(words.contains("that takes landlock as it is in Linux 6.2"), "{calls} {gives}: {words}");
+            assert!(words.contains("that needs landlock of Linux 6.2"), "{calls} {gives}: {words}");
         }
     }
     let (words, _) = not_started(without("prctl", "error=EPERM", place.path(), &[]));

@@ -38,7 +38,7 @@ fn the_batch_of_an_rsync_that_was_killed_is_done_again() {
     let run = copy(contents(&tree), bench.url("m/t")).options("--lanes 2");
     let ran = run.env("PATH", path).env("MARK", &mark).env("ARRIVES", &arrives).run_to(0);
     assert!(mark.join("killed").exists());
-    ran.says(&["connection lost", "done again"]);
+    ran.says(&["connection lost", "copied again"]);
     assert_nothing_to_do(&tree, &bench.module("t"));
     assert_eq!((ran.entries("created"), ran.entries("failed")), (6, 0));
 }

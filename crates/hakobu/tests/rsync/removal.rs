@@ -93,7 +93,7 @@ fn more_than_half_of_what_was_there_stays_whatever_comes() {
         fs::write(target.join(name), name).unwrap();
     }
     let sync = || Copy::sync().options("--delete").arg(contents(&source)).arg(bench.url("m/t"));
-    sync().run_to(6).says(&["3 of the 3 entries at the target would go", "more than half"]);
+    sync().run_to(6).says(&["3 of the 3 entries at the target would be deleted", "more than half"]);
     assert!(target.join("one").exists() && target.join("new/deep/19").exists());
 }
 

@@ -102,7 +102,7 @@ fn where_nothing_may_be_executed_files_still_go() {
     let source = tree(&place.path().join("source"));
     let ran = Copy::new().to(&host).arg(contents(&source)).arg(host.at("tree")).run_to(0);
     assert_eq!(ran.report["transport"], "sftp");
-    assert!(ran.err.contains("over sftp, since there is no agent"), "{}", ran.err);
+    assert!(ran.err.contains("over SFTP, since there is no agent"), "{}", ran.err);
     // Whoever insists on an agent is told why there is none.
     let refused =
         Copy::new().to(&host).options("--transport agent").arg(&source).arg(host.at("other")).run_to(1);

@@ -394,8 +394,8 @@ impl LocalDraft {
 /// interrupted run of this job has left.
 fn not_what_was_left(identity: &DeviceIdentity) -> Error {
     let words = format!(
-        "an interrupted copy has written to it, but what is there now is not known to be what this copy has left there: \
-         consent with --confirm {} to overwrite it",
+        "an interrupted copy has written to it, but its content may have changed since; to overwrite it, pass \
+         --confirm {}",
         identity.id
     );
     Error::new(ErrorKind::Refused, OPENING_DEVICE, words)

@@ -69,7 +69,7 @@ impl BenchHostSettings {
         }
         if !self.not_obeyed.is_empty() {
             words.push(format!(
-                "hakobu's rows ran without what settings files say beyond the way to the host: {}. A copy obeys it, and may be slower.",
+                "hakobu's rows ignore these settings, which a copy obeys and which may make it slower: {}.",
                 list(&self.not_obeyed)
             ));
         }

@@ -48,7 +48,7 @@ fn page(bench: &BenchResults, held: &BenchHostSettings, whole: bool) -> ReportPa
         blocks.push(PageBlock::Rates(group.rows.iter().filter_map(bars).collect()));
         sections.push(PageSection::of(&title, blocks));
     }
-    sections.push(PageSection::of("Why what should be alike is not", causes(bench, &host)));
+    sections.push(PageSection::of("Why similar rows differ", causes(bench, &host)));
     sections.push(PageSection::of("Failed", failed(bench)));
     sections.push(PageSection::of("Ciphers, one core of this machine", parts(&bench.ciphers, false)));
     sections.push(PageSection::of("Compressors of this machine, on text", parts(&bench.compressors, true)));

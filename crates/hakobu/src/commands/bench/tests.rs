@@ -80,7 +80,7 @@ fn the_text_is_sorted_names_the_winner_and_the_cause() {
         at("the winner, to h")
             < at("nc with 1.00 GB/s, not encrypted; of those that encrypt hakobu with 800 MB/s")
     );
-    at("Why what should be alike is not");
+    at("Why similar rows differ");
     at("dd | ssh: 235 MB/s to h");
     at("What holds the slow one up is sshd on h");
     at("failed");

@@ -86,7 +86,7 @@ fn outcome(probed: &ProbeResults) -> (String, Vec<String>) {
             seconds(tree.unchanged.seconds)
         ));
         if tree.at_least {
-            meaning.push("There was no time to list all of the tree, so there is more of it.".to_owned());
+            meaning.push("There was no time to list all of the tree, so it is larger than that.".to_owned());
         }
     }
     if let (Some(slowest), Some(held)) = (made.slowest, lower_bound(made)) {
@@ -209,7 +209,7 @@ fn network(probed: &ProbeResults) -> Vec<PageBlock> {
     blocks.push(PageBlock::Table(head.map(str::to_owned).to_vec(), counts.iter().map(row).collect()));
     blocks.push(PageBlock::Rates(bars(ways, &counts)));
     if ways.into_iter().flatten().any(|way| way.at_least) {
-        blocks.push(PageBlock::Words(vec![words("The line was not filled, so it may carry more.")]));
+        blocks.push(PageBlock::Words(vec![words("The link was not saturated, so it may carry more.")]));
     }
     blocks
 }

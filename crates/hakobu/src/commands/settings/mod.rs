@@ -188,7 +188,7 @@ fn text(seen: &ShownJson) -> String {
     }
     if !seen.of_other_machines.is_empty() {
         let keywords = seen.of_other_machines.join(", ");
-        text.push_str(&format!("of other machines, shown with one: {keywords}\n"));
+        text.push_str(&format!("only for other machines, shown if one is named: {keywords}\n"));
     }
     if seen.without_pairs {
         text.push_str("left out: [[pair]] sections, shown with both ends: hakobu settings SOURCE TARGET\n");
