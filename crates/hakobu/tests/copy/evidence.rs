@@ -139,7 +139,7 @@ fn the_time_for_which_the_source_was_held_still_is_told() {
     ran.says(&[
         "note: freezing the source: sleep 0.2",
         "note: thawing the source: sleep 0.3",
-        "the source was held still for ",
+        "the source was frozen for ",
     ]);
     let notices: Vec<_> = ran.events.iter().filter(|event| event["event"] == "notice").collect();
     assert_eq!(notices.len(), 2, "{notices:#?}");
@@ -147,7 +147,7 @@ fn the_time_for_which_the_source_was_held_still_is_told() {
     for options in [&[][..], &["--before-last-pass", "false"]] {
         let ran = sync(options).run();
         assert!(ran.report["seconds"]["held_still"].is_null(), "{options:?} {:#}", ran.report["seconds"]);
-        assert!(!ran.err.contains("held still for"), "{}", ran.err);
+        assert!(!ran.err.contains("frozen for"), "{}", ran.err);
     }
 }
 
