@@ -164,8 +164,8 @@ fn why_not_onto(sources: &[SourceFound<'_>], target: &Location, found: TargetFou
         }
         TargetFound::Symlink if target.names_a_directory() => (
             ErrorKind::Conflict,
-            "it is a symbolic link that does not lead to a directory, although a slash is behind it; is what it leads \
-             to mounted?",
+            "it is a symbolic link that does not lead to a directory, although its path ends in a slash; is its \
+             target mounted?",
         ),
         _ if target.names_a_directory() => {
             (ErrorKind::Conflict, "it is not a directory, although its path ends in a slash")

@@ -90,7 +90,7 @@ impl<'a> RemoteAccess<'a> {
         let asked = self.request.transport == Transport::Rsync;
         let why = match asked {
             true => "as asked",
-            false => "the far end is a module of an rsync daemon, which speaks nothing else",
+            false => "the other end is a module of an rsync daemon, which only rsync can use",
         };
         let (major, minor, patch) = self.version.number;
         let protocol = self.version.protocol;

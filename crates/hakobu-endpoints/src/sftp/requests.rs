@@ -40,7 +40,7 @@ impl ServerRefusal {
             ServerRefusal::Denied => (ErrorKind::PermissionDenied, "permission denied"),
             ServerRefusal::Unsupported => (ErrorKind::Unsupported, "the sftp server cannot do that"),
             ServerRefusal::Invalid => {
-                (ErrorKind::Unsupported, "the far system does not take this name or value")
+                (ErrorKind::Unsupported, "the remote system does not accept this name or value")
             }
             ServerRefusal::Other => {
                 (ErrorKind::Io, "the sftp server says that it failed; the protocol does not tell why")

@@ -179,7 +179,7 @@ const LOSSES: [NamedMeaning; 8] = [
 const LOSSES_MEAN: [NamedMeaning; 8] = [
     (
         "acl",
-        "Who may use these entries goes by their plain permissions at the target.",
+        "At the target, only their plain permissions decide who may use these entries.",
         "コピー先では通常のパーミッションだけで使用可否が決まります。",
     ),
     (
@@ -189,19 +189,19 @@ const LOSSES_MEAN: [NamedMeaning; 8] = [
     ),
     (
         "hardlinks",
-        "Names of one file have become files of their own: each takes room, and a change of one does not show \
-         in the others.",
+        "Hard links have become separate files: each takes space of its own, and a change of one does not appear in \
+         the others.",
         "一つのファイルの複数の名前が別々のファイルになりました。\
          それぞれが容量を使い、一方の変更は他方に反映されません。",
     ),
     (
         "holes",
-        "The content is the same, but the files take more room than at the source.",
+        "The content is the same, but the files take more space than at the source.",
         "内容は同じですが、コピー元より多くの容量を使います。",
     ),
     (
         "owner",
-        "The entries belong to whoever could be set at the target; check who may use them.",
+        "Not all owners could be set at the target; check who may use these entries.",
         "コピー先で設定できた所有者・グループになっています。使用できるユーザーを確認してください。",
     ),
     (
@@ -216,7 +216,7 @@ const LOSSES_MEAN: [NamedMeaning; 8] = [
     ),
     (
         "times",
-        "The target keeps times in larger steps, or none so early or late; the nearest one that it keeps is set.",
+        "The target stores times with less precision or within a smaller range; the nearest possible time was set.",
         "コピー先のファイルシステムは、より粗い単位または限られた範囲の時刻しか保持できないため、最も近い時刻を設定しました。",
     ),
 ];
@@ -351,7 +351,7 @@ pub fn stages(compares: bool, language: Language) -> impl Iterator<Item = (&'sta
 pub fn limit(key: &str, compares: bool, language: Language) -> Option<&'static str> {
     match compares && [WRITTEN, COMPARED.0].contains(&key) {
         true => Some(language.say(
-            "The target's disk or file server, and the comparison there, were what it waited for.",
+            "The run waited for the target's disk or file server, and for the comparison there.",
             "コピー先のディスクまたはファイルサーバーの読み取りと、比較の処理が速度を決めていました。",
         )),
         false => known(&LIMITS, key, language),

@@ -162,7 +162,7 @@ fn refused_until_restart(interrupted: &Interrupted, content: &[u8]) {
 #[track_caller]
 fn begun_anew(interrupted: &Interrupted, content: &[u8]) {
     let ran = interrupted.ends_well(interrupted.copy(), false, content);
-    ran.says(&["the source changed since the run that was interrupted; it is copied anew"]);
+    ran.says(&["the source has changed since the interrupted run; it is copied from the start"]);
 }
 
 fn a_file_changed(to_disk: bool) {

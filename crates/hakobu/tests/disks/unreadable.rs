@@ -55,7 +55,7 @@ fn unreadable(ran: &Ran) -> (u64, u64) {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for (_, words) in ran.failures() {
         let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
-        assert!(words.contains("cannot be read; zeros are in their place"), "{words}");
+        assert!(words.contains("cannot be read; zeros were written in their place"), "{words}");
         ranges.push((numbers[1], numbers[0]));
     }
     ranges.sort_unstable();
@@ -195,7 +195,7 @@ fn a_medium_that_does_not_keep_what_is_written() {
                 copy.options("--verify medium").args(["--confirm", &target.disk.as_ref().unwrap().id()]);
             let ran = copy.args(way.typed(&host, &image, target.path())).run_to(1);
             ran.says(&[
-                "the medium did not keep 4194304 bytes from 0 on; writing them again",
+                "the medium did not keep 4194304 bytes from offset 0; writing them again",
                 "the medium returned other data than was written",
             ]);
             assert_eq!(ran.err.matches("writing them again").count(), 2, "{}", ran.err);

@@ -133,7 +133,7 @@ impl Worker<'_> {
             return;
         }
         let words = format!(
-            "{}: the source changed since the run that was interrupted; it is copied anew",
+            "{}: the source has changed since the interrupted run; it is copied from the start",
             file.target
         );
         self.shared.setup.observer.event(Event::Notice { words });
