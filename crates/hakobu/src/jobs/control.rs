@@ -11,10 +11,10 @@ use super::command::JobCommand;
 use super::start::{StartResult, start, start_unattended, tell_how_to_watch};
 use crate::{exit, output};
 
-/// How long a job that was asked to stop is waited for.
+/// How long to wait for a job to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
-/// Asks a job to stop, and waits for that.
+/// Asks a job to stop, and waits until it has.
 pub fn pause(id: &str) -> Result<u8> {
     let folder = Jobs::of_user()?.find(id)?;
     let id = folder.id();

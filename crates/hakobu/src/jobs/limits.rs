@@ -1,4 +1,4 @@
-//! The limits of a job: set while it runs, or for its next run.
+//! `hakobu jobs set`: the limits of a job, for the current run or the next one.
 
 use std::sync::Arc;
 
@@ -83,13 +83,13 @@ pub(super) fn with(typed: &LimitArguments, set: &JobLimits) -> LimitArguments {
 pub(super) struct LimitWatcher {
     /// The limits that were typed.
     pub typed: LimitArguments,
-    /// Which were set since, when it was looked last.
+    /// The stamp of the limits that were read last.
     pub seen: Option<LimitsStamp>,
     pub live: Arc<LiveLimits>,
 }
 
 impl LimitWatcher {
-    /// Passes on changed limits.
+    /// Reads the limits again if they have changed.
     pub fn look(&mut self, folder: &JobFolder) {
         let stamp = folder.limits_stamp();
         if stamp == self.seen {

@@ -187,7 +187,7 @@ fn exit_codes_say_how_much_was_measured() {
     assert_eq!(code(&bench), 0);
     bench.ended_early = Some("lost".to_owned());
     assert_eq!(code(&bench), PARTLY);
-    // Of what took no longer than its start nothing is known.
+    // Nothing is known about a run that took no longer than its start.
     bench.ended_early = None;
     for run in bench.rows.iter_mut().flat_map(|row| &mut row.runs) {
         run.wall_seconds = 0.25;

@@ -12,7 +12,7 @@ use hakobu_core::units::format_bytes;
 
 use crate::shell;
 
-/// The most pairs of one run: each costs the target a descriptor.
+/// The maximum number of pairs. The target opens a descriptor for each.
 const PAIRS_MAX: usize = 256;
 /// The maximum length of the file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Reads the pairs.
 ///
 /// # Errors
-/// Those of reading the file; `Usage`, with the line's number, for what is no pair.
+/// The file cannot be read; `Usage`, with the line number, if a line is not a pair.
 pub fn read(file: &Path) -> Result<Vec<(Location, Location)>> {
     let place = file.as_os_str().as_bytes();
     let failed = |error: std::io::Error| Error::io("reading the pairs in", &error).at(place);

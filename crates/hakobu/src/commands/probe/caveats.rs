@@ -1,4 +1,4 @@
-//! Words for what a copy is told to do, and a prediction cannot know all of.
+//! Notes on options of a copy whose effect the prediction does not include.
 
 use hakobu_core::compression::Compression;
 use hakobu_core::pace::{RateLimit, RateSetting, RunLimits, time_words};
@@ -51,7 +51,7 @@ pub fn compression(probed: &ProbeResults) -> Option<String> {
     }
 }
 
-/// As it would be typed.
+/// Returns the option as typed.
 fn name(compression: Compression) -> String {
     match compression {
         Compression::Auto => "--compress auto".to_owned(),

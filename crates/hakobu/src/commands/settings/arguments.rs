@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::commands::shared::headings::{CONNECTION, OUTPUT};
 
-/// How it is typed.
+/// The synopsis of `settings`.
 pub(crate) const USAGE: &str = "hakobu settings [OPTIONS] [OPTIONS OF COPY] [SOURCE] [TARGET]";
 
 /// The text below the help.
