@@ -19,7 +19,7 @@ const LAST_PASS: [&str; 4] = ["--passes", "1", "--before-last-pass", "true"];
 
 /// A push that was interrupted in the middle.
 struct Interrupted {
-    // The first field is dropped first: the host's processes must end before their network is removed.
+    // The fields are dropped in this order: the host's processes must end before their network is removed.
     host: Host,
     link: Link,
     place: TempDir,
