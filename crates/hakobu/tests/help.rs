@@ -1,11 +1,11 @@
-//! The help is looked at when it changes: run with HAKOBU_BLESS=1 to accept a new one.
+//! Tests of the help texts. To accept a changed help of `copy`, run them with HAKOBU_BLESS=1.
 
 #![allow(clippy::expect_used)]
 
 use clap::Command;
 use hakobu::cli;
 
-/// The verbs that are offered, those below others as well, with their help as wide as this.
+/// Returns all commands, with nested ones, whose help has this width.
 fn verbs(command: Command, columns: usize) -> Vec<Command> {
     let mut program = command.term_width(columns);
     program.build();

@@ -1,4 +1,4 @@
-//! The evidence that a run leaves: the machines that took part.
+//! The evidence that a run leaves in its report: machines, differences and times.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ fn uname(option: &str) -> String {
     String::from_utf8(said.stdout).unwrap().trim().to_owned()
 }
 
-/// This machine, as a report names it.
+/// Returns this machine as a report describes it.
 fn machine(name: Option<&str>, address: Option<&str>) -> Value {
     json!({
         "name": name,
@@ -62,7 +62,7 @@ fn the_report_and_its_pages_name_the_machines() {
             assert!(shown.contains(expected), "{format}: no {expected} in\n{shown}");
         }
     }
-    // A run that is refused before it reaches another machine still says where it was started.
+    // A run that is refused before it connects still reports where it was started.
     let ran = Copy::new().args(["/no/such", "/no/place"]).run_to(1);
     assert_eq!(ran.report["machines"], json!({"controller": alone, "source": null, "target": null}));
 }
@@ -143,7 +143,7 @@ fn the_time_for_which_the_source_was_held_still_is_told() {
     ]);
     let notices: Vec<_> = ran.events.iter().filter(|event| event["event"] == "notice").collect();
     assert_eq!(notices.len(), 2, "{notices:#?}");
-    // Nothing was held still, or nobody knows.
+    // The source was not frozen, or the command to freeze it failed.
     for options in [&[][..], &["--before-last-pass", "false"]] {
         let ran = sync(options).run();
         assert!(ran.report["seconds"]["held_still"].is_null(), "{options:?} {:#}", ran.report["seconds"]);

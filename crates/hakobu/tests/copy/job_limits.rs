@@ -1,4 +1,4 @@
-//! The limits of a job: they change while it runs, wherever its engine is, and then persist.
+//! The limits of a job change while it runs, on whichever host its engine is, and then persist.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ fn desk() -> Desk {
     desk
 }
 
-/// Sets limits; what is said of it.
+/// Sets limits; returns standard error.
 #[track_caller]
 fn set(desk: &Desk, id: &str, options: &[&str]) -> String {
     let (code, out, err) = desk.run(&[&["jobs", "set", id], options].concat());
@@ -120,7 +120,7 @@ fn limits_are_set_from_elsewhere_than_where_the_job_was_typed() {
     }
     let desk = desk();
     file(&desk.path("source"), 3_000_000);
-    // Files that the command names are seen from where it was typed.
+    // Relative paths refer to the directory in which the command was typed.
     fs::write(desk.path("rules"), "iops-limit = 100\n").unwrap();
     fs::set_permissions(desk.path("rules"), fs::Permissions::from_mode(0o600)).unwrap();
     let far = desk.host.as_ref().unwrap().at(desk.path("target"));
@@ -187,7 +187,7 @@ fn what_cannot_be_set_is_refused_in_words() {
     refused(&["--bwlimit", "08:00,20M 25:00,off"], 2, "at column 11");
     refused(&["--iops-limit", "0"], 2, "--iops-limit: must be a number");
     refused(&["--source-p99", "soon"], 2, "--source-p99: must be a time");
-    // Its rsyncs have been told their share.
+    // Its rsync processes have their share of the limit already.
     assert_eq!(desk.state_of(&id), "running");
     refused(&["--bwlimit", "50M"], 1, "rsync moves its data");
     desk.jobs(&format!("pause {id}"));
