@@ -131,13 +131,14 @@ impl LevelChoice {
         };
         let why = match self.reason {
             Reason::LongWay => {
-                let words = "at first, as connections take their time to find out what a long way carries";
+                let words = "at first, because connections take time to reach the rate of a link with a long round \
+                    trip";
                 return (choice, words.to_owned());
             }
-            Reason::WayLimits => "the way limits",
-            Reason::ProcessorLimits => "the processor limits",
-            Reason::FarEndLimits => "the far end limits",
-            Reason::SlowerWithout => "a lane went slower without",
+            Reason::WayLimits => "the network is the bottleneck",
+            Reason::ProcessorLimits => "the processor is the bottleneck",
+            Reason::FarEndLimits => "the other end is the bottleneck",
+            Reason::SlowerWithout => "a lane was slower without",
         };
         let mut reason = format!("{why}; sending waited for {:.0} % of a lane's time", self.blocked * 100.0);
         if let Some(share) = self.shrank_to {
@@ -227,12 +228,12 @@ mod tests {
         let more = (0..1000).filter(|index| told.tells(&choice(Some((index % 5) as i8)), later(*index)));
         assert_eq!(more.count() as u32, TOLD_MAX - 4);
         let first = LevelChoice { reason: Reason::LongWay, ..choice(Some(1)) };
-        assert!(first.words().1.starts_with("at first, as connections"));
+        assert!(first.words().1.starts_with("at first, because connections"));
         let (words, reason) = choice(Some(3)).words();
         assert_eq!(words, "compression: zstd 3");
         assert_eq!(
             reason,
-            "the way limits; sending waited for 50 % of a lane's time, content shrank to 48 %"
+            "the network is the bottleneck; sending waited for 50 % of a lane's time, content shrank to 48 %"
         );
     }
 }

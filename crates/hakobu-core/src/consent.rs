@@ -91,13 +91,13 @@ fn beyond_limit(max: Option<DeletionMax>, extras: u64, (total, seen): (u64, &str
     let of = format!("{} of the {} {seen}", format_count(extras), entries(total));
     match max {
         Some(DeletionMax::Count(max)) if extras > max => {
-            Some(format!("{of} would go, and --max-delete allows {}; none was deleted", format_count(max)))
+            Some(format!("{of} would be deleted, and --max-delete allows {}; none was deleted", format_count(max)))
         }
         Some(DeletionMax::Percent(max)) if u128::from(extras) * 100 > u128::from(total) * u128::from(max) => {
-            Some(format!("{of} would go, and --max-delete allows {max} %; none was deleted"))
+            Some(format!("{of} would be deleted, and --max-delete allows {max} %; none was deleted"))
         }
         None if extras > total / 2 => Some(format!(
-            "{of} would go, more than half; is that the right source? --max-delete {extras} allows it; \
+            "{of} would be deleted, more than half; is that the right source? --max-delete {extras} allows it; \
              none was deleted"
         )),
         _ => None,

@@ -240,7 +240,7 @@ impl Filter {
 
 /// Returns the error for a path that is listed but does not exist.
 pub fn error_of_missing() -> Error {
-    let words = "--files-from lists it, and the source has no such entry, or leaves out what it lies in";
+    let words = "--files-from lists it, but the source has no such entry, or its directory is excluded";
     Error::new(ErrorKind::NotFound, "looking for what is listed", words)
 }
 

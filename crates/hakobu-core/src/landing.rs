@@ -94,7 +94,7 @@ pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) 
         TargetFound::Absent { parent_exists: false } => Err(unfit(
             target,
             ErrorKind::NotFound,
-            "the directory that would hold it is not there; create it first",
+            "its parent directory does not exist; create it first",
         )),
         TargetFound::Absent { .. } => {
             let place = place_of(target)?;
@@ -141,7 +141,7 @@ fn check_input(sources: &[SourceFound<'_>], target: &Location, found: TargetFoun
         return Err(Error::new(ErrorKind::Usage, "looking at the sources", words).at("-"));
     }
     if found == TargetFound::Directory || target.names_a_directory() {
-        let words = "standard input has no name; name the file that it shall become";
+        let words = "standard input has no name; give the path of the file";
         return Err(unfit(target, ErrorKind::Usage, words));
     }
     Ok(())
@@ -164,11 +164,11 @@ fn why_not_onto(sources: &[SourceFound<'_>], target: &Location, found: TargetFou
         }
         TargetFound::Symlink if target.names_a_directory() => (
             ErrorKind::Conflict,
-            "it is a symbolic link that does not lead to a directory, although a slash is behind it; is what it leads \
-             to mounted?",
+            "it is a symbolic link that does not lead to a directory, although its path ends in a slash; is its \
+             target mounted?",
         ),
         _ if target.names_a_directory() => {
-            (ErrorKind::Conflict, "it is not a directory, although a slash is behind it")
+            (ErrorKind::Conflict, "it is not a directory, although its path ends in a slash")
         }
         _ if sources.len() > 1 => (ErrorKind::Usage, "several sources need a directory as target"),
         _ => (
@@ -193,7 +193,7 @@ fn check_sources(sources: &[SourceFound<'_>]) -> Result<()> {
     }
     for source in sources {
         if source.location.means_contents() && source.kind != EntryKind::Directory {
-            let detail = "it is not a directory, although a slash is behind it";
+            let detail = "it is not a directory, although its path ends in a slash";
             let error = Error::new(ErrorKind::Conflict, "looking at the source", detail);
             return Err(error.at(source.location.as_typed()));
         }

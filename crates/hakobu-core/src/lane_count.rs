@@ -56,11 +56,11 @@ impl EndpointFacts {
                 true => (
                     self.here.clamp(2, most.max(2)),
                     format!(
-                        "each has processes of its own here, with {} processors, and more than {most} gain nothing",
+                        "each needs processes here, where there are {} processors; more than {most} would gain nothing",
                         self.here
                     ),
                 ),
-                false => (most, format!("more than {most} gain nothing there")),
+                false => (most, format!("more than {most} would gain nothing there")),
             }
         } else if self.over_network && !self.has_disks {
             let words = "an end is on a network file system, where each operation waits for an answer";
@@ -75,15 +75,15 @@ impl EndpointFacts {
         } else if self.has_disks && self.apart {
             // A lane waits while a disk reads or writes. More lanes keep processors and disks busy meanwhile.
             let words = format!(
-                "four more than processors, {source} and {target}, and at most {OF_PROCESSORS}, since disks make \
-                 them wait"
+                "four more than processors (source {source}, target {target}), at most {OF_PROCESSORS}, because \
+                 disks make them wait"
             );
             (source.min(target).saturating_add(4).min(OF_PROCESSORS), words)
         } else if self.has_disks {
-            let words = "nothing travels, and disks want many requests at a time".to_owned();
+            let words = "no data is sent, and disks are faster with many requests at a time".to_owned();
             (source.min(target).saturating_mul(2).max(BETWEEN_DISKS), words)
         } else {
-            let words = format!("as many as processors, of which the ends have {source} and {target}");
+            let words = format!("as many as processors (source {source}, target {target})");
             (source.min(target).min(OF_PROCESSORS), words)
         }
     }

@@ -457,8 +457,8 @@ fn checked_word(word: &[u8], what: &str) -> Result<String> {
     match std::str::from_utf8(word) {
         Ok(word) if !word.contains(|c: char| c.is_control() || c.is_whitespace()) => Ok(word.to_owned()),
         _ => Err(usage(format!(
-            "a {what} has no blanks, control or foreign characters; a local name with a colon is \
-             written ./a:b"
+            "a {what} cannot contain spaces, control characters or characters beyond ASCII; a local name with a \
+             colon is written ./a:b"
         ))),
     }
 }

@@ -57,7 +57,7 @@ impl RateLimit {
         };
         if !text.contains(',') {
             if text.contains(':') {
-                let words = "a time of day and its rate have a comma between them: 08:00,20M 19:00,off";
+                let words = "a time of day and its rate are separated by a comma, as in 08:00,20M 19:00,off";
                 return Err(wrong(0, words.to_owned()));
             }
             let rate = parse_rate(text.trim()).map_err(|words| wrong(0, words))?;
@@ -70,22 +70,22 @@ impl RateLimit {
         for word in text.split_ascii_whitespace() {
             let at = word.as_ptr() as usize - text.as_ptr() as usize;
             let Some((time, rate)) = word.split_once(',') else {
-                return Err(wrong(at, format!("{word:?} is no time with a rate, such as 08:00,20M")));
+                return Err(wrong(at, format!("{word:?} is not a time with a rate, such as 08:00,20M")));
             };
             let from_s = parse_time(time)
-                .ok_or_else(|| wrong(at, format!("{time:?} is no time of day from 00:00 to 23:59")))?;
+                .ok_or_else(|| wrong(at, format!("{time:?} is not a time of day (00:00 to 23:59)")))?;
             if let Some((_, next)) = rate.split_once(',') {
-                let words = format!("{next:?} is behind a comma: between two times stands a blank");
+                let words = format!("{next:?} follows a comma: separate two times with a space");
                 return Err(wrong(at + word.len() - next.len(), words));
             }
             let rate = parse_rate(rate).map_err(|words| wrong(at + time.len() + 1, words))?;
             if steps.last().is_some_and(|(before_s, _)| *before_s >= from_s) {
                 let words =
-                    format!("{time} does not come after the time before it: the times of a day in order");
+                    format!("{time} is not later than the time before it; list the times of the day in order");
                 return Err(wrong(at, words));
             }
             if steps.len() == STEPS_MAX {
-                return Err(wrong(at, format!("there are over {STEPS_MAX} times")));
+                return Err(wrong(at, format!("there are more than {STEPS_MAX} times")));
             }
             steps.push((from_s, rate));
         }
@@ -238,22 +238,22 @@ fn parse_rate(text: &str) -> Result<RateSetting, String> {
     }
     let number = text.strip_suffix("/s").unwrap_or(text);
     if number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()) == "0" {
-        return Err(format!("{text} would let nothing through; off is no limit, as 0 is rsync's"));
+        return Err(format!("{text} would stop everything; for no limit, which rsync writes as 0, write off"));
     }
     if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!(
-            "{text} needs a unit: {text}KiB is what rsync takes it for, or 20M for 20 MB/s; or off, and in a timetable pause"
+            "{text} has no unit: write 20M for 20 MB/s, or {text}KiB for rsync's meaning"
         ));
     }
     let bytes = parse_bytes(number).map_err(|error| match text.to_ascii_lowercase() {
         bits if bits.contains("bit") || bits.ends_with("bps") => {
-            format!("{text} is of bits, and a rate is of bytes a second: an eighth of it, 2.5M for 20 Mbit/s")
+            format!("{text} is in bits, but rates are in bytes per second: for 20 Mbit/s write 2.5M")
         }
         _ => error.to_string(),
     })?;
     match bytes {
         LEAST_BYTES_PER_SECOND.. => Ok(RateSetting::BytesPerSecond(bytes)),
-        _ => Err(format!("{text} is too slow to be kept: the least is 10 kB/s")),
+        _ => Err(format!("{text} is below the minimum of 10 kB/s")),
     }
 }
 
@@ -291,25 +291,25 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_told_with_its_column() {
         for (text, column, words) in [
-            ("5000", 1, "needs a unit: 5000KiB is what rsync"),
+            ("5000", 1, "write 20M for 20 MB/s, or 5000KiB"),
             ("fast", 1, "number"),
-            ("9k", 1, "too slow"),
-            ("0", 1, "off is no limit"),
-            ("0M/s", 1, "off is no limit"),
+            ("9k", 1, "minimum of 10 kB/s"),
+            ("0", 1, "write off"),
+            ("0M/s", 1, "write off"),
             ("pause", 1, "needs an end"),
             ("00:00,pause", 1, "needs an end"),
             ("00:00,pause 12:00,pause", 1, "needs an end"),
-            ("08:00,20M 12:00", 11, "no time with a rate"),
-            ("08:00,20M 25:00,off", 11, "no time of day"),
-            ("08:00,20M 12:60,off", 11, "no time of day"),
+            ("08:00,20M 12:00", 11, "not a time with a rate"),
+            ("08:00,20M 25:00,off", 11, "not a time of day"),
+            ("08:00,20M 12:60,off", 11, "not a time of day"),
             ("08:00,20M 19:00,soon", 17, "number"),
-            ("08:00,20M 07:00,off", 11, "does not come after"),
-            ("08:00 20M 19:00 off", 1, "a comma between them"),
-            ("08:00,20M,19:00,off", 11, "stands a blank"),
-            ("20Mbit", 1, "an eighth"),
-            ("08:00,160mbps 19:00,off", 7, "an eighth"),
+            ("08:00,20M 07:00,off", 11, "is not later than"),
+            ("08:00 20M 19:00 off", 1, "separated by a comma"),
+            ("08:00,20M,19:00,off", 11, "follows a comma"),
+            ("20Mbit", 1, "write 2.5M"),
+            ("08:00,160mbps 19:00,off", 7, "write 2.5M"),
             ("20Q", 1, "k, M, G, T"),
-            ("+8:00,20M", 1, "no time of day"),
+            ("+8:00,20M", 1, "not a time of day"),
         ] {
             let error = RateLimit::parse(text, 0).unwrap_err();
             assert_eq!(error.column, column, "{text}: {error}");

@@ -348,7 +348,7 @@ impl LimitAdjuster {
         self.told_ns = Some(now_ns);
         let choice = match self.by_latency {
             Some(held) => format!("source: at most {} operations a second", held.per_second),
-            None => "source: not held back any more".to_owned(),
+            None => "source: no longer throttled".to_owned(),
         };
         let limit_ms = self.limits.source_p99_us.unwrap_or(0) as f64 / 1000.0;
         let share = late as f64 * 100.0 / reads as f64;

@@ -112,8 +112,8 @@ impl FileContent<'_> {
         if written.value(self.bytes.len() as u64) == Some(self.sum) {
             return Ok(());
         }
-        let words = "what was written is not what was read, or not at the same places; run the same command again, and \
-                     check the memory of both machines if it happens again";
+        let words = "the written data is not what was read, or is at another offset; run the same command again, \
+            and if it happens again, check the memory of both machines";
         Err(Error::new(ErrorKind::Corrupt, "writing", words))
     }
 }

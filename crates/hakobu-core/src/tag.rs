@@ -193,7 +193,7 @@ pub fn block_value(tagger: Option<&Tagger>, bytes: &[u8]) -> Result<BlockValue> 
 }
 
 fn refused() -> Error {
-    Error::new(ErrorKind::Unsupported, "comparing", "the cipher that tags are made with is not to be had")
+    Error::new(ErrorKind::Unsupported, "comparing", "AES-GCM is not available in this build")
 }
 
 #[cfg(test)]

@@ -113,6 +113,14 @@ pub fn format_bytes(bytes: u64) -> String {
     format_decimal(bytes as f64, "B")
 }
 
+/// Formats a lack of space: `12.0 MB are needed, 8.39 MB are free`. Sizes that look equal with three digits are given in bytes.
+pub fn format_lack(needed_bytes: u64, free_bytes: u64) -> String {
+    match (format_bytes(needed_bytes), format_bytes(free_bytes)) {
+        (needed, free) if needed != free => format!("{needed} are needed, {free} are free"),
+        _ => format!("{needed_bytes} bytes are needed, {free_bytes} bytes are free"),
+    }
+}
+
 /// Formats a rate in bytes per second with a decimal unit and three digits: `382 MB/s`.
 pub fn format_rate(bytes_per_second: f64) -> String {
     format_decimal(bytes_per_second, "B/s")
@@ -187,6 +195,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_lack_of_space_never_shows_equal_sizes() {
+        assert_eq!(format_lack(12_000_000, 8_388_608), "12.0 MB are needed, 8.39 MB are free");
+        let close = "12000001 bytes are needed, 12000000 bytes are free";
+        assert_eq!(format_lack(12_000_001, 12_000_000), close);
+    }
 
     #[test]
     fn decimal_and_binary_sizes_differ() {

@@ -336,7 +336,7 @@ impl<'a> RsyncLanes<'a> {
             Some(max) => format!("the daemon takes no more connections (max connections of {max})"),
         };
         let words = match connected {
-            0 => format!("{full}, and all are in use by others; one asks again until there is room"),
+            0 => format!("{full}, and all are in use by others; hakobu asks again until one is free"),
             _ => format!("{full}; continuing with {go_on}"),
         };
         self.way.observer.event(Event::Notice { words });

@@ -22,7 +22,7 @@ impl LostConnectionMessages {
             0 => String::new(),
             unsaid => format!(", and {unsaid} more since the last message"),
         };
-        Some(format!("connection lost{more} ({reason}); its files are done again"))
+        Some(format!("connection lost{more} ({reason}); its files are copied again"))
     }
 
     /// Records a loss. Returns the number of losses since the last message if another is due.
@@ -69,7 +69,7 @@ mod tests {
     fn the_first_is_told_as_it_is_and_a_later_one_with_the_count() {
         let (mut cuts, start) = (LostConnectionMessages::default(), Instant::now());
         let words = cuts.news(start, "reset").unwrap();
-        assert_eq!(words, "connection lost (reset); its files are done again");
+        assert_eq!(words, "connection lost (reset); its files are copied again");
         assert_eq!(cuts.news(start, "reset"), None);
         let later = cuts.news(start + TOLD_EACH, "reset").unwrap();
         assert!(later.starts_with("connection lost, and 1 more since the last message (reset)"), "{later}");

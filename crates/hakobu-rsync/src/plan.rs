@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::path::EntryPath;
+use hakobu_core::units::format_lack;
 use hakobu_endpoints::local::free_bytes_at;
 
 use super::options::RsyncPurpose;
@@ -89,8 +90,8 @@ impl RsyncRun<'_> {
             return Ok(());
         }
         let words = format!(
-            "{needed_bytes} bytes are needed, {free_bytes} are free; it would fit only if files have holes, of which rsync \
-             says nothing"
+            "{}; it would fit only if files have holes, which rsync does not list",
+            format_lack(u64::try_from(needed_bytes).unwrap_or(u64::MAX), free_bytes)
         );
         Err(Error::new(ErrorKind::NoSpace, "checking free space", words).at(&self.ends.target_name))
     }

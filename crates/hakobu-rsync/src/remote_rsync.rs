@@ -90,7 +90,7 @@ impl<'a> RemoteAccess<'a> {
         let asked = self.request.transport == Transport::Rsync;
         let why = match asked {
             true => "as asked",
-            false => "the far end is a module of an rsync daemon, which speaks nothing else",
+            false => "the other end is a module of an rsync daemon, which only rsync can use",
         };
         let (major, minor, patch) = self.version.number;
         let protocol = self.version.protocol;
@@ -236,12 +236,12 @@ impl<'a> RemoteAccess<'a> {
                 self.decided(&format!("rsync without {shown}"), reason);
             }
             OmittedOption::Needed if name.starts_with("--delete") => {
-                let words = "the daemon refuses to delete (refuse options in rsyncd.conf, or a version before 3.1); all \
-                             else was brought over, as hakobu copy does";
+                let words = "the daemon refuses to delete (refuse options in rsyncd.conf, or a version before 3.1); \
+                    everything else was copied, as by hakobu copy";
                 return Err(Error::new(ErrorKind::Unsupported, "deleting", words));
             }
             OmittedOption::Needed => {
-                let words = format!("rsync, here or there, refuses {shown}, and it cannot be done without");
+                let words = format!("rsync, here or there, refuses {shown}, which is required");
                 return Err(Error::new(ErrorKind::Unsupported, "agreeing on options", words));
             }
         }

@@ -164,7 +164,7 @@ impl Logins {
                 state.there.push(SharedLogin { master, sessions: 0, said: Vec::new() });
                 self.make(&mut state);
             }
-            Ok(_) => state.refused = Some("it is not to be had".to_owned()),
+            Ok(_) => state.refused = Some("it is not available".to_owned()),
             Err(SshError::Further { words, .. }) => state.refused = Some(words),
             Err(error) => state.refused = Some(error.to_string()),
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::compression::Compression;
 use hakobu_core::endpoint::TargetEndpoint;
-use hakobu_core::engine::RunSummary;
+use hakobu_core::engine::{FREE_SPACE, RunSummary};
 use hakobu_core::error::{Error, ErrorKind, ErrorStep, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
@@ -38,9 +38,6 @@ const COMPRESSION_WITHOUT_EFFECT: &str = "--compress has no effect: source and t
 /// The notice if root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";
-
-/// The remedy for a target without enough space.
-const FREE_SOME: &str = "free space at the target, or copy to another file system";
 
 /// One attempt at a copy.
 pub struct Attempt<'a, 'b> {
@@ -389,10 +386,11 @@ impl Attempt<'_, '_> {
     fn tell_compression(&self) {
         let (choice, why) = match self.request.compression {
             Compression::Auto => {
-                ("auto".to_owned(), "at once on a long way, else where the way turns out to be what limits")
+                ("auto".to_owned(), "at first on a link with a long round trip, otherwise once the network is the \
+                    bottleneck")
             }
             Compression::None => ("none".to_owned(), "as asked"),
-            Compression::Adapted => ("zstd".to_owned(), "as asked, with the level that pays"),
+            Compression::Adapted => ("zstd".to_owned(), "as asked, at the level that pays off"),
             Compression::Level(level) => (format!("zstd {level}"), "as asked"),
         };
         self.decided(format!("compression: {choice}"), why.to_owned());
@@ -426,7 +424,7 @@ fn refuse_for_room(summary: &mut RunSummary) {
         && let Some(fatal) = summary.fatal.as_mut().filter(was_foreseen)
     {
         fatal.kind = ErrorKind::Refused;
-        fatal.hint.get_or_insert_with(|| FREE_SOME.into());
+        fatal.hint.get_or_insert_with(|| FREE_SPACE.into());
     }
 }
 
@@ -434,8 +432,8 @@ fn refuse_for_room(summary: &mut RunSummary) {
 /// of 512 bytes written to it so far.
 fn was_written_to(now: u64, before: u64) -> Error {
     let words = format!(
-        "{} were written to the source during the last pass, so the target may mix old and new: see what \
-         --before-last-pass has to stop, or unmount the source (or fsfreeze), and run it again",
+        "{} were written to the source during the last pass, so the target may mix old and new data: make \
+         --before-last-pass stop all writers, or unmount or freeze the source, and run it again",
         format_bytes(now.saturating_sub(before).saturating_mul(512))
     );
     Error::new(ErrorKind::SourceChanged, "making the last pass", words)

@@ -110,7 +110,7 @@ impl ConnectParameters<'_> {
             }
         }
         let words = format!(
-            "no data connection came about: {}; {} for one of these, or name another address with \
+            "no data connection could be opened: {}; {} for one of these, or name another address with \
              --data-address",
             tried.join("; "),
             self.port_to_open()
@@ -383,7 +383,7 @@ impl ConnectParameters<'_> {
             }
             DialResult::ThroughSsh(_) => {
                 let words = format!(
-                    "no data connection came about: {}; {choice}; {} would be faster",
+                    "no data connection could be opened: {}; {choice}; {} would be faster",
                     tried.join("; "),
                     self.opening()
                 );

@@ -141,8 +141,8 @@ pub fn check(
         verdict.notices.clear();
     }
     if only_goes_on && !known {
-        let words = "an interrupted copy has written to the disk; if this is not that copy, or something else is there now, it \
-                     is refused until --confirm";
+        let words = "an interrupted copy has written to the disk; if this is another copy, or the content has \
+            changed since, it is refused until you pass --confirm";
         observer.event(Event::Notice { words: words.to_owned() });
     }
     if known && is_held_open(&verdict) {
@@ -358,7 +358,7 @@ fn ask(
     observer: &dyn Observer,
 ) -> Result<()> {
     if dry_run {
-        for words in words.lines().chain(["before it is overwritten its ID is asked for"]) {
+        for words in words.lines().chain(["its ID is asked for before it is overwritten"]) {
             observer.event(Event::Notice { words: words.trim().to_owned() });
         }
         return Ok(());

@@ -114,7 +114,7 @@ pub fn doctor(
         }
         Err(error) if error.kind == ErrorKind::Cancelled => Err(error),
         Err(error) => {
-            let words = format!("what the way carries was not measured: {}", error.reason());
+            let words = format!("the throughput of the network was not measured: {}", error.reason());
             Ok(Diagnosis { unread: [found.unread, vec![(FindingHost::Here, words)]].concat(), ..found })
         }
     }

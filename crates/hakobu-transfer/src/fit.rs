@@ -10,8 +10,8 @@ use crate::host::Host;
 use crate::opening::TransferHosts;
 
 /// The first notice of every run that writes to a target where symbolic links may lead out of it.
-const LINKS: &str = "files are protected against links only as far as SFTP allows (each directory is looked at before it is used and \
-                     after, but a server follows what is swapped in between)";
+const LINKS: &str = "SFTP protects only in part against symbolic links that others create meanwhile: each directory \
+    is checked before and after it is used, but not in between";
 
 /// The hosts of a copy, and their capabilities.
 pub struct HostPair<'a> {
@@ -62,7 +62,7 @@ impl<'a> HostPair<'a> {
         // A comparison or a digest writes nothing that could lack something.
         let writes = !job.mode.only_reads();
         let not_shown = |host: &dyn Host, able: &Capabilities| {
-            let what = format!("what the {} does not show", host.short_opener());
+            let what = format!("the {} does not show", host.short_opener());
             tell(host.told_first(), &what, &not_shown(able));
         };
         if !self.source.has_agent() {
@@ -74,7 +74,7 @@ impl<'a> HostPair<'a> {
                 // Users who must not rely on the protection need to know that first.
                 let why =
                     why.map(|why| if self.target_able.confines { why } else { format!("{LINKS}; {why}") });
-                tell(why, "what cannot be kept there", &not_kept(&self.target_able, job.durable));
+                tell(why, "the target cannot preserve", &not_kept(&self.target_able, job.durable));
             }
             false if self.source.has_agent() => not_shown(self.target, &self.target_able),
             _ => {}

@@ -78,17 +78,17 @@ impl JobMaker<'_> {
         let (update, why) = match (request.in_place, request.whole_file) {
             (true, _) => (Update::InPlace, "as asked"),
             (_, true) => (Update::Whole, "as asked"),
-            _ if !hash => (Update::Whole, "one end cannot hash what it has"),
-            _ if !apart => (Update::Whole, "nothing travels, and both sides would have to be read"),
+            _ if !hash => (Update::Whole, "one end cannot compute digests"),
+            _ if !apart => (Update::Whole, "no data is sent, and both sides would have to be read"),
             _ if request.verify == Verify::Medium => {
                 (Update::Whole, "all of it is read back from the medium")
             }
-            _ => (Update::Changes, "what is equal need not travel"),
+            _ => (Update::Changes, "equal data is not sent"),
         };
         let choice = match update {
             Update::Whole => "all of it",
             Update::Changes => "what differs",
-            Update::InPlace => "what differs, where it lies",
+            Update::InPlace => "only what differs, in place",
         };
         self.decided(format!("large files that changed: {choice}"), why.to_owned());
         update

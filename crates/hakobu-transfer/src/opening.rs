@@ -216,7 +216,7 @@ fn host_names(request: &CopyRequest) -> Result<(HostName<'_>, HostName<'_>)> {
     };
     if hosts.0.ssh().is_none() && hosts.1.ssh().is_none() {
         let words = format!(
-            "--transport {named} is a way between machines, and everything is on this one; leave it out"
+            "--transport {named} is for transfers between machines, but everything is on this one; leave it out"
         );
         return Err(Error::new(ErrorKind::Usage, "looking at the locations", words));
     }

@@ -87,8 +87,8 @@ fn is_last(passes: &Passes, done: &[Pass]) -> Result<bool> {
         return Ok(false);
     }
     let words = format!(
-        "--until-under {} cannot be met: after {} passes the next one would still take about {}; \
-         what was brought over stays at the target",
+        "--until-under {} cannot be met: after {} passes the next one would still take about {}; everything copied \
+         so far stays at the target",
         format_duration(limit),
         done.len(),
         format_duration(expected(done))
@@ -132,7 +132,7 @@ fn one(
     (transfer, Pass { seconds: time.as_secs_f64(), written_bytes })
 }
 
-/// Makes the last pass, with the source held still.
+/// Makes the last pass, with the source frozen.
 fn last(
     request: &CopyRequest,
     passes: &Passes,
@@ -167,7 +167,7 @@ fn last_held(
             surroundings.observer.event(Event::Notice { words: format!("{doing}: {command}") });
         }
     };
-    say(&passes.before_last, "holding the source still");
+    say(&passes.before_last, "freezing the source");
     // The service may stop as soon as the command begins, and run again only when the other one has ended.
     let held_since = passes.before_last.is_some().then(Instant::now);
     let mut transfer = match shell(passes.before_last.as_deref(), "--before-last-pass") {
@@ -182,18 +182,18 @@ fn last_held(
         Err((error, CommandEffect::Maybe)) => failed(error),
         Err((error, CommandEffect::Not)) => {
             let error = error.hint(
-                "the last pass was not made, and --after-last-pass was not run: see what of it was done",
+                "the last pass was not made, and --after-last-pass was not run; check what --before-last-pass has done",
             );
             return Transfer { passes: done, ..failed(error) };
         }
     };
     transfer.passes = done;
-    say(&passes.after_last, "letting the source go");
+    say(&passes.after_last, "thawing the source");
     let released = shell(passes.after_last.as_deref(), "--after-last-pass");
     transfer.held_still = held_since.map(|since| since.elapsed());
     if let Err((error, _)) = released {
         let error = error
-            .hint("the last pass was made before that, but the source may still be held: let it go by hand");
+            .hint("the last pass was made, but the source may still be frozen: thaw it by hand");
         match &transfer.summary.fatal {
             // Two errors occurred, and neither may hide the other.
             Some(_) => surroundings.observer.event(Event::Notice { words: error.to_string() }),

@@ -77,7 +77,7 @@ impl SshTunnels {
             let _ = sender.send(open(held));
         })?;
         let nothing = || {
-            Error::new(ErrorKind::ConnectionLost, DIALLING, "no connection came about")
+            Error::new(ErrorKind::ConnectionLost, DIALLING, "no connection could be opened")
                 .in_step(ErrorStep::Connect)
         };
         let first = first.recv().unwrap_or_else(|_| Err(nothing()))?;

@@ -94,7 +94,8 @@ fn attempts(
             RetryDecision::Again(pause, words) => {
                 surroundings.observer.event(Event::Notice { words });
                 if request.itemize && connect.is_some() {
-                    let words = "what the target completed without being able to say so is found equal, and is not listed";
+                    let words = "entries that the target completed just before the connection was lost are now \
+                        unchanged, and are not listed";
                     surroundings.observer.event(Event::Notice { words: words.to_owned() });
                 }
                 if !sleep(pause, &surroundings.cancel) {

@@ -177,7 +177,7 @@ pub const OF_SYNC: [&str; 9] = [
     "whole_file",
 ];
 /// Options that make no sense where nothing is written.
-const OF_WRITING: [&str; 11] = [
+const OF_WRITING: [&str; 12] = [
     "dry_run",
     "confirm",
     "restart",
@@ -189,9 +189,44 @@ const OF_WRITING: [&str; 11] = [
     "bwlimit",
     "compress",
     "itemize",
+    "password_file",
 ];
 /// Options that make sense for `verify` only.
 const OF_VERIFY: [&str; 1] = ["sample"];
+/// Options that make no sense for `ls`, which lists through an SFTP server.
+const OF_AGENTS: [&str; 2] = ["sudo", "agent"];
+
+/// Options that `verify` shares with `copy`, described for a command that copies nothing: the name, the line of `-h`, and what
+/// `--help` adds.
+const VERIFY_WORDS: [(&str, &str, &str); 9] = [
+    ("sources", "Path, host:path, ssh://host:port/path or sftp://host/path", ""),
+    (
+        "preserve",
+        "Attributes to compare: owner, acl, xattr, hardlinks, selinux",
+        "Prefix one with no- to leave it out, such as no-owner. Mode and times are always compared. Default: all but selinux",
+    ),
+    ("by_name", "Compare owner and group by name where the target has it, not by number", ""),
+    ("allow", "Compare these as well if SOURCE is on another host: setuid, devices", ""),
+    (
+        "files_from",
+        "Compare only the paths listed in FILE",
+        "One path per line (or NUL-separated), relative to SOURCE; missing paths are errors",
+    ),
+    ("one_file_system", "Do not descend into other file systems", "Their mount points are compared, but not what is below them"),
+    ("transport", "How to reach the other host: auto, agent, ssh, sftp", "`agent` uses data connections on open ports; `ssh` sends the digests through ssh"),
+    ("live", "Read a disk in use, though it may change meanwhile", ""),
+    ("log_file", "Append differences, failures and notes to this file, with times", ""),
+];
+
+/// Describes arguments of a command in other words.
+fn described(command: Command, words: &[(&'static str, &'static str, &'static str)]) -> Command {
+    words.iter().fold(command, |command, (name, line, more)| {
+        command.mut_arg(name, |argument| match more.is_empty() {
+            true => argument.help(*line).long_help(None::<&str>),
+            false => argument.help(*line).long_help(format!("{line}\n\n{more}")),
+        })
+    })
+}
 
 /// All that can be typed. The verbs share their arguments; each shows those that are for it.
 pub fn command() -> Command {
@@ -206,6 +241,8 @@ pub fn command() -> Command {
         .mut_subcommand("sync", without(&OF_VERIFY))
         .mut_subcommand("verify", without(&OF_SYNC))
         .mut_subcommand("verify", without(&OF_WRITING))
+        .mut_subcommand("verify", |verify| described(verify, &VERIFY_WORDS))
+        .mut_subcommand("ls", without(&OF_AGENTS))
 }
 
 /// As [`command`], for one command line: `-h` shows the common options only, `--help` all of them, and `--pairs` names all

@@ -49,7 +49,7 @@ impl Prompts for Terminal {
 
     fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret> {
         self.connecting = None;
-        let again = if attempt > 1 { "that was not it; " } else { "" };
+        let again = if attempt > 1 { "wrong password; " } else { "" };
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let answer =
             read_hidden(&mut terminal, &format!("{again}password for sudo on {host}: "), &self.cancel);
@@ -59,7 +59,7 @@ impl Prompts for Terminal {
 
     fn rsync_password(&mut self, whose: &str, attempt: u32) -> Option<Secret> {
         self.connecting = None;
-        let again = if attempt > 1 { "that was not it; " } else { "" };
+        let again = if attempt > 1 { "wrong password; " } else { "" };
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let whose = crate::words::escaped_lines(whose);
         let answer = read_hidden(&mut terminal, &format!("{again}password for {whose}: "), &self.cancel);

@@ -1,5 +1,5 @@
-//! Where `--report` goes: opened before the run, so that a wrong name is not found out hours
-//! later, and filled when the run has ended.
+//! The file of `--report`. It is opened before the run, so that a wrong name is reported at once, and written when
+//! the run has ended.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -69,7 +69,7 @@ impl ReportFile {
         }
     }
 
-    /// A report is never written to a disk or, under a mistyped name, among the devices.
+    /// Refuses a path at which a report would overwrite a disk, or become an ordinary file among the devices.
     ///
     /// # Errors
     /// `Refused`.
@@ -115,10 +115,11 @@ impl ReportFile {
     }
 }
 
-/// Refuses to overwrite a file that is no report: a mistyped name may be that of a source. `is_own` checks its beginning.
+/// Refuses to overwrite a file of another kind, because a mistyped name may be that of a source. `is_own` recognises
+/// the first bytes of the expected kind.
 ///
 /// # Errors
-/// `Refused`; as the system says where it cannot be read.
+/// `Refused`, or the file cannot be read.
 pub fn refuse_other(path: &Path, own: &str, is_own: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
     use std::os::unix::ffi::OsStrExt;
     const DURING: &str = "opening the report";

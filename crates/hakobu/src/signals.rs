@@ -15,8 +15,8 @@ use crate::exit_code::INTERRUPTED;
 use crate::output;
 
 /// The message for a further signal that does not end the run.
-const HELD: &str = "note: stopping; the command of --after-last-pass is run first, as what --before-last-pass holds still would \
-                    stay so (to end at once: kill -9, and let it go yourself)";
+const HELD: &str = "note: stopping; --after-last-pass runs first, so that the source does not stay frozen (to end \
+    at once: kill -9, then thaw it yourself)";
 
 /// A flag that is set by the first SIGINT, SIGTERM or SIGHUP; the second ends the program with code 130, but for a source that
 /// is held still ([`passes::holds_still`]). A signal that is ignored when the program starts (nohup, a shell's background job)

@@ -1,4 +1,4 @@
-//! The real program and what it says to what people type.
+//! Command lines that people type, and the answers of the real program.
 
 #![allow(clippy::expect_used)]
 
@@ -16,7 +16,7 @@ fn hakobu<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
         .expect("the program starts")
 }
 
-/// Exit code, standard output, standard error.
+/// Runs a command line; returns exit code, standard output and standard error.
 fn said(line: &str) -> (i32, String, String) {
     let output = hakobu(&line.split(' ').collect::<Vec<_>>());
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("only UTF-8 is printed");
@@ -33,7 +33,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy --frob a b", "'--frob'"),
         ("copy --compress gzip a b", "--compress: it is auto, none, zstd, or zstd:LEVEL"),
         ("copy --compress=zstd:20 a b", "with a level from -7 to 19"),
-        ("copy --bwlimit 5000 a b", "needs a unit: 5000KiB is what rsync takes it for"),
+        ("copy --bwlimit 5000 a b", "write 20M for 20 MB/s, or 5000KiB"),
         ("verify -n a b", "verify writes nothing"),
         ("copy --memory 1G a b", "--memory: not in this version"),
         ("copy --cipher rot13 a b", "aes-256-gcm"),
@@ -130,7 +130,7 @@ fn a_colon_that_may_be_missing_or_not_meant_is_warned_of() {
     for target in ["peer", "me@other"] {
         let expected = format!("warning: {target} is a local path; for the host write {target}:\n");
         assert!(run(["file", target], 0).contains(&expected), "{target}");
-        // Now it is there, and meant.
+        // The file exists now, so there is no warning.
         assert!(!run(["file", target], 0).contains("warning: "), "{target}");
     }
     assert!(!run(["file", "other"], 0).contains("warning: "));
@@ -139,7 +139,7 @@ fn a_colon_that_may_be_missing_or_not_meant_is_warned_of() {
     assert!(!run(["./a:b", "copied"], 0).contains("warning: "));
 }
 
-/// Faults on purpose are in a build of their own alone.
+/// Only a special build for tests has faults on purpose.
 #[test]
 #[cfg(not(feature = "planted-faults"))]
 fn the_program_has_no_fault_on_purpose() {
@@ -213,7 +213,7 @@ fn help_completions_and_manual_go_to_standard_output() {
     assert_eq!(hakobu::<&str>(&[]).status.code(), Some(2));
 }
 
-/// Pipes get no colors unless they are asked for, with the option or the variable.
+/// Output to a pipe has no colors unless the option or the variable asks for them.
 #[test]
 fn errors_and_help_are_colored_on_request() {
     let colored = |line: &str, variable: &str| {
@@ -258,7 +258,7 @@ fn help_as_a_verb_is_the_option() {
     }
 }
 
-/// Nothing that is refused is offered.
+/// Completions contain nothing that the program refuses.
 #[test]
 fn completions_offer_what_works_now() {
     for shell in ["bash", "zsh", "fish"] {
@@ -272,7 +272,7 @@ fn completions_offer_what_works_now() {
     }
 }
 
-/// The script is run by bash, as it is when the user presses the tabulator.
+/// bash runs the script as it does when the user presses Tab.
 #[test]
 fn bash_completes_hosts_files_and_jobs() {
     let place = tempfile::tempdir().expect("a directory");

@@ -128,8 +128,8 @@ fn ruleset(rules: &[LandlockRule], may_connect: bool) -> Result<landlock::Restri
 fn too_old(error: &RulesetError) -> Error {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let words = format!(
-        "it cannot be held to one directory here: that takes landlock as it is in Linux 6.2 and later, switched on \
-         (/sys/kernel/security/lsm names it); this is {release} ({error})"
+        "it cannot be limited to one directory here: that needs landlock of Linux 6.2 or later, enabled \
+         (/sys/kernel/security/lsm lists it); this is {release} ({error})"
     );
     Error::new(ErrorKind::Unsupported, DURING, words)
 }

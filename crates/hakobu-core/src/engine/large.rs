@@ -261,7 +261,7 @@ impl LargeFile {
         let sound =
             done.iter().all(whole_chunks) && done.windows(2).all(|pair| pair[0].end() < pair[1].offset);
         if !sound {
-            let words = "the target says that it has what it cannot have";
+            let words = "the target reported invalid ranges";
             return Err(Error::new(ErrorKind::Protocol, "resuming an earlier run", words));
         }
         let chunks = done.iter().map(|extent| extent.length / CHUNK_BYTES).sum::<u64>();

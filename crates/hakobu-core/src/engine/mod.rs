@@ -32,6 +32,7 @@ use std::time::Duration;
 pub use self::record::{
     DELETIONS_KEPT_MAX, DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, RunSummary,
 };
+pub use self::room::FREE_SPACE;
 pub use self::shared::{Clock, Setup};
 
 use self::accounts::Accounts;

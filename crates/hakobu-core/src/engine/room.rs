@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use crate::capabilities::Capabilities;
 use crate::error::{Error, ErrorKind, ErrorStep};
+use crate::units::format_lack;
 
-/// The remedies for a lack of space and of inodes.
-const FREE_SPACE: &str =
+/// The remedy for a lack of space.
+pub const FREE_SPACE: &str =
     "free space at the target, copy to another file system, or leave something out (--exclude)";
+/// The remedy for a lack of inodes.
 const FREE_INODES: &str = "free inodes at the target (delete files), copy to another file system, or leave something out (--exclude)";
 
 /// How content takes space at the target.
@@ -127,7 +129,7 @@ impl Room {
         let needed = self.needed_bytes.load(Relaxed);
         let drafted = needed.saturating_add(self.drafted_bytes.load(Relaxed));
         let all = drafted.saturating_add(self.shared_bytes.load(Relaxed));
-        let words = |bytes| format!("{bytes} bytes are needed, {free} are free");
+        let words = |bytes: i64| format_lack(bytes.unsigned_abs(), free);
         if exceeds(needed) && is_one && !target.clones {
             return Some(refused(words(needed), FREE_SPACE));
         }

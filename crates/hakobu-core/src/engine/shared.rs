@@ -164,7 +164,7 @@ impl EngineState<'_> {
             return true;
         }
         let words =
-            format!("more than the {max} entries that were agreed to would go; run it again to see which");
+            format!("more than the {max} entries that you agreed to would be deleted; run it again to see which");
         self.stop(Error::new(ErrorKind::Refused, "deleting", words));
         false
     }

@@ -355,7 +355,7 @@ impl Tuner {
         let (choice, mut reason) =
             told(format!("lanes: {lanes} instead of {from}"), (lanes, rate), (from, before));
         if helps {
-            reason.insert_str(0, "segments are lost though the line is not full; ");
+            reason.insert_str(0, "segments are lost although the link is not full; ");
         }
         let told = (choice, reason);
         // The larger the gain, the further away is the best number. Losses accepted going down add up, because

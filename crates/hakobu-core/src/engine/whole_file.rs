@@ -126,7 +126,7 @@ impl WholeFileChoice {
         self.pays.store(pays, Ordering::Release);
         self.decided.store(true, Ordering::Release);
         let choice = if pays { "all of the rest" } else { "what differs" };
-        (choice, format!("comparing goes at {}, sending at {}", format_rate(comparing), format_rate(sending)))
+        (choice, format!("comparing reaches {}, sending {}", format_rate(comparing), format_rate(sending)))
     }
 
     /// Returns true if all of the rest is sent.
@@ -218,7 +218,7 @@ mod tests {
         let (choice, reason) = chosen(first * 1.26, 2);
         assert_eq!(
             (choice, reason.as_str()),
-            ("all of the rest", "comparing goes at 16.8 MB/s, sending at 21.1 MB/s")
+            ("all of the rest", "comparing reaches 16.8 MB/s, sending 21.1 MB/s")
         );
         assert_eq!(chosen(first * 1.26, 4).0, "all of the rest");
         // Comparing was slow only for a moment.

@@ -31,6 +31,10 @@ pub const OPERATION_LIMIT: &str = "operation limit";
 /// The name of the requested limit on the source's latency.
 pub const LATENCY_LIMIT: &str = "source latency limit";
 
+/// The advice if a run that only compares is limited by reading at the target.
+const TARGET_IS_READ: &str =
+    "the target's disk or file server is fully used: check what else reads from it, or read from faster disks";
+
 /// The bottleneck of a run, with the shares that led to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
@@ -105,52 +109,49 @@ impl Limit {
     fn advice(self) -> &'static str {
         match self {
             Self::Stage(LaneStage::Scan) => {
-                "the scan is what takes time: fewer entries, or a faster file system at the source"
+                "listing and comparing takes most of the time: fewer entries or a faster file system at the source would help"
             }
             Self::Stage(LaneStage::Hash) => {
-                "the digest is what takes time; a machine with more cores has more of it"
+                "computing digests takes most of the time: a machine with more cores would help"
             }
-            Self::Stage(LaneStage::Held) => "it was limited as asked (--bwlimit)",
-            Self::Operations => "it was limited as asked (--iops-limit)",
+            Self::Stage(LaneStage::Held) => "the limit was requested (--bwlimit)",
+            Self::Operations => "the limit was requested (--iops-limit)",
             Self::SourceLatency => {
-                "it was limited as asked (--source-p99): reads at the source took longer than that where more was read"
+                "the limit was requested (--source-p99): with more reads at a time, those at the source took longer than that"
             }
             Self::Stage(LaneStage::Sync) => {
-                "the target's disk takes its time to make things durable; --durable none leaves that to its system"
+                "the target's disk takes most of the time to put data on stable storage; --durable none does not wait for it"
             }
             Self::Stage(LaneStage::Read) => {
-                "the source's disk or file server gives no more: see what else reads from it, or let it read from faster \
-                 disks"
+                "the source's disk or file server is fully used: check what else reads from it, or read from faster disks"
             }
             Self::SourceProcessor => {
-                "the processors there have no time left: see what else runs (top), or give it more cores"
+                "the processors are fully used: check what else runs (top), or give the machine more cores"
             }
             Self::TargetProcessor => {
-                "the processors of the target's machine have no time left: see what else runs there (top), or give it more \
-                 cores"
+                "the processors of the target's machine are fully used: check what else runs there (top), or give it more cores"
             }
             Self::TargetWrite => {
-                "the target's disk or file server takes no more: see what else writes to it, or write to faster disks"
+                "the target's disk or file server is fully used: check what else writes to it, or write to faster disks"
             }
-            Self::Network => "the line carries no more, or others use it; a faster one would help",
+            Self::Network => "the network is fully used: check for other traffic, or use a faster link",
             Self::Between => {
-                "what lies between takes no more: where ssh carries the data see if that is busy (top), as connections of \
-                 hakobu's own spare its work; else a faster line would help"
+                "the path between the machines is fully used: if ssh carries the data, check whether ssh is busy (top), since \
+                 hakobu's own data connections do without it; otherwise a faster link would help"
             }
             Self::Window => {
-                "the target's system grants too small a window for this round trip: raise net.ipv4.tcp_rmem there, or \
-                 --lanes"
+                "the target's receive window is too small for this round-trip time: raise net.ipv4.tcp_rmem there, or --lanes"
             }
             Self::Buffer => {
-                "the source's system holds too little for this round trip: raise net.ipv4.tcp_wmem there, or --lanes"
+                "the source's send buffer is too small for this round-trip time: raise net.ipv4.tcp_wmem there, or --lanes"
             }
             Self::Stage(_) => "",
             Self::RoundTrips => {
-                "the way is long, and there was too little to do at a time to fill it; --lanes may help"
+                "the round-trip time is long, and too little was under way at a time to use the network; more --lanes may help"
             }
             Self::SourceServer | Self::TargetServer => {
-                "each operation waits for answers of the file server: let hakobu run on that server or next to it, or \
-                 try more --lanes"
+                "each operation waits for answers of the file server: run hakobu on that server or close to it, or try more \
+                 --lanes"
             }
         }
     }
@@ -319,9 +320,7 @@ impl Bottleneck {
     pub fn name_comparison(&mut self) {
         if self.stage == Limit::TargetWrite.name(true) {
             "target read".clone_into(&mut self.stage);
-            "the target's disk or file server gives no more: see what else reads from it, or let it read from faster \
-             disks"
-                .clone_into(&mut self.advice);
+            TARGET_IS_READ.clone_into(&mut self.advice);
         }
     }
 

@@ -306,8 +306,7 @@ fn is_other_version(head: &[u8], wanted: &[u8]) -> bool {
 }
 
 fn other_version() -> Error {
-    let words = "an earlier run brought over part of another version of the source; \
-                 add --restart to begin anew";
+    let words = "an earlier run copied part of another version of the source; add --restart to start over";
     Error::new(ErrorKind::SourceChanged, "resuming an earlier run", words)
 }
 

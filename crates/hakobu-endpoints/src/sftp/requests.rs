@@ -40,7 +40,7 @@ impl ServerRefusal {
             ServerRefusal::Denied => (ErrorKind::PermissionDenied, "permission denied"),
             ServerRefusal::Unsupported => (ErrorKind::Unsupported, "the sftp server cannot do that"),
             ServerRefusal::Invalid => {
-                (ErrorKind::Unsupported, "the far system does not take this name or value")
+                (ErrorKind::Unsupported, "the remote system does not accept this name or value")
             }
             ServerRefusal::Other => {
                 (ErrorKind::Io, "the sftp server says that it failed; the protocol does not tell why")
@@ -326,10 +326,10 @@ impl SftpConnection {
 
 /// Returns the error for an entry whose type or size the server does not report, so that it cannot be processed.
 pub(crate) fn unclear(during: &'static str) -> Error {
-    let words = "the sftp server does not tell what kind of thing it is, or how large";
+    let words = "the SFTP server does not report its type or its size";
     Error::new(ErrorKind::Unsupported, during, words)
 }
 
 fn unexpected() -> Error {
-    malformed("an answer to something else than was asked")
+    malformed("an unexpected answer")
 }

@@ -163,7 +163,7 @@ impl SftpRoot {
             return changed("opening the directory");
         }
         let what = found.map_or("something", |found| found.kind.words());
-        Error::new(ErrorKind::Conflict, "opening the directory", format!("{what} is on the way to it"))
+        Error::new(ErrorKind::Conflict, "opening the directory", format!("{what} is in the path to it"))
     }
 
     /// Describes an entry without following a symbolic link. Returns `None` if it is missing, or not below this root.

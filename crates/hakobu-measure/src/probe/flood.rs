@@ -148,7 +148,7 @@ fn taken(arriving: &ArrivingConnections, wanted: usize, cancel: &AtomicBool) -> 
         }
     }
     if streams.is_empty() {
-        return Err(Error::new(ErrorKind::ConnectionLost, DURING, "no data connection came about"));
+        return Err(Error::new(ErrorKind::ConnectionLost, DURING, "no data connection could be opened"));
     }
     Ok(streams)
 }

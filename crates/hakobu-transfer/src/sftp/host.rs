@@ -68,8 +68,8 @@ impl Host for SftpSide {
 
     fn told_first(&self) -> Option<String> {
         Some(match &self.why {
-            Some(why) => format!("{}: over sftp, since there is no agent: {why}", self.host),
-            None => format!("{}: over sftp, as asked", self.host),
+            Some(why) => format!("{}: over SFTP, since there is no agent: {why}", self.host),
+            None => format!("{}: over SFTP, as requested", self.host),
         })
     }
 

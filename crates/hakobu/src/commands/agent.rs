@@ -1,4 +1,4 @@
-//! The far half: `hakobu agent`, started by the near one over ssh.
+//! The command `agent`: the hakobu process on the other host, which the controller starts over ssh.
 
 use std::io::{stdin, stdout};
 use std::os::unix::ffi::OsStringExt;
@@ -43,14 +43,15 @@ pub struct AgentArguments {
     pub join: Option<u16>,
 }
 
-/// Where a forced command finds what was asked for.
+/// The variable in which sshd passes the typed command to a forced one.
 const ORIGINAL: &str = "SSH_ORIGINAL_COMMAND";
 
-/// Serves on standard input and output until they end; or joins them to a port of this machine, where an agent listens.
+/// Serves a controller on standard input and output until they end, or connects them to the port of an agent on this
+/// machine.
 pub fn agent(arguments: &AgentArguments) -> u8 {
-    // An uploaded program has no path any more, and would be listed under a descriptor's number.
+    // An uploaded program has no path, so process lists would show the number of a descriptor.
     let _ = rustix::thread::set_name(c"hakobu");
-    // Modes are given in full; a mask of the login's would change them behind our back.
+    // The agent sets modes explicitly. The login's umask must not change them.
     rustix::process::umask(rustix::fs::Mode::empty());
     let ended = match (&arguments.restrict, arguments.join) {
         (Some(path), _) => restricted(&LoginRestrictions {
@@ -70,7 +71,7 @@ pub fn agent(arguments: &AgentArguments) -> u8 {
     }
 }
 
-/// Serves a login that is restricted to one directory. The request of the controller is in the original command.
+/// Serves a login that is restricted to one directory. sshd passes the controller's command in a variable.
 fn restricted(terms: &LoginRestrictions) -> Result<()> {
     let original = std::env::var_os(ORIGINAL).map(OsStringExt::into_vec);
     match asked(original.as_deref())? {

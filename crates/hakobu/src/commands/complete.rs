@@ -1,4 +1,4 @@
-//! The hidden verb `complete`: what the scripts of shells offer that is not known when they are made.
+//! The hidden command `complete`: candidates that shell completion scripts look up while the user types.
 
 use clap::{Args, ValueEnum};
 use hakobu_transfer::jobs::Jobs;
@@ -10,7 +10,7 @@ use crate::{output, ssh_hosts};
 pub enum Completed {
     /// Hosts.
     Hosts,
-    /// Hosts with a colon behind them.
+    /// Hosts, each followed by a colon.
     Locations,
     /// The IDs of jobs.
     Jobs,
@@ -26,7 +26,7 @@ pub struct CompleteArguments {
     pub word: String,
 }
 
-/// Prints what begins like the word, each on a line of its own; returns the exit code.
+/// Prints the candidates that begin with the word, one per line; returns the exit code.
 pub fn complete(typed: &CompleteArguments) -> u8 {
     let candidates = match typed.what {
         Completed::Hosts => hosts(&typed.word, ""),
@@ -36,14 +36,14 @@ pub fn complete(typed: &CompleteArguments) -> u8 {
     output::print(candidates.iter().map(|candidate| format!("{candidate}\n")).collect::<String>().as_bytes())
 }
 
-/// The hosts that begin like the word, with the user that is typed before them.
+/// Returns the hosts that begin with the word, each with the user that was typed before it.
 fn hosts(word: &str, behind: &str) -> Vec<String> {
     let (user, start) = word.rfind('@').map_or(("", word), |at| word.split_at(at + 1));
     let known = ssh_hosts::known();
     known.iter().filter(|host| host.starts_with(start)).map(|host| format!("{user}{host}{behind}")).collect()
 }
 
-/// The IDs of all jobs; none where they cannot be listed, which is no time to say why.
+/// Returns the IDs of all jobs. Errors are ignored, as a completion must not print them.
 fn job_ids() -> Vec<String> {
     let ids = Jobs::of_user().and_then(|jobs| jobs.ids()).unwrap_or_default();
     ids.iter().map(|id| id.as_str().to_owned()).collect()

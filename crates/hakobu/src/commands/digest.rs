@@ -76,13 +76,13 @@ pub struct DigestArguments {
     pub login: LoginArguments,
 }
 
-/// The answer to `-` where nothing is written to it.
+/// The error for `-` as location.
 const NO_INPUT: &str = "hakobu digest does not read standard input in this version; use b3sum or sha256sum. For a file named - write ./-";
 
-/// The request that the arguments of `digest` stand for.
+/// Returns the request that the arguments of `digest` stand for.
 ///
 /// # Errors
-/// As [`super::request`].
+/// `Usage` for each value that is wrong.
 pub fn digest_request(
     typed: &DigestArguments,
     environment_ssh: Option<OsString>,
@@ -107,7 +107,7 @@ const SCHEMA: &str = "hakobu.digest/1";
 
 /// The algorithm whose tool escapes carriage returns as well.
 const SHA256: &str = "sha256";
-/// Lines of a manifest are printed so many bytes at a time.
+/// The number of bytes of output that are printed at a time.
 const HELD_BYTES: usize = 64 * 1024;
 
 /// The JSON object that `--json` prints for a file or disk.
@@ -159,7 +159,7 @@ pub fn digest(typed: &DigestArguments) -> u8 {
             json_line(&report, name, &typed.algorithm, digest.as_ref(), began.elapsed().as_secs_f64())
         }
         (false, Some(digest)) => {
-            // As with a tree, the path alone, so that the line holds on its machine.
+            // As for a tree, the line has the path without the host, so that it can be checked on that host.
             let name = request.sources.first().filter(|source| source.ssh_host().is_some());
             let name = name.map_or(typed.location.as_bytes(), |source| source.path());
             Ok(line(&digest, name, &typed.algorithm, stdout().is_terminal()))
@@ -185,12 +185,12 @@ struct Manifest<'a> {
     on_terminal: bool,
     /// Output that is not printed yet.
     held: Mutex<Vec<u8>>,
-    /// The exit code of what was: lines that are missing in the middle count as well.
+    /// The exit code of the output so far. A line that could not be printed counts.
     printed: AtomicU8,
 }
 
 impl Manifest<'_> {
-    /// Prints what is held.
+    /// Prints the lines held back so far.
     fn print(&self, held: &mut Vec<u8>) {
         self.printed.fetch_max(output::print(&std::mem::take(held)), Relaxed);
     }
@@ -224,13 +224,14 @@ impl Observer for Manifest<'_> {
         let mut held = self.held();
         held.extend_from_slice(&said);
         if self.on_terminal || held.len() >= HELD_BYTES {
-            // Whoever reads it may have ended; then the run goes on to its exit code.
+            // The reader may have exited. The run continues to its exit code.
             self.print(&mut held);
         }
     }
 }
 
-/// A name as `b3sum` prints it, which reads its list as UTF-8: of other names it can check none, but all others.
+/// Returns a name as `b3sum` prints it. `b3sum --check` reads its list as UTF-8, so other names are replaced and
+/// fail, while the remaining lines can be checked.
 fn printable(name: Vec<u8>) -> Vec<u8> {
     String::from_utf8(name)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())

@@ -49,7 +49,7 @@ pub struct DisksArguments {
     pub login: LoginArguments,
 }
 
-/// The request that the arguments of `disks` stand for.
+/// Returns the request that the arguments of `disks` stand for.
 ///
 /// # Errors
 /// `Usage` for each value that is wrong.
@@ -70,7 +70,7 @@ pub fn disks_request(
     if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
 }
 
-/// Nothing is made that would have to be cleared away.
+/// The time that a run has to end after an interruption. Nothing has to be removed.
 const FAREWELL: Duration = Duration::from_millis(300);
 
 /// Returns the width of the terminal that the table goes to.

@@ -55,7 +55,7 @@ pub struct DoctorArguments {
     pub login: LoginArguments,
 }
 
-/// The request that the arguments of `doctor` stand for.
+/// Returns the request that the arguments of `doctor` stand for.
 ///
 /// # Errors
 /// `Usage` for each value that is wrong.
@@ -78,10 +78,10 @@ pub fn doctor_request(
     found.or(request)
 }
 
-/// The content that measures the way is in memory, and is removed when it is interrupted.
+/// The time that a run has to end after an interruption, and to remove the test data in memory.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Says what holds transfers back; returns the exit code.
+/// Prints the settings that slow transfers down; returns the exit code.
 pub fn doctor(typed: &DoctorArguments) -> u8 {
     let request = match doctor_request(typed, ssh_variable()) {
         Ok(request) => request,

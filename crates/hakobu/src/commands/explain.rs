@@ -1,4 +1,4 @@
-//! The verb `explain`: which filter rule decides about one entry.
+//! The command `explain`: shows which filter rule decides about an entry.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -43,10 +43,10 @@ pub struct ExplainArguments {
     pub filter: FilterArguments,
 }
 
-/// It does not take part.
+/// The exit code for an entry that is excluded.
 const LEFT_OUT: u8 = 3;
 
-/// Says which rule decides; returns the exit code.
+/// Prints which rule decides; returns the exit code.
 pub fn explain(typed: &ExplainArguments) -> u8 {
     match verdict(typed) {
         Ok((words, left_out)) => match output::print(words.as_bytes()) {
@@ -63,7 +63,8 @@ fn verdict(typed: &ExplainArguments) -> std::result::Result<(String, bool), Vec<
     decided.map_err(|error| vec![error])
 }
 
-/// Goes down to the entry: a directory that is left out takes along what it holds.
+/// Decides about each directory down to the entry, because an excluded directory excludes everything in it. Returns
+/// the explanation, and true if the entry is excluded.
 fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, bool)> {
     let path = below(Path::new(&typed.path), &typed.source)?;
     let shown = lossy(path);
@@ -111,7 +112,7 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
     Ok((format!("{shown} takes part: {why}\n"), false))
 }
 
-/// On which file system something is.
+/// Returns the file system of a path, as its device number.
 fn device_of(path: &Path) -> Result<u64> {
     let found = std::fs::symlink_metadata(path);
     found
@@ -123,7 +124,7 @@ fn date(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
-/// The entry's path below the source, which may be in front of it.
+/// Returns the entry's path below the source, with or without the source in front of it.
 fn below<'a>(path: &'a Path, source: &Path) -> Result<&'a [u8]> {
     let below = path.strip_prefix(source).unwrap_or(path);
     let plain = below.components().all(|part| matches!(part, Component::Normal(_)));

@@ -23,7 +23,8 @@ Examples:
 pub(crate) const SET_HELP: &str = "\
 A running job applies the limits within a second, on whichever host reads the data, and logs them. They also hold for \
 its later runs, in place of those it was started with; off removes a limit, and limits that are not named stay as \
-they are. With the rsync transport a rate can be set for the next run only.
+they are. With the rsync transport a rate can be set for the next run only. A job of \
+hakobu verify takes no --bwlimit, as it sends only digests.
 
 Examples:
   hakobu jobs set k3 --bwlimit 20M

@@ -27,9 +27,9 @@ use crate::{exit, output, words};
 const SCHEMA: &str = "hakobu.ls/1";
 /// The exit code if some directories could not be listed.
 const PARTLY: u8 = 3;
-/// Nothing is made that would have to be cleared away.
+/// The time that a run has to end after an interruption. Nothing has to be removed.
 const FAREWELL: Duration = Duration::from_millis(300);
-/// Entries are printed so many bytes at a time.
+/// The number of bytes of output that are printed at a time.
 const HELD_BYTES: usize = 64 * 1024;
 
 /// An entry as `--json` prints it.
@@ -135,7 +135,7 @@ pub fn ls(typed: &LsArguments) -> u8 {
         let mut show = |entries: DirectoryEntries<'_>| {
             match print(&entries, form)? {
                 0 => Ok(()),
-                // The reason was told.
+                // `output::print` has reported the reason.
                 _ => Err(Error::new(ErrorKind::Io, "listing", "the output could not be written")),
             }
         };
@@ -225,18 +225,18 @@ fn accounts(entry: &EntryMetadata) -> [AccountId; 2] {
     [AccountId::User(entry.uid), AccountId::Group(entry.gid)]
 }
 
-/// The name of an account, or its number.
+/// Returns the name of an account, or its number.
 fn name_of(account: AccountId, names: &HashMap<AccountId, Vec<u8>>) -> String {
     names.get(&account).map_or_else(|| account.number().to_string(), |name| lossy(name))
 }
 
-/// The path for people, with a slash behind a directory.
+/// Returns the path for people. That of a directory ends in a slash.
 fn shown(path: &[u8], entry: &EntryMetadata) -> String {
     let slash = if entry.kind == EntryKind::Directory { "/" } else { "" };
     format!("{}{slash}", lossy(path))
 }
 
-/// The size in bytes; of a device, its numbers.
+/// Returns the size in bytes, or the numbers of a device.
 fn size(entry: &EntryMetadata) -> String {
     match entry.kind {
         EntryKind::BlockDevice | EntryKind::CharDevice => {
@@ -246,7 +246,7 @@ fn size(entry: &EntryMetadata) -> String {
     }
 }
 
-/// Kind and permissions as `ls` shows them: `drwxr-xr-x`.
+/// Returns kind and permissions as `ls` shows them: `drwxr-xr-x`.
 fn mode(entry: &EntryMetadata) -> String {
     let kind = match entry.kind {
         EntryKind::File => '-',
@@ -273,7 +273,7 @@ fn mode(entry: &EntryMetadata) -> String {
 }
 
 fn timestamp(time: FileTime) -> Option<Timestamp> {
-    // The fraction counts forward, and that of a `Timestamp` has the sign of its seconds.
+    // The nanoseconds always count forward; those of a `Timestamp` have the sign of its seconds.
     let second = Timestamp::from_second(time.seconds).ok()?;
     second.checked_add(jiff::SignedDuration::from_nanos(time.nanoseconds.into())).ok()
 }
@@ -303,7 +303,7 @@ fn json(path: &[u8], entry: &EntryMetadata, names: &HashMap<AccountId, Vec<u8>>)
     one_line(&entry).map_err(|error| Error::io("writing JSON", &error))
 }
 
-/// The name of a kind in JSON.
+/// Returns the name of a kind in JSON.
 fn kind_name(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::File => "file",

@@ -1,4 +1,4 @@
-//! The verb `make-data`: reproducible data to try disks and copies with.
+//! The command `make-data`: generates reproducible test data.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
@@ -180,10 +180,10 @@ fn number_from(least: f64, most: f64, text: &str) -> Result<f64, String> {
 }
 
 const MAKING: &str = "making data in";
-/// How often the line of progress changes.
+/// The interval at which the progress line changes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Makes the content of a disk; returns the exit code.
+/// Generates the content of a disk; returns the exit code.
 pub fn disk(typed: &MakeDiskArguments) -> u8 {
     let cancel = match signals::cancel_flag() {
         Ok(cancel) => cancel,
@@ -196,7 +196,7 @@ pub fn disk(typed: &MakeDiskArguments) -> u8 {
     }
 }
 
-/// Makes a tree; returns the exit code.
+/// Generates a tree; returns the exit code.
 pub fn tree(typed: &MakeTreeArguments) -> u8 {
     let began = Instant::now();
     let (files, directories, size_bytes) = amounts(typed);
@@ -240,9 +240,9 @@ pub fn tree(typed: &MakeTreeArguments) -> u8 {
     output::print(words.as_bytes())
 }
 
-/// How many files and directories, and how large a file is.
+/// Returns the number of files and of directories, and the size of a file.
 fn amounts(typed: &MakeTreeArguments) -> (u64, u64, u64) {
-    // A file server of which a migration was reported: its only preset so far.
+    // The figures of a file server whose migration was published.
     const FILE_SERVER: (u64, u64, u64) = (19_523_812, 1_953_125, 50 << 10);
     match (typed.files, typed.size) {
         (Some(files), Some(size_bytes)) => (files, typed.dirs, size_bytes),
@@ -253,7 +253,7 @@ fn amounts(typed: &MakeTreeArguments) -> (u64, u64, u64) {
     }
 }
 
-/// Where the content of a disk goes.
+/// The file or device that the content is written to.
 struct DataOutput {
     file: File,
     size_bytes: u64,
@@ -297,7 +297,7 @@ fn make_disk(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<Atomic
     ))
 }
 
-/// Writes everything, and shows how far it is. Gives how many bytes are zeros.
+/// Writes everything and shows the progress. Returns the number of bytes that are zeros.
 fn fill(output: &Output<'_>, spec: &DiskSpec, renderer: &Renderer) -> Result<u64> {
     let made = std::thread::scope(|scope| {
         let (ended, end) = channel::<()>();
@@ -342,7 +342,7 @@ fn open(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<AtomicBool>
             return Ok(DataOutput { file, size_bytes, is_device: true, is_new: false });
         }
         (TargetFound::Absent { parent_exists: false }, _) => {
-            let words = "the directory that would hold it is not there; create it first";
+            let words = "its parent directory does not exist; create it first";
             return Err(Error::new(ErrorKind::NotFound, MAKING, words));
         }
         (TargetFound::Absent { .. }, Some(size_bytes)) => (true, size_bytes),
@@ -370,7 +370,7 @@ fn open(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<AtomicBool>
     Ok(DataOutput { file, size_bytes, is_device: false, is_new })
 }
 
-/// The share of zeros that makes data shrink to the reciprocal of `ratio`.
+/// Returns the share of zeros with which data shrinks to the reciprocal of `ratio`.
 fn compressibility(ratio: f64) -> f64 {
     1.0 - 1.0 / ratio
 }

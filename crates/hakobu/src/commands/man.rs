@@ -1,4 +1,4 @@
-//! The manual pages: what clap makes of the definitions, but for the parts whose shape matters.
+//! The manual pages: those that clap generates, with sections of our own.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::{cli, exit, output};
 
-/// How `copy` is typed.
+/// The synopsis of `copy`.
 const COPY_USAGE: &str = "hakobu copy [OPTION]... SOURCE... TARGET";
 
-/// Prints the manual page of the program, or that of one verb; returns the exit code.
+/// Prints the manual page of the program or of a command; returns the exit code.
 pub fn man(verb: Option<&str>) -> u8 {
     match page(verb) {
         Some(Ok(page)) => output::print(&page),
@@ -20,7 +20,7 @@ pub fn man(verb: Option<&str>) -> u8 {
     }
 }
 
-/// The page of the program, or that of one verb. `None` if there is no such verb.
+/// Returns the page of the program or of a command. `None` if there is no such command.
 ///
 /// # Errors
 /// None that is known; the page is written to memory.
@@ -93,8 +93,8 @@ fn render(command: Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The text below the options. Paragraphs are filled; examples stay lines. What the help heads with
-/// a word and a colon has a section of its own here.
+/// Returns the text below the options. Paragraphs are filled, examples keep their lines, and each heading of the help
+/// becomes a section.
 fn notes(text: &str) -> Roff {
     let mut roff = Roff::new();
     let mut paragraphs: Vec<_> = text

@@ -1,6 +1,7 @@
-//! The verbs: a module for each, with its arguments, the request they stand for, and what runs it.
+//! The commands: a module for each, with its arguments, the request that they stand for, and the function that runs
+//! it.
 //!
-//! Options of later versions are here as well, hidden, so that they are refused by name.
+//! Options that are planned are defined, too, but hidden, so that they are refused by name.
 
 pub mod agent;
 pub mod bench;

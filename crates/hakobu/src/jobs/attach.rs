@@ -1,4 +1,4 @@
-//! Watching a job.
+//! `hakobu jobs attach`: follows a job.
 
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,7 +28,7 @@ pub fn attach(id: Option<&str>) -> Result<u8> {
     let mut tail = Tail::from_last_lines(&folder)?;
     let bar = std::io::stderr().is_terminal().then(progress_bar);
     loop {
-        // Checked first: the last output is in the log by then.
+        // This is checked before the log is read, so that the last output is not missed.
         let runs = folder.is_running();
         show(&mut tail, bar.as_ref());
         if !runs {
@@ -49,7 +49,7 @@ pub fn attach(id: Option<&str>) -> Result<u8> {
     Ok(ended(&folder))
 }
 
-/// The only job that runs, or the only one there is.
+/// Returns the only running job, or the only job.
 fn only_one(jobs: &Jobs) -> Result<JobFolder> {
     let mut all: Vec<_> = jobs.ids()?.into_iter().filter_map(|id| jobs.open(id).ok()).collect();
     let running = all.iter().filter(|folder| folder.is_running()).count();

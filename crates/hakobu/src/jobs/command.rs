@@ -1,4 +1,4 @@
-//! The command that a job was started with, read again.
+//! The command of a job, parsed again from its record.
 
 use std::ffi::OsString;
 
@@ -12,18 +12,18 @@ use crate::commands::copy::arguments::CopyArguments;
 
 /// The command in a job's record.
 pub(super) struct JobCommand {
-    /// As it was typed, and as settings files say.
+    /// The arguments, with the options from settings files.
     pub typed: Box<CopyArguments>,
     pub mode: Mode,
-    /// Those of the whole program.
+    /// The arguments of the whole program.
     pub arguments: Vec<OsString>,
 }
 
 impl JobCommand {
-    /// Reads it. Files that it names are seen from where this process is.
+    /// Parses the command. Relative paths refer to the current directory of this process.
     ///
     /// # Errors
-    /// The errors in it, or in a settings file that applies to it.
+    /// The command is wrong, or a settings file that applies to it.
     pub fn read(record: &JobRecord, during: &'static str) -> Result<Self, Vec<Error>> {
         let wrong = |words: &str| vec![Error::new(ErrorKind::Usage, during, words).at(record.id.as_str())];
         let arguments = record.arguments();
@@ -37,10 +37,10 @@ impl JobCommand {
         Ok(Self { typed, mode, arguments })
     }
 
-    /// As [`JobCommand::read`], by a process that is elsewhere, and from now on is where the command was typed.
+    /// Changes to the directory in which the command was typed, and parses the command.
     ///
     /// # Errors
-    /// As [`JobCommand::read`], and that the directory is not there any more.
+    /// As [`JobCommand::read`], and if the directory does not exist any more.
     pub fn read_where_typed(record: &JobRecord, during: &'static str) -> Result<Self, Vec<Error>> {
         let directory = &record.cwd.0;
         std::env::set_current_dir(directory)

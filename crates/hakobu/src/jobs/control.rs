@@ -1,18 +1,20 @@
 //! Pausing, resuming and forgetting jobs.
 
+use std::ffi::OsString;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_transfer::jobs::{JobFolder, JobState, Jobs};
+use hakobu_transfer::jobs::{JobFolder, JobRecord, JobState, Jobs};
 
+use super::command::JobCommand;
 use super::start::{StartResult, start, start_unattended, tell_how_to_watch};
 use crate::{exit, output};
 
-/// How long a job that was asked to stop is waited for.
+/// How long to wait for a job to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
-/// Asks a job to stop, and waits for that.
+/// Asks a job to stop, and waits until it has.
 pub fn pause(id: &str) -> Result<u8> {
     let folder = Jobs::of_user()?.find(id)?;
     let id = folder.id();
@@ -64,8 +66,7 @@ pub fn resume(id: &str) -> Result<u8> {
     }
 }
 
-/// Goes on with all jobs that were interrupted. One that cannot be resumed does not keep the others
-/// from it.
+/// Resumes all interrupted jobs, and reports those that cannot be resumed.
 pub fn resume_all() -> Result<u8> {
     let jobs = Jobs::of_user()?;
     let mut code = 0;
@@ -94,11 +95,18 @@ fn resume_interrupted(folder: &JobFolder) -> Result<Option<StartResult>> {
     }
 }
 
+/// Returns the target of a job, unless the job only reads.
+fn written_target(record: &JobRecord) -> Option<OsString> {
+    let only_reads = |command: JobCommand| command.mode.only_reads();
+    let reads = JobCommand::read(record, "removing the record of the job").is_ok_and(only_reads);
+    (!reads).then(|| record.target.0.clone())
+}
+
 /// Removes the records of jobs that do not run.
 pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
     let jobs = Jobs::of_user()?;
     let mut folders = Vec::new();
-    // All are looked for before any is removed: a mistyped one shall change nothing.
+    // All are found before any is removed, so that a mistyped ID changes nothing.
     for prefix in prefixes {
         folders.push(jobs.find(prefix)?);
     }
@@ -109,16 +117,14 @@ pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
     folders.sort_by_key(JobFolder::id);
     folders.dedup_by_key(|folder| folder.id());
     for folder in &folders {
-        let target = folder.record().map(|record| record.target);
+        let target = folder.record().ok().and_then(|record| written_target(&record));
         let state = jobs.forget(folder)?;
         output::tell(&format!("job {} is forgotten", folder.id()));
-        if state != JobState::Done
-            && let Ok(target) = target
-        {
-            let target = crate::shell::quote(&target.0);
+        if let Some(target) = target.filter(|_| state != JobState::Done) {
+            let target = crate::shell::quote(&target);
             output::tell(&format!(
-                "  it was not done: what it has brought to {target} stays there, and drafts (.hakobu. and 26 \
-                 characters) may; the same command goes on with them"
+                "  it was not done: everything that it copied to {target} stays there, with drafts (.hakobu. and 26 \
+                 characters) of unfinished files; the same command continues with them"
             ));
         }
     }

@@ -1,8 +1,8 @@
-//! The bytes that the process of a job and the one that started it say to each other.
+//! The bytes that the process of a job and the process that started it exchange.
 
-/// Said before a question, so that nothing is shown in its midst.
+/// Sent before a question. The starter shows the log first, so that no output appears in the middle of the question.
 pub(super) const ASKING: u8 = b'?';
-/// Said when both ends are known and the run holds the lock of its copy.
+/// Sent when both ends are known and the run holds the lock of its copy.
 pub(super) const BEGUN: u8 = b'B';
 /// The answer.
 pub(super) const GO_ON: u8 = b'G';

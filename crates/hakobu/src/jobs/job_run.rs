@@ -23,9 +23,9 @@ use crate::output;
 use crate::prompts::Terminal;
 use crate::render::{Renderer, summary};
 
-/// The line of progress is replaced no more often.
+/// The minimum time between two progress lines.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// How often it is looked whether the user wants the job to pause, or has set other limits.
+/// The interval at which the run checks if it should pause or if its limits have changed.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// A job that this process runs.
@@ -34,22 +34,22 @@ pub struct JobRun {
     pub(super) folder: Arc<JobFolder>,
     pub(super) unattended: bool,
     pub(super) starter: Mutex<Option<UnixStream>>,
-    /// IDs of disks that the user typed.
+    /// The IDs of disks that the user has typed.
     pub(super) confirmed: Mutex<Vec<String>>,
     pub(super) password_asked: AtomicBool,
     pub(super) begun: AtomicBool,
-    /// The limits that were typed, and which were set since when it began.
+    /// The typed limits, and the stamp of those that were set before the run began.
     pub(super) limits: (LimitArguments, Option<LimitsStamp>),
     pub(super) _lock: JobRunLock,
 }
 
 impl JobRun {
-    /// Returns true if no user waits for the job.
+    /// Returns true if no user waits at a terminal.
     pub fn is_unattended(&self) -> bool {
         self.unattended
     }
 
-    /// The renderer, made to keep the line of progress.
+    /// Returns the renderer, which now also writes the progress line to the job's directory.
     pub fn shown_by(&self, renderer: Renderer) -> Renderer {
         let (folder, kept_at) = (Arc::clone(&self.folder), Mutex::new(None::<Instant>));
         let go_on = format!("hakobu jobs resume {}", self.folder.id());
@@ -63,7 +63,7 @@ impl JobRun {
         renderer.for_job(keep, go_on)
     }
 
-    /// Copies as requested.
+    /// Runs the copy.
     pub fn copy(&self, request: &CopyRequest, renderer: &Renderer, terminal: Terminal) -> Report {
         let cancel = Arc::clone(terminal.cancel());
         let observer = JobObserver { job: self, renderer, cancel: Arc::clone(&cancel) };
@@ -75,22 +75,22 @@ impl JobRun {
         let stopped = Arc::clone(&cancel);
         let mut surroundings = RunEnvironment { prompts: &mut prompts, observer: &observer, cancel, limits };
         let report = crate::run::copy(request, &mut surroundings);
-        // A short run may end before it has shown any progress. One that failed before it began is no job.
+        // A short run may end before any progress, but one that failed before it began is not a job.
         if report.error.is_none() || summary::can_go_on(&report) {
             self.begun(&stopped);
         }
         report
     }
 
-    /// Keeps the report.
+    /// Writes the report to the job's directory.
     ///
     /// # Errors
-    /// As the system says.
+    /// The report cannot be written.
     pub fn keep(&self, report: &Report) -> Result<()> {
         self.folder.write_report(report)
     }
 
-    /// Polls for requests of the user, until the job is to pause.
+    /// Polls for new limits and for a request to pause, which ends the run.
     fn watch(&self, cancel: &Arc<AtomicBool>, mut changes: LimitWatcher) {
         let (folder, cancel) = (Arc::clone(&self.folder), Arc::clone(cancel));
         spawn(move || {
@@ -102,7 +102,7 @@ impl JobRun {
         });
     }
 
-    /// Leaves the terminal: the run holds the lock of its copy, and everything was asked.
+    /// Leaves the terminal. The run holds the lock of its copy and has no more questions.
     fn begun(&self, cancel: &AtomicBool) {
         if self.begun.swap(true, Relaxed) {
             return;
@@ -117,8 +117,8 @@ impl JobRun {
         }
         if self.password_asked.load(Relaxed) {
             output::tell(
-                "note: sudo has asked for a password, so the job cannot log in again by itself; for that allow \
-                 the far user to run hakobu with NOPASSWD in sudoers",
+                "note: sudo asked for a password, so the job cannot log in again by itself; to allow that, let the \
+                 remote user run hakobu with NOPASSWD in sudoers",
             );
         }
         leave_terminal();
@@ -128,7 +128,7 @@ impl JobRun {
         self.starter.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Records the answers and results that a resumed job does not ask for or determine again.
+    /// Adds the typed IDs of disks to the record and removes `--restart`, for the case that the job is resumed.
     fn keep_agreed(&self, confirmed: &[String]) -> Result<()> {
         let before = self.folder.record()?;
         let mut record = before.clone();
@@ -137,7 +137,7 @@ impl JobRun {
         if record == before { Ok(()) } else { self.folder.write_record(&record) }
     }
 
-    /// Says something to the process that started this one; whether it is still there and agrees.
+    /// Sends a byte to the process that started this one. Returns true if that process answers.
     fn tell_starter(&self, what: u8) -> bool {
         let starter = self.starter.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut starter) = starter.as_ref() else { return false };
@@ -147,13 +147,13 @@ impl JobRun {
     }
 }
 
-/// A session of its own has no terminal: it can neither be hung up nor interrupted from there. It
-/// fails only where that is the case already.
+/// Starts a session without a terminal, which can neither hang up nor interrupt it. Fails only if the process already
+/// leads one.
 pub(super) fn leave_terminal() {
     let _ = rustix::process::setsid();
 }
 
-/// Hears of everything, and of the moment at which the terminal can be left.
+/// An observer that passes events on and leaves the terminal as soon as that is possible.
 struct JobObserver<'a> {
     job: &'a JobRun,
     renderer: &'a Renderer,
@@ -171,7 +171,7 @@ impl Observer for JobObserver<'_> {
     }
 }
 
-/// Asks on the terminal as long as there is one, and remembers the relevant answers.
+/// Prompts on the terminal while there is one, and records the answers.
 struct JobPrompts<'a> {
     job: &'a JobRun,
     terminal: Terminal,

@@ -1,4 +1,4 @@
-//! The limits of a job: set while it runs, or for its next run.
+//! `hakobu jobs set`: the limits of a job, for the current run or the next one.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
     let id = folder.id();
     let refused = |kind, words: String| Err(Error::new(kind, SETTING, words).at(id.as_str()));
     if typed.is_empty() {
-        let words = "name what is to be set: --bwlimit, --iops-limit or --source-p99".to_owned();
+        let words = "no limit is given; add --bwlimit, --iops-limit or --source-p99".to_owned();
         return refused(ErrorKind::Usage, words);
     }
     if let Err(errors) = typed.read() {
@@ -43,9 +43,13 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
         Ok(request) => request,
         Err(errors) => return Ok(exit::errors(&errors)),
     };
+    if request.mode.only_reads() && typed.bwlimit.is_some() {
+        let words = "--bwlimit has no effect on hakobu verify, which sends only digests; leave it out";
+        return refused(ErrorKind::Usage, words.to_owned());
+    }
     if hakobu_transfer::copy::is_moved_by_rsync(&request)? && state == JobState::Running {
         let words =
-            "rsync moves its data, and takes a limit only as it starts: hakobu jobs pause, set, resume";
+            "rsync moves its data and takes a limit only when it starts: run hakobu jobs pause, set and resume";
         return refused(ErrorKind::Unsupported, words.to_owned());
     }
     folder.write_limits(&limits)?;
@@ -79,13 +83,13 @@ pub(super) fn with(typed: &LimitArguments, set: &JobLimits) -> LimitArguments {
 pub(super) struct LimitWatcher {
     /// The limits that were typed.
     pub typed: LimitArguments,
-    /// Which were set since, when it was looked last.
+    /// The stamp of the limits that were read last.
     pub seen: Option<LimitsStamp>,
     pub live: Arc<LiveLimits>,
 }
 
 impl LimitWatcher {
-    /// Passes on changed limits.
+    /// Reads the limits again if they have changed.
     pub fn look(&mut self, folder: &JobFolder) {
         let stamp = folder.limits_stamp();
         if stamp == self.seen {

@@ -1,7 +1,7 @@
-//! The verb `jobs`, and `--detach`: runs that go on without a terminal.
+//! The command `jobs` and the option `--detach`: runs without a terminal.
 //!
-//! [`hakobu_transfer::jobs`] keeps the files of a job. Here a job is started ([`start`]), runs in
-//! a process of its own ([`run`]), and is shown and controlled.
+//! [`hakobu_transfer::jobs`] manages the files of a job. This module starts a job ([`start`]), runs it in a process
+//! of its own ([`run`]), shows it and controls it.
 
 mod attach;
 mod command;

@@ -1,12 +1,12 @@
 //! The process that runs a job.
 //!
-//! It begins as a child of the one that the user started, on the same terminal, so that ssh, sudo and
-//! disks can ask what they have to. As soon as both ends are known, nothing is left to be asked, and the
-//! lock of the copy is held, it leaves the terminal. Both talk over a socket, which is its standard input: it says a byte, the
-//! other one answers when it has shown the log so far. An answer that does not come means that the
-//! user has gone before it was agreed that the job goes on, so it stops.
+//! The process begins as a child of the process that the user started, on the same terminal, so that ssh and sudo can
+//! prompt and hakobu can ask about disks. It leaves the terminal as soon as both ends are known, all questions are
+//! answered and the lock of the copy is held.
 //!
-//! With no socket there nobody waits, as when the machine has been restarted.
+//! The two processes talk over a socket, which is the standard input of the job. The job sends a byte, and the other
+//! process answers when it has shown the log so far. If there is no answer, the user has left before the job was
+//! detached, and the job stops. Without a socket nobody waits for the job, as after a restart of the machine.
 
 use std::fs::File;
 use std::os::unix::net::UnixStream;
@@ -36,14 +36,14 @@ pub fn run(id: &str) -> Result<u8> {
         Err(errors) => return Ok(exit::errors(&errors)),
     };
     let as_typed = typed.limits.clone();
-    // In this order: what is set meanwhile is seen as new.
+    // The stamp is read before the limits, so that later changes are noticed.
     let stamp = folder.limits_stamp();
     if let Some(set) = folder.limits()? {
         typed.limits = limits::with(&as_typed, &set);
     }
     let lock = folder.lock()?;
     folder.begin(&lock)?;
-    // The processes of ssh stay behind in the terminal's session, and must not end with it.
+    // The ssh processes remain in the terminal's session and must survive its end.
     hakobu_sys::signal::ignore_hangup()
         .map_err(|error| Error::io("ignoring the end of the terminal", &error))?;
     let starter = starter();
@@ -63,8 +63,7 @@ pub fn run(id: &str) -> Result<u8> {
     Ok(copy::run(&typed, mode, &arguments, Some(&job)))
 }
 
-/// The process that started this one, if it waits on standard input. What is started from here shall
-/// not have that.
+/// Returns the socket to the process that started this one, if it waits. Child processes must not inherit it.
 fn starter() -> Option<UnixStream> {
     let stdin = std::io::stdin();
     let found = rustix::fs::fstat(&stdin).ok()?;

@@ -16,9 +16,9 @@ use crate::{exit, output, shell};
 
 /// The schema of the output of `list --json` and `show --json`.
 const JOBS_SCHEMA: &str = "hakobu.jobs/1";
-/// The heading of the column that tells how far a job is.
+/// The heading of the progress column.
 const PROGRESS: &str = "PROGRESS";
-/// So many lines of the log are shown.
+/// The number of lines of the log that are shown.
 const LOG_LINES_MAX: usize = 20;
 
 /// The present state of a job.
@@ -37,7 +37,7 @@ struct SeenJson<'a> {
     id: &'a str,
     state: JobState,
     exit_code: Option<u8>,
-    /// The last line of progress, of a job that is not done.
+    /// The last progress line, unless the job is done.
     progress: Option<&'a str>,
     command: String,
     record: &'a JobRecord,
@@ -71,7 +71,7 @@ impl JobView {
     /// Returns the progress, or the result, in one line.
     fn standing(&self) -> String {
         let progress = self.progress.as_deref().map(|line| lossy(line.trim().as_bytes()));
-        // Of one that does not run it is of no interest how fast it went last, and no time is left for it.
+        // The rate and the time left mean nothing for a job that does not run.
         let done = progress.as_deref().map(|line| amount(line).to_owned());
         match (self.state, &self.ended) {
             (JobState::Running, _) if self.folder.is_paused() => "stopping".to_owned(),
@@ -108,13 +108,13 @@ impl JobView {
     }
 }
 
-/// Of a line of progress how much is done: `20 %  2.00 GB of 10.0 GB`.
+/// Returns the part of a progress line that says how much is done: `20 %  2.00 GB of 10.0 GB`.
 fn amount(line: &str) -> &str {
     let of = line.find(" of ").unwrap_or(0);
     line[of..].find("  ").map_or(line, |end| &line[..of + end])
 }
 
-/// How a run ended that was not done.
+/// Describes the result of a run that was not completed.
 fn outcome(ended: &EndedReport) -> String {
     let words = summary::words_of(ended.outcome);
     let Some(error) = &ended.error else { return words.to_owned() };
@@ -159,7 +159,7 @@ fn table(all: &[JobView]) -> String {
     text
 }
 
-/// Shows all there is of a job.
+/// Prints everything about a job.
 pub fn show(id: &str, as_json: bool) -> Result<u8> {
     let seen = JobView::of(Jobs::of_user()?.find(id)?)?;
     if as_json {
@@ -174,12 +174,12 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
         format!("created    {}", lossy(seen.record.created_at.as_bytes())),
     ];
     if let Some(set) = seen.folder.limits()? {
-        // Typed limits apply as well, if the command can still be read.
+        // Limits from the command line that were not replaced still apply.
         let command = JobCommand::read_where_typed(&seen.record, "reading the command of the job");
         let typed = command.map(|command| command.typed.limits).unwrap_or_default();
         let limits = super::limits::with(&typed, &set);
         let words = limits.read().map(|limits| limits.words()).unwrap_or_default();
-        let instead = if typed.is_empty() { "" } else { ", in the place of those in the command" };
+        let instead = if typed.is_empty() { "" } else { ", instead of those in the command" };
         lines.push(format!("limits     {words}{instead}, set at {}", lossy(set.set_at.as_bytes())));
     }
     if let Some(ended) = &seen.ended {
@@ -188,7 +188,7 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
     lines.push(format!("record     {}", shell::quote(seen.folder.path().as_os_str())));
     let log = seen.last_lines();
     if !log.is_empty() {
-        lines.push("log, the end of it:".to_owned());
+        lines.push("end of the log:".to_owned());
         lines.extend(log.iter().map(|line| format!("  {line}")));
     }
     Ok(output::print(format!("{}\n", lines.join("\n")).as_bytes()))

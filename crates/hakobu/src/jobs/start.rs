@@ -1,4 +1,4 @@
-//! Starting the process of a job, and waiting until it can do without the terminal.
+//! Starts the process of a job, and waits until it no longer needs the terminal.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ use crate::commands::copy::request::request;
 use crate::settings_file::SSH_VARIABLE;
 use crate::{exit, output, settings_file, signals};
 
-/// The environment variables that a job keeps. Others come from the process that starts it.
+/// The environment variables that a job's record keeps. All others come from the process that starts the job.
 const VARIABLES: [&str; 8] = [
     "HAKOBU_SETTINGS",
     SSH_VARIABLE,
@@ -35,19 +35,19 @@ const VARIABLES: [&str; 8] = [
     "XDG_CONFIG_HOME",
     "XDG_STATE_HOME",
 ];
-/// The socket of the ssh agent: one that is there now is better than one of days ago.
+/// The socket of the ssh agent. A present one is preferred to that in the record, which may be days old.
 const SSH_AGENT: &str = "SSH_AUTH_SOCK";
-/// How often the log is looked at.
+/// The interval at which the log is read.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// The time that an unattended job has to lock itself.
+/// The time that an unattended job has to lock its directory.
 const BEGIN_LIMIT: Duration = Duration::from_secs(20);
 
 /// The result of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartResult {
-    /// It runs on its own.
+    /// It runs in the background.
     Runs,
-    /// It has ended before, with this exit code.
+    /// It ended before that, with this exit code.
     Ended(u8),
 }
 
@@ -69,7 +69,7 @@ fn detach_request(typed: &CopyArguments, request: &CopyRequest, arguments: &[OsS
         start(&folder, &record)
     });
     if started != Ok(StartResult::Runs) {
-        // It has never become a job.
+        // A run that failed before it could detach is not a job.
         jobs.forget(&folder)?;
     }
     if let StartResult::Ended(code) = started? {
@@ -86,7 +86,7 @@ fn detach_request(typed: &CopyArguments, request: &CopyRequest, arguments: &[OsS
     Ok(code)
 }
 
-/// Says where a job that was started can be seen.
+/// Prints how to follow a job.
 pub(super) fn tell_how_to_watch(folder: &JobFolder) {
     let id = folder.id();
     output::tell(&format!("job {id} continues in the background; to follow it: hakobu jobs attach {id}"));
@@ -105,7 +105,7 @@ fn warning(login: UnattendedLogin) -> Option<&'static str> {
              passphrase would do",
         ),
         UnattendedLogin::Unknown => {
-            Some("it could not be found out whether the job can log in again by itself")
+            Some("it is not known whether the job can log in again by itself")
         }
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<StartResul
     let mut command = command(folder, record, Stdio::from(OwnedFd::from(theirs)))?;
     let mut tail = Tail::from_end(folder)?;
     let mut child = command.spawn().map_err(|error| starting(record, &error))?;
-    // It has the other end of the socket, which must be closed here.
+    // `command` holds the job's end of the socket.
     drop(command);
     if wait_until_begun(&ours, &mut tail, &cancel) {
         return Ok(StartResult::Runs);
@@ -160,7 +160,7 @@ fn wait_until_begun(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool) 
             continue;
         }
         let heard = job.read(&mut said);
-        // The earlier output of the job is in the log by now.
+        // The output that the job wrote before the byte is in the log by now.
         forward(tail);
         match (heard, said) {
             (Ok(1), [ASKING]) if job.write_all(&[GO_ON]).is_ok() => {}
@@ -211,7 +211,7 @@ fn starting(record: &JobRecord, error: &std::io::Error) -> Error {
     Error::io("starting the job in", error).at(at)
 }
 
-/// The command that runs a job.
+/// Returns the command that runs a job.
 fn command(folder: &JobFolder, record: &JobRecord, stdin: Stdio) -> Result<Command> {
     let program = std::env::current_exe().map_err(|error| Error::io("looking for hakobu itself", &error))?;
     let mut log = folder.append_to_log()?;

@@ -1,4 +1,4 @@
-//! The end of a log, as it grows.
+//! Follows the end of a log.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,11 +8,10 @@ use hakobu_transfer::jobs::JobFolder;
 
 use crate::words;
 
-/// As much as is read at once. A longer line is shown in pieces.
+/// The number of bytes that are read at once. A longer line is shown in pieces.
 const PIECE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Reads a log from some place on. What is read is safe to be shown: other machines' words are in
-/// it.
+/// Reads a log from a position on. Lines are escaped, because they contain texts of other hosts.
 #[derive(Debug)]
 pub struct Tail {
     log: File,
@@ -20,18 +19,18 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// From the end on.
+    /// Starts at the end.
     ///
     /// # Errors
-    /// As the system says.
+    /// The log cannot be opened.
     pub fn from_end(folder: &JobFolder) -> Result<Self> {
         Ok(Self { log: folder.read_log(0)?, begun_line: Vec::new() })
     }
 
-    /// From the last lines on, of which there are as many as fit into 64 KiB.
+    /// Starts within the last 64 KiB, at the beginning of a line.
     ///
     /// # Errors
-    /// As the system says.
+    /// The log cannot be opened.
     pub fn from_last_lines(folder: &JobFolder) -> Result<Self> {
         let mut tail = Self { log: folder.read_log(PIECE_BYTES_MAX)?, begun_line: Vec::new() };
         let begins = tail.log.stream_position().unwrap_or(0);
@@ -44,7 +43,7 @@ impl Tail {
         Ok(tail)
     }
 
-    /// The whole lines that have come since it was asked last, without their ends.
+    /// Returns the complete lines since the last call, without line ends.
     pub fn lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         while matches!((&self.log).take(PIECE_BYTES_MAX).read_to_end(&mut self.begun_line), Ok(1..)) {
@@ -59,7 +58,7 @@ impl Tail {
         lines
     }
 
-    /// Takes the beginning of a line that is not complete yet.
+    /// Returns the incomplete last line.
     pub fn rest(&mut self) -> Option<String> {
         let rest = std::mem::take(&mut self.begun_line);
         (!rest.is_empty()).then(|| shown(&rest))

@@ -11,12 +11,11 @@ pub fn unit(user: bool) -> Result<u8> {
     Ok(crate::output::print(text(&program, user).as_bytes()))
 }
 
-/// The unit. It stays active while the jobs run, which belong to it: at shutdown systemd stops them
-/// with it, and they keep what they have done. A job that cannot be resumed must not make the unit
-/// fail, since that would stop the others.
+/// Returns the unit. It stays active while its jobs run: at shutdown systemd stops them with it, and they keep what
+/// they have done. A job that cannot be resumed must not make the unit fail, because that would stop the others.
 fn text(program: &Path, user: bool) -> String {
     let program = quoted(&lossy(program.as_os_str().as_encoded_bytes()));
-    // The user's manager knows nothing of the network; jobs try to log in until it is there.
+    // The user's systemd does not know the state of the network. Jobs retry the login until there is one.
     let (network, wanted_by) = match user {
         false => (
             "Wants=network-online.target\nAfter=network-online.target local-fs.target remote-fs.target\n",
@@ -39,7 +38,7 @@ fn text(program: &Path, user: bool) -> String {
     )
 }
 
-/// A word as systemd reads it.
+/// Quotes a word for systemd.
 fn quoted(word: &str) -> String {
     let word = word.replace('%', "%%").replace('$', "$$");
     if word.contains([' ', '"', '\'', '\\', ';']) {

@@ -67,8 +67,8 @@ fn one(host: Option<&str>, finding: &Finding) -> String {
     let _ = writeln!(text, "   command: {}", safe(&finding.command));
     let gain = match (&finding.expected, finding.severity.name()) {
         (Some(expected), _) => gain(expected),
-        (None, "fails") => "what fails now does not".to_owned(),
-        (None, _) => "cannot be told beforehand".to_owned(),
+        (None, "fails") => "what fails now will work".to_owned(),
+        (None, _) => "cannot be predicted".to_owned(),
     };
     let _ = writeln!(text, "   gain:    {gain}");
     text
@@ -76,7 +76,7 @@ fn one(host: Option<&str>, finding: &Finding) -> String {
 
 fn gain(expected: &ExpectedGain) -> String {
     let rate = |change: &ExpectedRates| {
-        let after = change.after.map_or("what the way carries without it".to_owned(), format_rate);
+        let after = change.after.map_or("what the link carries without it".to_owned(), format_rate);
         format!("{} -> {after}", format_rate(change.before))
     };
     let mut words = Vec::new();
@@ -87,7 +87,7 @@ fn gain(expected: &ExpectedGain) -> String {
         words.push(format!("one connection {}", rate(change)));
     }
     if let Some(times) = expected.times {
-        words.push(format!("up to {times:.1} times as fast, where that is what limits"));
+        words.push(format!("up to {times:.1} times as fast, where this is the bottleneck"));
     }
     words.join("; ")
 }

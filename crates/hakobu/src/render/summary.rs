@@ -7,10 +7,12 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
     self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference,
-    ReportEntries, UsedTransport, Verified, from_base64,
+    ReportEnd, ReportEntries, UsedTransport, Verified, from_base64,
 };
 use hakobu_core::request::CipherChoice;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
+
+use crate::report::words::loss_name;
 
 /// The most failures that are shown; the report has them all.
 pub const FAILURES_SHOWN_MAX: u64 = 20;
@@ -68,8 +70,8 @@ fn outcome_words(report: &Report) -> &'static str {
     match report.outcome {
         Outcome::Done if report.dry_run => "plan",
         Outcome::Partial if report.is_partly_compared() && report.failures.is_empty() => "partly compared",
-        Outcome::Partial if report.dry_run => "plan, of which not all can be done",
-        Outcome::Failed if report.dry_run => "nothing was written, and without --dry-run it would fail",
+        Outcome::Partial if report.dry_run => "plan, with failures",
+        Outcome::Failed if report.dry_run => "plan that would fail",
         outcome => words_of(outcome),
     }
 }
@@ -87,13 +89,20 @@ pub fn words_of(outcome: Outcome) -> &'static str {
     }
 }
 
-/// `3 created (1 directory), 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
+/// `3 created (1 directory), 2 updated, 1 000 unchanged, 2 failed`. The first three are there even if they are 0, except for
+/// a single file, disk or stream.
 pub(crate) fn entries(report: &Report) -> String {
     let entries = &report.entries;
     let compares = report.only_compared;
     // Of a plan that holds, its first word says what it is.
     let would_fail = report.dry_run && report.outcome == Outcome::Failed;
-    let (created, updated) = if would_fail { ("to create", "to update") } else { ("created", "updated") };
+    let is_one = entries.scanned == 1 && entries.created + entries.updated + entries.unchanged == 1;
+    let (created, updated) = match would_fail {
+        true => ("to create", "to update"),
+        false if is_one && report.target.identity.is_some() => ("created", "disk written"),
+        false if is_one && keeps_nothing(&report.target) => ("created", "written"),
+        false => ("created", "updated"),
+    };
     [
         (entries.created, created, !compares),
         (entries.updated, updated, !compares),
@@ -106,10 +115,15 @@ pub(crate) fn entries(report: &Report) -> String {
         (entries.failed, "failed", false),
     ]
     .into_iter()
-    .filter(|(count, _, always)| *always || *count > 0)
+    .filter(|(count, _, always)| *always && !is_one || *count > 0)
     .map(|(count, word, _)| format!("{} {word}{}", format_count(count), kinds(entries, word)))
     .collect::<Vec<_>>()
     .join(", ")
+}
+
+/// Returns true if the target is standard output or a device that keeps nothing.
+fn keeps_nothing(target: &ReportEnd) -> bool {
+    target.typed == "-" || target.typed.ends_with("/dev/null")
 }
 
 /// ` (31 directories)` behind the word for created entries, ` (1 socket)` behind that for skipped ones.
@@ -148,7 +162,7 @@ fn speed(report: &Report) -> String {
         line.push_str(&format!(", limited by: {}", limit_words(limit, is_little_sent(report))));
     }
     if report.resumed {
-        line.push_str("; the rest was there from a run that was interrupted");
+        line.push_str("; the rest was there from an interrupted run");
     }
     if report.seconds.total > moving {
         line.push_str(&format!("; {} in all", words(report.seconds.total)));
@@ -188,7 +202,7 @@ fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
         (LATENCY_LIMIT, "--source-p99"),
     ];
     if let Some((name, option)) = asked.into_iter().find(|(name, _)| *name == limit.stage) {
-        return format!("{name} ({option}, as asked: held back for {} of the time)", busy(limit.share));
+        return format!("{name} ({option}, as requested, for {} of the time)", busy(limit.share));
     }
     let network = limit.resources.get(NETWORK).filter(|_| limit.stage != NETWORK && !little_sent);
     let network = network.map(|share| format!(", network {} used", busy(*share))).unwrap_or_default();
@@ -238,10 +252,10 @@ pub(crate) fn difference_words(difference: &ReportDifference) -> String {
     match difference.what.as_str() {
         "only_in_source" => format!("only in the source: {path}"),
         "only_in_target" => format!("only in the target: {path}"),
-        "kind" if values.is_empty() => differs("it is something else there"),
-        "time" => differs("time of the last change"),
-        "xattr" => differs("extended attributes or access lists"),
-        "links" => differs("it is no hard link of the same file there"),
+        "kind" if values.is_empty() => differs("another kind of entry"),
+        "time" => differs("modification time"),
+        "xattr" => differs("extended attributes or ACLs"),
+        "links" => differs("not a hard link to the same file"),
         "range" => {
             let offset = difference.offset_bytes.unwrap_or(0);
             let end = offset.saturating_add(difference.length_bytes.unwrap_or(0));
@@ -270,16 +284,16 @@ fn sampled(report: &Report) -> Option<String> {
 
 fn losses(report: &Report) -> impl Iterator<Item = String> {
     report.losses.iter().map(|loss| {
-        let (what, example) = (lossy(loss.what.as_bytes()), lossy(loss.example.as_bytes()));
+        let (what, example) = (loss_name(&loss.what), lossy(loss.example.as_bytes()));
         // The top of a tree has no name of its own.
         let example = if example.is_empty() { ".".to_owned() } else { example };
         let entries = if loss.count == 1 { "entry" } else { "entries" };
         let (count, side) = (format_count(loss.count), lossy(loss.side.as_bytes()));
         let next = match loss.what == LossKind::SetId.name() && report.rights_withheld {
-            true => ": programs with such rights come from another machine only with --allow setuid",
+            true => ": from another host they are copied only with --allow setuid",
             false => "",
         };
-        let not = if report.only_compared { "not compared" } else { "not kept" };
+        let not = if report.only_compared { "not compared" } else { "not preserved" };
         format!("{not}: {what} of {count} {entries}, such as {example} at the {side}{next}")
     })
 }
@@ -294,26 +308,27 @@ fn failures(report: &Report) -> Option<String> {
     Some(format!("{} failed: {shown}", format_count(count)))
 }
 
-/// `way: sftp, encrypted by ssh, 2 lanes, checked by ssh alone`
-fn way(report: &Report) -> String {
+/// `transport: sftp, encrypted by ssh, 2 lanes, checked by ssh alone`
+fn transport(report: &Report) -> String {
     let lanes = match report.lanes_max {
         1 => "1 lane".to_owned(),
         lanes => format!("{lanes} lanes"),
     };
-    format!("way: {}, {}, {lanes}, {}", report.transport.name(), encryption(report), check(report))
+    let encryption = encryption(report).map(|words| format!(", {words}")).unwrap_or_default();
+    format!("transport: {}{encryption}, {lanes}, {}", report.transport.name(), check(report))
 }
 
-/// Describes the encryption of the data.
-fn encryption(report: &Report) -> String {
+/// Describes the encryption of the data. `None` if no data leaves this machine.
+fn encryption(report: &Report) -> Option<String> {
     let by_ssh = report.transport.relies_on_ssh() || report.transport.is_through_ssh();
     let cipher = report.cipher.as_deref().filter(|cipher| *cipher != CipherChoice::None.name());
-    match (by_ssh, cipher.map(|cipher| lossy(cipher.as_bytes()))) {
-        _ if report.transport == UsedTransport::Local => "nothing travels".to_owned(),
+    Some(match (by_ssh, cipher.map(|cipher| lossy(cipher.as_bytes()))) {
+        _ if report.transport == UsedTransport::Local => return None,
         (true, Some(cipher)) => format!("encrypted by ssh and by {cipher}"),
         (true, None) => "encrypted by ssh".to_owned(),
         (false, Some(cipher)) => format!("encrypted by {cipher}"),
         (false, None) => "not encrypted".to_owned(),
-    }
+    })
 }
 
 /// Returns the words for the way in which the target was verified.
@@ -332,7 +347,7 @@ fn check(report: &Report) -> &'static str {
 /// How long the service was stopped at most.
 fn held_still(report: &Report) -> Option<String> {
     let time = Duration::try_from_secs_f64(report.seconds.held_still?).unwrap_or_default();
-    Some(format!("the source was held still for {}", format_duration(time)))
+    Some(format!("the source was frozen for {}", format_duration(time)))
 }
 
 /// Whoever comes back in the morning learns why it took longer.
@@ -356,7 +371,7 @@ fn details(report: &Report) -> Vec<String> {
     let seconds = &report.seconds;
     let spent = |seconds: f64| format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let mut lines = vec![
-        way(report),
+        transport(report),
         format!(
             "time: connect {}, scan {}, transfer {}",
             spent(seconds.connect),
@@ -367,7 +382,13 @@ fn details(report: &Report) -> Vec<String> {
     if let Some(bottleneck) = &report.bottleneck {
         let mut stages: Vec<_> = bottleneck.stages.iter().collect();
         stages.sort_by(|a, b| b.1.total_cmp(a.1));
-        let stages = stages.iter().map(|(stage, share)| format!("{stage} {:.0} %", *share * 100.0));
+        let stages = stages.iter().map(|(stage, share)| {
+            let stage = match report.only_compared && *stage == "target write" {
+                true => "target read",
+                false => stage.as_str(),
+            };
+            format!("{stage} {:.0} %", *share * 100.0)
+        });
         lines.push(format!("lanes: {}", stages.collect::<Vec<_>>().join(", ")));
     }
     if let (Some(sent), Some(received)) = (report.bytes.wire_sent, report.bytes.wire_received) {
@@ -403,10 +424,30 @@ mod tests {
         report.conclude(&[], Some(&full), false);
         assert_eq!(
             lines(&report, false)[0],
-            "nothing was written, and without --dry-run it would fail: 3 to create, 2 to update, 1 000 unchanged"
+            "plan that would fail: 3 to create, 2 to update, 1 000 unchanged"
         );
         report.dry_run = false;
         assert!(lines(&report, false)[0].starts_with("failed: 3 created, 2 updated"));
+    }
+
+    #[test]
+    fn one_file_or_disk_has_no_zeros() {
+        let one = |typed: &str, sum: CounterTotals| {
+            let mut report = Report::default();
+            report.set_figures(&CounterTotals { entries_scanned: 1, ..sum });
+            report.target.typed = typed.into();
+            entries(&report)
+        };
+        let (created, updated) = (
+            CounterTotals { entries_created: 1, ..CounterTotals::default() },
+            CounterTotals { entries_updated: 1, ..CounterTotals::default() },
+        );
+        assert_eq!(one("f", created), "1 created");
+        assert_eq!(one("f", updated.clone()), "1 updated");
+        assert_eq!(one("h:/dev/null", updated.clone()), "1 written");
+        assert_eq!(one("-", updated), "1 written");
+        let failed = CounterTotals { entries_failed: 1, ..CounterTotals::default() };
+        assert_eq!(one("f", failed), "0 created, 0 updated, 0 unchanged, 1 failed");
     }
 
     #[test]
@@ -442,13 +483,13 @@ mod tests {
     }
 
     #[test]
-    fn the_way_is_in_true_words() {
+    fn the_transport_is_described() {
         let said = |transport: UsedTransport, cipher: Option<&str>, verified, lanes_max, target: &str| {
             let mut report = report();
             (report.transport, report.cipher) = (transport, cipher.map(str::to_owned));
             (report.verified, report.lanes_max) = (verified, lanes_max);
             report.target.typed = target.into();
-            way(&report)
+            super::transport(&report)
         };
         use Verified::{Medium, None as Unchecked, Wire};
         for (words, found) in [
@@ -473,7 +514,7 @@ mod tests {
                 said(UsedTransport::Agent, Some("none"), Wire, 4, "h:a"),
             ),
             (
-                "local, nothing travels, 1 lane, not checked",
+                "local, 1 lane, not checked",
                 said(UsedTransport::Local, None, Unchecked, 1, "a"),
             ),
             (
@@ -481,11 +522,11 @@ mod tests {
                 said(UsedTransport::Rsync, None, Wire, 8, "h::m/a"),
             ),
         ] {
-            assert_eq!(found, format!("way: {words}"));
+            assert_eq!(found, format!("transport: {words}"));
         }
         let plan =
             Report { dry_run: true, transport: UsedTransport::Sftp, lanes_max: 1, ..Report::default() };
-        assert_eq!(way(&plan), "way: sftp, encrypted by ssh, 1 lane, nothing written");
+        assert_eq!(transport(&plan), "transport: sftp, encrypted by ssh, 1 lane, nothing written");
     }
 
     #[test]
@@ -502,7 +543,7 @@ mod tests {
         }];
         let said = lines(&report, true).join("\n");
         assert!(said.contains("\nblake3 ab12\n"), "{said}");
-        assert!(said.contains("\nnot kept: xattr of 1 entry, such as a\\u{1b}[2J at the source\n"), "{said}");
+        assert!(said.contains("\nnot preserved: extended attributes of 1 entry, such as a\\u{1b}[2J at the source\n"), "{said}");
         assert!(said.contains("lanes: source read 61 %, hash 39 %"), "{said}");
     }
 

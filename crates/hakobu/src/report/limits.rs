@@ -91,10 +91,10 @@ fn limit(bottleneck: &Bottleneck, report: &Report, language: Language) -> Vec<Pa
     let compares = report.only_compared;
     let share = language.share(bottleneck.share);
     let is_asked_for = [LaneStage::Held.name(), OPERATION_LIMIT, LATENCY_LIMIT].contains(&&*bottleneck.stage);
-    let mut line: PageLine = vec![words(language.say("It was held up by ", "速度を決めたのは「"))];
+    let mut line: PageLine = vec![words(language.say("The bottleneck was ", "速度を決めたのは「"))];
     line.extend(vocabulary::stage(&bottleneck.stage, compares, language));
     line.push(words(match (language, is_asked_for) {
-        (Language::En, true) => format!(", as asked: {share} of the time."),
+        (Language::En, true) => format!(", as requested, for {share} of the time."),
         (Language::En, false) => format!(", {share} busy."),
         (Language::Ja, true) => format!("」(指定どおり) で、抑えられた時間は{share}です。"),
         (Language::Ja, false) => format!("」で、稼働率は{share}です。"),

@@ -20,7 +20,7 @@ pub(crate) mod page;
 mod read;
 mod sums;
 pub(crate) mod text;
-mod words;
+pub(crate) mod words;
 pub(crate) mod write;
 
 pub use language::Language;

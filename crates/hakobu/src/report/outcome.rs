@@ -32,7 +32,7 @@ const PLAN: OutcomeText = OutcomeText {
 };
 const PLAN_WITH_FAILURES: OutcomeText = OutcomeText {
     tone: NewsTone::Mixed,
-    word: ("plan, of which not all can be done", "計画のみ(一部は実行不可)"),
+    word: ("plan, with failures", "計画のみ(一部は実行不可)"),
     means: (
         "Only a plan (--dry-run): nothing was written. {failed} could not be copied, listed below.",
         "計画の確認のみ(--dry-run)です。何も書き込んでいません。\
@@ -99,8 +99,8 @@ const FAILED: OutcomeText = OutcomeText {
     tone: NewsTone::Bad,
     word: ("failed", "失敗"),
     means: (
-        "The run ended before everything was done. What was complete by then is at the target; what was not \
-         reached by then is in no list.",
+        "The run ended before everything was done. Complete entries are at the target. Entries that were not \
+         reached are not listed.",
         "すべてを終える前に異常終了しました。それまでに完了した分はコピー先にあります。\
          未処理の項目は一覧に含まれません。",
     ),

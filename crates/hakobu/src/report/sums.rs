@@ -50,11 +50,11 @@ pub fn bytes(report: &Report, language: Language) -> Option<PageSection> {
         (bytes.target_written, ("written to the target", "コピー先へ書き込み")),
         (bytes.source_read, ("read from the source", "コピー元から読み取り")),
         (bytes.target_read, ("read from the target", "コピー先から読み取り")),
-        (bytes.zeros_skipped, ("zeros that did not travel", "送らずに済んだゼロ")),
+        (bytes.zeros_skipped, ("zeros not sent", "送らずに済んだゼロ")),
         (report.differing_bytes, ("in ranges that differ", "差異のある範囲")),
         (bytes.wire_sent.unwrap_or(0), ("sent over the network", "ネットワーク送信")),
-        (bytes.compressed, ("compressed on the way", "圧縮して送信した内容")),
-        (bytes.compressed_to, ("what that was compressed to", "その圧縮後の量")),
+        (bytes.compressed, ("compressed for sending", "圧縮して送信した内容")),
+        (bytes.compressed_to, ("compressed size", "その圧縮後の量")),
         (bytes.wire_received.unwrap_or(0), ("received over the network", "ネットワーク受信")),
         (bytes.planned, ("to transfer, at most", "コピー予定 (最大)")),
     ];
@@ -75,7 +75,7 @@ pub fn bytes(report: &Report, language: Language) -> Option<PageSection> {
         (seconds.scan, ("scan", "スキャン完了まで")),
         (seconds.transfer, ("transfer", "転送")),
         (seconds.paused, ("of which paused by the timetable", "うち時間割による休止")),
-        (seconds.held_still.unwrap_or(0.0), ("with the source held still", "コピー元の書き込みを止めた時間")),
+        (seconds.held_still.unwrap_or(0.0), ("with the source frozen", "コピー元の書き込みを止めた時間")),
         (seconds.verify, ("verify", "検証")),
         (seconds.total, ("in all", "合計")),
     ];

@@ -1,6 +1,8 @@
 //! The words for names in a report: stages, transports, losses, differences, kinds of errors.
 //! A name that is not known here is of another version, and is shown as it is.
 
+use hakobu_core::path::lossy;
+
 use super::language::Language;
 use super::page::{LineSpan, PageLine, name, said, words};
 
@@ -171,13 +173,13 @@ const LOSSES: [NamedMeaning; 8] = [
     ("owner", "owner or group", "所有者またはグループ"),
     ("setid", "set-ID bits or capabilities", "set-ID ビットまたはケーパビリティ"),
     ("flags", "immutable or append-only flags", "変更不可・追記専用の属性"),
-    ("times", "exact times of the last change", "正確な更新時刻"),
+    ("times", "exact modification times", "正確な更新時刻"),
 ];
 
 const LOSSES_MEAN: [NamedMeaning; 8] = [
     (
         "acl",
-        "Who may use these entries goes by their plain permissions at the target.",
+        "At the target, only their plain permissions decide who may use these entries.",
         "コピー先では通常のパーミッションだけで使用可否が決まります。",
     ),
     (
@@ -187,19 +189,19 @@ const LOSSES_MEAN: [NamedMeaning; 8] = [
     ),
     (
         "hardlinks",
-        "Names of one file have become files of their own: each takes room, and a change of one does not show \
-         in the others.",
+        "Hard links have become separate files: each takes space of its own, and a change of one does not appear in \
+         the others.",
         "一つのファイルの複数の名前が別々のファイルになりました。\
          それぞれが容量を使い、一方の変更は他方に反映されません。",
     ),
     (
         "holes",
-        "The content is the same, but the files take more room than at the source.",
+        "The content is the same, but the files take more space than at the source.",
         "内容は同じですが、コピー元より多くの容量を使います。",
     ),
     (
         "owner",
-        "The entries belong to whoever could be set at the target; check who may use them.",
+        "Not all owners could be set at the target; check who may use these entries.",
         "コピー先で設定できた所有者・グループになっています。使用できるユーザーを確認してください。",
     ),
     (
@@ -214,7 +216,7 @@ const LOSSES_MEAN: [NamedMeaning; 8] = [
     ),
     (
         "times",
-        "The target keeps times in larger steps, or none so early or late; the nearest one that it keeps is set.",
+        "The target stores times with less precision or within a smaller range; the nearest possible time was set.",
         "コピー先のファイルシステムは、より粗い単位または限られた範囲の時刻しか保持できないため、最も近い時刻を設定しました。",
     ),
 ];
@@ -228,8 +230,8 @@ const DIFFERENCES: [NamedMeaning; 11] = [
     ("range", "content of a range", "内容(範囲)"),
     ("mode", "permissions", "パーミッション"),
     ("owner", "owner or group", "所有者またはグループ"),
-    ("time", "time of the last change", "更新時刻"),
-    ("xattr", "extended attributes or access lists", "拡張属性または ACL"),
+    ("time", "modification time", "更新時刻"),
+    ("xattr", "extended attributes or ACLs", "拡張属性または ACL"),
     ("links", "hard links", "ハードリンク"),
 ];
 
@@ -349,7 +351,7 @@ pub fn stages(compares: bool, language: Language) -> impl Iterator<Item = (&'sta
 pub fn limit(key: &str, compares: bool, language: Language) -> Option<&'static str> {
     match compares && [WRITTEN, COMPARED.0].contains(&key) {
         true => Some(language.say(
-            "The target's disk or file server, and the comparison there, were what it waited for.",
+            "The run waited for the target's disk or file server, and for the comparison there.",
             "コピー先のディスクまたはファイルサーバーの読み取りと、比較の処理が速度を決めていました。",
         )),
         false => known(&LIMITS, key, language),
@@ -370,6 +372,11 @@ pub fn way(key: &str, language: Language) -> PageLine {
 /// Returns the name of a loss.
 pub fn loss(key: &str, language: Language) -> LineSpan {
     known_or_name(&LOSSES, key, language)
+}
+
+/// Returns the English name of a loss, printable.
+pub(crate) fn loss_name(key: &str) -> String {
+    known(&LOSSES, key, Language::En).map_or_else(|| lossy(key.as_bytes()), str::to_owned)
 }
 
 /// Returns the meaning of a loss.

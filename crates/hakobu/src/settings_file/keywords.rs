@@ -16,13 +16,15 @@ pub(crate) struct Keyword {
     travels: bool,
     /// True if the option concerns copied data, and so has no effect on `hakobu verify`.
     moves: bool,
+    /// True if the option concerns the agent, and so has no effect on `hakobu ls`.
+    agent: bool,
 }
 
 /// All of them. Whatever `hakobu copy` has as an option can be one: it takes a line here.
 pub(crate) const KEYWORDS: [Keyword; 21] = [
     value("ssh", "ssh").of_login(),
-    value("agent", "found on the PATH there, else uploaded").of_login(),
-    flag("sudo").of_login(),
+    value("agent", "found on the PATH there, else uploaded").of_login().of_agent(),
+    flag("sudo").of_login().of_agent(),
     value("transport", "auto").of_travelling(),
     value("data-address", "that of the login"),
     value("data-port", "any free one"),
@@ -34,7 +36,7 @@ pub(crate) const KEYWORDS: [Keyword; 21] = [
     value("iops-limit", "off"),
     value("source-p99", "off"),
     value("retry-for", "30s, with --detach 1h"),
-    value("verify", "what travels is checked").of_moving(),
+    value("verify", "all that is copied, except shared blocks").of_moving(),
     value("durable", "yes").of_moving(),
     value("require", "nothing").of_moving(),
     value("preserve", "all but selinux"),
@@ -44,11 +46,11 @@ pub(crate) const KEYWORDS: [Keyword; 21] = [
 ];
 
 const fn value(name: &'static str, default: &'static str) -> Keyword {
-    Keyword { name, default, is_flag: false, login: false, travels: false, moves: false }
+    Keyword { name, default, is_flag: false, login: false, travels: false, moves: false, agent: false }
 }
 
 const fn flag(name: &'static str) -> Keyword {
-    Keyword { name, default: "no", is_flag: true, login: false, travels: false, moves: false }
+    Keyword { name, default: "no", is_flag: true, login: false, travels: false, moves: false, agent: false }
 }
 
 impl Keyword {
@@ -69,6 +71,10 @@ impl Keyword {
         Self { moves: true, ..self }
     }
 
+    const fn of_agent(self) -> Self {
+        Self { agent: true, ..self }
+    }
+
     /// The parser's name of the option.
     pub fn id(&self) -> String {
         self.name.replace('-', "_")
@@ -76,7 +82,7 @@ impl Keyword {
 
     /// Returns true if the option has an effect on this verb.
     pub fn is_for(&self, verb: &str) -> bool {
-        !self.moves || verb != "verify"
+        !(self.moves && verb == "verify" || self.agent && verb == "ls")
     }
 
     /// Returns true if the value is `yes` or `no`.

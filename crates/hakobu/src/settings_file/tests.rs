@@ -58,7 +58,7 @@ fn a_value_that_is_none_for_its_option_is_told_with_its_place() {
         ("cipher rot13", 0, "it is one of auto, aes-128-gcm"),
         ("data-port 70000", 0, "70000 is not in 1..=65535"),
         ("lanes many", 0, "must be auto or a number"),
-        ("bwlimit 08:00,20M 25:00,off", 10, "no time of day"),
+        ("bwlimit 08:00,20M 25:00,off", 10, "not a time of day"),
         ("ssh ssh 'x", 0, "quote"),
         ("agent -x", 0, "path of hakobu"),
         ("require gold", 0, "is not one of"),

@@ -1,4 +1,4 @@
-//! `hakobu bench` from end to end, against a real OpenSSH server. No figure is asserted: only what was run, and what is left behind.
+//! `hakobu bench` against a real OpenSSH server. The tests check what is run and what is left behind, and no figures.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -34,14 +34,14 @@ fn words(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Scratch directories below these, of whomever.
+/// Returns the scratch directories below these, of all users.
 fn scratch_in(places: &[&Path]) -> Vec<String> {
     let entries = places.iter().flat_map(|place| std::fs::read_dir(place).into_iter().flatten().flatten());
     let names = entries.map(|entry| entry.path().display().to_string());
     names.filter(|name| name.contains("/hakobu-bench.")).collect()
 }
 
-/// Returns the files in memory that the process with this number, or the host's shell, may have made.
+/// Returns the files in memory that this process, or the host's shell, may have created.
 fn of_process(id: u32) -> Vec<String> {
     let own = format!("/hakobu-bench.{id}.");
     scratch_in(&[Path::new("/dev/shm"), Path::new("/tmp")])
@@ -86,7 +86,7 @@ fn a_bench_over_ssh_measures_and_leaves_nothing() {
         );
         assert!(row["cpu_seconds"]["here"].as_f64().is_some(), "{row:#}");
     }
-    // The session over there is seen, and it is the one of the server.
+    // The processes of the host include the session of its server.
     let there_names = of("dd")["processes"]["there"].as_array().unwrap();
     assert!(there_names.iter().any(|cost| cost["name"].as_str().unwrap().starts_with("sshd")), "{out}");
     assert!(
@@ -153,10 +153,10 @@ fn limits_of_settings_files_are_named_and_not_measured() {
     let mut command = bench(None, &["--time-budget", "8s", "--json", "--scratch"]);
     let output = command.arg(place.path()).arg("--settings").arg(&settings).output().unwrap();
     let (out, err) = words(&output);
-    // A busy machine has no time for all other rows.
+    // On a busy machine there may be no time for other rows.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{out}{err}");
     let all: Value = serde_json::from_str(&out).unwrap();
-    // One that obeyed would stand still until it is killed.
+    // If the rows obeyed the settings, they would pause until they are killed.
     let rows = all["rows"].as_array().unwrap();
     let row = rows.iter().find(|row| row["case"]["way"] == "hakobu").unwrap();
     assert!(row["failed"].is_null() && row["bytes_per_second"].as_f64().unwrap() > 0.0, "{row:#}");
@@ -198,7 +198,7 @@ fn an_interruption_ends_it_and_leaves_nothing_here_or_there() {
     command.arg(&mark).arg("--far-scratch").arg(&mark).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let id = child.id();
-    // Here, and there.
+    // Scratch files exist at both ends.
     wait_until("scratch files at both ends", Duration::from_secs(60), || {
         scratch_in(&[&mark]).len() == 2 && !of_process(id).is_empty()
     });
@@ -233,7 +233,7 @@ fn a_second_interruption_leaves_nothing_either_nor_does_a_kill() {
         }
         std::thread::sleep(Duration::from_secs(1));
         assert!(scratch_in(&[&mark]).len() == 2 && !of_process(id).is_empty());
-        // As fast as they come: the second ends the program while it clears away.
+        // The second signal comes while the program cleans up, and ends it.
         for signal in *signals {
             let _ = kill_process(Pid::from_raw(id as i32).unwrap(), *signal);
             std::thread::sleep(Duration::from_millis(5));
@@ -267,7 +267,7 @@ fn a_host_that_goes_away_ends_it_with_words() {
     assert!(matches!(output.status.code(), Some(1 | 3)), "{:?} {out}{err}", output.status);
     assert!(err.contains("throwaway") && (err.contains("was lost") || err.contains("refused")), "{err}");
     assert_eq!(of_process(id), [""; 0]);
-    // The host's shell was killed, and what it made goes all the same.
+    // The files of the host's shell are removed although it was killed.
     let (_, told) = err.split_once("on throwaway in ").unwrap();
     let (places, _) = told.split_once(", and go in the end").unwrap();
     for path in places.split(" and ").map(Path::new) {

@@ -1,4 +1,4 @@
-//! Who starts: this machine, or the host, which logs in here or connects to what listens here.
+//! The end that starts a transfer: this machine, or the host, which logs in here or connects to a port here.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 use super::program::*;
 use super::words;
 
-/// The tools that a bench needs. With these alone only some transports can be measured, and faster.
+/// The tools that a bench needs. With only these, few transports can be measured, which saves time.
 const TOOLS: [&str; 28] = [
     "sh", "dd", "awk", "cat", "chmod", "cut", "df", "env", "grep", "head", "id", "install", "ln", "ls",
     "mkdir", "mktemp", "printf", "readlink", "rm", "rmdir", "sed", "sleep", "stat", "sync", "tail", "tr",
     "uname", "mbuffer",
 ];
 
-/// A directory that is all of a PATH.
+/// Creates a directory with these tools, to be used as the only directory of PATH.
 fn path_of(place: &Path, name: &str, without: &[&str]) -> PathBuf {
     let directory = place.join(name);
     std::fs::create_dir(&directory).unwrap();
@@ -37,7 +37,7 @@ fn script(path: &Path, lines: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Makes an ssh for the bench that knows the server of this machine.
+/// Creates an ssh for the bench that knows the server of this machine.
 fn ssh_to(server: &Sshd, in_directory: &Path) {
     let config = server.client_config();
     script(&in_directory.join("ssh"), &format!("exec /usr/bin/ssh -F {} \"$@\"", config.display()));
@@ -47,7 +47,7 @@ fn rows(all: &Value) -> &[Value] {
     all["rows"].as_array().unwrap()
 }
 
-/// The row of random data from memory to nothing with no options.
+/// Returns the row for random data, from memory to nothing, without options.
 fn row<'a>(all: &'a Value, way: &str, direction: &str, starter: &str) -> &'a Value {
     let is_it = |row: &&Value| {
         let case = &row["case"];
@@ -59,7 +59,7 @@ fn row<'a>(all: &'a Value, way: &str, direction: &str, starter: &str) -> &'a Val
     rows(all).iter().find(is_it).unwrap_or_else(|| panic!("{way} {direction} {starter}: {all:#}"))
 }
 
-/// Runs what was shown, with a target that can be looked at.
+/// Runs a printed command, with a target whose content can be compared.
 fn type_again(command: &str, place: &TempDir, number: usize) {
     let source = file(&place.path().join(format!("source{number}")), 300_000 + number as u64);
     let target = place.path().join(format!("target{number}"));
@@ -80,7 +80,7 @@ fn long_the_host_starts_and_hakobu_goes_with_the_agent_that_is_meant() {
         return;
     }
     let place = place();
-    // No shell would take these paths as they are.
+    // These paths have to be quoted for a shell.
     let (here, there) = (place.path().join("it's my $place"), place.path().join("its \"programs\""));
     for directory in [&here, &there] {
         std::fs::create_dir(directory).unwrap();
@@ -88,7 +88,7 @@ fn long_the_host_starts_and_hakobu_goes_with_the_agent_that_is_meant() {
     }
     let (near_tools, far_tools) = (path_of(place.path(), "near", &[]), path_of(place.path(), "far", &[]));
     symlink("/usr/bin/ssh", near_tools.join("ssh")).unwrap();
-    // The way back has a server of its own: the host's is in the account of the host.
+    // This machine has a server of its own for logins from the host.
     let [host, back] = [(); 2].map(|()| {
         Sshd::start(&SshdOptions {
             config_lines: vec![format!("SetEnv PATH={}", far_tools.display())],
@@ -120,7 +120,7 @@ fn long_the_host_starts_and_hakobu_goes_with_the_agent_that_is_meant() {
             commands.extend([hakobu, dd].map(|row| row["command"].as_str().unwrap().to_owned()));
         }
     }
-    // The sshd here served, and is in the account.
+    // The sshd of this machine served the transfer, so its processor time is in the row.
     let served = row(&all, "dd", "to_host", "there")["processes"]["here"].to_string();
     assert!(served.contains("\"sshd"), "{served}");
     if Path::new("/usr/bin/mbuffer").exists() {
@@ -154,8 +154,8 @@ fn an_agent_that_is_not_there_is_said_before_anything_is_measured() {
     assert!(err.contains("/no such/hakobu, which --agent names, is no program on throwaway"), "{err}");
 }
 
-/// Explains a published observation: whenever the sshd of one of the hosts served, the rate halved. Here the sshd of the host
-/// gets a fifth of a processor once somebody is logged in, and nothing else is throttled.
+/// The cause of a published observation: whenever the sshd of one host served, the rate halved. Here the host's sshd
+/// gets a fifth of a processor after the login, and nothing else is throttled.
 #[test]
 #[ignore = "long: measures, so it depends on what else the machine does"]
 fn long_a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
@@ -167,7 +167,7 @@ fn long_a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
     let (near_tools, far_tools) =
         (path_of(place.path(), "near", &["mbuffer"]), path_of(place.path(), "far", &["mbuffer"]));
     symlink("/usr/bin/ssh", near_tools.join("ssh")).unwrap();
-    // The login itself has all that it wants: with a fifth it would take longer than what is to be measured.
+    // The login is not throttled, because it would take longer than the transfer.
     let session = place.path().join("session");
     script(
         &session,
@@ -182,8 +182,8 @@ fn long_a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
     let force = format!("ForceCommand {}", session.display());
     let host = Sshd::start(&SshdOptions { config_lines: vec![force], ..SshdOptions::default() }).unwrap();
     install(HAKOBU, &place.path().join("hakobu"));
-    // In less time the runs would be so short that what is left of the starts hides who was busy, on a machine with other work. If
-    // that is such that nothing was seen in either direction, there is one more try with longer runs.
+    // In less time the runs would be too short to show which process was busy, if the machine has other work. If
+    // nothing was seen in either direction, a second attempt has longer runs.
     let explained = ["110s", "170s"].iter().any(|budget| {
         let mut command = Command::new(HAKOBU);
         command.args(["bench", "throwaway", "--json", "--back", "throwaway", "--time-budget", budget]);
@@ -203,7 +203,7 @@ fn explains_the_throttled_sshd(all: &Value) -> bool {
     let asymmetries = all["asymmetries"].as_array().unwrap();
     let mut explained = Vec::new();
     for direction in ["to_host", "from_host"] {
-        // A transfer that the throttled sshd serves is slow in either direction.
+        // A transfer that the throttled sshd serves is slow in both directions.
         let is_it = |found: &&Value| {
             let (slow, fast) = (&found["slow"], &found["fast"]);
             (&slow["way"], &slow["direction"], &slow["starter"])
@@ -214,8 +214,8 @@ fn explains_the_throttled_sshd(all: &Value) -> bool {
         let words = found["words"].as_str().unwrap();
         let says = |part: &str| assert!(words.contains(part), "{part}: {words}\n{:#}", all["rows"]);
         let Some(process) = found["process"].as_array() else {
-            // Beside other work a run may last little longer than what begins it, in which sshd waits for nothing, or than a look
-            // takes. Then that is what is said, and not that nobody was busy.
+            // On a busy machine a run may take little longer than its start, in which sshd waits for nothing, or than
+            // the interval of the measurement. The bench has to say so then, and not that nothing was busy.
             if !words.contains("is not known: of the") {
                 says("but sshd");
                 says("on throwaway was kept waiting: it had no processor for");

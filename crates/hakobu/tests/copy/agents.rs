@@ -1,4 +1,4 @@
-//! How the other side is started: login shells, sudo, upload, and what is there instead of an agent.
+//! Starting the agent: login shells, sudo, uploads, and other programs in the place of an agent.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,14 +12,14 @@ use rustix::process::{Signal, kill_process};
 
 use crate::program::*;
 
-/// A directory with hakobu that every user can run.
+/// Creates a directory with hakobu that every user can run.
 pub fn bin() -> tempfile::TempDir {
     let bin = place();
     install(HAKOBU, &bin.path().join("hakobu"));
     bin
 }
 
-/// A program that stands for hakobu on a host.
+/// Starts a host on which a script takes the place of hakobu.
 fn instead_of_hakobu(script: &str) -> (tempfile::TempDir, Host) {
     let bin = place();
     let path = bin.path().join("hakobu");
@@ -48,7 +48,7 @@ fn csh_a_banner_and_a_noisy_profile() {
     let source = tree(&place.path().join("source"));
     let run = Copy::new().to(&host).arg(contents(&source)).arg(host.at("copy")).run_to(0);
     assert_eq!(run.report["transport"], "agent");
-    // Not root there, so owners are not kept.
+    // The user is not root there, so owners are not preserved.
     let count = |path: &Path| fs::read_dir(path).unwrap().count();
     assert_eq!(count(&source), count(&user.home().join("copy")));
     let back = place.path().join("back");
@@ -56,7 +56,7 @@ fn csh_a_banner_and_a_noisy_profile() {
     assert_eq!(fs::read(source.join("large")).unwrap(), fs::read(back.join("large")).unwrap());
 }
 
-/// hakobu where no static build is beside it, so that it cannot upload itself.
+/// Prepares a copy by a hakobu without a static build beside it, which cannot upload itself.
 fn alone(bin: &tempfile::TempDir) -> Copy {
     Copy::by(Command::new(bin.path().join("hakobu")))
 }
@@ -72,7 +72,7 @@ fn what_is_not_an_agent() {
             ["it says \"Welcome to the jungle\"", "install hakobu there"],
         ),
         ("#!/bin/sh\nexit 7\n", ["exit code 7", "hakobu --version"]),
-        // The preamble of an agent, and then nonsense.
+        // The preamble of an agent, followed by nonsense.
         (
             "#!/bin/sh\nprintf '\\000hakobu:agent\\nGET / HTTP/1.1\\r\\n'; cat >/dev/null\n",
             ["longer than any message", "hint: "],
@@ -86,7 +86,7 @@ fn what_is_not_an_agent() {
     }
 }
 
-/// An agent that speaks, but no version that we know: it refuses the first question.
+/// An agent of an unknown protocol version refuses the first request.
 #[test]
 fn an_agent_of_another_version() {
     use hakobu_core::error::{Error, ErrorKind};
@@ -111,7 +111,7 @@ fn an_agent_of_another_version() {
     ]);
     assert!(!target.exists());
 
-    // Who can upload itself does.
+    // A hakobu that can upload itself does so.
     let uploading = place.path().join("hakobu");
     install(static_program(), &uploading);
     let copy = Copy::by(Command::new(&uploading)).to(&host).arg("--why").arg(&source).arg(host.at(&target));
@@ -134,8 +134,7 @@ fn an_agent_at_a_path() {
     copy(bin.path().join("plain")).run_to(1).says(&["is there, but cannot be run", "--agent PATH"]);
 }
 
-/// Copies on a terminal, typing `answers` line by line when a password is asked for. Gives the exit code and what
-/// was shown.
+/// Copies on a terminal and types `answers`, a line for each password prompt. Returns the exit code and the output.
 fn on_a_terminal(host: &Host, arguments: &[&std::ffi::OsStr], answers: &str) -> (Option<i32>, String) {
     typed_on_a_terminal(terminal(host, HAKOBU, arguments), answers)
 }
@@ -186,14 +185,14 @@ fn sudo_with_a_password() {
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
     let (from, to) = (contents(&source), host.at(closed.join("copy")));
 
-    // Without sudo there is no way in.
+    // Without sudo the user has no access.
     let ran = Copy::new().to(&host).arg(&from).arg(&to).run_to(1);
     ran.says(&["ermission denied", "--sudo"]);
 
     let arguments = ["--sudo".as_ref(), from.as_os_str(), to.as_os_str()];
     let (code, shown) = on_a_terminal(&host, &arguments, &format!("wrong\n{password}"));
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("that was not it; password for sudo on throwaway: "), "{shown}");
+    assert!(shown.contains("wrong password; password for sudo on throwaway: "), "{shown}");
     assert!(!shown.contains("s3cret"), "{shown}");
     assert_same(&source, &closed.join("copy"));
 
@@ -201,7 +200,7 @@ fn sudo_with_a_password() {
     assert_eq!(code, Some(1), "{shown}");
     assert!(shown.contains("sudo on throwaway did not accept the password"), "{shown}");
 
-    // A job asks before it leaves the terminal, and says that it cannot do so later.
+    // A job asks for the password before it leaves the terminal, and warns that it cannot do so later.
     let state = place.path().join("state");
     let second = host.at(closed.join("second"));
     let words = ["--detach".as_ref(), "--sudo".as_ref(), from.as_os_str(), second.as_os_str()];
@@ -217,7 +216,7 @@ fn sudo_with_a_password() {
     assert!(!String::from_utf8_lossy(&attach.stdout).contains("s3cret"));
     assert_same(&source, &closed.join("second"));
 
-    // Nobody to ask.
+    // There is no terminal to ask on.
     let mut alone = Command::new("setsid");
     alone.arg("--wait").arg(HAKOBU);
     let ran = Copy::by(alone).to(&host).args(arguments).run_to(1);
@@ -246,8 +245,7 @@ fn left_behind(user: &User) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A program that can upload itself: this very program, linked statically. Cargo has built all else
-/// of it already.
+/// Returns a static build of this program, which can upload itself. Cargo has already built most of it.
 fn static_program() -> PathBuf {
     static LINKED: OnceLock<PathBuf> = OnceLock::new();
     let link = || {
@@ -275,7 +273,7 @@ fn static_program() -> PathBuf {
     LINKED.get_or_init(link).clone()
 }
 
-/// Directories, besides their homes, that users may put things into.
+/// Directories besides their homes to which users can write.
 const RUN_PLACES: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 #[test]
@@ -299,7 +297,7 @@ fn where_hakobu_is_not_installed_it_uploads_itself_and_leaves_nothing() {
     host.wait_for_no_agent();
     assert_eq!(left_behind(&user), before);
 
-    // Killed before its work is done, it leaves as little.
+    // An uploaded agent that is killed leaves nothing behind either.
     let running = copy().options("--retry-for 0s").start();
     wait_until("an agent runs", Duration::from_secs(60), || !host.agents().is_empty());
     for agent in host.agents() {
@@ -338,7 +336,7 @@ fn homes_that_forbid_execution_and_hosts_without_room() {
             .run()
     };
 
-    // Some of the places are enough.
+    // One usable directory is enough.
     let host = with(vec![PathBuf::from("/tmp"), user.home().to_owned()], Vec::new());
     let ran = copy(&host);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
@@ -361,7 +359,7 @@ fn where_nothing_can_be_uploaded_that_is_said() {
     let place = place();
     let host = Host::with(&SshdOptions::default());
     let source = file(&place.path().join("source"), 1000);
-    // This build is not static, and none is beside it.
+    // This build is not static, and there is no static one beside it.
     let bin = bin();
     let ran = Copy::by(Command::new(bin.path().join("hakobu")))
         .to(&host)

@@ -1,5 +1,5 @@
-//! Extended attributes, times and further names at the limits of file systems: what can be kept is kept, what cannot is
-//! told in every run alike, and what cannot be read is never taken for missing.
+//! Extended attributes, times and hard links at the limits of file systems. Everything that can be preserved is,
+//! losses are reported in every run, and unreadable attributes are never taken for missing ones.
 
 use std::ffi::OsString;
 use std::fs;
@@ -121,7 +121,7 @@ fn many_large_attributes_are_kept_and_their_access_list_with_them() {
         let again = Copy::sync().to(&host).args(&ends).run_to(0);
         assert_eq!((changed(&again), again.entries("attributes_only")), ([0; 3], 0));
         Copy::verify().to(&host).args(&ends).run_to(0);
-        // Each single one of them is seen.
+        // A change of a single attribute is detected.
         set(&target.join("most"), "user.044", &[3; 65_536]);
         assert_eq!(Copy::verify().to(&host).args(&ends).run_to(4).entries("different"), 1);
     }
@@ -146,7 +146,7 @@ fn attributes_that_cannot_be_listed_fail_and_nothing_is_taken_away() {
     let ends = [contents(&source), target.clone().into()];
     Copy::new().args(&ends).run_to(0);
     let before = attributes(&target);
-    // More than 64 KiB of names, which the kernel does not list.
+    // The names exceed 64 KiB, so the kernel does not list them.
     for name in ["small", "large", "dir"] {
         (0..300).for_each(|index| set(&source.join(name), &format!("user.{}{index}", "n".repeat(240)), b"x"));
     }
@@ -167,13 +167,13 @@ fn attributes_that_cannot_be_listed_fail_and_nothing_is_taken_away() {
     Copy::new().args([contents(&source), new.clone().into()]).run_to(3);
     assert!(!new.join("small").exists() && !new.join("large").exists() && new.join("dir/in it").exists());
     assert_eq!(mode(&new.join("dir")) & 0o077, 0, "it stays closed");
-    // Where the target has such, nothing is taken away either.
+    // If the target has attributes that cannot be listed, none is removed.
     let back = [contents(&target), source.clone().into()];
     Copy::sync().args(&back).run_to(3);
     Copy::verify().args(&back).run_to(3);
     let kept = Command::new("getfattr").args(["-n", "user.important"]).arg(source.join("small")).output();
     assert!(kept.unwrap().status.success());
-    // Whoever does not want them gets the rest.
+    // Without extended attributes everything else is copied.
     let plain = disk.at("plain");
     Copy::new().options("--preserve no-xattr,no-acl").args([contents(&source), plain.into()]).run_to(0);
     host.wait_for_no_agent();
@@ -314,7 +314,7 @@ fn what_a_parent_hands_down_is_not_added() {
     assert_eq!(again.entries("attributes_only"), 0);
 }
 
-/// Times at the limits of what file systems keep.
+/// Times at the limits of what file systems can store.
 const TIMES: [(&str, i64, i64); 8] = [
     ("now", 1_714_557_600, 123_456_789),
     ("odd", 1_000_000_001, 0),
@@ -337,7 +337,7 @@ fn times_that_a_file_system_cannot_hold_are_lost_once_and_for_all() {
     for (name, seconds, nanoseconds) in TIMES {
         stamp(&file(&source.join(name), 10), seconds, nanoseconds);
     }
-    // The directory that is named counts as well, and its time can be kept everywhere.
+    // The root counts as well. Its time can be stored everywhere.
     stamp(&source, 1_600_000_000, 0);
     for (make, lost, beyond) in [
         (&["mkfs.ext4", "-q"][..], 1, 1),
@@ -348,7 +348,7 @@ fn times_that_a_file_system_cannot_hold_are_lost_once_and_for_all() {
         (&["mkfs.ntfs", "-F", "-q", "-f"], 5, 0),
     ] {
         let disk = Disk::new(make);
-        // Over a connection nothing else is known of the target.
+        // The target is not known better over a connection.
         for far in [false, true].into_iter().take(if beyond == 4 { 2 } else { 1 }) {
             let target = disk.at(if far { "pushed" } else { "target" });
             let typed = if far { host.at(&target) } else { target.clone().into_os_string() };
@@ -396,7 +396,7 @@ fn a_program_behind_fuse_that_sets_both_times_or_none() {
     assert_eq!((changed(&ran), ran.lost("times")), ([2, 0, 0], 1), "{:#}", ran.report);
     assert_eq!(fs::metadata(target.join("file")).unwrap().mtime(), 1_600_000_001);
     assert_eq!(changed(&Copy::new().args(&ends).run_to(0)), [0; 3]);
-    // As a source it tells whole seconds, so what was copied from there before is not sent back.
+    // As a source it has only whole seconds, so entries that were copied from it are not sent back.
     let ran = Copy::new().args([contents(&target), source.into()]).run_to(0);
     assert_eq!(changed(&ran), [0; 3], "{:#}", ran.report);
 }
@@ -483,7 +483,7 @@ fn set_id_bits_without_their_owner_are_lost_and_are_no_difference() {
         assert_eq!((ran.lost("setid"), mode(&target.join("program"))), (1, 0o755), "{:#}", ran.report);
     }
     Copy::verify().options("--preserve no-owner").args(&ends).run_to(0);
-    // Whoever wants to know about owners is told of both.
+    // A comparison that includes owners finds both differences.
     assert_eq!(Copy::verify().args(&ends).run_to(4).entries("different"), 1);
     fs::set_permissions(target.join("program"), fs::Permissions::from_mode(0o711)).unwrap();
     Copy::verify().options("--preserve no-owner").args(&ends).run_to(4);

@@ -22,7 +22,7 @@ pub fn slow_link() -> Link {
         .unwrap()
 }
 
-/// Does something again and again while a copy runs.
+/// Repeats an action while a copy runs.
 fn while_copying(mut what: impl FnMut() + Send, copy: impl FnOnce() -> Ran) -> Ran {
     let ended = AtomicBool::new(false);
     scope(|scope| {
@@ -64,7 +64,7 @@ fn a_file_that_grows_while_it_is_read() {
     }
 }
 
-/// Overwritten in place: the size stays.
+/// The file is overwritten in place, and its size stays the same.
 #[test]
 fn a_file_that_is_overwritten_while_it_is_read() {
     let (place, host) = (place(), Host::up());
@@ -105,7 +105,7 @@ fn small_and_large_files_that_vanish() {
         .arg(host.at(&target))
         .start();
     running.wait_until_under_way();
-    // Whatever the order is, these have not all been read after a second or two.
+    // In any order, not all of these are read within a second or two.
     let gone: Vec<PathBuf> = (0..8).map(|index| source.join(format!("large {index}"))).collect();
     for path in &gone {
         fs::remove_file(path).unwrap();
@@ -114,7 +114,7 @@ fn small_and_large_files_that_vanish() {
     running.assert_unfinished();
     let ran = running.end();
     assert_eq!(ran.code, Some(5), "{}", ran.err);
-    // One that is open already has changed: it has a name less.
+    // A file that is already open counts as changed, because it has one name less.
     let told = |error: &str| error.contains("vanished") || error.contains("changed");
     assert!(ran.failures().iter().all(|(_, error)| told(error)), "{:#}", ran.report);
     ran.says(&["it has vanished since it was listed"]);
@@ -135,7 +135,7 @@ fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.into_os_string() };
         let ran = Copy::new().to(&host).arg(&source).arg(typed).run_to(6);
-        ran.says(&["30000000 bytes are needed", "are free", "free space at the target"]);
+        ran.says(&["30.0 MB are needed", "are free", "free space at the target"]);
         assert_eq!(ran.report["bytes"]["target_written"], 0);
         assert_eq!(fs::read_dir(&small.0).unwrap().count(), 0);
     }
@@ -157,7 +157,7 @@ fn a_draft_of_no_use_gives_its_room_to_the_new_one() {
     running.signal(Signal::KILL);
     running.end();
     assert!(!target.exists());
-    // The partial data is of another source now, and there is no room for a second copy of the new one.
+    // The draft is of another version of the source, and there is no space for a second draft.
     fs::write(&source, vec![7; 30_000_000]).unwrap();
     copy("").run_to(0);
     assert_same(&source, &target);
@@ -167,7 +167,7 @@ fn blocks(entry: &fs::DirEntry) -> u64 {
     std::os::unix::fs::MetadataExt::blocks(&entry.metadata().unwrap()) * 512
 }
 
-/// Every file below a directory.
+/// Returns all files below a directory.
 fn files(below: &Path) -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![below.to_owned()]);
     while let Some(directory) = open.pop() {
@@ -199,8 +199,8 @@ fn a_target_that_fills_up_ends_the_copy_cleanly() {
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(6);
-        ran.says(&["23000000 bytes are needed", "free space at the target"]);
-        // With another file system in the target nobody knows beforehand how much fits.
+        ran.says(&["23.0 MB are needed", "free space at the target"]);
+        // With another file system mounted in the target, hakobu does not know in advance how much fits.
         let elsewhere = target.join("elsewhere");
         fs::create_dir_all(&elsewhere).unwrap();
         let inner = Small::mount(&elsewhere, "size=1m");
@@ -219,7 +219,7 @@ fn a_target_that_fills_up_ends_the_copy_cleanly() {
         let arrived = arrived.len() as u64;
         let there = arrived + 1 + 2 * directories.count() as u64;
         assert!(ran.entries("created") <= there, "{there} {:#}", ran.report);
-        // With room, the same command goes on.
+        // With more space, the same command continues.
         let mut larger = Command::new("mount");
         assert!(larger.args(["-o", "remount,size=60m"]).arg(&small.0).status().unwrap().success());
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(typed).run_to(0);
@@ -271,7 +271,7 @@ fn a_target_that_runs_out_of_inodes() {
     }
 }
 
-/// A limit that statfs does not tell, so only writing meets it.
+/// A quota that `statfs` does not report, so that only writing fails.
 #[test]
 fn a_target_that_is_over_quota() {
     if no_root() {
@@ -316,7 +316,7 @@ fn a_target_that_is_mounted_for_reading_only() {
     let small = Small::mount(&place.path().join("small"), "size=8m,ro");
     let todo = "hint: mount the target's file system for writing";
     Copy::new().arg(&source).arg(small.0.join("target")).run_to(1).says(&["ead-only", todo]);
-    // A plan for a tree says it as well, and one in which there is nothing to do has no reason to.
+    // A dry run of a tree reports it as well, unless there is nothing to do.
     let tree = place.path().join("tree");
     fs::create_dir(&tree).unwrap();
     let plan = || Copy::sync().options("-n").arg(contents(&tree)).arg(&small.0);

@@ -1,4 +1,4 @@
-//! `--compress`: fewer bytes travel, and the content is the same.
+//! `--compress`: fewer bytes are sent, and the content is the same.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,14 +15,14 @@ use crate::program::*;
 
 const LARGE_BYTES: u64 = 20_000_000;
 
-/// A file that shrinks to about half.
+/// Creates a file that shrinks to about half.
 fn compressible(path: &Path, size_bytes: u64) -> PathBuf {
     generate::file(path, FileSpec { size_bytes, seed: size_bytes, compressibility: 0.5, threads: 2 })
         .unwrap();
     path.to_owned()
 }
 
-/// A large file and many small ones, which shrink.
+/// Creates a large file and many small ones, all of which shrink.
 fn compressible_tree(path: &Path) -> PathBuf {
     fs::create_dir(path).unwrap();
     compressible(&path.join("large"), LARGE_BYTES);
@@ -94,7 +94,7 @@ fn what_does_not_shrink_or_is_not_to_goes_as_it_is() {
     }
 }
 
-/// Nothing has to be typed where the line is what limits.
+/// Without an option, data is compressed if the network is the bottleneck.
 #[test]
 #[ignore = "long: measures, so it depends on what else the machine does"]
 fn long_a_slow_line_carries_less_without_being_told() {
@@ -146,7 +146,7 @@ fn an_interrupted_run_goes_on() {
     let source = compressible(&place.path().join("source"), 80_000_000);
     let target = place.path().join("target");
     let copy = |copy: Copy| copy.to(&host).options("--compress zstd:1").arg(&source).arg(host.at(&target));
-    // So slow that it is not over before it can be killed, however busy the machine is.
+    // Slow enough that it can be killed before its end, even on a busy machine.
     let mut running = copy(Copy::new().options("--bwlimit 10M")).start();
     running.wait_until_under_way();
     running.signal(Signal::KILL);

@@ -1,4 +1,4 @@
-//! The line on a terminal while a login takes a while.
+//! The line on a terminal during a slow login.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use crate::program::*;
 const CLEAR: &str = "\u{1b}[K";
 const LINE: &str = "connecting to throwaway \u{2026}\r";
 
-/// An ssh that does something first.
+/// Creates an ssh that runs a script first.
 fn ssh_after(host: &Host, place: &Path, first: &str) -> PathBuf {
     let path = place.join("ssh");
     let ssh = host.sshd.ssh_command();
@@ -23,7 +23,7 @@ fn ssh_after(host: &Host, place: &Path, first: &str) -> PathBuf {
     path
 }
 
-/// The program on a terminal of its own.
+/// Returns the program on a terminal.
 fn on_terminal(ssh: &Path, arguments: &str) -> Command {
     let line = format!("exec {HAKOBU} {arguments}");
     let mut script = Command::new("script");
@@ -100,6 +100,6 @@ fn a_question_of_ssh_is_not_written_over() {
     let output = child.wait_with_output().unwrap();
     let rest = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{rest}");
-    // The terminal is left alone from here on.
+    // Later output does not clear lines.
     assert!(!rest.contains(CLEAR) && rest.contains("ID "), "{rest:?}");
 }

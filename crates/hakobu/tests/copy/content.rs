@@ -1,5 +1,5 @@
-//! Content is right wherever holes are, and whatever sizes the system tells. Compared by the standard library, never by hakobu
-//! alone.
+//! Content is copied correctly regardless of holes and of the sizes that the system reports. The tests compare it
+//! with the standard library as well as with hakobu.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -11,7 +11,7 @@ use crate::program::*;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Files around every size at which something changes, with data in all places that matter.
+/// Creates files around all relevant sizes, with data next to the limits.
 fn with_holes(directory: &Path) {
     fs::create_dir(directory).unwrap();
     let around = |size: u64| [size - 1, size, size + 1];
@@ -66,7 +66,7 @@ fn ended(arguments: &[&Path]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Files of procfs are said to have no bytes, those of sysfs 4096. Neither is true.
+/// Files of procfs have the reported size 0, those of sysfs 4096. Neither is true.
 #[test]
 fn files_that_do_not_have_their_size_fail_in_every_verb() {
     let place = place();
@@ -74,14 +74,14 @@ fn files_that_do_not_have_their_size_fail_in_every_verb() {
     File::create(&empty).unwrap();
     for (directory, name, said) in [
         ("/proc/sys/kernel/random", "poolsize", "more than the 0 bytes"),
-        // Each look may give another time, so it may count as changed.
+        // Its time may differ at each look, so it may count as changed.
         ("/sys/kernel/mm/transparent_hugepage", "enabled", ""),
     ] {
         let (directory, target) = (Path::new(directory), place.path().join("target"));
         let file = directory.join(name);
         for verb in ["copy", "digest", "verify"] {
             let with = match verb {
-                // Another file that is said to have as many bytes.
+                // Another file with the same reported size.
                 "verify" if name == "poolsize" => vec![empty.clone()],
                 "verify" => continue,
                 "digest" => vec![],
@@ -94,7 +94,7 @@ fn files_that_do_not_have_their_size_fail_in_every_verb() {
                 let mut arguments = vec![Path::new(verb), source];
                 arguments.extend(with.iter().map(|path| &**path));
                 let (code, err) = ended(&arguments);
-                // Of two files the times are compared as well, and these differ.
+                // For two files the times are compared as well, and these differ.
                 let expected = if verb == "verify" { 4 } else { 5 };
                 assert_eq!(code, Some(expected), "{arguments:?}: {err}");
                 assert!(err.contains(name) && err.contains(said), "{arguments:?}: {err}");
@@ -103,7 +103,7 @@ fn files_that_do_not_have_their_size_fail_in_every_verb() {
         assert!(!target.join(name).exists() && !target.is_file(), "nothing wrong has got a name");
         fs::remove_dir_all(&target).unwrap();
     }
-    // The other way around it is the target's.
+    // In the other direction the wrong size is that of the target.
     let (code, err) = ended(&[Path::new("verify"), &empty, Path::new("/proc/version")]);
     assert!(code == Some(4) && err.contains("more than the 0 bytes"), "{err}");
 }
@@ -115,7 +115,7 @@ fn at(path: &Path, offset: u64) -> [u8; 4] {
     bytes
 }
 
-/// Terabytes of nothing cannot be read in a test: it would end by its deadline.
+/// Reading terabytes of holes would exceed the time limit of a test.
 #[test]
 fn holes_that_both_sides_have_are_compared_without_reading_them() {
     const TIB: u64 = 1 << 40;
@@ -144,7 +144,7 @@ fn holes_that_both_sides_have_are_compared_without_reading_them() {
         let to = if far { host.at(&target) } else { target.clone().into() };
         let verify = || Copy::verify().to(&host).arg(contents(&source)).arg(&to);
         small_read(&verify().run_to(0));
-        // In a hole, across the border of two pieces, and in the place of data.
+        // Changes in a hole, across the border of two pieces, and in data.
         spoil(2 * TIB, b"more");
         spoil(MIB - 2, b"more");
         spoil(TIB, b"else");

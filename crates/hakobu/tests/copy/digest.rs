@@ -1,4 +1,4 @@
-//! `hakobu digest`: what it prints, and that it is what others print.
+//! `hakobu digest` prints what `b3sum` and `sha256sum` print.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -56,7 +56,7 @@ fn sizes_around_every_edge_give_what_others_print() {
     }
 }
 
-/// A copy takes no digest of such a file.
+/// A copy takes no digest of a file with such holes.
 #[test]
 fn holes_are_part_of_it_and_links_are_followed() {
     let place = place();
@@ -81,7 +81,7 @@ fn a_host_reads_what_it_has() {
     assert_eq!(said(Some(&host), &[&typed]), named(&blake3_of(&path)));
     let sha256 = said(Some(&host), &[OsStr::new("--algorithm=sha256"), &typed]);
     assert_eq!(sha256, named(sha256sum(&path).split(' ').next().unwrap()));
-    // The tool there takes it as its own list.
+    // `sha256sum --check` on the host accepts the output.
     let list = place.path().join("list");
     fs::write(&list, &sha256).unwrap();
     assert!(Command::new("sha256sum").args(["--check", "--quiet"]).arg(&list).status().unwrap().success());
@@ -111,13 +111,13 @@ fn a_disk_has_one_by_any_of_its_names() {
     }
     let sha256 = said(None, &[OsStr::new("--algorithm=sha256"), device.path().as_os_str()]);
     assert_eq!(sha256, sha256sum(device.path()));
-    // As the source of a copy as well, it is the device and not the link to it.
+    // As for a copy, a link to a device stands for the device.
     let image = place.path().join("image");
     Copy::new().arg(&link).arg(&image).run_to(0);
     assert_eq!(blake3_of(&image), expected);
 }
 
-/// The file behind the device has become shorter, so the end of the device cannot be read.
+/// The file behind the device was made shorter, so the end of the device cannot be read.
 #[test]
 fn what_cannot_be_read_is_zeros_where_that_is_wanted() {
     let (place, host) = (place(), Host::up());

@@ -1,4 +1,4 @@
-//! Where things come from and where they land.
+//! Sources and targets in all directions, and the paths at which sources land.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,7 +9,7 @@ use hakobu_testkit::sshd::no_root;
 
 use crate::program::*;
 
-/// Copies a tree and checks it, then again to see that nothing is done twice.
+/// Copies a tree, checks it, and copies it again, which changes nothing.
 #[track_caller]
 fn there_and_again(host: &Host, typed: &[OsString; 2], source: &Path, target: &Path) -> Ran {
     let copy = || Copy::new().to(host).args(typed);
@@ -59,7 +59,7 @@ fn a_tree_goes_from_host_to_host() {
     let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
     let typed = [contents(host.at(&source)), host.at_another(&target)];
     let first = there_and_again(&host, &typed, &source, &target);
-    // The two met without this machine in between.
+    // The hosts connected directly, without this machine in between.
     assert_eq!(first.report["transport"], "agent");
     host.wait_for_no_agent();
 }
@@ -72,7 +72,7 @@ fn a_tree_stays_on_a_host() {
     host.wait_for_no_agent();
 }
 
-/// One file in all directions, with the digest that everybody computes.
+/// One file is copied in all directions. Its digest is that of `b3sum`.
 #[test]
 fn a_single_file_has_the_digest_that_b3sum_prints() {
     let (place, host) = (place(), Host::up());
@@ -99,7 +99,7 @@ fn a_single_file_has_the_digest_that_b3sum_prints() {
     }
 }
 
-/// The names below a directory, links and directories among them, in order.
+/// Returns the paths below a directory, sorted.
 fn names(root: &Path) -> Vec<String> {
     let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(directory) = open.pop() {
@@ -164,7 +164,7 @@ fn things_land_where_rsync_puts_them() {
     }
 }
 
-/// As rsync: of files of one name that of the source named first is copied.
+/// As with rsync, if several sources have an entry of the same name, that of the first source is copied.
 #[test]
 fn sources_that_land_on_one_place_are_merged_and_the_first_wins() {
     let (place, host) = (place(), Host::up());
@@ -262,7 +262,7 @@ fn owners_are_kept_by_number_and_the_mask_changes_nothing() {
     assert_same(&source, &target);
 }
 
-/// A stranger's files do not become setuid here.
+/// Fails unless the trees are equal, except that a pulled file has lost its set-ID bits.
 fn assert_same_but_root_mode(source: &Path, target: &Path, name: &str) {
     use hakobu_measure::compare::{EntryDifference, compare};
     let differences = compare(source, target).unwrap();

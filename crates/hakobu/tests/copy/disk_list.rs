@@ -22,7 +22,7 @@ fn disks(arguments: &[&str], host: Option<&Host>) -> Output {
     command.output().unwrap()
 }
 
-/// The list as JSON, and the one disk in it with this name.
+/// Returns the list as JSON, and the disk with this name.
 #[track_caller]
 fn listed(output: &Output, name: &str) -> (Value, Value) {
     let err = String::from_utf8_lossy(&output.stderr);

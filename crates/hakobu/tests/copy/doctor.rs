@@ -1,4 +1,4 @@
-//! `hakobu doctor`, here, and over links whose ends are set as they should not be.
+//! `hakobu doctor` on this machine, and over links with wrong settings at their ends.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::program::*;
 
-/// Settings that are known to be right, whatever the machine that runs the tests has.
+/// Correct settings, to replace those of the machine that runs the tests.
 const RIGHT: [(&str, &str); 7] = [
     ("ipv4/tcp_rmem", "4096 131072 6291456"),
     ("ipv4/tcp_wmem", "4096 16384 4194304"),
@@ -21,7 +21,7 @@ const RIGHT: [(&str, &str); 7] = [
     ("ipv4/tcp_timestamps", "1"),
 ];
 
-/// A link of 1 Gbit/s both of whose ends are right.
+/// Creates a link of 1 Gbit/s with correct settings at both ends.
 fn link(round_trip_ms: u64) -> Link {
     let settings = LinkSettings {
         rate_bits_per_second: Some(1_000_000_000),
@@ -59,7 +59,7 @@ fn found(link: &Link, host: &Host) -> (Value, Vec<Value>) {
     (all["way"].clone(), findings.iter().filter(of_tcp).cloned().collect())
 }
 
-/// Fails unless both ends have this finding, and it predicts what so many bytes give for each round trip.
+/// Fails unless both ends have this finding, and it predicts the rate of this many bytes per round trip.
 #[track_caller]
 fn assert_predicts(way: &Value, findings: &[Value], id: &str, under_way_bytes: f64) {
     let mut hosts: Vec<_> = findings.iter().map(|finding| finding["host"].as_str()).collect();
@@ -83,12 +83,12 @@ fn long_small_receive_buffers_are_found_on_a_long_way() {
     }
     let link = link(100);
     let host = Host::behind(&link);
-    // On a machine that is busy with other things the way looks longer than it is.
+    // On a busy machine the round-trip time is measured too long, so the best of several runs counts.
     let looks = (0..3).map(|_| found(&link, &host));
     let (way, _) = looks.into_iter().find(|(_, findings)| findings.is_empty()).expect("a host that is right");
     assert_eq!((&way["lanes"], &way["measured"]), (&16.into(), &true.into()));
     set(&link, "ipv4/tcp_rmem", "4096 131072 1048576");
-    // Such a machine may carry less than the windows let through.
+    // A busy machine may transfer less than the windows allow.
     let looks = (0..5).map(|_| found(&link, &host));
     let (way, findings) =
         looks.into_iter().find(|(_, findings)| !findings.is_empty()).expect("windows that are too small");
@@ -114,13 +114,13 @@ fn long_windows_without_scaling_are_found_on_a_way_of_4_ms() {
     let capacity = way["capacity_bytes_per_second"].as_u64();
     let after = findings[0]["expected"]["one_connection"]["after_bytes_per_second"].as_u64();
     assert!(capacity.is_none_or(|capacity| Some(capacity) >= after), "{way} {findings:#?}");
-    // The data of that measurement is no file, so nothing stays behind however the doctor ends.
+    // The measurement uses no file, so nothing is left however the doctor ends.
     let leftovers = std::fs::read_dir("/dev/shm").unwrap().flatten();
     let ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("hakobu-doctor.");
     assert_eq!(leftovers.map(|entry| entry.file_name()).find(ours), None);
 }
 
-/// Runs a program at the near end, with words between blanks.
+/// Runs a command line, split at blanks, at the near end.
 #[track_caller]
 fn at_near(link: &Link, line: &str) {
     let mut words = line.split(' ');
@@ -128,7 +128,7 @@ fn at_near(link: &Link, line: &str) {
     assert!(status.success(), "{line}");
 }
 
-/// The device of a link's end.
+/// The name of the network device at an end of a link.
 const DEVICE: &str = "hakobu0";
 
 #[test]
@@ -153,7 +153,7 @@ fn long_a_queue_that_holds_what_leaves_is_found_and_foretells_what_a_copy_gets()
     let change = &found["expected"]["hakobu"];
     let before = change["before_bytes_per_second"].as_f64().unwrap();
     assert!((9.5e6..10e6).contains(&before), "{found:#}");
-    // Neither end tells the speed of its device.
+    // Neither end knows the speed of its device.
     assert_eq!(change["after_bytes_per_second"], Value::Null);
     assert_eq!(found["command"], format!("tc qdisc del dev {DEVICE} root"));
     at_near(&link, found["command"].as_str().unwrap());
@@ -175,7 +175,7 @@ fn the_kernel_is_asked_for_the_way_out_and_for_what_waits_there() {
         "ip link set east up",
         "ip link set east-peer up",
         "ip route add default via 10.77.0.2",
-        // By the target, and by our own address, which a connection has only once it has looked for its way.
+        // Routes by the target, and by the source address, which a connection has only after the route was chosen.
         "ip rule add to 203.0.113.0/24 lookup 77",
         "ip route add default via 10.78.0.2 table 77",
         "ip rule add from 10.77.0.1 to 192.0.2.128/25 lookup 78",
@@ -208,7 +208,7 @@ fn the_kernel_is_asked_for_the_way_out_and_for_what_waits_there() {
     assert_eq!((htb.kind.shown(), htb.bytes_per_second), ("htb".to_owned(), Some(10_000_000)));
     let pfifo = of_a.iter().find(|queue| !queue.is_root).unwrap();
     assert_eq!((pfifo.kind.shown(), pfifo.packets_max), ("pfifo".to_owned(), Some(7)));
-    // More than 32 bits hold.
+    // The value exceeds 32 bits.
     assert_eq!(of_c[0].bytes_per_second, Some(5_000_000_000));
     assert_eq!(of_none, []);
 }
@@ -222,7 +222,7 @@ fn what_only_root_may_read_is_named_and_the_rest_is_judged() {
     let (program, secret) = (place.path().join("hakobu"), place.path().join("secret"));
     install(HAKOBU, &program);
     std::fs::write(&secret, "MaxStartups 1\n").unwrap();
-    // In a namespace of its own, so that the machine's ssh server is left alone.
+    // The test has a namespace of its own, so that the machine's ssh server is left alone.
     let doctor_of_nobody = |mode: &str| {
         let script = format!(
             "mount --bind {secret} /etc/ssh/sshd_config && chmod {mode} {secret} && \
@@ -240,7 +240,7 @@ fn what_only_root_may_read_is_named_and_the_rest_is_judged() {
     let out = doctor_of_nobody("600");
     let words = "not read:\n  this machine: /etc/ssh/sshd_config: this login may not read it (root may)\n";
     assert!(out.contains(words) && !out.contains("MaxStartups"), "{out}");
-    // The server's host keys are for root alone, but its configuration is for everybody.
+    // Only root can read the host keys, but everybody can read the configuration.
     let out = doctor_of_nobody("644");
     assert!(out.contains("sshd has MaxStartups 1:30:1") && !out.contains("sshd_config: "), "{out}");
 }

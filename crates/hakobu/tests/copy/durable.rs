@@ -1,4 +1,4 @@
-//! Ends of a machine, of a process and of a file system, and what the next run makes of them.
+//! Crashes of a machine, kills of a process and failures of a file system, and what the next run does about them.
 
 use std::fs::{self, File, FileTimes};
 use std::io::Read;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::program::*;
 
 const MIB: u64 = 1 << 20;
-/// So that a run is cut in the middle.
+/// Slow enough that a run can be cut off in the middle.
 const SLOWLY: &str = "--bwlimit 40M --lanes 2";
 
 /// A file system on a disk that can be cut off, and a tree to copy to it.
@@ -56,7 +56,7 @@ impl Disk {
         self.at().join("target")
     }
 
-    /// Small files, large ones with a hole at their end, and one that takes long.
+    /// Creates small files, large ones with a hole at their end, and a last one that takes long.
     fn fill_source(&self) {
         for number in 0..200 {
             file(&self.source().join(format!("a small {number}")), 3000 + number);
@@ -72,7 +72,7 @@ impl Disk {
         Copy::new().arg(contents(self.source())).arg(self.target())
     }
 
-    /// Begins a copy, and ends it when all but the last file have their names.
+    /// Starts a copy, calls `end` when all files but the last have their names, and kills the copy.
     fn begin(&self, end: impl FnOnce(&Self)) {
         let running = self.copy().options(SLOWLY).start();
         let names = || fs::read_dir(self.target()).map_or(0, Iterator::count);
@@ -85,7 +85,7 @@ impl Disk {
         running.end();
     }
 
-    /// Nothing that is not on the disk by now gets there any more.
+    /// Shuts the file system down. Nothing that is not on the disk yet gets there any more.
     fn cut(&self) {
         let output = Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.at()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -96,7 +96,7 @@ impl Disk {
         self.mount();
     }
 
-    /// Names of large files whose content is missing although size and time are there.
+    /// Returns the names of large files whose content is wrong under their final names.
     fn lies(&self) -> Vec<String> {
         let names = fs::read_dir(self.target()).unwrap().map(|entry| entry.unwrap().file_name());
         let names = names.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with("b "));
@@ -113,7 +113,7 @@ fn same(one: &Path, other: &Path) -> bool {
     read(one) == read(other)
 }
 
-/// Changes content, and nothing else that can be set.
+/// Changes a byte of a file, and restores its modification time.
 fn change_hidden(path: &Path, at: u64) {
     let modified = path.metadata().unwrap().modified().unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -141,7 +141,7 @@ fn after_a_power_cut_nothing_looks_complete_that_is_not() {
     }
 }
 
-/// A large file that is replaced is the old one or the new one.
+/// After a power cut, a file that was being replaced has either the old or the new content.
 #[test]
 fn after_a_power_cut_a_file_that_is_replaced_is_the_old_or_the_new_one() {
     if no_root() {
@@ -178,7 +178,8 @@ fn after_a_power_cut_a_file_that_is_replaced_is_the_old_or_the_new_one() {
     }
 }
 
-/// The mark of a run tells whether the machine, or the mount, has ended with it. Only then is anything compared.
+/// The mark of a run shows if the machine was restarted, or the file system mounted again, before the run ended. Only
+/// then are contents compared.
 #[test]
 fn what_a_run_wrote_before_its_machine_ended_is_compared() {
     if no_root() {
@@ -190,23 +191,24 @@ fn what_a_run_wrote_before_its_machine_ended_is_compared() {
     let lies = ["a small 3", "b hole 2"].map(|name| disk.target().join(name));
     lies.iter().for_each(|path| change_hidden(path, 100));
     rustix::fs::sync();
-    // On this machine nothing was lost, and nothing is read unnecessarily.
+    // Without a restart nothing was lost, and no content is read.
     disk.copy().options("--dry-run").run_to(0);
     assert!(lies.iter().all(|path| !same(path, &disk.source().join(path.file_name().unwrap()))));
     disk.mount_again();
-    // A run of another job looks as well, but the doubt stays.
+    // A run of another job compares its own file, but the mark of the first job remains.
     let other = Copy::new().arg(disk.source().join("a small 3")).arg(disk.target()).run_to(0);
     assert_eq!(other.entries("updated"), 1, "{:#}", other.report);
     let ran = disk.copy().run_to(0);
     assert_eq!(ran.entries("updated"), 1, "{:#}", ran.report);
     assert_same(&disk.source(), &disk.target());
     assert_eq!(drafts(&disk.at()), Vec::<PathBuf>::new());
-    // From now on nothing is doubtful, nor compared.
+    // The mark is gone, and contents are not compared any more.
     change_hidden(&lies[0], 100);
     assert_eq!(disk.copy().run_to(0).entries("updated"), 0);
 }
 
-/// A file that was rewritten between two attempts, with size and time as they were, is no mixture of both.
+/// A source that was rewritten between two runs, with the same size and modification time, is never mixed with its
+/// old content.
 #[test]
 fn nothing_is_gone_on_with_that_was_rewritten_under_the_same_time() {
     if no_root() {
@@ -246,7 +248,7 @@ fn nothing_is_gone_on_with_that_was_rewritten_under_the_same_time() {
     }
 }
 
-/// A further change within the same step of the coarser clock has another time.
+/// A file that is changed twice within one step of the file system's clock is copied twice.
 #[test]
 fn a_file_that_is_changed_again_at_once_is_seen_to_be() {
     if no_root() {
@@ -301,7 +303,7 @@ fn errors_at_close_and_of_flushes_count() {
     }
 }
 
-/// Whatever way the next run takes, what a killed one has left goes.
+/// The next run removes the drafts of a killed run, over SFTP as well as with an agent.
 #[test]
 fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
     if no_root() {
@@ -311,7 +313,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
     let (source, target) = (place.path().join("source"), place.path().join("target"));
     fs::create_dir(&source).unwrap();
     file(&source.join("file"), 150 * MIB);
-    // An SFTP server cannot tell the leftovers of an agent from files in use.
+    // Not the other way round: an SFTP server cannot tell an agent's drafts from files in use.
     for next in ["", "--transport sftp"] {
         let first = "--transport sftp";
         let _ = fs::remove_dir_all(&target);
@@ -333,7 +335,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
         assert_eq!(drafts(&target), Vec::<PathBuf>::new(), "{next}");
         assert!(same(&source.join("file"), &target.join("file")));
     }
-    // A tree that holds the file is another job, and the file's draft is of no use to it.
+    // Copying the tree is another job, which cannot use the draft of the file.
     fs::remove_dir_all(&target).unwrap();
     fs::create_dir(&target).unwrap();
     let running =
@@ -342,7 +344,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
         running.assert_unfinished();
         drafts(&target).len() == 2
     });
-    // While its run is under way it stays.
+    // The draft stays while its own run is active.
     let tree = || Copy::new().arg(contents(&source)).arg(&target).options("--exclude file");
     tree().run_to(0);
     assert_eq!(drafts(&target).len(), 2);
@@ -354,7 +356,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
     assert_eq!(source, target, "the directory has its own time");
 }
 
-/// Returns the entries of a directory with their change times, and its own.
+/// Returns the times of a directory and of its entries.
 fn trace(directory: &Path) -> Vec<(PathBuf, i64, i64, i64, i64)> {
     let of = |path: PathBuf| {
         let found = path.symlink_metadata().unwrap();
@@ -366,7 +368,7 @@ fn trace(directory: &Path) -> Vec<(PathBuf, i64, i64, i64, i64)> {
     all
 }
 
-/// Nothing is tried out there, no mark made and no leftover removed.
+/// They create no test files and no marks, and remove no drafts.
 #[test]
 fn a_plan_and_a_verification_write_nothing() {
     if no_root() {
@@ -401,10 +403,10 @@ fn a_plan_and_a_verification_write_nothing() {
     }
 }
 
-/// A file that has the name of a mark, and is none, is copied as any other, and stays where it is in nobody's way.
+/// A user's file that has the name of a mark, but not its content, is copied like any other.
 #[test]
 fn a_users_file_with_the_name_of_a_mark_is_copied() {
-    // The first of the fixed names.
+    // The first of the names that marks have.
     const NAME: &str = ".hakobu.wt2iljbm3ke5lpkhxkt2lnlodp";
     let place = place();
     let (source, target) = (place.path().join("source"), place.path().join("target"));
@@ -421,7 +423,7 @@ fn a_users_file_with_the_name_of_a_mark_is_copied() {
     fs::remove_file(source.join(NAME)).unwrap();
     Copy::sync().options("--delete --max-delete 100%").arg(contents(&source)).arg(&target).run_to(0);
     assert!(!target.join(NAME).exists());
-    // The first complete run removes the remains of a mark from before the crash.
+    // A mark without content, as a crash leaves it, is removed by the first complete run.
     fs::write(target.join(NAME), [0; 128]).unwrap();
     fs::set_permissions(target.join(NAME), fs::Permissions::from_mode(0o600)).unwrap();
     Copy::new().arg(contents(&source)).arg(&target).run_to(0);

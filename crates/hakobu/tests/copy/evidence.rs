@@ -1,4 +1,4 @@
-//! The evidence that a run leaves: the machines that took part.
+//! The evidence that a run leaves in its report: machines, differences and times.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ fn uname(option: &str) -> String {
     String::from_utf8(said.stdout).unwrap().trim().to_owned()
 }
 
-/// This machine, as a report names it.
+/// Returns this machine as a report describes it.
 fn machine(name: Option<&str>, address: Option<&str>) -> Value {
     json!({
         "name": name,
@@ -62,7 +62,7 @@ fn the_report_and_its_pages_name_the_machines() {
             assert!(shown.contains(expected), "{format}: no {expected} in\n{shown}");
         }
     }
-    // A run that is refused before it reaches another machine still says where it was started.
+    // A run that is refused before it connects still reports where it was started.
     let ran = Copy::new().args(["/no/such", "/no/place"]).run_to(1);
     assert_eq!(ran.report["machines"], json!({"controller": alone, "source": null, "target": null}));
 }
@@ -122,7 +122,7 @@ fn a_comparison_names_both_values() {
         "differs: kind: kind directory != file\n",
         "differs: mode: mode 0644 != 0600\n",
         "differs: size: size 10 != 22\n",
-        "differs: time: time of the last change 2020-02-29T01:02:03.500000000Z != 1969-12-31T23:59:59.000000000Z\n",
+        "differs: time: modification time 2020-02-29T01:02:03.500000000Z != 1969-12-31T23:59:59.000000000Z\n",
     ] {
         assert!(said.contains(line), "no {line} in {said}");
     }
@@ -137,17 +137,17 @@ fn the_time_for_which_the_source_was_held_still_is_told() {
     let ran = sync(&["--before-last-pass", "sleep 0.2", "--after-last-pass", "sleep 0.3"]).run_to(0);
     assert!(ran.report["seconds"]["held_still"].as_f64().unwrap() >= 0.5, "{:#}", ran.report["seconds"]);
     ran.says(&[
-        "note: holding the source still: sleep 0.2",
-        "note: letting the source go: sleep 0.3",
-        "the source was held still for ",
+        "note: freezing the source: sleep 0.2",
+        "note: thawing the source: sleep 0.3",
+        "the source was frozen for ",
     ]);
     let notices: Vec<_> = ran.events.iter().filter(|event| event["event"] == "notice").collect();
     assert_eq!(notices.len(), 2, "{notices:#?}");
-    // Nothing was held still, or nobody knows.
+    // The source was not frozen, or the command to freeze it failed.
     for options in [&[][..], &["--before-last-pass", "false"]] {
         let ran = sync(options).run();
         assert!(ran.report["seconds"]["held_still"].is_null(), "{options:?} {:#}", ran.report["seconds"]);
-        assert!(!ran.err.contains("held still for"), "{}", ran.err);
+        assert!(!ran.err.contains("frozen for"), "{}", ran.err);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Everything that an entry has comes over: with rsync, and a manifest made of the usual tools, as referees.
+//! Everything about an entry is copied. rsync and a manifest of standard tools check that.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -56,7 +56,7 @@ fn assert_equal(source: &Path, target: &Path) {
 /// Returns the changes that rsync would make.
 fn rsync_finds(source: &Path, target: &Path) -> String {
     let mut rsync = Command::new("rsync");
-    // XFS shows access lists a second time.
+    // XFS shows access control lists as further attributes.
     let twice = "--filter=-x trusted.SGI_ACL_*";
     rsync.args(["-aHAXn", "--delete", "--itemize-changes", twice]).arg(contents(source)).arg(target);
     let ran = rsync.output().unwrap();
@@ -79,10 +79,10 @@ fn access_list(path: &Path, of: &str) {
     assert!(set.success());
 }
 
-/// A capability in the kernel's second format: to bind to low ports.
+/// A file capability in version 2 of the kernel's format: binding to low ports.
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// A tree in which every kind of thing is that a copy can miss.
+/// Creates a tree with every kind of entry and attribute that a copy can miss.
 fn nasty(root: &Path) {
     tree(root);
     let at = |name: &str| root.join(name);
@@ -125,7 +125,7 @@ fn nasty(root: &Path) {
     let holes = fs::File::create(at("holes")).unwrap();
     holes.set_len(150_000).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&holes, b"x", 70_000).unwrap();
-    // One name in UTF-8, Shift-JIS and EUC-JP.
+    // The same name in UTF-8, Shift-JIS and EUC-JP.
     for name in [&b"\xe6\x97\xa5\xe6\x9c\xac"[..], b"\x93\xfa\x96\x7b", b"\xc6\xfc\xcb\xdc"] {
         file(&at("names").join(OsStr::from_bytes(name)), 50);
     }
@@ -134,7 +134,7 @@ fn nasty(root: &Path) {
     }
 }
 
-/// Changes of every kind that a second run has to find.
+/// Makes changes of every kind that a second run has to find.
 fn change(root: &Path) {
     let at = |name: &str| root.join(name);
     fs::remove_file(at("links/deep/small")).unwrap();
@@ -193,7 +193,7 @@ fn round(host: Option<&Host>, source: &Path, target: &Path, reverse: bool) {
     if !reverse {
         return;
     }
-    // And the reverse: what rsync has copied is found equal.
+    // In the other direction, hakobu finds a copy by rsync equal.
     fs::remove_dir_all(target).unwrap();
     let rsync = Command::new("rsync").args(["-aHAX"]).arg(contents(source)).arg(target).status().unwrap();
     assert!(rsync.success());
@@ -252,9 +252,9 @@ fn everything_comes_over_on_the_usual_file_systems() {
     let others: Vec<_> = ["ext4", "xfs", "btrfs"].map(|kind| (kind, Mounted::new(kind))).into();
     for (index, (kind, mounted)) in others.iter().enumerate() {
         println!("{kind}");
-        // From one to the next, so that each is a source and a target.
+        // Copies from each file system to the next, so that each is a source and a target.
         let next = others.get(index + 1).map_or_else(|| memory.path().to_owned(), |(_, next)| next.path());
-        // rsync spoils access lists on XFS, which shows them a second time as attributes, and some times on ext4.
+        // rsync spoils access control lists on XFS, which shows them as attributes as well, and some times on ext4.
         round(None, &mounted.path().join("source"), &next.join("target"), false);
         let _ = fs::remove_dir_all(mounted.path().join("source"));
     }
@@ -292,7 +292,7 @@ fn what_is_not_to_be_kept_is_left_alone() {
     let typed = [contents(&source), target.clone().into()];
     let ran = Copy::new().options("--preserve no-such-thing").args(&typed).run_to(2);
     ran.says(&["--preserve", "no-such-thing", "owner, acl, xattr"]);
-    // A second run that keeps all of it moves no data.
+    // A second run preserves everything and moves no data.
     let ran = Copy::new().args(&typed).run_to(0);
     assert_eq!(ran.report["bytes"]["target_written"], 0, "{:#}", ran.report);
     assert_equal_pair(&source, &target);
@@ -378,7 +378,7 @@ fn only_listed_paths_come_over() {
     let options = format!("--files-from {}", list.display());
     let ran = Copy::new().options(&options).args([contents(&source), target.clone().into()]).run_to(3);
     assert_eq!(ran.entries("failed"), 1);
-    ran.says(&["missing: ", "--files-from lists it, and the source has no such entry"]);
+    ran.says(&["missing: ", "--files-from lists it, but the source has no such entry"]);
     for (name, there) in
         [("a/b/one", true), ("a/b/two", true), ("c/three", true), ("a/other", false), ("d", false)]
     {
@@ -423,7 +423,7 @@ fn a_manifest_is_what_b3sum_reads() {
         digest.arg("digest").arg(location).env("HAKOBU_SSH", host.sshd.ssh_command());
         let output = digest.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // b3sum cannot read names that are not UTF-8, neither from its own list.
+        // `b3sum --check` cannot read names that are not UTF-8, not even in its own output.
         let lines = str::from_utf8(&output.stdout).unwrap().lines();
         let readable: Vec<_> = lines.filter(|line| !line.contains('\u{fffd}')).collect();
         assert!(readable.len() > 250, "{}", readable.len());

@@ -1,4 +1,4 @@
-//! Rules and limits that leave entries out, and what becomes of these at the target.
+//! Rules and limits that exclude entries, and their effect on the target.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +10,7 @@ use hakobu_testkit::sshd::no_root;
 
 use crate::program::*;
 
-/// A small tree, and a place to bring it to.
+/// A small tree, and a target for it.
 struct Pair {
     place: tempfile::TempDir,
     source: PathBuf,
@@ -34,7 +34,7 @@ impl Pair {
     }
 }
 
-/// The files below a directory.
+/// Returns the files below a directory.
 fn files(root: &Path) -> Vec<String> {
     let output = Command::new("find").arg(root).args(["-type", "f", "-printf", "%P\n"]).output().unwrap();
     let mut files: Vec<_> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
@@ -60,7 +60,7 @@ fn rules_hold_here_in_a_push_in_a_pull_and_for_named_directories() {
         let ran = Copy::new().to(&host).options(RULES).args(&typed).run_to(0);
         assert_eq!(files(&landed), expected, "{way}");
         assert!(!landed.join("cache").exists() && landed.join("src/deep").is_dir());
-        // main.o, x.o and cache; what is in cache was not even looked at.
+        // main.o, x.o and cache, whose content was not listed.
         assert_eq!(ran.entries("skipped"), 3, "{:#}", ran.report);
         let again = Copy::new().to(&host).options(RULES).args(&typed).run_to(0);
         assert_eq!(again.entries("created") + again.entries("attributes_only"), 0);
@@ -105,13 +105,13 @@ fn what_is_left_out_is_not_removed_either() {
     fs::remove_file(pair.source.join("src/main.c")).unwrap();
     fs::remove_file(pair.source.join("src/main.o")).unwrap();
     let ran = Copy::sync().options("--delete --exclude *.o").args(pair.typed()).run_to(0);
-    // main.c, old/deep with its text, gone with its text; old holds something that stays.
+    // main.c, old/deep with its file, gone with its file. old contains an excluded entry, so it stays.
     assert_eq!(ran.entries("deleted"), 5, "{:#}", ran.report);
     assert_eq!(
         files(&pair.target),
         ["cache/a/b", "keep.o", "notes", "old/x.o", "src/deep/x.o", "src/main.o"]
     );
-    // And it says so only once: there is nothing left to do.
+    // The next run has nothing to delete.
     let again = Copy::sync().options("--exclude *.o").args(pair.typed()).run_to(0);
     assert_eq!((again.entries("deleted"), again.entries("only_in_target")), (0, 0), "{:#}", again.report);
 }

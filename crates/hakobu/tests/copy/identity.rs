@@ -1,5 +1,4 @@
-//! Locations that are the same place by another name, names of descriptors, numbers that are no inodes, and names that differ
-//! in case.
+//! Different names of the same place, names of descriptors, unreliable inode numbers, and names that differ in case.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +11,7 @@ use hakobu_testkit::sshd::no_root;
 
 use crate::program::*;
 
-/// A mount that is gone with the test.
+/// A mount that is removed at the end of the test.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -33,7 +32,7 @@ impl Drop for Mounted {
     }
 }
 
-/// All paths below a directory, and the content of files.
+/// Returns all paths below a directory, and the content of files.
 fn picture(root: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     let mut directories = vec![root.to_owned()];
@@ -55,7 +54,7 @@ fn write(path: &Path, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// Runs it, and fails unless it is refused and nothing has changed.
+/// Runs a copy, and fails unless it is refused and changes nothing.
 #[track_caller]
 fn assert_refused(run: Copy, root: &Path) {
     let before = picture(root);
@@ -78,10 +77,10 @@ fn a_bind_mount_is_the_place_it_shows() {
     assert_refused(Copy::new().arg(&big).arg(contents(&bind)), place.path());
     assert_refused(Copy::new().arg(contents(&big)).arg(bind.join("new")), place.path());
     assert_refused(Copy::new().arg(big.join("sub/file")).arg(bind.join("file")), place.path());
-    // The first lands beside the second, which lands on the first.
+    // One of two sources would land on itself.
     let both = [bind.join("file"), big.join("other")];
     assert_refused(Copy::new().args(&both).arg(contents(big.join("sub"))), place.path());
-    // This machine by another name, with an agent and without.
+    // The target is this machine under another name, with and without an agent.
     for transport in ["auto", "sftp"] {
         let to = || Copy::sync().to(&host).options(delete).options(&format!("--transport {transport}"));
         assert_refused(to().arg(contents(&bind)).arg(host.at(&big)), place.path());
@@ -97,7 +96,7 @@ fn a_mount_within_one_end_that_shows_the_other_is_left_alone() {
         return;
     }
     for (what, at) in [
-        // The source shows a part of the target, or all that the target is in; the target a part of the source, or all.
+        // By a mount, the source contains a part of the target or the whole target, or the reverse.
         ("backup/export", "srv/export"),
         ("", "srv/all"),
         ("srv/a", "backup/m"),
@@ -116,7 +115,7 @@ fn a_mount_within_one_end_that_shows_the_other_is_left_alone() {
         };
         let exported = fs::read(backup.join("export/deep/file")).unwrap();
         assert_refused(sync(""), root);
-        // Where a rule may leave it out, the run sees to it.
+        // If a rule may exclude the place, the check happens during the run.
         sync("--exclude nothing").run_to(6);
         assert_eq!(fs::read(srv.join("a/file")).unwrap(), b"source", "{what} at {at}");
         assert_eq!(fs::read(backup.join("export/deep/file")).unwrap(), exported, "{what} at {at}");
@@ -167,7 +166,8 @@ fn a_further_name_of_a_source_file_is_not_written_to_in_place() {
     Copy::sync().options("--in-place").arg(contents(&source)).arg(&target).run_to(0);
     assert_eq!(fs::read(source.join("a")).unwrap(), b"of the source");
     assert_eq!(fs::read(target.join("b")).unwrap(), fs::read(source.join("b")).unwrap());
-    // Nor where only the content tells that it is another one. What loses a name while it is read has changed, so it is left out.
+    // The same if only the content differs. `a` is excluded, because it loses a name during the run and would count
+    // as changed.
     for size_bytes in [1000, 3_000_000] {
         fs::write(source.join("a"), vec![1; size_bytes]).unwrap();
         fs::write(source.join("b"), vec![2; size_bytes]).unwrap();
@@ -200,7 +200,7 @@ fn names_of_one_file_at_the_target_are_not_written_to_in_place() {
             fs::create_dir_all(&source).unwrap();
             fs::create_dir(&target).unwrap();
             let content = |name: &str| vec![name.as_bytes()[0]; size_bytes];
-            // Of `same` the target has the content already, under the inode that the others are names of.
+            // The target has the content of `same` already, under the inode whose other names are given.
             let names = ["a", "b", "same"];
             for name in names {
                 fs::write(source.join(name), content(name)).unwrap();
@@ -247,7 +247,7 @@ fn a_link_to_a_disk_that_is_not_mounted_stays() {
     }
 }
 
-/// By a shell, for what only that can open.
+/// Runs a line in a shell, which can open descriptors.
 fn by_shell(directory: &Path, line: &str) -> Output {
     let mut shell = Command::new("bash");
     shell.args(["-c", line]).current_dir(directory).env("H", HAKOBU).env("HAKOBU_SETTINGS", "none");
@@ -265,7 +265,7 @@ fn names_of_descriptors_are_streams() {
         ("cat in | $H copy -q /dev/stdin out", 0, Some("data")),
         ("$H copy -q /dev/fd/7 out 7<in", 0, Some("data")),
         ("exec 7<in; $H copy -q /proc/$$/fd/7 out; exit $?", 0, Some("data")),
-        // As cp: the file, whatever was read of it before.
+        // As with `cp`, the whole file is copied, even if a part was read before.
         ("(read -n 2; $H copy -q /dev/stdin out) <in", 0, Some("data")),
         ("$H copy -q /dev/fd/99 out", 1, None),
         ("$H copy -q /dev/fd/7 out 7<d", 2, None),
@@ -339,7 +339,7 @@ fn of_two_sources_with_one_name_inside_the_second_fails() {
     run.run_to(0);
 }
 
-/// mergerfs shows the numbers that two file systems have, as if they were of one: here all else is the same as well.
+/// mergerfs shows inode numbers of two file systems as if they were of one. Everything else is equal as well here.
 #[test]
 fn one_number_of_two_files_is_no_hard_link() {
     if no_root() {
@@ -383,8 +383,8 @@ fn one_number_of_two_files_is_no_hard_link() {
     drop(branches);
 }
 
-/// Names of one file on FUSE are linked, large ones as well: their content is compared. Large files of one number that differ are
-/// not.
+/// Hard links on FUSE are preserved, also for large files, after their content is compared. Large files with the same
+/// inode number but other content are separate.
 #[test]
 fn names_of_one_large_file_on_fuse_are_linked() {
     if no_root() {
@@ -413,7 +413,7 @@ fn names_of_one_large_file_on_fuse_are_linked() {
     }
 }
 
-/// Where a program behind FUSE gives each name a number of its own, links are lost, and that is said.
+/// If a FUSE file system gives each name a number of its own, hard links are lost, and that is reported.
 #[test]
 fn links_that_a_file_system_does_not_show_are_lost_aloud() {
     if no_root() {
@@ -435,7 +435,7 @@ fn links_that_a_file_system_does_not_show_are_lost_aloud() {
     assert_eq!(ran.lost("hardlinks"), 1, "{:#}", ran.report);
 }
 
-/// exFAT ignores case, and its driver makes up the numbers of inodes.
+/// exFAT ignores case, and its driver invents inode numbers.
 #[test]
 fn a_name_in_another_case_is_taken_over() {
     if no_root() {
@@ -459,7 +459,7 @@ fn a_name_in_another_case_is_taken_over() {
     let device = PathBuf::from(device.trim());
     run("mount.exfat-fuse", &[&device, &at]);
     let _mounted = Mounted(at.clone());
-    // It goes when the file system does.
+    // The loop device is detached together with the file system.
     run("losetup", &[Path::new("-d"), &device]);
     let target = at.join("target");
     write(&source.join("Dir/Inner"), "inner");
@@ -488,7 +488,7 @@ fn a_name_in_another_case_is_taken_over() {
     let again = Copy::new().arg(contents(&source)).arg(&target).run_to(0);
     assert_eq!((again.entries("created"), again.entries("updated")), (0, 0));
     assert_eq!(names(&target), ["dIR", "extra", "file"]);
-    // Two that would be one.
+    // Two names that would be one entry.
     write(&source.join("FILE"), "x");
     let ran = Copy::new().arg(contents(&source)).arg(&target).run_to(3);
     assert!(matches!(&ran.failures()[..], [(path, _)] if path == "FILE"), "{:?}", ran.failures());

@@ -11,12 +11,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::*;
 
-/// Copies these bytes from standard input, as a program would write them.
+/// Copies these bytes from standard input, which a thread writes.
 fn copy_of(content: &[u8], host: &Host, arguments: &[&OsStr]) -> Output {
     let mut child = start(host, arguments);
     let mut input = child.stdin.take().unwrap();
     let sent = content.to_vec();
-    // Whoever refuses does not read.
+    // A run that is refused reads nothing.
     let writer = std::thread::spawn(move || input.write_all(&sent).is_ok());
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
@@ -36,7 +36,7 @@ fn words(output: &Output) -> String {
 
 fn content(place: &std::path::Path, size_bytes: u64) -> Vec<u8> {
     let mut content = fs::read(file(&place.join(format!("content {size_bytes}")), size_bytes)).unwrap();
-    // Zeros within a chunk and over several.
+    // Zeros within a chunk, and over several chunks.
     if size_bytes > 20 << 20 {
         content[1 << 20..3 << 20].fill(0);
         content[9 << 20..19 << 20].fill(0);
@@ -122,8 +122,8 @@ fn what_cannot_be_done_with_it_is_told() {
     let slash: OsString = format!("{}/", new.to_str().unwrap()).into();
     let dash = OsStr::new("-");
     for (arguments, said) in [
-        (vec![dash, directory], "standard input has no name; name the file"),
-        (vec![dash, &slash], "standard input has no name; name the file"),
+        (vec![dash, directory], "standard input has no name; give the path"),
+        (vec![dash, &slash], "standard input has no name; give the path"),
         (vec![dash, &other, directory], "standard input must be the only source"),
         (vec![OsStr::new("--verify=medium"), dash, &new], "standard input cannot be read again"),
         (vec![OsStr::new("--detach"), dash, &new], "a background job has no standard input"),

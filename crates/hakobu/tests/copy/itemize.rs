@@ -1,4 +1,4 @@
-//! `--itemize` and `--log-file`: what a run changes is listed by name, and nothing else is.
+//! `--itemize` and `--log-file` list the entries that a run changes, and no others.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::program::*;
 
-/// Fails unless as many changes are listed as are counted.
+/// Fails unless the listed changes agree with the counts.
 #[track_caller]
 fn assert_counted(ran: &Ran) {
     let mut listed: HashMap<String, u64> = HashMap::new();
@@ -18,14 +18,14 @@ fn assert_counted(ran: &Ran) {
     }
     let count = |actions: &[&str]| actions.iter().filter_map(|action| listed.get(*action)).sum::<u64>();
     let entries = |names: &[&str]| names.iter().map(|name| ran.entries(name)).sum::<u64>();
-    // A link replaces another file, or is new.
+    // A hard link is new or replaces another file.
     let made = count(&["create", "directory", "link", "update", "replace"]);
     assert_eq!(made, entries(&["created", "updated"]), "{changes:#?} {:#}", ran.report["entries"]);
     assert_eq!(count(&["attributes"]), ran.entries("attributes_only"), "{changes:#?}");
     assert_eq!(count(&["delete"]), ran.entries("deleted"), "{changes:#?}");
 }
 
-/// A tree of each kind of entry that is listed in its own way.
+/// Creates a tree with each kind of entry that is listed in its own way.
 fn fill(source: &Path) {
     fs::create_dir_all(source.join("directory/empty")).unwrap();
     for (name, size_bytes) in [("directory/small", 10), ("large", 20_000_000), ("same", 0), ("stays", 5)] {
@@ -66,7 +66,7 @@ fn each_change_is_listed_once_whichever_way_it_goes() {
         let ran = sync("--itemize");
         assert_counted(&ran);
         let mut listed = ran.changes();
-        // Which of two names is the first one depends on which lane is faster.
+        // The order of two names of one file depends on the lanes.
         let names = ["directory/small", "further name"];
         let mut of_one: Vec<_> =
             listed.extract_if(.., |change| names.contains(&&*change.1)).map(|change| change.0).collect();
@@ -163,7 +163,7 @@ fn a_list_on_the_terminal_and_in_a_log_is_one_line_for_each_entry() {
     let mut lines: Vec<_> = listed.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["create     a b", "create     line\\nend", "directory  ."]);
-    // The log alone does not fill the terminal.
+    // With `--log-file` alone, changes are not printed.
     file(&target.join("gone"), 10);
     let (listed, _) = run(&["-q", &log_option], 0);
     assert_eq!(listed, "");
@@ -184,7 +184,7 @@ fn a_list_on_the_terminal_and_in_a_log_is_one_line_for_each_entry() {
     );
     assert!(lines.contains(&"delete gone".to_owned()) && lines.contains(&"delete a b".to_owned()), "{text}");
 
-    // A log that cannot be written is a failure, and none of the places is one.
+    // A log that cannot be written is a failure, and a source or target cannot be the log.
     fs::write(source.join("new"), "x").unwrap();
     let (_, said) = run(&["-q", "--log-file=/dev/full"], 1);
     assert!(said.contains("writing the log /dev/full"), "{said}");

@@ -1,4 +1,4 @@
-//! The limits of a job: they change while it runs, wherever its engine is, and then persist.
+//! The limits of a job change while it runs, on whichever host its engine is, and then persist.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ fn desk() -> Desk {
     desk
 }
 
-/// Sets limits; what is said of it.
+/// Sets limits; returns standard error.
 #[track_caller]
 fn set(desk: &Desk, id: &str, options: &[&str]) -> String {
     let (code, out, err) = desk.run(&[&["jobs", "set", id], options].concat());
@@ -63,6 +63,27 @@ fn a_new_limit_reaches_the_engine_wherever_it_is() {
     }
 }
 
+/// A job that only compares has no rate to limit, and leaves nothing at the target.
+#[test]
+fn a_job_of_verify_takes_no_rate_and_is_forgotten_without_advice() {
+    let desk = Desk::here();
+    for name in ["one", "two"] {
+        fs::write(desk.path(name), name).unwrap();
+    }
+    let (code, out, err) = desk.run(&["verify", "--detach", "one", "two"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let id = out.trim_end();
+    desk.attach_to(id, 4);
+    for limits in [&["--bwlimit", "1M"][..], &["--bwlimit", "off", "--iops-limit", "9"]] {
+        let (code, _, err) = desk.run(&[&["jobs", "set", id], limits].concat());
+        assert!(code == 2 && err.contains("no effect on hakobu verify"), "{err}");
+    }
+    assert!(desk.shown(id)["limits"].is_null());
+    set(&desk, id, &["--iops-limit", "100"]);
+    let (code, _, err) = desk.run(&["jobs", "forget", id]);
+    assert!(code == 0 && err == format!("job {id} is forgotten\n"), "{err}");
+}
+
 #[test]
 fn what_was_set_holds_in_later_runs() {
     if no_root() {
@@ -79,7 +100,7 @@ fn what_was_set_holds_in_later_runs() {
         "100 operations a second at each end (--iops-limit), 99 % of reads at the source within 250 ms";
     wait_until("it is held", LIMIT, || log("from now on: ") && log("note: paused until ") && log(both));
     desk.jobs(&format!("pause {id}"));
-    assert!(desk.jobs(&format!("show {id}")).0.contains(", in the place of those in the command, set at "));
+    assert!(desk.jobs(&format!("show {id}")).0.contains(", instead of those in the command, set at "));
     desk.jobs(&format!("resume {id}"));
     let pauses = || desk.shown(&id)["log"].to_string().matches("note: paused until ").count();
     wait_until("it is held again", LIMIT, || pauses() >= 2);
@@ -99,7 +120,7 @@ fn limits_are_set_from_elsewhere_than_where_the_job_was_typed() {
     }
     let desk = desk();
     file(&desk.path("source"), 3_000_000);
-    // Files that the command names are seen from where it was typed.
+    // Relative paths refer to the directory in which the command was typed.
     fs::write(desk.path("rules"), "iops-limit = 100\n").unwrap();
     fs::set_permissions(desk.path("rules"), fs::Permissions::from_mode(0o600)).unwrap();
     let far = desk.host.as_ref().unwrap().at(desk.path("target"));
@@ -124,7 +145,7 @@ fn limits_are_set_from_elsewhere_than_where_the_job_was_typed() {
     );
     let (shown, _) = elsewhere(&["show", &id]);
     assert!(
-        shown.contains(&format!("\nlimits     {all}, in the place of those in the command, set at ")),
+        shown.contains(&format!("\nlimits     {all}, instead of those in the command, set at ")),
         "{shown}"
     );
     let log = |words: &str| desk.shown(&id)["log"].to_string().contains(words);
@@ -161,12 +182,12 @@ fn what_cannot_be_set_is_refused_in_words() {
         let (found, _, err) = desk.run(&[&["jobs", "set", &id[..]], options].concat());
         assert!(found == code && err.contains(words), "{options:?}: {found} {err}");
     };
-    refused(&[], 2, "name what is to be set");
-    refused(&["--bwlimit", "5"], 2, "--bwlimit: at column 1: 5 needs a unit");
+    refused(&[], 2, "no limit is given");
+    refused(&["--bwlimit", "5"], 2, "--bwlimit: at column 1: 5 has no unit");
     refused(&["--bwlimit", "08:00,20M 25:00,off"], 2, "at column 11");
     refused(&["--iops-limit", "0"], 2, "--iops-limit: must be a number");
     refused(&["--source-p99", "soon"], 2, "--source-p99: must be a time");
-    // Its rsyncs have been told their share.
+    // Its rsync processes have their share of the limit already.
     assert_eq!(desk.state_of(&id), "running");
     refused(&["--bwlimit", "50M"], 1, "rsync moves its data");
     desk.jobs(&format!("pause {id}"));

@@ -1,4 +1,4 @@
-//! Runs that go on without a terminal, and what `hakobu jobs` does with them.
+//! Runs without a terminal, and `hakobu jobs`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,11 +16,11 @@ use tempfile::TempDir;
 use crate::changes::slow_link;
 use crate::program::*;
 
-/// Large enough to have a journal, and some seconds on a slow link.
+/// Large enough for a journal, and for some seconds on a slow link.
 const SIZE_BYTES: u64 = 100_000_000;
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Jobs of a test, and what they need.
+/// The jobs of a test and their surroundings.
 pub struct Desk {
     state: TempDir,
     place: TempDir,
@@ -66,7 +66,7 @@ impl Desk {
         (status.code().unwrap(), text(stdout), text(stderr))
     }
 
-    /// Runs `hakobu jobs`, which has to end well.
+    /// Runs `hakobu jobs`, which has to succeed.
     #[track_caller]
     pub fn jobs(&self, arguments: &str) -> (String, String) {
         let words: Vec<_> = ["jobs"].into_iter().chain(arguments.split_whitespace()).collect();
@@ -75,10 +75,10 @@ impl Desk {
         (out, err)
     }
 
-    /// Starts a job; its ID.
+    /// Starts a job; returns its ID.
     #[track_caller]
     pub fn detach(&self, arguments: &[&OsStr]) -> String {
-        // With more lanes all of it would be under way at once, and nothing done until all of it is.
+        // With more lanes everything would be in flight at once, and nothing done until the end.
         let words = ["copy", "--detach", "--lanes=2"].map(OsStr::new);
         let words: Vec<_> = words.into_iter().chain(arguments.iter().copied()).collect();
         let (code, out, err) = self.run(&words);
@@ -105,7 +105,7 @@ impl Desk {
 
     #[track_caller]
     fn wait_for_progress(&self, id: &str) {
-        // The share comes first; what is under way is a part of it, but is less than a fifth.
+        // The line begins with the share, which includes the data in flight, but that is less than a fifth.
         let moves = |shown: &Value| {
             let line = shown["progress"].as_str().unwrap_or_default();
             let share = line.split_once(" %").and_then(|(share, _)| share.trim().parse::<u32>().ok());
@@ -122,7 +122,7 @@ impl Desk {
         out
     }
 
-    /// The processes that run jobs of this test.
+    /// Returns the processes that run jobs of this test.
     fn processes(&self) -> Vec<Pid> {
         let state = format!("HAKOBU_STATE={}", self.state.path().display());
         let is_ours = |id: &u32| {
@@ -153,7 +153,7 @@ fn a_job_is_listed_paused_resumed_and_watched_to_its_end() {
     let source = file(&desk.path("source"), SIZE_BYTES);
     let target = desk.path("target");
     let far = desk.host.as_ref().unwrap().at(&target);
-    // A relative path is one of where it was started.
+    // A relative path refers to the directory in which the job was started.
     let id = desk.detach(&[OsStr::new("source"), &far]);
     desk.wait_for_progress(&id);
     let process = desk.processes()[0];
@@ -181,7 +181,7 @@ fn a_job_is_listed_paused_resumed_and_watched_to_its_end() {
     // It stays paused until the user wants it.
     desk.jobs("resume --all");
     assert_eq!(desk.state_of(&id), "paused");
-    // There is only one, so it need not be named.
+    // The ID may be omitted if there is only one job.
     let (code, out, err) = desk.run(&["jobs", "attach"]);
     assert!(code == 130 && out.contains("to go on: hakobu jobs resume"), "{out}{err}");
     assert!(desk.attach_to(&id, 130).contains(&format!("to go on: hakobu jobs resume {id}")));
@@ -217,7 +217,7 @@ fn a_job_that_was_killed_is_resumed_with_all_others() {
     desk.host.as_ref().unwrap().wait_for_no_agent();
     assert!(!target.exists());
 
-    // As after a restart: nobody can log in yet.
+    // The login does not work yet, as after a restart.
     let known_hosts = desk.host.as_ref().unwrap().sshd.known_hosts();
     let known = fs::read(&known_hosts).unwrap();
     fs::write(&known_hosts, "").unwrap();
@@ -253,7 +253,7 @@ fn two_jobs_at_once_and_neither_is_in_the_way_of_the_other() {
         let settings = LinkSettings { rate_bits_per_second, mtu: 9000, ..LinkSettings::default() };
         desk.link.as_ref().unwrap().change(settings).unwrap();
     };
-    // Neither is to end while it is looked at.
+    // The link is slow so that neither job ends while it is inspected.
     link(Some(8_000_000));
     // Jobs are listed in the order of their start.
     let listed: Vec<_> = desk.list().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect();
@@ -285,7 +285,7 @@ fn what_fails_before_it_is_on_its_own_is_no_job() {
     assert!(desk.jobs("").0.contains("no jobs"));
 }
 
-/// Of two runs of one copy the second is refused, over ssh and on one machine, where the lock is taken elsewhere.
+/// The second of two equal copies is refused, over ssh and on one machine, where the lock is taken elsewhere.
 #[test]
 fn a_copy_that_already_runs_is_refused_as_without_detach() {
     if no_root() {
@@ -297,7 +297,7 @@ fn a_copy_that_already_runs_is_refused_as_without_detach() {
     let near = desk.path("target").into_os_string();
     let far = desk.host.as_ref().unwrap().at(desk.path("far target"));
     for target in [near, far] {
-        // It does nothing but hold its lock.
+        // The job pauses and holds its lock.
         let words = [OsStr::new("--bwlimit"), OsStr::new(in_a_pause()), source.as_os_str(), &target];
         let id = desk.detach(&words);
         let (copy, detach) = (OsStr::new("copy"), OsStr::new("--detach"));
@@ -350,7 +350,7 @@ fn ctrl_c_leaves_a_job_that_is_watched_running() {
     desk.jobs(&format!("pause {id}"));
 }
 
-/// A disk for the test, which goes with it.
+/// A loop device that is removed at the end of the test.
 struct Loop(String);
 
 impl Loop {
@@ -400,7 +400,7 @@ fn consent_that_was_typed_is_kept_for_later_runs() {
     assert!(fs::read(&image).unwrap() == fs::read(&source).unwrap());
 }
 
-/// The program was all that ran on its terminal, which is hung up when it ends.
+/// The job was the only process on its terminal, which hangs up when the program ends.
 #[test]
 fn a_job_outlives_its_terminal() {
     if no_root() {

@@ -1,4 +1,4 @@
-//! Runs that are stopped, killed or cut off. Each is first seen to be under way.
+//! Runs that are stopped, killed or cut off, after data has moved.
 
 use std::fs;
 use std::io::Write;
@@ -17,9 +17,9 @@ use crate::program::*;
 
 const SIZE_BYTES: u64 = 60_000_000;
 
-/// A host behind a slow line, a tree with a large file on one side and nothing on the other.
+/// A host behind a slow link, a tree with a large file on one side, and nothing on the other.
 struct Line {
-    // The host's processes end before their network goes.
+    // The fields are dropped in this order: the host's processes must end before their network is removed.
     host: Host,
     link: Link,
     place: TempDir,
@@ -33,7 +33,7 @@ enum Way {
     Pull,
 }
 
-/// Both ways at the same time: most of what is tested here is waiting.
+/// Runs a test for push and pull at the same time, because the tests mostly wait.
 fn both_ways(test: impl Fn(Way) + Sync) {
     std::thread::scope(|scope| {
         for way in [Way::Push, Way::Pull] {
@@ -70,7 +70,7 @@ impl Line {
         self.link.change(settings).unwrap();
     }
 
-    /// Nothing that is not whole has a name of its own.
+    /// Fails if an incomplete file has its final name.
     #[track_caller]
     fn assert_nothing_partial(&self) {
         for entry in fs::read_dir(&self.target).unwrap().flatten() {
@@ -116,7 +116,7 @@ fn ctrl_c_in_the_middle_of_a_push_and_of_a_pull() {
     });
 }
 
-/// An interrupted run has written something, which its last progress has told already.
+/// Fails unless an interrupted run reports written data, as its last progress event does.
 #[track_caller]
 fn assert_tells_what_was_written(ran: &Ran) {
     let bytes = |value: &serde_json::Value| value.as_u64().unwrap();
@@ -128,7 +128,7 @@ fn assert_tells_what_was_written(ran: &Ran) {
     assert!(bytes(&ran.report["throughput_bytes_per_second"]) > 0, "{:#}", ran.report);
 }
 
-/// As by Ctrl-C on a terminal, the ssh processes get the signal too, and are gone at once.
+/// The ssh processes get the signal as well, as by Ctrl-C on a terminal, and exit at once.
 #[test]
 fn a_signal_to_the_whole_process_group() {
     if no_root() {
@@ -147,8 +147,7 @@ fn a_signal_to_the_whole_process_group() {
     });
 }
 
-/// An agent that does nothing any more, not even end, and whose machine still answers for it, so that
-/// the data connections show nothing.
+/// The agent is stopped, so it does not end by itself, while its kernel still keeps the data connections open.
 #[test]
 fn a_run_does_not_outlive_its_control_connection() {
     if no_root() {
@@ -179,7 +178,7 @@ fn a_run_does_not_outlive_its_control_connection() {
     }
 }
 
-/// On a terminal ssh gets the signal as well.
+/// On a terminal, ssh gets the signal as well.
 #[test]
 fn ctrl_c_on_a_terminal() {
     if no_root() {
@@ -218,7 +217,7 @@ fn ctrl_c_here() {
     assert_goes_on_here(&source, &target, by(Command::new(HAKOBU)));
 }
 
-/// A draft and its journal are there, with which the same command goes on, and then they are gone.
+/// Fails unless there are a draft and a journal, and the same command resumes and removes them.
 #[track_caller]
 fn assert_goes_on_here(source: &Path, target: &Path, copy: Copy) {
     let place = target.parent().unwrap();
@@ -251,13 +250,13 @@ fn a_kill_of_this_side_in_the_middle_of_a_push() {
     running.signal(Signal::KILL);
     assert_eq!(running.end().code, None);
     line.assert_nothing_partial();
-    // The far side finds out and takes its drafts along.
+    // The remote side notices the loss and removes its drafts.
     line.host.wait_for_no_agent();
     assert!(drafts(&line.target).is_empty());
     line.assert_goes_on(Way::Push);
 }
 
-/// Who holds the target is killed, so the draft of the large file stays; the next run takes its place.
+/// The process that serves the target is killed, so the draft of the large file remains. The next run resumes it.
 #[test]
 fn a_kill_of_this_side_in_the_middle_of_a_pull() {
     if no_root() {
@@ -281,7 +280,7 @@ fn a_kill_on_one_machine() {
     let by = |command| Copy::by(command).options("--verify wire").arg(&source).arg(&target);
     let mut running = by(stopped()).start();
     running.crawl_until_under_way();
-    // The journal gets its next records when the last ones are a second old.
+    // The journal is written at most once a second.
     std::thread::sleep(Duration::from_millis(1200));
     running.crawl_until(|_| {
         let sizes = drafts(place.path()).into_iter().filter_map(|path| fs::metadata(path).ok());
@@ -310,14 +309,14 @@ fn a_killed_agent_is_started_again() {
         assert_same(&line.source, &line.target);
         assert!(drafts(&line.target).is_empty());
         line.host.wait_for_no_agent();
-        // Each entry counts once; bytes as often as they were moved, on the wire as at the target.
+        // Each entry counts once. Bytes count each time they are moved, on the wire and at the target.
         let counted = ran.entries("created") + ran.entries("unchanged") + ran.entries("attributes_only");
         assert_eq!((counted, ran.entries("updated")), (202, 0), "{way:?} {:#}", ran.report);
         let bytes = |name: &str| ran.report["bytes"][name].as_u64().unwrap();
-        // Files that were written and not confirmed before the agent died are found unchanged, and not counted.
+        // Files whose completion was not confirmed before the agent died are found unchanged, and are not counted.
         let confirmed = 200u64.saturating_sub(ran.entries("unchanged"));
         assert!(bytes("target_written") >= SIZE_BYTES + confirmed * 5000, "{way:?} {:#}", ran.report);
-        // Of a pull, the engine's count is gone with the agent that was killed.
+        // In a pull, the engine's count was lost with the killed agent.
         assert!(way == Way::Pull || bytes("wire_sent") > bytes("target_written"), "{:#}", ran.report);
     });
 }
@@ -350,13 +349,13 @@ fn the_same_job_twice_at_once() {
         let line = Line::new();
         let mut running = line.copy(way).start();
         running.wait_until_under_way();
-        // Two runs fit into what is left of it, on a busy machine as well.
+        // The rest takes long enough for two more runs, even on a busy machine.
         line.change_rate(Some(4_000_000));
         let ran = line.copy(way).run_to(6);
         ran.says(&["the same copy is already running", "hint: wait for the other run"]);
         assert_eq!(ran.err.matches("wait").count(), 1, "{}", ran.err);
         running.assert_unfinished();
-        // Another job into the same directory may run beside.
+        // Another job with the same target directory may run at the same time.
         let other = file(&line.place.path().join("other"), 1000);
         let target = if way == Way::Push { line.host.at(&line.target) } else { line.target.clone().into() };
         let typed = if way == Way::Push { other.clone().into() } else { line.host.at(&other) };
@@ -374,7 +373,7 @@ fn the_same_job_twice_at_once() {
     });
 }
 
-/// Four lines at the same time, as nearly all of it is waiting until a silent peer is given up.
+/// The four cases run at the same time, because they mostly wait until a silent peer is given up.
 #[test]
 fn a_line_that_is_cut() {
     if no_root() {
@@ -411,7 +410,7 @@ fn cut_and_mended(way: Way) {
     line.link.mend();
     let ran = running.end();
     assert_eq!(ran.code, Some(0), "{way:?} {}", ran.err);
-    ran.says(&["connection lost", "trying again", "without it", "is not listed"]);
+    ran.says(&["connection lost", "trying again", "without it", "are not listed"]);
     let (listed, mut names) = (ran.changes(), ran.changes());
     names.dedup_by(|one, other| one.1 == other.1);
     assert_eq!(listed, names, "each entry is listed once");
@@ -423,7 +422,7 @@ fn cut_and_mended(way: Way) {
     assert!(drafts(&line.target).is_empty());
 }
 
-/// A short break is nothing that anybody has to hear of.
+/// A short interruption of the link is not reported.
 #[test]
 fn a_line_that_is_cut_for_a_moment() {
     if no_root() {

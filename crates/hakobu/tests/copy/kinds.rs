@@ -14,7 +14,7 @@ use rustix::fs::{CWD, FileType, Mode, XattrFlags, makedev, mkfifoat, mknodat, se
 use crate::digest::blake3_of;
 use crate::program::*;
 
-/// A source tree with an equal target, and the command that made it.
+/// A source tree, a target that is empty at first, and a host.
 struct Pair {
     place: tempfile::TempDir,
     host: Host,
@@ -56,7 +56,7 @@ fn only_what_differs_is_sent() {
     assert_eq!((ran.entries("updated"), ran.entries("created")), (1, 0), "{:#}", ran.report);
     assert_eq!(ran.report["bytes"]["target_written"], 2000);
 
-    // Only modes, of a file, a large one and a directory.
+    // Only the modes differ: of a small file, a large file and a directory.
     for name in ["sub/e", "large", "sub"] {
         fs::set_permissions(pair.source.join(name), Permissions::from_mode(0o750)).unwrap();
     }
@@ -67,7 +67,7 @@ fn only_what_differs_is_sent() {
     assert_eq!(ran.report["bytes"]["target_written"], 0);
     assert_eq!(before.ino(), fs::metadata(pair.target.join("large")).unwrap().ino());
 
-    // Only the time of a directory, on either side.
+    // Only the time of a directory differs, at the source and then at the target.
     let past =
         FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789));
     File::open(pair.source.join("sub")).unwrap().set_times(past).unwrap();
@@ -131,7 +131,7 @@ fn links_that_the_user_typed_are_followed_but_one_to_a_file_is_replaced() {
     assert!(!real.join("none").exists());
 }
 
-/// One block in each piece has something in it.
+/// In each piece of the file only one block has data.
 #[test]
 fn holes_are_kept_as_fine_as_they_are() {
     let (place, host) = (place(), Host::up());
@@ -150,7 +150,7 @@ fn holes_are_kept_as_fine_as_they_are() {
         _ => [contents(&source), target.into()],
     };
     for way in ["here", "push", "pull"] {
-        // Read back from the medium, which is for single files.
+        // `--verify medium` is possible for single files only.
         let (from, to) = (source.join("file"), place.path().join(format!("{way}.file")));
         let [from, to] = match way {
             "push" => [from.into(), host.at(&to)],
@@ -169,7 +169,7 @@ fn holes_are_kept_as_fine_as_they_are() {
             if options != "--whole-file" {
                 copy("copy").run_to(0);
             } else {
-                // Of the old file there is more.
+                // The old file has data where the new one has holes.
                 fs::create_dir(&target).unwrap();
                 fs::write(target.join("file"), vec![7; 20_000_000]).unwrap();
                 copy("sync").run_to(0);
@@ -188,8 +188,7 @@ fn holes_are_kept_as_fine_as_they_are() {
     }
 }
 
-/// Larger than 4 GiB, with something to read beyond. What is sent is swallowed at the other end, and
-/// zeros are not sent.
+/// The file is larger than 4 GiB and has data beyond that. The target discards what is sent, and zeros are not sent.
 #[test]
 fn five_gib_go_to_null_with_the_right_digest() {
     let (place, host) = (place(), Host::up());
@@ -207,7 +206,7 @@ fn five_gib_go_to_null_with_the_right_digest() {
     assert_eq!(bytes(&ran, "target_written") + bytes(&ran, "zeros_skipped"), (5 << 30) + 1);
     assert_eq!(ran.lost("holes"), 0);
 
-    // With as many holes, together or one, no digest is taken without being asked for; with fewer there is one.
+    // With holes of 1 GiB or more in all, no digest is taken unless it is asked for.
     let without = || {
         let ran = copy().run_to(0);
         assert_eq!(ran.report["digest_blake3"], serde_json::Value::Null);
@@ -226,7 +225,7 @@ fn five_gib_go_to_null_with_the_right_digest() {
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 }
 
-/// A tree on a disk, as not every file system in memory has attributes.
+/// Creates a tree on a disk, because not every file system in memory has extended attributes.
 fn tree_with_losses() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     let source = place.path().join("source");
@@ -239,7 +238,7 @@ fn tree_with_losses() -> tempfile::TempDir {
         fs::hard_link(source.join(name), source.join(format!("{name} twice"))).unwrap();
     }
     setxattr(source.join("attribute"), "user.colour", b"blue", XattrFlags::empty()).unwrap();
-    // Version 2; user, a named user, group, mask, others.
+    // An access control list, version 2: owner, a named user, group, mask, others.
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, may, id) in
         [(1_u16, 6_u16, u32::MAX), (2, 4, 1), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 4, u32::MAX)]
@@ -249,7 +248,7 @@ fn tree_with_losses() -> tempfile::TempDir {
     }
     setxattr(source.join("list"), "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
     File::create(source.join("holes")).unwrap().set_len(200_000).unwrap();
-    // It travels by itself, and keeps them.
+    // A large file is sent in chunks, and keeps its holes.
     File::create(source.join("large holes")).unwrap().set_len(30_000_000).unwrap();
     place
 }
@@ -308,21 +307,21 @@ fn what_the_target_cannot_hold_is_counted_and_is_no_failure() {
             fs::metadata(target.join("linked")).unwrap().ino(),
             fs::metadata(target.join("linked twice")).unwrap().ino()
         );
-        ran.says(&["not kept: acl of 1 entry, such as list at the source"]);
-        // A second run finds everything equal, and says it again.
+        ran.says(&["not preserved: access control lists of 1 entry, such as list at the source"]);
+        // A second run finds everything equal and reports the losses again.
         let again = copy().run_to(0);
         assert_eq!(again.entries("unchanged"), again.entries("scanned"));
         assert_eq!((again.lost("xattr"), again.lost("acl")), (2, 1), "{:#}", again.report);
-        // Nor is it equal to whoever compares.
+        // A comparison reports them as well.
         let ran = Copy::verify().to(&host).arg(contents(&source)).arg(&typed).run_to(3);
         assert_eq!((ran.lost("xattr"), ran.lost("acl")), (2, 1), "{:#}", ran.report);
         assert!(ran.report["differences"].as_array().unwrap().is_empty(), "{:#}", ran.report);
-        ran.says(&["partly compared", "not compared: acl of 1 entry, such as list at the source"]);
+        ran.says(&["partly compared", "not compared: access control lists of 1 entry, such as list at the source"]);
         for (what, failing) in [("acl", 1), ("hardlinks,holes", 0)] {
             let ran = copy().arg("--require").arg(what).run_to(if failing > 0 { 6 } else { 0 });
             assert_eq!(ran.failures().len(), failing, "{what}: {:#}", ran.report);
         }
-        // Nothing is copied of a directory that must not lose what it has.
+        // If the target directory itself would lose an attribute, nothing in it is copied.
         let ran = copy().arg("--require").arg("xattr").run_to(6);
         assert_eq!(ran.failures().len(), 1, "{:#}", ran.report);
     }
@@ -386,13 +385,13 @@ fn named_pipes_are_kept_and_sockets_are_skipped() {
     fs::set_permissions(&fifo, fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(pair.copy().run_to(0).entries("attributes_only"), 1);
     assert_eq!(node(&copied), node(&fifo));
-    // In the place of something else.
+    // It replaces a file.
     fs::remove_file(&copied).unwrap();
     fs::write(&copied, "other").unwrap();
     assert_eq!(pair.copy().run_to(0).entries("updated"), 1);
     assert_eq!(node(&copied), node(&fifo));
 
-    // Named by the user, it stands for its content.
+    // A pipe that is named as a source stands for its content, which nobody writes here.
     let fifo = pair.place.path().join("fifo");
     mkfifoat(CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
     let ran = Copy::new().to(&pair.host).arg(&fifo).arg(pair.host.at(&pair.target)).run();
@@ -420,7 +419,7 @@ fn device_nodes_need_leave_where_the_source_is_elsewhere() {
             assert_eq!(node(&target.join(name)), node(&pair.source.join(name)), "{name}");
         }
     };
-    // Here and in a push the source is the user's own.
+    // A local copy and a push need no option, because the source belongs to the user.
     pair.copy().run_to(0);
     same(&pair.target);
     assert_eq!(pair.copy().run_to(0).entries("unchanged"), 4);
@@ -440,7 +439,7 @@ fn device_nodes_need_leave_where_the_source_is_elsewhere() {
     same(&pulled);
 }
 
-/// Drafts of other runs belong to them, and are known by more than how their names look.
+/// Drafts of other runs are left alone. Their names contain a checksum, so that similar names are ordinary files.
 #[test]
 fn drafts_are_not_copied_and_names_like_theirs_are() {
     let draft = String::from_utf8(hakobu_core::path::draft_name(b"any")).unwrap();

@@ -1,4 +1,4 @@
-//! Directories of so many entries that they are read in portions where nothing is at the target.
+//! Directories of so many entries that they are read in pages if the target has none of them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use crate::program::*;
 
-/// More than two portions.
+/// More than two pages.
 const FILES: u64 = 20_000;
 
-/// A directory of many files with what may get lost between two portions: names of one inode, a directory, a link, a file
-/// that travels by itself.
+/// Creates a directory of many files, and of entries that could get lost between two pages: hard links, a directory,
+/// a link, and a file that is sent in chunks.
 fn large_directory(path: &Path) {
     fs::create_dir(path).unwrap();
     for number in 0..FILES {
         fs::write(path.join(format!("file {number}")), number.to_string()).unwrap();
     }
-    // The order in which a directory is read is the system's: of so many pairs some are torn.
+    // The system decides in which order a directory is read. Of this many pairs, some are on different pages.
     for number in 0..200 {
         fs::hard_link(path.join(format!("file {}", number * 99)), path.join(format!("second {number}")))
             .unwrap();
@@ -66,7 +66,7 @@ fn a_directory_of_many_entries_arrives_whole_wherever_it_goes() {
     }
 }
 
-/// Rules and failures of entries hold in every portion, and the plan is that of the copy.
+/// Rules and failures of entries apply on every page, and a dry run lists what the copy does.
 #[test]
 fn of_a_directory_of_many_entries_rules_and_failures_are_told() {
     let place = place();
@@ -82,7 +82,7 @@ fn of_a_directory_of_many_entries_rules_and_failures_are_told() {
         assert_eq!(planned.entries(name), ran.entries(name), "{name}");
     }
     assert!(target.join("file 8").exists() && !target.join("file 9").exists());
-    // Sockets are not copied, and each is told.
+    // Sockets are not copied, and are counted.
     fs::remove_dir_all(&target).unwrap();
     for number in 0..100 {
         drop(std::os::unix::net::UnixListener::bind(source.join(format!("socket {number}"))).unwrap());

@@ -1,4 +1,4 @@
-//! Tests of bottlenecks, each made by slowing one thing down, and of limits that the user sets.
+//! Bottlenecks, each created by slowing one thing down, and limits that the user sets.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::program::{Copy, HAKOBU, Host, Ran, assert_same, contents, file, in_a_pause, place, wait_until};
 
-/// The verdict is the expected one. Where this machine has no processors to spare, those are the limit, and rightly so.
+/// Fails unless the bottleneck is the expected one, or the processors of a busy machine.
 fn assert_limit(ran: &Ran, expected: &str) {
     let found = &ran.report["bottleneck"];
     let stage = found["stage"].as_str().unwrap_or_default();
@@ -70,12 +70,12 @@ fn long_processors_that_have_no_time() {
             throttle.add(host.sshd.id()).unwrap();
         }
         let ran = copy.to(&host).arg(&source).arg(host.at(place.path().join("target"))).run_to(0);
-        // Of two ends that are both short of processors, the shorter one is named.
+        // If both ends are short of processor time, the shorter one is named.
         assert_limit(&ran, expected);
     }
 }
 
-/// The limit is over all lanes, and what is limited says so.
+/// A rate limit applies to all lanes together, and is reported as the bottleneck.
 #[test]
 fn a_limit_of_the_rate_holds() {
     let (place, host) = (place(), Host::up());
@@ -93,12 +93,12 @@ fn a_limit_of_the_rate_holds() {
             .arg(host.at(place.path().join(target)))
     };
     let ran = copy("far").run_to(0);
-    // Eight of the 8 MB go at 4 MB/s: how long that takes is the limit, and no matter of speed.
+    // 8 MB at 4 MB/s take this long because of the limit, whatever the speed of the machine.
     let seconds = ran.report["seconds"]["transfer"].as_f64().unwrap();
     assert!(seconds >= 1.8, "{seconds}");
     assert_eq!(ran.report["bottleneck"]["stage"], "rate limit", "{:#}", ran.report["bottleneck"]);
     ran.says(&["note: at most 4.00 MB/s = 32.0 Mbit/s", "limited by: rate limit ("]);
-    // On this machine alone, over SFTP and in a pull as well.
+    // The same on one machine, over SFTP and in a pull.
     let here = Copy::new().args(["--bwlimit", "4M"]).arg(contents(&source)).arg(place.path().join("here"));
     let sftp = copy("sftp").options("--transport sftp");
     let pull = Copy::new()
@@ -120,7 +120,7 @@ fn a_run_in_a_pause_waits_and_can_be_stopped() {
     let copy =
         Copy::new().to(&host).args(["--why", "--bwlimit", in_a_pause()]).arg(&source).arg(host.at(&target));
     let running = copy.start();
-    // Long enough for other counts of lanes to be tried.
+    // Long enough that hakobu would try other numbers of lanes.
     let begun = || running.events().iter().filter(|event| !event["paused_until"].is_null()).count() >= 6;
     wait_until("it has begun", Duration::from_secs(60), begun);
     let events = running.events();
@@ -133,13 +133,13 @@ fn a_run_in_a_pause_waits_and_can_be_stopped() {
     let ran = running.end();
     assert_eq!(ran.code, Some(130), "{}", ran.err);
     assert!(!target.exists() && ran.report["bytes"]["target_written"] == 0, "{:#}", ran.report);
-    // The report counts the past pause as such.
+    // The report counts the pause.
     let seconds = |name: &str| ran.report["seconds"][name].as_f64().unwrap();
     assert!(seconds("paused") > 0.5 && seconds("paused") <= seconds("total"), "{:#}", ran.report["seconds"]);
     ran.says(&["paused for ", " by the timetable of --bwlimit"]);
 }
 
-/// A lane that is held back in the middle of a chunk does not hand over the rest of it when it is told to stop.
+/// A lane that waits for a limit in the middle of a chunk stops there when the run is stopped.
 #[test]
 fn a_run_that_is_held_back_stops_where_it_is() {
     let (place, host) = (place(), Host::up());
@@ -157,7 +157,8 @@ fn a_run_that_is_held_back_stops_where_it_is() {
     assert!(!target.exists() && sent < 3 << 20, "{sent}");
 }
 
-/// The limit is of each end, over all lanes, wherever the engine is; and what is limited says so.
+/// The limit applies to each end and to all lanes together, on whichever host the engine is, and is reported as the
+/// bottleneck.
 #[test]
 fn a_limit_of_operations_holds() {
     let (place, host) = (place(), Host::up());
@@ -184,17 +185,17 @@ fn a_limit_of_operations_holds() {
         assert_eq!(ran.report["bottleneck"]["stage"], "operation limit", "{:#}", ran.report["bottleneck"]);
         ran.says(&[
             "note: at most 40 operations a second at each end (--iops-limit)",
-            "limited by: operation limit (--iops-limit, as asked: held back",
+            "limited by: operation limit (--iops-limit, as requested",
         ]);
         let brought = fs::read_dir(place.path().join(name)).unwrap().count();
         assert_eq!(brought, 60, "{name}");
     }
-    // rsync has nothing of the kind.
+    // rsync has no such limit.
     let ran = copy("", contents(&source), "rsync://127.0.0.1:9/m".into()).run_to(2);
     ran.says(&["--iops-limit is not possible where rsync moves the data"]);
 }
 
-/// A source that takes longer than it should is read less.
+/// A source that becomes slower than the limit is read less.
 #[test]
 fn a_source_that_gets_slow_is_held_back() {
     if no_root() {

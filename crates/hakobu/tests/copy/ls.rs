@@ -31,7 +31,7 @@ fn listed(arguments: &[&str], place: &OsStr, host: Option<&Host>) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A directory with names of all kinds.
+/// Creates a directory with names of all kinds.
 fn directory(at: &Path) {
     fs::create_dir_all(at.join("sub/inner")).unwrap();
     fs::write(at.join("sub-a"), "12345").unwrap();
@@ -82,11 +82,18 @@ fn a_directory_is_listed_the_same_here_over_ssh_and_on_an_sftp_server() {
             ("symlink".into(), "directory".into())
         );
         assert_eq!(entries[1]["path_base64"], "b2RkCv8=", "{json}");
-        // One entry, and a link that is followed as it was named.
+        // A single entry, and a link, which is followed because it is the location itself.
         let below = |name: &str| [typed.as_bytes(), b"/", name.as_bytes()].concat();
         assert_eq!(listed(&[], OsStr::from_bytes(&below("sub-a")), host), "sub-a\n");
         assert_eq!(listed(&[], OsStr::from_bytes(&below("link")), host), "inner/\nx\n");
     }
+    // `sudo` and `agent` have no effect if they come from a settings file. A typed `--sudo` is refused.
+    let settings = place.path().join("config.toml");
+    fs::write(&settings, "sudo = true\nagent = \"/nowhere\"\n").unwrap();
+    let named = ["--settings", settings.to_str().unwrap()];
+    assert_eq!(listed(&named, &host.at(&at), Some(&host)), "link\nodd\\n\\xff\nsub-a\nsub/\n");
+    let refused = ls(&[OsStr::new("--sudo"), &host.at(&at)], Some(&host));
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     host.wait_for_no_agent();
 }
 

@@ -1,4 +1,4 @@
-//! `hakobu make-data`: what it makes, and what it does not overwrite.
+//! `hakobu make-data`: its data, and what it does not overwrite.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,9 +9,9 @@ use hakobu_testkit::devices::{LoopDevice, mount, run};
 
 use crate::program::*;
 
-/// Runs it without a terminal; the exit code and all it said.
+/// Runs it without a terminal; returns the exit code and the output.
 fn make<S: AsRef<OsStr>>(arguments: &[S]) -> (i32, String) {
-    // Without a session there is no terminal on which to ask.
+    // A new session has no terminal to ask on.
     let mut command = Command::new("setsid");
     command.args(["--wait", HAKOBU, "make-data"]).args(arguments).stdin(Stdio::null());
     let output = command.output().unwrap();
@@ -143,7 +143,7 @@ fn a_preset_is_scaled() {
     let (code, said) = make(&typed);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("976 files, 98 directories") && said.contains("50.0 MB"), "{said}");
-    // It is one or the other.
+    // The options exclude each other.
     assert_eq!(make(&["tree", "x", "--preset", "file-server", "--files", "3"]).0, 2);
     assert_eq!(make(&["tree", "x", "--files", "3"]).0, 2);
 }

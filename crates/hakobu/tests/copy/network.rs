@@ -1,4 +1,4 @@
-//! Ways that are closed: logins that fail, data ports that nobody reaches, hosts that do not reach each other.
+//! Closed network paths: failing logins, unreachable data ports, hosts that cannot reach each other.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -43,7 +43,7 @@ fn ssh_has_its_own_words_for_logins_that_fail() {
     assert!(!target.exists());
 }
 
-/// A host that only ssh reaches: it has a network of its own that leads nowhere.
+/// Starts a host that only ssh can reach, because it has a network of its own that leads nowhere.
 fn island() -> Host {
     let host = Host::up();
     let server = host.sshd.client_config().with_file_name("sshd_config");
@@ -67,7 +67,7 @@ fn a_data_port_that_is_closed_is_named_with_its_direction() {
         let options = "--transport agent --data-address 192.0.2.1 --data-port 7777";
         let ran = Copy::new().to(&host).options(options).args(&typed).run_to(1);
         ran.says(&[
-            "no data connection came about",
+            "no data connection could be opened",
             "from this machine to throwaway at 192.0.2.1 port 7777",
             "from throwaway to this machine at ",
             "open TCP port 7777",
@@ -77,16 +77,16 @@ fn a_data_port_that_is_closed_is_named_with_its_direction() {
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
         assert!(!target.exists());
     }
-    // Without a port of one's own there is one to choose.
+    // Without `--data-port`, the message recommends to choose a port.
     let copy = Copy::new().to(&host).options("--transport agent");
     let ran = copy.arg(contents(&source)).arg(host.at(&target)).run_to(1);
-    ran.says(&["no data connection came about", "choose a port with --data-port N and open it"]);
+    ran.says(&["no data connection could be opened", "choose a port with --data-port N and open it"]);
     // A copy within the host needs no data connection.
     Copy::new().to(&host).arg(contents(host.at(&source))).arg(host.at(&target)).run_to(0);
     assert_same(&source, &target);
 }
 
-/// Three namespaces: the middle one reaches both others, which do not reach each other.
+/// Three namespaces. The middle one reaches the other two, which cannot reach each other.
 struct Star {
     names: [String; 3],
 }
@@ -149,7 +149,7 @@ fn hosts_that_do_not_reach_each_other_are_relayed_and_it_is_said() {
     let star = Star::up();
     let place = place();
     let (left, right) = (star.server(1), star.server(2));
-    // One configuration knows both, by names of their own.
+    // One ssh configuration knows both hosts under different names.
     let of = |server: &Sshd, name: &str| {
         fs::read_to_string(server.client_config()).unwrap().replace("Host throwaway", &format!("Host {name}"))
     };

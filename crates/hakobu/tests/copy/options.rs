@@ -1,4 +1,4 @@
-//! Options, what is said, and the report.
+//! Options, output and the report.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn every_option_that_changes_the_way_still_copies() {
         assert_same(&source, &target);
         let found = &ran.report[field];
         assert_eq!(found.as_str().map_or_else(|| found.to_string(), str::to_owned), value, "{options}");
-        // Wherever the engine was, the course of the run is known here.
+        // The report has the timeline of the run, on whichever host the engine was.
         let samples = ran.report["timeline"]["samples"].as_array().unwrap();
         let bytes: u64 = samples.iter().map(|sample| sample["bytes"].as_u64().unwrap()).sum();
         assert_eq!(bytes, ran.report["bytes"]["target_written"], "{options}");
@@ -110,12 +110,12 @@ fn a_dry_run_foresees_a_lack_of_room() {
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let plan = || Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(&typed);
         let ran = plan().run_to(6);
-        ran.says(&["12000000 bytes are needed", "are free", "free space at the target"]);
+        ran.says(&["12.0 MB are needed", "are free", "free space at the target"]);
         assert_eq!(ran.report["error"]["kind"], "refused");
         assert!(ran.entries("created") == 61 && !target.exists());
         // The real run ends before any content moves, as all files are in one directory.
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(6);
-        ran.says(&["12000000 bytes are needed", "are free", "free space at the target"]);
+        ran.says(&["12.0 MB are needed", "are free", "free space at the target"]);
         assert_eq!(ran.report["bytes"]["target_written"], 0, "{:#}", ran.report);
         let _ = fs::remove_dir_all(&target);
         // The file that it replaces makes room.
@@ -138,7 +138,7 @@ fn a_dry_run_foresees_a_lack_of_room() {
     fs::create_dir(&source).unwrap();
     file(&source.join("large"), 12_000_000);
     let plan = |target| Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(target);
-    plan(small.0.join("target").into()).run_to(6).says(&["12000000 bytes are needed", "are free"]);
+    plan(small.0.join("target").into()).run_to(6).says(&["12.0 MB are needed", "are free"]);
     plan(host.at(small.0.join("target"))).run_to(6);
 }
 
@@ -156,7 +156,7 @@ fn a_tree_without_room_is_refused_as_soon_as_that_is_known() {
     }
     let small = Small::mount(&place.path().join("small"), "size=8m");
     let ran = Copy::new().args(["--lanes", "1"]).arg(&source).arg(&small.0).run_to(6);
-    ran.says(&["bytes are needed", "are free", "free space at the target"]);
+    ran.says(&["MB are needed", "are free", "free space at the target"]);
     assert_eq!(ran.report["error"]["step"], "write");
     // One more than there are inodes for.
     let few = Small::mount(&place.path().join("few"), "nr_inodes=40");
@@ -171,7 +171,7 @@ fn a_tree_without_room_is_refused_as_soon_as_that_is_known() {
     Copy::new().arg(contents(place.path().join("outer"))).arg(&tight.0).run_to(0);
 }
 
-/// A name that was mistyped may be that of what is copied.
+/// A mistyped name of a report may be that of the source.
 #[test]
 fn a_report_overwrites_neither_the_source_nor_the_target() {
     let place = place();
@@ -195,7 +195,7 @@ fn a_report_overwrites_neither_the_source_nor_the_target() {
     let (code, err) = copy(&at("target"), &at("target"));
     assert!(code == Some(6) && err.contains("it is also the file of --report"), "{err}");
     assert!(!at("target").exists(), "what was made for the report goes");
-    // Where the copy lands below the target is seen in the end.
+    // The report can be at the path where the copy lands below the target, which is noticed at the end.
     fs::create_dir(at("directory")).unwrap();
     let (code, err) = copy(&at("directory/source"), &at("directory"));
     assert!(code == Some(1) && err.contains("has put something else in its place"), "{err}");
@@ -212,7 +212,7 @@ fn events_have_a_schema_a_beginning_and_an_end() {
     assert!(
         ran.events.iter().all(|event| event["schema"] == "hakobu.event/1" && event["seconds"].is_number())
     );
-    // The way there may be told before; nothing is copied.
+    // Decisions about the connection may come first, but nothing is copied.
     let names: Vec<_> = ran.events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     let started = names.iter().position(|name| *name == "started").unwrap();
     assert!(names[..started].iter().all(|name| matches!(*name, "decision" | "notice")), "{names:?}");
@@ -270,7 +270,7 @@ fn the_report_has_what_was_promised() {
     assert!(report["command"].as_str().unwrap().contains(source.to_str().unwrap()));
 }
 
-/// The library's own switch hides the instructions from it, here and there.
+/// A switch of the library hides the AES instructions at both ends.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_processor_without_aes_gets_the_other_cipher() {
@@ -286,7 +286,7 @@ fn a_processor_without_aes_gets_the_other_cipher() {
     }
 }
 
-/// Tests the output that a person sees, and that it goes to the right stream.
+/// Without a terminal, the output is a first line and a summary, each on the right stream.
 #[test]
 fn without_a_terminal_there_are_a_first_line_and_a_summary() {
     let (place, host) = (place(), Host::up());
@@ -341,12 +341,12 @@ fn pairs_go_to_their_own_targets_and_have_their_own_digests() {
     assert!(ran.err.contains("another pair has the same target"), "{}", ran.err);
 }
 
-/// The niceness of each of a process's threads.
+/// Returns the niceness of each thread of a process.
 fn nicenesses(pid: Pid) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).unwrap();
     let of_task = |task: fs::DirEntry| {
         let stat = fs::read_to_string(task.path().join("stat")).unwrap();
-        // The name, in parentheses, may hold anything.
+        // The name, in parentheses, may contain anything.
         stat.rsplit(')').next().unwrap().split_whitespace().nth(16).unwrap().to_owned()
     };
     tasks.map(|task| of_task(task.unwrap())).collect()
@@ -357,7 +357,7 @@ fn other_processes_go_first_if_asked_for() {
     let (place, host) = (place(), Host::up());
     let source = file(&place.path().join("source"), 300 << 20);
     for (options, niceness) in [("--nice", "19"), ("", "0")] {
-        // Each has a place of its own: what the one before had in its journal when it was killed stays.
+        // Each run has a directory of its own, because a killed run leaves a draft and a journal.
         let at = place.path().join(niceness);
         fs::create_dir(&at).unwrap();
         let copy = Copy::by(stopped()).to(&host).options(options);
@@ -368,7 +368,7 @@ fn other_processes_go_first_if_asked_for() {
         for pid in [running.id(), agents[0]] {
             let found = nicenesses(pid);
             let moving = found.iter().filter(|found| *found == niceness).count();
-            // Only what waits for signals was there before.
+            // Only the thread that waits for signals was started before.
             assert!(moving > 2 && found.len() - moving <= 1, "{options} {found:?}");
         }
         running.signal(Signal::KILL);

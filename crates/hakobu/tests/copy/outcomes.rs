@@ -9,7 +9,7 @@ use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
 use crate::program::*;
 
-/// A directory that nothing can be removed from, added to or changed in, not even by root.
+/// An immutable directory: not even root can create, remove or change anything in it.
 struct Immutable(PathBuf);
 
 impl Immutable {
@@ -35,11 +35,11 @@ fn set_immutable(path: &Path, is: bool) {
 /// A failure at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// A directory takes no entry.
+    /// No entry can be created in a directory.
     NothingCanBeMade,
-    /// The attributes of a directory cannot be set, once all in it is done.
+    /// The attributes of a directory cannot be set after its content was copied.
     LateAttributes,
     /// Entries that only the target has cannot be removed.
     NothingCanBeRemoved,
@@ -55,7 +55,7 @@ const FAULTS: [Fault; 5] = [
     Fault::StaysInTheWay,
 ];
 
-/// Source and target, and what holds the fault.
+/// Creates source and target with the fault. The last value keeps the fault in place.
 fn pair(place: &Path, fault: Fault) -> (PathBuf, PathBuf, Option<Immutable>) {
     let (source, target) = (place.join("source"), place.join("target"));
     fs::create_dir_all(source.join("d")).unwrap();
@@ -88,7 +88,7 @@ fn pair(place: &Path, fault: Fault) -> (PathBuf, PathBuf, Option<Immutable>) {
     (source, target, held.as_deref().map(Immutable::new))
 }
 
-/// The exit code says whether something failed, and report, events and words count the same.
+/// Fails unless exit code, report, events and summary agree.
 #[track_caller]
 fn assert_agrees(ran: &Ran, code: i32, what: &str) {
     let report = &ran.report;
@@ -111,7 +111,7 @@ fn a_failure_of_any_kind_is_in_the_record_and_in_the_exit_code() {
     let host = Host::up();
     let ways = [("", false, false), ("", true, false), ("", false, true), ("--transport sftp", true, false)];
     for (options, push, pull) in ways {
-        // How removal is timed is decided here, wherever the ends are.
+        // The controller decides when entries are deleted, wherever the ends are.
         let is_local = !push && !pull;
         for verb in ["copy", "sync", "sync --delete-during"] {
             if verb == "sync" && !is_local {
@@ -176,7 +176,7 @@ fn digest_says_all_that_it_could_not_read() {
     assert_eq!(last["failures"].as_array().unwrap().len(), 2, "{said}");
 }
 
-/// Of two files that are named the attributes are compared as they are in a tree.
+/// `verify` of two files compares their attributes, as in a tree.
 #[test]
 fn verify_of_two_files_compares_attributes() {
     let place = place();

@@ -1,4 +1,4 @@
-//! Data through ssh: where no port can be reached, or where it is asked for.
+//! Data through ssh, if no port can be reached or the user asks for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::program::*;
 
-/// A host whose server has these lines in its configuration.
+/// Starts a host with these lines in the configuration of its server.
 fn host(lines: &[&str]) -> Host {
     Host::with(&SshdOptions {
         path_dirs: vec![Path::new(HAKOBU).parent().unwrap().to_owned()],
@@ -19,14 +19,14 @@ fn host(lines: &[&str]) -> Host {
     })
 }
 
-/// A tree with a file that does not fit into any buffer on the way.
+/// Creates a tree with a file that is larger than all buffers between the hosts.
 fn large_tree(path: &Path) -> PathBuf {
     tree(path);
     file(&path.join("larger"), 150_000_001);
     path.to_owned()
 }
 
-/// The ssh processes that know of the host by its configuration.
+/// Returns the ssh processes that use the configuration of this host.
 fn ssh_processes(host: &Host) -> Vec<String> {
     let config = host.sshd.client_config().into_os_string().into_encoded_bytes();
     let all = fs::read_dir("/proc").unwrap().flatten();
@@ -35,12 +35,12 @@ fn ssh_processes(host: &Host) -> Vec<String> {
     ours.map(|words| String::from_utf8_lossy(&words).replace('\0', " ")).collect()
 }
 
-/// Directories for the sockets of logins that are shared.
+/// Returns the directories for the sockets of shared logins.
 fn socket_directories(place: &Path) -> Vec<PathBuf> {
     fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Waits until nothing of a run is left: no process on either side, and no file where sockets are.
+/// Waits until nothing of a run is left: no process on either side and no socket.
 #[track_caller]
 fn assert_nothing_left(host: &Host, runtime: &Path) {
     let limit = Duration::from_secs(60);
@@ -58,8 +58,8 @@ fn assert_nothing_left(host: &Host, runtime: &Path) {
     assert_eq!(socket_directories(runtime), Vec::<PathBuf>::new());
 }
 
-/// Runs a copy for which so many logins are made. A machine that is too busy to answer within 20 ms seems far away: there some lanes
-/// go through the first login to save time, and it is tried again.
+/// Runs a copy that makes this many logins. To a machine that is too busy to answer within 20 ms, some lanes go
+/// through the first login to save time. Then the copy is repeated.
 #[track_caller]
 fn with_logins(host: &Host, count: usize, target: &Path, copy: impl Fn() -> Copy) -> Ran {
     for _ in 0..5 {
@@ -90,7 +90,7 @@ fn both_directions_go_through_ssh_when_asked() {
             let copy = Copy::new().to(&host).env("XDG_RUNTIME_DIR", runtime.path());
             copy.options(options).args(&typed)
         };
-        // One login, and one for each lane, of which the first does not wait for the others.
+        // One login for the agent, and one for each lane. The first lane does not wait for the others.
         let ran = with_logins(&host, 4, &target, copy);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         assert_same(&source, &target);
@@ -101,7 +101,7 @@ fn both_directions_go_through_ssh_when_asked() {
         assert!(!ran.err.contains("would be faster"), "{}", ran.err);
         assert_nothing_left(&host, runtime.path());
     }
-    // A cipher that is typed is used inside ssh as well.
+    // A typed cipher is used inside ssh as well.
     let options = "--transport ssh --lanes 20 --cipher aes-256-gcm";
     let target = place.path().join("typed");
     let ran = Copy::new().to(&host).options(options).arg(contents(&source)).arg(host.at(&target)).run_to(0);
@@ -142,7 +142,7 @@ fn two_far_hosts_are_joined_through_ssh() {
             .run_to(0);
         assert_same(&source, &target);
         assert_eq!(ran.report["transport"], "ssh, relayed");
-        // This machine passes on what it must not be able to read.
+        // This machine relays the data and must not be able to read it.
         assert_ne!(ran.report["cipher"], "none");
         assert!(!ran.err.contains("open failed"), "{lines:?}: {}", ran.err);
         assert_nothing_left(&host, runtime.path());
@@ -178,8 +178,8 @@ fn hardened_servers_are_no_obstacle() {
                 assert!(!host.sshd.log().contains("MaxStartups"), "{name}: {}", host.sshd.log());
                 assert_nothing_left(&host, runtime.path());
                 fs::remove_dir_all(&target).unwrap();
-                // A machine that is too busy to answer within 20 ms seems far away: there a connection or two go through the first
-                // login to save time, or are refused aloud.
+                // To a machine that is too busy to answer within 20 ms, a connection or two go through the first
+                // login to save time, or are refused with a message.
                 let refused = ran.err.matches("open failed").count();
                 let logins = host.logins() - before;
                 if refused == 0 && logins >= 6 {
@@ -197,8 +197,8 @@ fn hardened_servers_are_no_obstacle() {
     }
 }
 
-/// A host that only ssh reaches: it has a network of its own that leads nowhere, and each connection another one where
-/// they are not `together`.
+/// A host that only ssh can reach. Its network leads nowhere, and is another one for each connection unless they are
+/// `together`.
 struct Island {
     host: Host,
     network: Option<String>,
@@ -255,7 +255,7 @@ fn a_port_that_nobody_reaches_is_no_end_and_it_is_said() {
             let notices: Vec<_> = ran.events.iter().filter(|event| event["event"] == "notice").collect();
             let [notice] = &notices[..] else { panic!("{notices:?}") };
             for words in [
-                "no data connection came about: from ",
+                "no data connection could be opened: from ",
                 "; the data goes through up to 2 ssh connections instead; opening TCP port 7777 would be faster",
             ] {
                 assert!(notice["words"].as_str().unwrap().contains(words), "{notice}");
@@ -268,7 +268,7 @@ fn a_port_that_nobody_reaches_is_no_end_and_it_is_said() {
     }
 }
 
-/// A copy by a user who is asked for a password.
+/// Prepares a copy by a user who is asked for a password.
 fn asked(password: &Password, host: &Host) -> Copy {
     let options = "-o BatchMode=no -o PubkeyAuthentication=no -o PreferredAuthentications=password";
     let ssh = format!("{} {options} -l {}", host.sshd.ssh_command(), password.user().name());
@@ -296,7 +296,7 @@ fn a_password_is_asked_for_once() {
             .arg(contents(&source))
             .arg(host.at(&target))
             .run();
-        // Owners are for root alone, and names that root gave stay readable.
+        // Only root can preserve owners, and names that root created remain readable.
         assert!(matches!(ran.code, Some(0 | 3)), "{}", ran.err);
         assert_eq!(fs::read(source.join("larger")).unwrap(), fs::read(target.join("larger")).unwrap());
         assert_eq!(ran.report["transport"], "ssh");
@@ -328,7 +328,7 @@ fn a_second_factor_is_asked_for_once_and_no_server_is_provoked() {
         assert_eq!((password.asked(), host.logins()), (1, 1), "{transport}: {}", ran.err);
         assert!(host.sshd.penalty_s() <= 5, "{transport}: {}", host.sshd.log());
 
-        // With a key alone no login is refused; one that is under way when all is done is cut short.
+        // With a key, no login is refused. A login that is in progress at the end is cut short.
         let host = self::host(&[]);
         let target = place.path().join(transport);
         let copy = Copy::new().to(&host).args(["--transport", transport, "--lanes", "6"]);
@@ -372,7 +372,7 @@ fn a_killed_run_leaves_nothing_whichever_side_it_was() {
             };
             assert_eq!(ran.code, expected, "{what} {pull}: {}", ran.err);
             if expected.is_none() {
-                // So slow a way looks long, and logins that are under way have directories, which are empty then.
+                // On such a slow link a login takes long, and one in progress leaves an empty directory for a moment.
                 wait_until("no ssh process is left", Duration::from_secs(60), || {
                     ssh_processes(&host).is_empty()
                 });

@@ -1,4 +1,4 @@
-//! Far sides that mean harm to the terminal, or to the user's patience. Scripts stand in for ssh.
+//! Hostile remote hosts that try to harm the terminal or keep the user waiting. Scripts take the place of ssh.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,10 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::*;
 
-/// A script in the place of ssh.
+/// Creates a script that takes the place of ssh.
 fn script(place: &Path, name: &str, lines: &str) -> PathBuf {
     let path = place.join(name);
-    // A query for the configuration of ssh gets no answer.
+    // The query for ssh's configuration gets no answer.
     let text = format!("#!/bin/sh\ncase \" $* \" in *' -G '*) exit 1;; esac\ntrap '' PIPE\n{lines}\n");
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -29,7 +29,7 @@ fn copy(place: &Path, ssh: &Path) -> Command {
     command
 }
 
-/// Sends a signal to a copy after a second; gives what it came to and how long that took.
+/// Sends a signal to a copy after a second; returns its output and how long it took to end.
 fn interrupted(mut command: Command, signal: Signal) -> (Output, Duration) {
     let child = command.spawn().unwrap();
     std::thread::sleep(Duration::from_secs(1));
@@ -59,7 +59,7 @@ fn the_first_signal_ends_every_wait_for_a_far_side() {
     let place = place();
     fs::write(place.path().join("file"), "x").unwrap();
     let byte_by_byte = "while :; do printf x; sleep 1; done";
-    // The length of a message, and then a byte of it now and then.
+    // The length of a message, followed by single bytes at long intervals.
     let agent = format!("printf '\\000hakobu:agent\\n\\240\\206\\001\\000'; {byte_by_byte}");
     let deaf = "trap '' INT TERM HUP; while :; do sleep 1; done";
     let ways = [
@@ -74,7 +74,7 @@ fn the_first_signal_ends_every_wait_for_a_far_side() {
             scope.spawn(move || {
                 let ssh = script(place, name, lines);
                 let mut command = copy(place, &ssh);
-                // A signal to the program alone: ssh gets none.
+                // The signal goes to the program alone, not to ssh.
                 command.process_group(0);
                 let (output, took) = interrupted(command, signal);
                 let said = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! `hakobu probe`: between two places, over a real ssh server, and where something is in the way.
+//! `hakobu probe` between two places, over a real ssh server, and with obstacles.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -23,7 +23,7 @@ fn probe(host: Option<&Host>) -> Command {
     command
 }
 
-/// Runs it to this exit code; gives what it printed and what it said.
+/// Runs a probe, which has to end with this exit code. Returns standard output and standard error.
 #[track_caller]
 fn run(command: &mut Command, code: i32) -> (String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
@@ -100,7 +100,7 @@ fn the_way_alone_and_the_other_way_round() {
     assert_eq!(found["source"]["path"], format!("throwaway:{}", source.display()), "{found:#}");
     assert_eq!(found["source_figures"]["size_bytes"], 3_000_000, "{found:#}");
     assert_eq!(found["prediction"]["file"]["bytes"], 3_000_000, "{found:#}");
-    // Between two other machines, which are logged in to from here.
+    // Between two other hosts, to both of which this machine logs in.
     let (found, _) = json(probe(Some(&host)).arg(host.at(&source)).arg(host.at_another(place.path())), 0);
     assert!(positive(&found["network"]["to_target"]["bytes_per_second"]), "{found:#}");
     host.wait_for_no_agent();
@@ -153,7 +153,7 @@ fn nothing_is_left_by_a_probe_that_is_killed() {
         while child.try_wait().unwrap().is_none() && !writes() {
             std::thread::yield_now();
         }
-        // Not always at the same moment.
+        // At a different moment in each round.
         std::thread::sleep(Duration::from_micros(400 * round));
         let _gone_already = kill_process(id, Signal::KILL);
         seen += u32::from(child.wait().unwrap().code().is_none());
@@ -169,7 +169,7 @@ fn a_machine_that_is_lost_ends_it_with_what_was_measured() {
     let mut child = Command::new(HAKOBU);
     child.args(["probe", "--json"]).arg(host.at(place.path())).env("HAKOBU_SSH", host.sshd.ssh_command());
     let child = child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // While the way is measured there are data connections: more than the one of the login.
+    // During the measurement of the network there are more processes than for the login alone.
     wait_until("the way is measured", Duration::from_secs(60), || {
         let links = std::fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
         let sockets = links.flat_map(|link| std::fs::read_link(link.path()));
@@ -211,7 +211,7 @@ fn places_that_have_no_agent_are_refused_with_what_to_do() {
     assert!(err.contains("unexpected"), "{err}");
 }
 
-/// A measurement that is cut off leads to advice that a probe can follow, and keeps the earlier results.
+/// If the connection is lost, the results so far are printed, with advice that fits a probe.
 fn cut_while(words: &str) {
     let link =
         Link::up(LinkSettings { mtu: 9000, ..LinkSettings::with_rtt(Duration::from_millis(2)) }).unwrap();
@@ -297,7 +297,7 @@ fn what_settings_files_say_of_a_copy_holds_for_its_prediction() {
         let (_, err) = run(&mut settled(&[typed]), 2);
         assert!(err.contains(words), "{typed}: {err}");
     }
-    // Keywords of a pair are for that direction.
+    // Keywords of a pair apply to that direction only.
     let (found, _) =
         json(probe(Some(&host)).env("HAKOBU_SETTINGS", &settings).arg(host.at(&source)).arg(&target), 0);
     assert_eq!(found["prediction"]["limit_bytes_per_second"], Value::Null, "{found:#}");
@@ -321,7 +321,7 @@ fn each_machine_has_the_login_that_settings_files_give_it() {
     host.wait_for_no_agent();
 }
 
-/// Ctrl-C on a terminal ends ssh as well, which then says nothing of why it could not log in.
+/// Ctrl-C on a terminal ends ssh as well, whose error must not be reported as a failed login.
 #[test]
 fn an_interrupt_while_it_logs_in_is_no_failed_login() {
     let place = place();

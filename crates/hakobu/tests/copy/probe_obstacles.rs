@@ -1,4 +1,4 @@
-//! `hakobu probe` of copies that would fail: it says so first, as the copy does, and measures the rest.
+//! `hakobu probe` of copies that would fail: it says so first, in the words of the copy, and measures the rest.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::program::*;
 
-/// The program; by a user without rights, if it is one that anybody may run.
+/// Returns the program, run by an unprivileged user if one is given.
 fn hakobu(
     program: Option<&Path>,
     host: Option<&Host>,
@@ -88,7 +88,7 @@ fn what_a_copy_refuses_to_begin_is_said_first() {
             &["not/yet: the directory that would hold it is not there"],
         );
         let (obstacle, failed) = foreseen(None, None, &[path(from), path(&inner)]);
-        // A file may well land in the tree.
+        // A single file may land in its own tree.
         assert_eq!((obstacle.is_some(), failed), (from == &source, from == &source));
     }
     fails(
@@ -137,7 +137,7 @@ fn too_little_room_a_mount_for_reading_and_missing_rights_are_said_first() {
         );
     }
     fails(None, &[path(&source), path(&few.0)], "no_inodes", &["there is room for 99", "hint: free inodes"]);
-    // Holes take no room.
+    // Holes need no space.
     let (obstacle, failed) = foreseen(None, None, &[path(&below("holes")), path(&full.0)]);
     assert!(obstacle.is_none() && !failed, "{obstacle:?}");
     let (closed, program) = (below("closed"), below("hakobu"));

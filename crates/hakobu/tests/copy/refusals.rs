@@ -23,7 +23,7 @@ fn a_source_that_is_missing() {
         ran.says(&[&format!("looking at the source {named}"), "no such file or directory"]);
         assert!(!target.exists());
     }
-    // One of several: nothing is copied before all are known to be there.
+    // One of several sources is missing: nothing is copied.
     fs::write(place.path().join("there"), "x").unwrap();
     fs::create_dir(&target).unwrap();
     let ran = Copy::new().arg(place.path().join("there")).arg(&none).arg(&target).run_to(1);
@@ -47,7 +47,7 @@ fn a_target_whose_parent_is_missing() {
     }
 }
 
-/// A place that one user owns.
+/// Creates a directory that belongs to a user.
 fn owned_by(user: &User) -> tempfile::TempDir {
     let place = place();
     std::os::unix::fs::chown(place.path(), Some(uid_of(user.name())), None).unwrap();
@@ -135,7 +135,7 @@ fn a_target_that_may_not_be_written() {
     let ran = Copy::new().to(&host).arg(&source).arg(host.at(closed.join("target"))).run_to(1);
     ran.says(&["target throwaway:", "ermission denied", "--sudo"]);
 
-    // On this machine there is no far side to give rights to.
+    // On this machine, `--sudo` is no remedy.
     let hakobu = bin.path().join("hakobu");
     let ran = Copy::as_user(user.name(), &hakobu).arg(closed.join("source")).arg("/tmp").run_to(1);
     ran.says(&["looking at the source /", "ermission denied", "run hakobu as a user who may"]);
@@ -170,7 +170,7 @@ fn a_directory_where_a_file_should_go_and_the_reverse() {
         assert_eq!(fs::read_to_string(target.join("directory")).unwrap(), "a file");
         assert!(target.join("file/full").exists() && target.join("large/full").exists());
 
-        // A typed path behaves alike: a directory cannot replace a file.
+        // The same for a typed path: a directory cannot replace a file.
         let file = target.join("other");
         let typed = if remote { host.at(&file) } else { file.clone().into() };
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(typed).run_to(1);
@@ -228,7 +228,7 @@ fn source_and_target_that_are_the_same_or_nested() {
     nothing_else(place.path());
 }
 
-/// A sibling whose name begins alike is not nested.
+/// A directory whose name is a prefix of the other's is not its parent.
 #[test]
 fn names_that_begin_alike_are_apart() {
     let place = place();
@@ -254,10 +254,10 @@ fn a_bit_that_a_stranger_may_not_set_when_it_must_be_kept() {
     assert_eq!(ran.lost("setid"), 1);
     ran.says(&[
         "partly done: 1 created",
-        "not kept: setid of 1 entry, such as kept out at the target: ",
+        "not preserved: set-ID bits or capabilities of 1 entry, such as kept out at the target: ",
         "--allow setuid",
     ]);
-    // The next run finds nothing to do, and says again what is missing.
+    // The next run changes nothing and reports the loss again.
     let again = pull("kept out", "", 3);
     assert_eq!((again.entries("unchanged"), again.lost("setid")), (1, 1), "{:#}", again.report);
     let mode = |name: &str| fs::metadata(place.path().join(name)).unwrap().permissions().mode() & 0o7777;

@@ -1,4 +1,4 @@
-//! Settings files: what they hold is done, what was typed counts more, and a mistake in one is told with its place.
+//! Settings files are obeyed, typed options override them, and mistakes are reported with their place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::program::*;
 
-/// A home with a settings file.
+/// A home directory with a settings file.
 struct Home(TempDir);
 
 impl Home {
@@ -41,12 +41,12 @@ impl Home {
         command
     }
 
-    /// Exit code, standard output, standard error.
+    /// Runs a command line; returns exit code, standard output and standard error.
     fn run(&self, line: &str) -> (i32, String, String) {
         ended(&mut self.command(line))
     }
 
-    /// The value of a keyword, and where it comes from.
+    /// Returns the value of a keyword and its origin.
     #[track_caller]
     fn value(&self, line: &str, keyword: &str) -> (String, String) {
         found(&mut self.command(&format!("settings {line} --json")), keyword)
@@ -113,7 +113,7 @@ fn what_holds_is_shown_with_where_it_comes_from() {
     for line in ["settings", "settings a b"] {
         let mut command = home.command(line);
         let out = ended(command.env("HAKOBU_SSH", "ssh -4")).1;
-        assert!(out.contains("\nof other machines, shown with one: ssh, agent, sudo, "), "{out}");
+        assert!(out.contains("\nonly for other machines, shown if one is named: ssh, agent, sudo, "), "{out}");
         assert!(!out.contains("ssh -4") && !out.lines().any(|line| line.starts_with("ssh ")), "{out}");
     }
     let (code, out, _) = home.run("settings --help");
@@ -133,7 +133,7 @@ fn another_machine_may_have_another_login() {
     for words in ["ssh (one) ", "ssh (two) ", "ssh -i second ", "sudo (two) "] {
         assert!(out.contains(words), "{words}: {out}");
     }
-    // Each is logged in by its own; and what was typed goes for both.
+    // Each host has its own login, and a typed ssh command applies to both.
     let said = home.0.path().join("said");
     let fake = |name: &str| format!("sh -c 'echo {name} >>{}; exit 255' x", said.display());
     home.write(&format!(
@@ -162,7 +162,7 @@ fn a_mistake_is_told_with_its_line_and_column() {
             "[[host]]\nmatch = 'x'\n  cipher = 'rot13'\n",
             "config.toml:3:13: cipher: it is one of auto, aes-128-gcm",
         ),
-        ("bwlimit = \"08:00,20M 25:00,off\"\n", "config.toml:1:22: bwlimit: \"25:00\" is no time of day"),
+        ("bwlimit = \"08:00,20M 25:00,off\"\n", "config.toml:1:22: bwlimit: \"25:00\" is not a time of day"),
         ("sudo = 'maybe'\n", "config.toml:1:9: sudo: it is true or false; this is \"maybe\""),
         ("lanes 2\n", "config.toml:1:7: "),
     ] {
@@ -173,11 +173,11 @@ fn a_mistake_is_told_with_its_line_and_column() {
         }
     }
     assert!(!home.0.path().join("b").exists());
-    // All that is wrong with values is said at once.
+    // All wrong values are reported at once.
     home.write("lanes = 0\ncipher = 'x'\n");
     let (_, _, err) = home.run("copy a b");
     assert!(err.contains("config.toml:1:9") && err.contains("config.toml:2:11"), "{err}");
-    // An option that a run cannot have says where it comes from.
+    // The error about an unusable option names its origin.
     home.write("verify = 'medium'\n");
     let (code, _, err) = home.run("copy a -");
     assert!(code == 2 && err.contains("(it comes from ") && err.contains("config.toml:1)"), "{err}");
@@ -238,7 +238,7 @@ fn what_is_set_is_done_and_said() {
     let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
     assert_eq!(report["cipher"], "chacha20-poly1305");
     assert_same(&source, &target);
-    // Settings that a verb does not use do not make it fail.
+    // A command ignores settings that it does not use.
     let mut verify = home.command("verify");
     let (code, _, err) = ended(verify.arg(&source).arg(host.at(&target)));
     assert_eq!(code, 0, "{err}");

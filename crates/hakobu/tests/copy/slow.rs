@@ -1,4 +1,4 @@
-//! File systems on which each operation takes a while, as they do when they are mounted over a network.
+//! File systems with a delay for each operation, like those that are mounted over a network.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use hakobu_testkit::sshfs::Sshfs;
 
 use crate::program::*;
 
-/// A directory, and a slow view of it.
+/// A directory, and a slow mount of it.
 struct Slow {
     backing: PathBuf,
     at: PathBuf,
@@ -46,7 +46,7 @@ fn trees_come_from_there_and_go_there() {
     let ran = Copy::new().options("--why").args(&typed).run_to(0);
     ran.says(&["why: lanes: 32: an end is on a network file system"]);
     assert_same(&source.backing, &target.backing);
-    // The second run finds nothing to do, and a third removes what the source has no more.
+    // A second run changes nothing, and a third one deletes what the source does not have any more.
     let again = Copy::sync().args(&typed).run_to(0);
     assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
     file(&target.backing.join("surplus"), 10);
@@ -57,8 +57,8 @@ fn trees_come_from_there_and_go_there() {
     Copy::verify().args(&typed).run_to(0);
 }
 
-/// A short answer is not the end of a file: not at the source, not of what is compared or checked at the target, and not of what
-/// is taken over from there.
+/// A short read is not the end of a file: at the source, in comparisons, when the target is verified, and in reused
+/// data.
 #[test]
 fn a_file_is_read_to_its_end_in_short_steps() {
     if no_root() {
@@ -92,8 +92,8 @@ fn a_file_is_read_to_its_end_in_short_steps() {
     assert_same(&back, &back_again);
 }
 
-/// A file system without extended attributes, or without set-ID and sticky bits, is no reason for a failure: it has none, and what
-/// it cannot have is a counted loss.
+/// A file system without extended attributes or without set-ID and sticky bits causes no failures. Missing bits are
+/// counted as losses.
 #[test]
 fn what_a_file_system_does_not_have_is_no_failure() {
     if no_root() {
@@ -113,7 +113,7 @@ fn what_a_file_system_does_not_have_is_no_failure() {
     file(&source.join("plain"), 100);
     file(&source.join("large"), 1 << 20);
     fs::create_dir(source.join("shared")).unwrap();
-    // The kernel uses another call for files of other owners.
+    // A file of another owner makes the kernel use another call.
     std::os::unix::fs::chown(source.join("plain"), Some(1234), Some(1234)).unwrap();
     let _mounted = SlowFs::mount_failing(&at, &back, Duration::ZERO, Some(FailingCall::SpecialBits)).unwrap();
     let absent = rustix::fs::setxattr(&at, c"user.any", b"", rustix::fs::XattrFlags::empty());
@@ -126,7 +126,7 @@ fn what_a_file_system_does_not_have_is_no_failure() {
     Copy::new().arg(contents(&target)).arg(&pulled).run_to(0);
     assert_same(&source, &pulled);
     Copy::new().arg(target.join("plain")).arg(place.path().join("named")).run_to(0);
-    // Over SFTP the same is compared and copied.
+    // Comparing and copying over SFTP work in the same way.
     let host = Host::up();
     let sftp = |copy: Copy| copy.to(&host).options("--transport sftp");
     sftp(Copy::verify()).arg(source.join("plain")).arg(host.at(target.join("plain"))).run_to(0);
@@ -136,7 +136,7 @@ fn what_a_file_system_does_not_have_is_no_failure() {
     fs::File::open(source.join("plain")).unwrap().set_modified(old).unwrap();
     sftp(Copy::verify()).arg(source.join("plain")).arg(host.at(target.join("plain"))).run_to(4);
     Copy::verify().arg(source.join("plain")).arg(target.join("plain")).run_to(4);
-    // Neither new entries nor those that are there, the root among them, fail for bits that nothing can have there.
+    // Bits that the target cannot have cause no failure, for new entries, existing ones and the root.
     set_mode(".", 0o2755);
     set_mode("large", 0o4711);
     set_mode("shared", 0o1777);
@@ -151,7 +151,7 @@ fn what_a_file_system_does_not_have_is_no_failure() {
     );
 }
 
-/// Nothing but waiting takes time there, so that whatever has many entries is waited for by many.
+/// All the time is spent waiting, so several lanes share the entries of one directory.
 #[test]
 #[ignore = "long: measures, so it depends on what else the machine does"]
 fn long_the_waiting_is_shared_even_in_one_directory() {
@@ -182,7 +182,7 @@ fn long_the_waiting_is_shared_even_in_one_directory() {
     assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
     let most = [source.mounted.most_at_once(), target.mounted.most_at_once()];
     assert!(most.iter().all(|most| *most >= 8), "{most:?}");
-    // Attributes alone, and what goes: directories after what they hold.
+    // Only attributes change, and entries are deleted, directories after their content.
     for directory in ["x", "x/y", "x/y/z", "directory/deep"] {
         fs::create_dir(target.backing.join(directory)).unwrap();
         for index in 0..10 {
@@ -201,7 +201,7 @@ fn long_the_waiting_is_shared_even_in_one_directory() {
     assert_same(&source.backing, &target.backing);
 }
 
-/// A place for a server's directory and one to mount it at.
+/// Creates a directory for the server, and one to mount it at.
 fn two_places(place: &std::path::Path) -> (PathBuf, PathBuf) {
     let (there, here) = (place.join("there"), place.join("here"));
     fs::create_dir(&there).unwrap();
@@ -230,7 +230,8 @@ fn long_a_file_server_that_answers_late_is_what_limits() {
     }
     let _mounted = Sshfs::mount(&here, &server.sshd, &there, Some(link.near().name())).unwrap();
     let agent = Host::up();
-    // To it: from here, and through an agent on a machine that has mounted it. Then from it.
+    // Copies to the file server, directly and through an agent on a host that has mounted it, and from the file
+    // server.
     let to = Copy::new().options("--why").arg(contents(&source)).arg(here.join("tree"));
     let beyond =
         Copy::new().options("--why").to(&agent).arg(contents(&source)).arg(agent.at(here.join("beyond")));
@@ -241,7 +242,7 @@ fn long_a_file_server_that_answers_late_is_what_limits() {
         assert_eq!(limit["stage"], format!("latency of the {end}'s file server"), "{limit:#}");
         ran.says(&[&format!("limited by: latency of the {end}'s file server ("), " for each operation, "]);
         ran.says(&["why: lanes: 32: an end is on a network file system"]);
-        // The link lets nothing come sooner.
+        // No answer can arrive sooner than the round-trip time of the link.
         let milliseconds = |what: &str| limit["file_server"][what].as_f64().unwrap_or_default();
         assert!(milliseconds("answer_ms") >= 40.0 && milliseconds("operation_ms") >= 40.0, "{limit:#}");
     }
@@ -254,7 +255,7 @@ fn long_a_file_server_that_answers_late_is_what_limits() {
     }
 }
 
-/// Tests the same server with low latency, behind a link of low bandwidth.
+/// A server with low latency behind a link of low bandwidth is limited by `source read`.
 #[test]
 #[ignore = "long: measures, so it depends on what else the machine does"]
 fn long_a_file_server_that_carries_little_is_told_from_that() {

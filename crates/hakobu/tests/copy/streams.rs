@@ -32,7 +32,7 @@ fn files_and_disks_come_out_byte_for_byte() {
     let (place, host) = (place(), Host::up());
     let device = LoopDevice::new(20 << 20).unwrap();
     let content = fs::read(file(&place.path().join("content"), 9_000_001)).unwrap();
-    // Zeros before, between and behind.
+    // Zeros at the beginning, in the middle and at the end.
     let writer = fs::File::options().write(true).open(device.path()).unwrap();
     for offset in [1 << 20, 12 << 20] {
         std::os::unix::fs::FileExt::write_all_at(&writer, &content[..3_000_000], offset).unwrap();
@@ -96,7 +96,7 @@ fn what_cannot_go_there_is_told_and_nothing_comes_out() {
     }
 }
 
-/// Reads a little, so that it is under way.
+/// Starts a copy and reads a little of its output, so that it is under way.
 fn begin(mut command: Command) -> Child {
     let mut child = command.spawn().unwrap();
     let mut some = [0; 1000];
@@ -113,7 +113,7 @@ fn a_reader_that_goes_away_ends_it() {
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", words(&output));
-        let said = "writing at standard output: whoever read it has gone";
+        let said = "writing at standard output: broken pipe: its reader has exited";
         assert!(words(&output).contains(said), "{}", words(&output));
     }
     host.wait_for_no_agent();
@@ -126,7 +126,7 @@ fn an_interrupt_ends_it_although_nobody_reads() {
     for typed in [path.clone().into_os_string(), host.at(&path)] {
         let mut child = begin(copy(&host, &[&typed, OsStr::new("-")]));
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-        // The reader has what it read and the pipe's store, and takes nothing more.
+        // The pipe is full, and the reader reads no more.
         wait_until("it ends", Duration::from_secs(60), || {
             let state = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
             state.rsplit(") ").next().unwrap_or_default().starts_with('Z')

@@ -1,4 +1,4 @@
-//! Known traps of tree migrations: a success that was none, and an incomplete plan.
+//! Known traps of tree migrations: an alleged success, and an incomplete plan.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -19,7 +19,7 @@ fn pair(place: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// A directory that leads to a path longer than the system takes at once.
+/// Creates a directory whose path is longer than the system accepts in one call.
 fn deep(root: &Path) {
     let script = "for number in $(seq 40); do mkdir \"$1\"; cd -P \"$1\"; done; echo x > bottom";
     let name = "d".repeat(120);
@@ -36,7 +36,7 @@ fn what_lies_too_deep_to_be_compared_is_no_success() {
     Copy::new().args(&typed).run_to(3);
     let ran = Copy::verify().args(&typed).run_to(3);
     assert!(ran.failures()[0].1.contains("at most 4095"), "{:?}", ran.failures());
-    // Nor is what only the target has there.
+    // The same in the other direction.
     let ran = Copy::verify().args([contents(&target), source.clone().into()]).run();
     assert_ne!(ran.code, Some(0), "{:#}", ran.report);
     for root in [&source, &target] {
@@ -44,7 +44,7 @@ fn what_lies_too_deep_to_be_compared_is_no_success() {
     }
 }
 
-/// A rule about directories alone holds what the target has, and the source has a file of that name.
+/// A rule protects a directory of the target in whose place the source has a file.
 #[test]
 fn a_file_that_a_rule_keeps_from_its_place_is_a_failure() {
     let (place, host) = (place(), Host::up());
@@ -82,7 +82,7 @@ fn a_directory_takes_the_place_of_anything() {
     assert_same(&source, &target);
 }
 
-/// A plan has what would change of directories.
+/// A dry run lists directories whose attributes would change.
 #[test]
 fn a_plan_names_directories_that_get_other_attributes() {
     let place = place();
@@ -102,7 +102,7 @@ fn a_plan_names_directories_that_get_other_attributes() {
     assert!(planned(&plan()).is_empty());
 }
 
-/// Deletions make the room that the rest needs.
+/// Deletions create the space that the copy needs.
 #[test]
 fn removing_first_helps_a_target_without_room() {
     if no_root() {

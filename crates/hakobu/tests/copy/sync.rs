@@ -1,4 +1,4 @@
-//! `hakobu sync` of trees: the target becomes equal, and what goes has been agreed to.
+//! `hakobu sync` of trees: the target becomes equal, and deletions need consent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,14 +12,14 @@ use hakobu_testkit::sshd::{Shell, Sudo, User, no_root};
 
 use crate::program::*;
 
-/// A tree, and an older copy of it with more in it.
+/// A tree, and a copy of it with extra entries.
 struct Pair {
     place: tempfile::TempDir,
     source: PathBuf,
     target: PathBuf,
 }
 
-/// How many entries the target has too many.
+/// The number of extra entries.
 const EXTRAS: u64 = 5;
 
 impl Pair {
@@ -72,7 +72,7 @@ fn here_pushed_and_pulled_the_target_becomes_equal() {
     host.wait_for_no_agent();
 }
 
-/// The runs that delete, and those that fill the place of deleted entries, count the entries that the first run left alone.
+/// Deleting, and replacing deleted entries, changes no other count of the report.
 #[test]
 fn a_deletion_changes_no_other_count() {
     const LEFT_ALONE: [&str; 4] = ["scanned", "unchanged", "skipped", "failed"];
@@ -116,7 +116,7 @@ fn nothing_goes_without_leave() {
     let ran = Copy::verb(alone(), "sync").args(pair.here()).run_to(6);
     ran.says(&["5 entries stay", "--delete removes them"]);
     assert_eq!(ran.report["outcome"], "refused");
-    // The rest has been done.
+    // Everything else has been done.
     assert_eq!((ran.entries("created"), ran.entries("only_in_target")), (1, EXTRAS));
     assert!(pair.has_extras() && pair.target.join("new").exists());
     let ran = Copy::new().options("--delete").args(pair.here()).run_to(2);
@@ -124,7 +124,7 @@ fn nothing_goes_without_leave() {
     assert!(pair.has_extras());
 }
 
-/// Without a terminal to ask on.
+/// Returns the program in a session without a terminal.
 fn alone() -> Command {
     let mut command = Command::new("setsid");
     command.args(["--wait", HAKOBU]);
@@ -179,13 +179,13 @@ fn more_than_was_allowed_is_refused_as_a_whole() {
     let pair = Pair::new();
     for limit in ["4", "0", "1%"] {
         let ran = Copy::sync().options(&format!("--delete --max-delete {limit}")).args(pair.here()).run_to(6);
-        ran.says(&["would go", "none was deleted"]);
+        ran.says(&["would be deleted", "none was deleted"]);
         assert!(pair.has_extras());
     }
     for wrong in ["101%", "-1", "many", "%"] {
         Copy::sync().options("--delete").arg(format!("--max-delete={wrong}")).args(pair.here()).run_to(2);
     }
-    // A source that is not what it was, such as a file system that is not mounted.
+    // An empty source, as if a file system were not mounted.
     let empty = pair.place.path().join("empty");
     fs::create_dir(&empty).unwrap();
     let typed = [contents(&empty), pair.target.clone().into()];
@@ -209,7 +209,7 @@ fn after_a_failure_nothing_goes() {
         path_dirs: vec![bin.path().to_owned()],
         ..SshdOptions::default()
     });
-    // All users may read the entries that are there.
+    // The remote user may read the entries, except for the one that is created below.
     let opened = Command::new("chmod").args(["-R", "a+rX"]).arg(&pair.source).status().unwrap();
     assert!(opened.success());
     let secret = pair.source.join("secret");
@@ -237,7 +237,7 @@ fn one_kind_takes_the_place_of_another() {
         fs::create_dir(pair.source.join("becomes a directory")).unwrap();
         file(&pair.source.join("becomes a directory/within"), 400_000);
         let target = if far { host.at(&pair.target) } else { pair.target.clone().into() };
-        // A copy removes nothing.
+        // `copy` deletes nothing.
         let ran = Copy::new().to(&host).arg(contents(&pair.source)).arg(&target).run_to(3);
         assert_eq!(ran.failures().len(), 2, "{:#}", ran.report);
         let ran = Copy::sync().to(&host).options(options).arg(contents(&pair.source)).arg(&target).run_to(0);
@@ -249,7 +249,7 @@ fn one_kind_takes_the_place_of_another() {
 #[test]
 fn before_anything_is_brought_over() {
     let pair = Pair::new();
-    // There is room for one of them only.
+    // The target has room for only one of the two large files.
     let small = Small::mount(&pair.place.path().join("small"), "size=8m");
     let (source, target) = (pair.place.path().join("big"), small.0.join("target"));
     fs::create_dir_all(&target).unwrap();
@@ -269,7 +269,7 @@ fn before_anything_is_brought_over() {
     assert_same(&source, &target);
 }
 
-/// Returns the output of a sync on a terminal with this answer, and the exit code.
+/// Runs `sync` on a terminal, types the answer, and returns the exit code and the output.
 fn asked(pair: &Pair, answer: &str) -> (i32, String) {
     let [from, to] = pair.here().map(|typed| typed.into_string().unwrap());
     let line = format!("exec {HAKOBU} sync '{from}' '{to}'");
@@ -283,7 +283,7 @@ fn asked(pair: &Pair, answer: &str) -> (i32, String) {
         child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
         shown.push(char::from(byte[0]));
     }
-    // Its end would close the terminal.
+    // Closing the input would close the terminal.
     let mut input = child.stdin.take().unwrap();
     input.write_all(answer.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -1,4 +1,4 @@
-//! Kills of `hakobu sync` in the middle of a tree: the same command goes on, and nothing that is complete is copied again.
+//! Kills of `hakobu sync` in the middle of a tree. The same command continues and copies no complete file again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::program::*;
 
 const DIRECTORIES: usize = 60;
 const FILES_EACH: usize = 150;
-/// How long a run may take until it is where it is to be killed.
+/// The time limit until a run can be killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Many small files, one in five of which is a name of the one before, and some large ones.
+/// Creates many small files, one in five of which is a hard link to the one before, and some large ones.
 fn grow(root: &Path) {
     for directory in 0..DIRECTORIES {
         let at = root.join(format!("dir {directory:03}"));
@@ -33,7 +33,7 @@ fn grow(root: &Path) {
     }
 }
 
-/// The inode of each file that is complete: with its own time, which is set last.
+/// Returns the inode of each complete file, recognised by its modification time, which is set last.
 fn complete(source: &Path, target: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();
     for directory in fs::read_dir(target).into_iter().flatten().flatten() {
@@ -52,12 +52,12 @@ fn complete(source: &Path, target: &Path) -> BTreeMap<PathBuf, u64> {
 
 fn kill_agents(host: &Host) {
     for agent in host.agents() {
-        // It may be gone.
+        // It may have ended.
         let _ = kill_process(agent, Signal::KILL);
     }
 }
 
-/// One kill, and the run after it. Whether it hit in the middle.
+/// Kills a run and runs it again. Returns true if the kill hit in the middle.
 fn kill(host: &Host, (source, target): (&Path, &Path), far: bool, goal: usize) -> bool {
     let _ = fs::remove_dir_all(target);
     fs::create_dir_all(target.join("old/deep")).unwrap();
@@ -95,7 +95,7 @@ fn kill(host: &Host, (source, target): (&Path, &Path), far: bool, goal: usize) -
     let after = complete(source, target);
     assert_eq!(after.len(), all);
     let again: Vec<_> = before.iter().filter(|(path, inode)| after[*path] != **inode).collect();
-    // Names of one inode may have been made before the first run could tell that they are; none of these moves data.
+    // Hard links may have been created before the first run could report them. None of these moves data.
     assert!(again.len() <= 2 && ran.entries("updated") <= 2, "{again:?} {:#}", ran.report["entries"]);
     middle
 }
@@ -153,13 +153,13 @@ fn what_an_attempt_that_was_lost_has_made_does_not_count_for_the_limit() {
         kill_agents(&host);
         let ran = running.end();
         assert_eq!(ran.code, Some(6), "{}\n{:#}", ran.err, ran.report);
-        ran.says(&["trying again", "would go, more than half"]);
+        ran.says(&["trying again", "would be deleted, more than half"]);
         assert_eq!(fs::read_dir(target.join("old")).unwrap().count(), 50);
         assert_eq!(complete(&source, &target).len(), DIRECTORIES * (FILES_EACH + 1));
     }
 }
 
-/// One that is right is not refused because it lost its connection.
+/// The limit does not refuse a correct source because of a lost connection.
 #[test]
 fn a_run_that_lost_its_connection_removes_what_it_may() {
     if no_root() {
@@ -171,7 +171,7 @@ fn a_run_that_lost_its_connection_removes_what_it_may() {
     for far_source in [false, true] {
         let target = place.path().join(format!("target {far_source}"));
         Copy::sync().args([contents(&source), target.clone().into()]).run_to(0);
-        // More than a half is to be brought over, and some goes.
+        // More than half of the entries have to be copied, and some have to be deleted.
         for number in 10..DIRECTORIES {
             fs::remove_dir_all(target.join(format!("dir {number:03}"))).unwrap();
         }

@@ -1,4 +1,4 @@
-//! How many lanes move most is found out while a run goes on, and what the user fixed stays.
+//! hakobu tries other numbers of lanes during a run, unless the user fixed it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use hakobu_testkit::sshd::no_root;
 
 use crate::program::{Copy, Host, Ran, file, place};
 
-/// A line that gives each connection the same small share, so that more of them carry more.
+/// Creates a link that gives each connection the same small share, so that more of them carry more.
 fn shared_line() -> Link {
     Link::up(LinkSettings {
         mtu: 9000,

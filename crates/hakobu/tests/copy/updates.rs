@@ -1,4 +1,4 @@
-//! `hakobu sync` of large files that changed: what differs travels, and becomes a new file, or goes to where it lies.
+//! `hakobu sync` of changed large files: only differences are sent, into a new file or in place.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -16,10 +16,10 @@ use crate::program::*;
 
 const MIB: u64 = 1 << 20;
 const SIZE_BYTES: u64 = 40 * MIB + 77;
-/// The bytes that a run sends besides content, with a large margin.
+/// The maximum number of bytes that a run sends besides content.
 const TALK_BYTES: u64 = MIB;
 
-/// A tree with a large file, of which the target has an older version.
+/// A tree with a large file, and a target with an older version of it.
 struct Pair {
     place: tempfile::TempDir,
     host: Host,
@@ -33,7 +33,7 @@ impl Pair {
         }
         file(&pair.new_file(), SIZE_BYTES);
         fs::copy(pair.new_file(), pair.old_file()).unwrap();
-        // In 20 places, far from each other.
+        // Twenty changes, far from each other.
         let changed = fs::File::options().write(true).open(pair.new_file()).unwrap();
         for place in 0..20 {
             changed.write_all_at(b"another page", place * 2 * MIB + 4096 * place).unwrap();
@@ -51,7 +51,7 @@ impl Pair {
         self.place.path().join("target/large")
     }
 
-    /// Here, pushed or pulled.
+    /// Returns source and target, local, pushed or pulled.
     fn typed(&self, way: &str) -> [OsString; 2] {
         let (source, target) = (self.place.path().join("source"), self.place.path().join("target"));
         match way {
@@ -69,7 +69,7 @@ impl Pair {
     }
 }
 
-/// A file in which something was put in at the beginning, and a part taken to the end.
+/// A file with an insertion at the beginning, and with a part moved to the end.
 #[test]
 fn a_named_file_is_compared_by_its_content_where_that_is_asked_for() {
     let (place, host) = (place(), Host::up());
@@ -85,7 +85,7 @@ fn a_named_file_is_compared_by_its_content_where_that_is_asked_for() {
             let run = || Copy::new().to(&host).options("--compare digest").arg(&source).arg(&to);
             assert_eq!(run().run_to(0).entries("updated"), 1, "{size_bytes} {to:?}");
             assert!(fs::read(&target).unwrap() == vec![1; size_bytes]);
-            // Content that is equal does not travel, whatever the time says.
+            // Equal content is not sent, even if the time differs.
             File::options().write(true).open(&target).unwrap().set_modified(UNIX_EPOCH).unwrap();
             let ran = run().run_to(0);
             assert_eq!((ran.entries("updated"), ran.entries("attributes_only")), (0, 1), "{:#}", ran.report);
@@ -142,7 +142,7 @@ fn an_empty_file_stays_the_file_that_it_is() {
     let inodes = || ["emptied", "empty"].map(|name| fs::metadata(target.join(name)).unwrap().ino());
     let before = inodes();
     let ran = Copy::sync().options("--in-place").args([contents(&source), target.clone().into()]).run_to(0);
-    // Of the one that was empty before only the time differs.
+    // Only the time of the file that was empty before differs.
     let changed = ["updated", "attributes_only"].map(|what| ran.entries(what));
     assert_eq!((changed, inodes()), ([1, 1], before), "{:#}", ran.report);
     assert_same(&source, &target);
@@ -157,8 +157,7 @@ fn all_of_it_travels_where_that_is_asked_for() {
     ran.says(&["--in-place", "hakobu sync"]);
 }
 
-/// A machine that is busy just then answers as late as one far away, and comparing is the right choice: so there are three
-/// attempts.
+/// A busy machine may answer so late that comparing is the right choice, so there are three attempts.
 #[test]
 fn a_file_whose_comparison_is_waited_for_is_sent_as_it_is() {
     if no_root() {
@@ -171,13 +170,13 @@ fn a_file_whose_comparison_is_waited_for_is_sent_as_it_is() {
             ran = sync_beside_a_slow_disk();
         }
     }
-    ran.says(&[choice, "sending at"]);
+    ran.says(&[choice, "comparing reaches"]);
     let read = ran.report["bytes"]["target_read"].as_u64().unwrap();
     assert!((32 * MIB..200 * MIB).contains(&read), "{:#}", ran.report);
 }
 
-/// Synchronises a file of which one page differs. The old file lies on a disk that reads slowly, while the way carries a hundred
-/// times as much.
+/// Synchronises a file in which one page differs. The old file is on a disk with slow reads, and the network is a
+/// hundred times as fast.
 fn sync_beside_a_slow_disk() -> Ran {
     let (place, host) = (place(), Host::up());
     let (source, mounted) = (place.path().join("source"), place.path().join("mounted"));
@@ -196,7 +195,7 @@ fn sync_beside_a_slow_disk() -> Ran {
         old.write_all_at(b"another page", 4096).unwrap();
         old.set_modified(std::time::UNIX_EPOCH).unwrap();
     }
-    // Nothing of it is in memory.
+    // Mounting again empties the cache.
     let _mounted = devices::mount(disk.path(), &mounted, &[]).unwrap();
     let throttle = Throttle::disk(disk.path(), ThrottledAccess::Read, 20 << 20).unwrap();
     let copy = Copy::verb(throttle.command(HAKOBU), "sync").to(&host).options("--why");
@@ -218,7 +217,7 @@ fn on_one_machine_it_is_copied_or_changed_where_it_lies() {
     assert_eq!(fs::metadata(pair.old_file()).unwrap().ino(), inode);
 }
 
-/// Whoever reads the old file goes on with it; one that is killed has left it as it was.
+/// Readers of the old file keep it until the new one is complete. A killed run leaves it unchanged.
 #[test]
 fn until_it_is_complete_the_old_file_is_there() {
     let pair = Pair::new();
@@ -233,7 +232,7 @@ fn until_it_is_complete_the_old_file_is_there() {
     assert!(drafts(pair.place.path()).is_empty());
 }
 
-/// Parts that were compared or sent are neither compared nor sent again.
+/// Parts that were compared or sent before an interruption are not compared or sent again.
 #[test]
 fn it_goes_on_where_it_was_interrupted() {
     if no_root() {
@@ -251,7 +250,7 @@ fn it_goes_on_where_it_was_interrupted() {
     file(&source.join("large"), size_bytes);
     fs::copy(source.join("large"), target.join("large")).unwrap();
     let old = fs::File::options().write(true).open(target.join("large")).unwrap();
-    // The first half is equal, the second one is not.
+    // The first half is equal, the second half differs.
     old.write_all_at(&vec![7; 100 * MIB as usize], 100 * MIB).unwrap();
     old.set_modified(std::time::UNIX_EPOCH).unwrap();
     let sync = || {
@@ -262,8 +261,8 @@ fn it_goes_on_where_it_was_interrupted() {
     let done = |running: &Running| {
         running.events().iter().filter_map(|event| event["bytes_done"].as_u64()).max().unwrap_or(0)
     };
-    // With an eighth of the file left, all of the old one would be read to look for it there. Progress is told once in a
-    // second, in which the link carries 12 MiB, and fewer towards the end, so that there is time to interrupt it.
+    // With an eighth of the file left, hakobu would read all of the old file to look for moved content. Progress
+    // comes once a second, in which the link carries 12 MiB, so there is time to interrupt the run.
     wait_until("much is there", Duration::from_secs(180), || done(&running) > 140 * MIB);
     link.change(settings(Some(40_000_000))).unwrap();
     wait_until("most of the rest is there", Duration::from_secs(180), || done(&running) > 178 * MIB);
@@ -281,7 +280,7 @@ fn it_goes_on_where_it_was_interrupted() {
     assert!(drafts(place.path()).is_empty());
 }
 
-/// Files of the same size and time whose content differs, small and large ones, are found by their digests only.
+/// Files of the same size and time but other content, small and large, are found only by their digests.
 #[test]
 fn what_is_compared_by_digest_is_changed_where_it_lies() {
     let (place, host) = (place(), Host::up());
@@ -316,7 +315,7 @@ fn what_is_compared_by_digest_is_changed_where_it_lies() {
     }
 }
 
-/// Everything that a run could touch of a tree: what is where, and when it was changed last.
+/// Returns everything that a run could change in a tree: paths, inodes and change times.
 fn touched(root: &Path) -> Vec<(PathBuf, u64, i64, i64)> {
     let mut found = Vec::new();
     let mut directories = vec![root.to_owned()];
@@ -342,12 +341,12 @@ fn files_of_several_names_that_are_equal_are_left_alone() {
             fs::hard_link(&first, source.join(further).join(format!("{name} too"))).unwrap();
         }
     }
-    // The first name that is met, and a later one.
+    // The first name of a file in the order of the scan, and a later one.
     file(&source.join("directory/zebra"), 77);
     for further in ["directory/a", "directory/deeper/zebra"] {
         fs::hard_link(source.join("directory/zebra"), source.join(further)).unwrap();
     }
-    // Times in seconds are all that an sftp server keeps.
+    // An SFTP server has only whole seconds.
     let second = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     for (path, ..) in touched(place.path()).into_iter().rev() {
         fs::File::open(path).unwrap().set_modified(second).unwrap();
@@ -364,7 +363,7 @@ fn files_of_several_names_that_are_equal_are_left_alone() {
         let again = sync();
         assert_eq!(touched(&target), before, "{way}: {:#}", again.report);
         assert_eq!(again.entries("unchanged"), again.entries("scanned"), "{way}: {:#}", again.report);
-        // Whose content is another one is no name of the file.
+        // An entry with other content is not a name of this file.
         for name in ["directory/small too", "directory/deeper/large too", "directory/a"] {
             let (at, of) = (target.join(name), fs::metadata(source.join(name)).unwrap());
             fs::remove_file(&at).unwrap();

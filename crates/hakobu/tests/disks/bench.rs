@@ -1,4 +1,4 @@
-//! Disks: loop devices on files in memory, file systems on them, and what lies on both.
+//! Disks for tests: loop devices on files in memory, and file systems on them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -14,26 +14,26 @@ use hakobu_endpoints::block::inspect::inspect_device;
 
 use crate::program::*;
 
-/// The least number of a loop device that is taken here; `losetup --find` takes lower ones.
+/// The lowest number of a loop device that tests use. `losetup --find` uses lower ones.
 const LOOP_NUMBER_MIN: u32 = 1000;
 
-/// Gives the number of a loop device, each of them once: who still has a device open that a test let go would be in the way of the
-/// next test that gets it.
+/// Returns a loop device whose number was not used before. A process that still has an earlier device open cannot
+/// disturb another test.
 fn loop_device() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(LOOP_NUMBER_MIN);
     PathBuf::from(format!("/dev/loop{}", NEXT.fetch_add(1, Relaxed)))
 }
 
-/// Where root's journals of devices are.
+/// The directory of root's journals for devices.
 const STATE: &str = "/var/lib/hakobu";
 pub const MIB: u64 = 1 << 20;
 pub const PIECE: u64 = PIECE_BYTES;
 
-/// On a busy machine the way to another seems long, and more lanes are taken: then all of a small disk is under way
-/// at once, and nothing is done until all of it is.
+/// On a busy machine the round-trip time seems long and hakobu uses more lanes. All of a small disk would then be in
+/// flight at once, and nothing complete until all of it is.
 pub const LANES: &str = "--lanes 2";
 
-/// Runs a tool to its end, which has to be a good one, and gives what it printed.
+/// Runs a tool, which has to succeed, and returns its output.
 #[track_caller]
 pub fn tool<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> String {
     let output = Command::new(program).args(arguments).output();
@@ -45,7 +45,7 @@ pub fn tool<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = 
 
 /// A loop device.
 pub struct Disk {
-    /// Its node.
+    /// The path of the device.
     pub path: PathBuf,
     /// The file behind it.
     pub backing: PathBuf,
@@ -54,26 +54,26 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Of zeros.
+    /// Creates a disk of zeros.
     pub fn empty(place: &Path, name: &str, size_bytes: u64, sector_bytes: u32) -> Self {
         let backing = place.join(name);
         File::create(&backing).unwrap().set_len(size_bytes).unwrap();
         Self::attach(&backing, sector_bytes, &[])
     }
 
-    /// With this content, which is whole sectors.
+    /// Creates a disk with this content, which consists of whole sectors.
     pub fn with(place: &Path, name: &str, content: &[u8], sector_bytes: u32) -> Self {
         let backing = place.join(name);
         write_sparse(&backing, content);
         Self::attach(&backing, sector_bytes, &[])
     }
 
-    /// Whose bytes are all the same.
+    /// Creates a disk whose bytes all have the same value.
     pub fn full_of(place: &Path, name: &str, byte: u8, size_bytes: u64, sector_bytes: u32) -> Self {
         Self::with(place, name, &vec![byte; size_bytes as usize], sector_bytes)
     }
 
-    /// A device of a file that is there, with further options of losetup.
+    /// Creates a loop device for an existing file, with further options of `losetup`.
     pub fn attach(backing: &Path, sector_bytes: u32, options: &[&str]) -> Self {
         loop {
             let path = loop_device();
@@ -107,14 +107,14 @@ impl Disk {
         self.identity().id
     }
 
-    /// All of it, through the device.
+    /// Returns the content of the device.
     pub fn bytes(&self) -> Vec<u8> {
-        // Data that an earlier reader left in memory proves nothing.
+        // The buffer cache could still have what an earlier reader has read.
         tool("blockdev", [OsStr::new("--flushbufs"), self.path.as_os_str()]);
         fs::read(&self.path).unwrap()
     }
 
-    /// Overwrites some of it, and lets go of it.
+    /// Overwrites a part of the disk and closes it.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) {
         let device = File::options().write(true).open(&self.path).unwrap();
         device.write_all_at(bytes, offset).unwrap();
@@ -157,7 +157,7 @@ impl Drop for Disk {
     }
 }
 
-/// How many bytes a journal among these files says to be on stable storage; none without a journal.
+/// Returns the number of bytes that a journal among these files records as stable, or 0 without a journal.
 pub fn recorded_bytes(files: &[PathBuf]) -> u64 {
     const HEADER_BYTES: usize = 128;
     const RECORD_BYTES: usize = 64;
@@ -172,7 +172,7 @@ pub fn recorded_bytes(files: &[PathBuf]) -> u64 {
     records.map(|record| u64::from_le_bytes(record[8..16].try_into().unwrap())).sum()
 }
 
-/// Content without any regularity.
+/// Returns pseudo-random content.
 pub fn content(size_bytes: u64, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; size_bytes as usize];
     blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
@@ -191,13 +191,13 @@ pub fn content_with_zeros(size_bytes: u64, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// How many bytes lie in pieces that are nothing but zeros.
+/// Returns the number of bytes in pieces that consist of zeros.
 pub fn zeros_in(bytes: &[u8]) -> u64 {
     let pieces = bytes.chunks(PIECE as usize);
     pieces.filter(|piece| piece.iter().all(|byte| *byte == 0)).map(|piece| piece.len() as u64).sum()
 }
 
-/// A sector with an MBR of one partition.
+/// Returns a sector with an MBR with one partition.
 pub fn table(disk_number: u8) -> [u8; 512] {
     let mut sector = [0; 512];
     sector[440] = disk_number;
@@ -217,19 +217,19 @@ pub fn write_sparse(path: &Path, bytes: &[u8]) {
     }
 }
 
-/// The digest that b3sum prints.
+/// Returns the digest that `b3sum` prints.
 pub fn b3sum(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// The digest of the first bytes of a file or device.
+/// Returns the digest of the first bytes of a file or device.
 pub fn b3sum_of(path: &Path, size_bytes: u64) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(File::open(path).unwrap().take(size_bytes)).unwrap();
     hasher.finalize().to_hex().to_string()
 }
 
-/// Fails unless all bytes are alike, and says where the first is that is not.
+/// Fails unless all bytes are equal, and names the offset of the first difference.
 #[track_caller]
 pub fn assert_bytes(found: &[u8], expected: &[u8]) {
     assert_eq!(found.len(), expected.len(), "lengths");
@@ -244,7 +244,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// `ext4`, `xfs`, `btrfs` or `tmpfs`.
+    /// Creates a file system: `ext4`, `xfs`, `btrfs` or `tmpfs`.
     pub fn new(place: &Path, kind: &str) -> Self {
         Self::of_size(place, kind, 320 * MIB)
     }
@@ -262,14 +262,14 @@ impl Mounted {
         Self::mount(at, disk)
     }
 
-    /// Of a file system that is there.
+    /// Mounts an existing file system.
     pub fn mount(at: PathBuf, disk: Disk) -> Self {
         fs::create_dir_all(&at).unwrap();
         tool("mount", [disk.path.as_os_str(), at.as_os_str()]);
         Self { at, disk: Some(disk) }
     }
 
-    /// Leaves the disk.
+    /// Unmounts the file system, and returns its mount point and disk.
     pub fn unmount(mut self) -> (PathBuf, Disk) {
         tool("umount", [&self.at]);
         (self.at.clone(), self.disk.take().unwrap())
@@ -288,7 +288,7 @@ pub fn make_file_system(kind: &str, device: &Path) {
     tool(&format!("mkfs.{kind}"), [OsStr::new("-q"), OsStr::new(force), device.as_os_str()]);
 }
 
-/// How the ends of a copy lie.
+/// The direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Here,
@@ -300,7 +300,7 @@ pub enum Way {
 impl Way {
     pub const ALL: [Way; 4] = [Way::Here, Way::Push, Way::Pull, Way::HostToHost];
 
-    /// Source and target as they are typed.
+    /// Returns source and target as they are typed.
     pub fn typed(self, host: &Host, source: &Path, target: &Path) -> [OsString; 2] {
         let here = |path: &Path| path.as_os_str().to_owned();
         match self {
@@ -313,12 +313,12 @@ impl Way {
 }
 
 impl Ran {
-    /// A figure of bytes.
+    /// Returns a number of bytes from the report.
     pub fn bytes(&self, name: &str) -> u64 {
         self.report["bytes"][name].as_u64().unwrap()
     }
 
-    /// Fails unless the report says of all of this content that it was copied.
+    /// Fails unless the report says that all of this content was copied.
     #[track_caller]
     pub fn assert_copied(&self, content: &[u8]) {
         assert_eq!(self.report["outcome"], "done", "{:#}", self.report);

@@ -1,4 +1,4 @@
-//! Changes between an interrupted run and the next one: of the source, or of the target.
+//! Changes of the source or the target between an interrupted run and the next one.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -17,9 +17,9 @@ use crate::program::*;
 const SIZE_BYTES: u64 = 120 * MIB;
 const LAST_PASS: [&str; 4] = ["--passes", "1", "--before-last-pass", "true"];
 
-/// A push that was interrupted half way.
+/// A push that was interrupted in the middle.
 struct Interrupted {
-    // The host's processes end before their network goes.
+    // The fields are dropped in this order: the host's processes must end before their network is removed.
     host: Host,
     link: Link,
     place: TempDir,
@@ -30,7 +30,7 @@ struct Interrupted {
 }
 
 impl Interrupted {
-    /// From a file or a disk to an image or a disk.
+    /// Copies a file or a disk to an image or a disk, and interrupts that.
     fn new(from_disk: bool, to_disk: bool) -> Self {
         Self::with("", from_disk, to_disk)
     }
@@ -39,7 +39,7 @@ impl Interrupted {
         Self::prepared(options, from_disk, to_disk, |_| {})
     }
 
-    /// Interrupts a copy whose source disk was prepared before.
+    /// As [`Interrupted::with`], with a source disk that `prepare` has changed before the copy.
     fn prepared(options: &str, from_disk: bool, to_disk: bool, prepare: impl FnOnce(&Disk)) -> Self {
         let link = Link::up(settings(Some(400_000_000))).unwrap();
         let (place, host) = (place(), Host::behind(&link));
@@ -84,7 +84,7 @@ impl Interrupted {
         copy.arg(&self.source).arg(self.host.at(&self.target))
     }
 
-    /// Changes a byte of the source disk that has been brought over. What is on it now.
+    /// Changes a byte of the source disk that has been copied. Returns the new content.
     fn change_disk(&self) -> Vec<u8> {
         let mut content = self.content.clone();
         content[CHUNK_BYTES as usize / 2] ^= 1;
@@ -98,7 +98,7 @@ impl Interrupted {
         left
     }
 
-    /// It ends with these bytes, and leaves nothing.
+    /// Runs a copy, and fails unless it ends with this content and leaves no drafts or journals.
     #[track_caller]
     fn ends_well(&self, copy: Copy, resumed: bool, content: &[u8]) -> Ran {
         let ran = copy.run_to(0);
@@ -114,7 +114,7 @@ fn settings(rate_bits_per_second: Option<u64>) -> LinkSettings {
     LinkSettings { rate_bits_per_second, mtu: 9000, ..LinkSettings::default() }
 }
 
-/// All at the same time, as most of it is waiting.
+/// The cases run at the same time, because they mostly wait.
 #[test]
 fn between_two_runs() {
     if no_root() {
@@ -146,28 +146,28 @@ fn nothing_changed(from_disk: bool, to_disk: bool) {
     assert!(ran.bytes("target_written") < SIZE_BYTES, "{:#}", ran.report);
 }
 
-/// The refusal stands until the user decides.
+/// Every run is refused until the user passes `--restart`.
 #[track_caller]
 fn refused_until_restart(interrupted: &Interrupted, content: &[u8]) {
     for _ in 0..2 {
         let ran = interrupted.copy().run_to(5);
         assert_eq!(ran.report["outcome"], "source_changed");
-        ran.says(&["add --restart to begin anew"]);
+        ran.says(&["add --restart to start over"]);
         assert_eq!(interrupted.left().len(), 2, "what was brought over stays");
     }
     interrupted.ends_well(interrupted.copy().arg("--restart"), false, content);
 }
 
-/// A run that cannot resume starts anew, and says so.
+/// A run that cannot resume starts over, and says so.
 #[track_caller]
 fn begun_anew(interrupted: &Interrupted, content: &[u8]) {
     let ran = interrupted.ends_well(interrupted.copy(), false, content);
-    ran.says(&["the source changed since the run that was interrupted; it is copied anew"]);
+    ran.says(&["the source has changed since the interrupted run; it is copied from the start"]);
 }
 
 fn a_file_changed(to_disk: bool) {
     let interrupted = Interrupted::new(false, to_disk);
-    // To other bytes and fewer.
+    // The new content differs in a byte, and an image becomes shorter.
     let mut content = interrupted.content.clone();
     content[7] ^= 1;
     if !to_disk {
@@ -183,7 +183,7 @@ fn a_file_changed(to_disk: bool) {
 
 fn a_disk_changed(to_disk: bool) {
     let interrupted = Interrupted::new(true, to_disk);
-    // Its first chunk has been brought over, and is read once more.
+    // The first chunk has been copied, and is read again as a sample.
     let content = interrupted.change_disk();
     match to_disk {
         true => refused_until_restart(&interrupted, &content),
@@ -191,37 +191,38 @@ fn a_disk_changed(to_disk: bool) {
     }
 }
 
-/// A disk in use has changed by the time that its copy goes on, and a sync finds what has.
+/// With `--live`, a copy resumes although the source has changed, and a later sync transfers the changes.
 fn a_disk_in_use_changed() {
     let interrupted = Interrupted::new(true, true);
     let content = interrupted.change_disk();
     let ran = interrupted.verb("copy").arg("--live").run_to(0);
     assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
-    // Data of a completed copy is data like any other.
+    // Once the copy is complete, its data on the target is protected like any other.
     let sync = || interrupted.verb("sync");
     sync().run_to(6).says(&["--confirm"]);
     interrupted.ends_well(sync().args(["--confirm", &interrupted.disks[1].id()]), false, &content);
 }
 
-/// The record of an interrupted run does not describe the present source disk: all of it is compared.
+/// A sync does not use the journal of an interrupted copy: it compares everything.
 fn a_disk_changed_before_a_sync(to_disk: bool, options: &[&str]) {
     let interrupted = Interrupted::new(true, to_disk);
     let content = interrupted.change_disk();
     let ran = interrupted.ends_well(interrupted.verb("sync").args(options), false, &content);
-    // Nothing that is there is sent again; of a draft nobody knows what is.
+    // On a disk, equal data is not sent again. A draft is not reused.
     assert!(!to_disk || ran.bytes("target_written") < SIZE_BYTES, "{:#}", ran.report);
 }
 
-/// The disk was empty, so nothing was asked. What an interrupted copy has left there is no reason to ask either.
+/// The target disk was empty, so the first run did not ask. The part of a file system that it has written is no
+/// reason to ask either.
 fn a_file_system_that_is_half_there() {
     let interrupted = Interrupted::prepared("", true, true, |disk| {
-        // The rest of the disk stays, so that there is something to copy.
+        // Without discarding, the rest of the disk keeps its content, which has to be copied.
         tool("mkfs.ext4", ["-q", "-F", "-E", "nodiscard", disk.path.to_str().unwrap()]);
     });
     let ran = interrupted.copy().run_to(0);
     assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
     assert_eq!(interrupted.disks[0].bytes(), interrupted.disks[1].bytes());
-    // Now it is somebody's.
+    // The copy is complete, so the disk is protected.
     interrupted.copy().run_to(6).says(&["holds data: ext4"]);
 }
 
@@ -235,18 +236,18 @@ fn the_draft_was_overwritten() {
 fn the_disk_was_overwritten() {
     let interrupted = Interrupted::new(false, true);
     let disk = &interrupted.disks[0];
-    // Something that nobody would know by a mark.
+    // A change that leaves no signature.
     disk.write_at(3 * CHUNK_BYTES + 5, b"by hand");
     let bytes = disk.bytes();
     for options in ["", "--restart"] {
         let ran = interrupted.copy().options(options).run_to(6);
-        ran.says(&["is not known to be what this copy has left there", &format!("--confirm {}", disk.id())]);
+        ran.says(&["its content may have changed since", &format!("--confirm {}", disk.id())]);
         assert_bytes(&disk.bytes(), &bytes);
     }
     interrupted.ends_well(interrupted.copy().args(["--confirm", &disk.id()]), false, &interrupted.content);
 }
 
-/// In place as well: what an interrupted run has compared is not compared again.
+/// A sync in place resumes as well: blocks that the interrupted run has compared are not compared again.
 #[test]
 fn a_sync_that_was_interrupted() {
     if no_root() {
@@ -288,8 +289,8 @@ fn sync_interrupted(to_disk: bool) {
     assert_eq!(left(), Vec::<PathBuf>::new());
 }
 
-/// The ID of a disk without a name of its own is made of what is on it, and changes while it is written to. The
-/// same command goes on all the same, and another one does not.
+/// A disk without a serial number has an ID made from its content, which changes while the disk is written. The same
+/// command with the old ID resumes all the same, another command is refused.
 #[test]
 fn the_id_that_was_confirmed() {
     if no_root() {
@@ -321,7 +322,7 @@ fn id_confirmed(size_bytes: u64) {
     host.wait_for_no_agent();
     assert_ne!(disk.id(), id, "the table has been overwritten");
     link.change(settings(None)).unwrap();
-    // The data there belongs to the interrupted copy, not to one of another image.
+    // The partial data belongs to the interrupted copy, not to that of another image.
     let other = place.path().join("other");
     content[..512].copy_from_slice(&table(3));
     fs::write(&other, &content).unwrap();
@@ -334,7 +335,7 @@ fn id_confirmed(size_bytes: u64) {
     copy(&id).run_to(6);
 }
 
-/// A sync cannot use the record of a copy, and removes it.
+/// A sync cannot use the journal and the draft of a copy, and removes them.
 #[test]
 fn a_sync_after_a_copy_that_was_interrupted() {
     if no_root() {
@@ -347,7 +348,7 @@ fn a_sync_after_a_copy_that_was_interrupted() {
     interrupted.ends_well(sync, false, &interrupted.content);
 }
 
-/// The record of one job is invalid when another job writes to the disk.
+/// The journal of a job becomes invalid when another job writes to the disk.
 #[test]
 fn another_job_to_the_same_disk() {
     if no_root() {
@@ -364,7 +365,7 @@ fn another_job_to_the_same_disk() {
             .arg(&other)
             .arg(&disk.path)
             .run_to(6)
-            .says(&["is not known to be what this copy has left"]);
+            .says(&["its content may have changed since"]);
         assert_bytes(&disk.bytes(), &bytes);
         Copy::new().arg(&other).arg(&disk.path).args(["--confirm", &disk.id()]).run_to(0);
         assert_eq!(disk.remembered(), Vec::<PathBuf>::new());
@@ -374,7 +375,7 @@ fn another_job_to_the_same_disk() {
     }
 }
 
-/// On one machine, where blocks cannot be shared: a copy that was killed goes on as well.
+/// A killed copy on one machine resumes too, where files cannot share blocks.
 #[test]
 fn on_one_machine() {
     if no_root() {
@@ -386,7 +387,7 @@ fn on_one_machine() {
     let by = |command| Copy::by(command).arg(&source).arg(&target);
     let mut running = by(stopped()).start();
     running.crawl_until(|_| !drafts(place.path()).is_empty());
-    // Progress is recorded once a second, and the run could end in less.
+    // The journal is written once a second, and the run could end before that.
     std::thread::sleep(Duration::from_millis(1100));
     running.crawl_until(|_| recorded_bytes(&drafts(place.path())) > 0);
     running.signal(Signal::KILL);

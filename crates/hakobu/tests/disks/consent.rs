@@ -13,7 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use crate::bench::*;
 use crate::program::*;
 
-/// A copy on a terminal at which this is typed: the exit code, and what was shown.
+/// Runs a copy on a terminal, types `typed`, and returns the exit code and the output.
 fn typed_at_terminal(host: &Host, arguments: &[&OsStr], typed: &str) -> (Option<i32>, String) {
     let mut child = terminal(host, HAKOBU, arguments).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -92,7 +92,7 @@ fn of_several_pairs_all_that_is_refused_is_said_at_once() {
     copy().run_to(6).says(&["3 of 4 are refused:", "take a larger one", &first.id(), &third.id()]);
     let ran = copy().arg("--confirm").arg(first.id()).run_to(6);
     ran.says(&["2 of 4 are refused:", "take a larger one", &third.id()]);
-    // Whoever is asked and says no is not asked again.
+    // After a "no", no further question is asked.
     let rest = [&first, &third, &empty];
     write(&rest);
     let arguments: [&OsStr; 2] = ["--pairs".as_ref(), pairs.as_os_str()];
@@ -108,10 +108,11 @@ fn of_several_pairs_all_that_is_refused_is_said_at_once() {
     }
 }
 
-/// Two disks, and a push over a way so long that there is time between the look at the target and the first byte.
+/// Two disks, and a link with a round-trip time so long that the target can be replaced between the inspection and
+/// the first write.
 struct Swap {
     place: tempfile::TempDir,
-    // The host's processes end before their network goes.
+    // The fields are dropped in this order: the host's processes must end before their network is removed.
     host: Host,
     link: Link,
     agreed: Disk,
@@ -131,7 +132,7 @@ impl Swap {
         Self { place, host, link, agreed, other, image }
     }
 
-    /// Pushes to a path that is replaced as soon as it has been looked at.
+    /// Pushes to a path, and calls `replace` as soon as the path was inspected.
     fn push(&self, copy: Copy, path: &Path, replace: impl FnOnce()) -> Ran {
         let running = copy.to(&self.host).arg(&self.image).arg(self.host.at(path)).start();
         let looked = || running.events().iter().any(|event| event["event"] == "started");
@@ -193,7 +194,7 @@ fn a_node_becomes_a_file() {
     assert!(swap.agreed.bytes().iter().all(|byte| *byte == 0xaa));
 }
 
-/// Where it led when it was looked at is where the copy goes.
+/// The copy goes to the device to which the link led at the inspection.
 fn a_link_leads_elsewhere() {
     let swap = Swap::new();
     let (path, replacement) = (swap.place.path().join("link"), swap.place.path().join("replacement"));
@@ -212,7 +213,7 @@ fn an_image_becomes_a_link() {
         fs::write(&path, content(5 * MIB, 2)).unwrap();
         std::os::unix::fs::symlink(&swap.other.path, &replacement).unwrap();
         let ran = swap.push(copy, &path, || fs::rename(&replacement, &path).unwrap());
-        // In place it is refused; a copy puts a file in the place of the link.
+        // `sync` would write in place and refuses the link; `copy` replaces it by a file.
         if ran.code == Some(0) {
             assert_bytes(&fs::read(&path).unwrap(), &content(5 * MIB, 1));
             assert!(fs::symlink_metadata(&path).unwrap().is_file());

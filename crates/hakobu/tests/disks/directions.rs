@@ -1,4 +1,4 @@
-//! Disks and images onto each other, on one machine and between machines.
+//! Copies between disks and images, on one machine and between machines.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,9 +18,9 @@ fn a_disk_onto_a_disk() {
         let place = place();
         let content = content_with_zeros(33 * MIB, 1);
         let source = Disk::with(place.path(), "source", &content, sector_bytes);
-        // Larger, and full of something else.
+        // The target is larger and has other content.
         let target = Disk::full_of(place.path(), "target", 0xaa, 35 * MIB, sector_bytes);
-        // The ID of a target that has none of its firmware may be another once it is written.
+        // The ID of a disk without a serial number depends on its content, so it is read before the copy.
         let disks = [("source", source.id()), ("target", target.id())];
         let ran = Copy::new().to(&host).args(way.typed(&host, &source.path, &target.path)).run_to(0);
         ran.assert_copied(&content);

@@ -1,4 +1,4 @@
-//! `sync` and `verify` of disks and images: what is in place is compared, and only what differs is written.
+//! `sync` and `verify` of disks and images: content is compared in place, and only differences are written.
 
 use std::fs::{self, File};
 
@@ -8,7 +8,7 @@ use hakobu_testkit::sshd::no_root;
 use crate::bench::*;
 use crate::program::*;
 
-/// A few pieces that differ: the first, one in the middle, and the last, which is a part of one.
+/// Returns content that differs in three pieces: the first, one in the middle, and the last, which is incomplete.
 fn changed(content: &[u8]) -> Vec<u8> {
     let mut changed = content.to_vec();
     let last = changed.len() - 1;
@@ -18,7 +18,7 @@ fn changed(content: &[u8]) -> Vec<u8> {
     changed
 }
 
-/// The length of the last piece.
+/// Returns the length of the last piece.
 fn rest(content: &[u8]) -> u64 {
     match content.len() as u64 % PIECE {
         0 => PIECE,
@@ -43,8 +43,8 @@ fn only_pieces_that_differ_are_written_to_a_disk() {
         let sync = || Copy::sync().to(&host).args(["--confirm", &id]);
         let sync = || sync().args(way.typed(&host, &source.path, &target.path)).run_to(0);
         let ran = sync();
-        // The last one has zeros at the source, which do not travel.
-        // Where it travels, only the blocks are written that differ, one in each piece.
+        // The last piece is zeros at the source, which are not sent. Between machines, only the blocks that differ
+        // are written, one in each of the other two pieces.
         let unit = if way == Way::Here { PIECE } else { 4096 };
         assert_eq!(ran.bytes("target_written"), 2 * unit, "{way:?} {:#}", ran.report);
         assert_eq!(ran.bytes("zeros_skipped"), rest(&content));
@@ -89,12 +89,12 @@ fn an_image_takes_the_size_of_the_source() {
     let place = place();
     for (index, before) in sizes.into_iter().enumerate() {
         for (other, after) in sizes.into_iter().enumerate() {
-            // Once each from and to other machines.
+            // Some of the combinations are copied from or to another machine.
             let way = if other == (index + 1) % sizes.len() { Way::ALL[index % 4] } else { Way::Here };
             let content = content_with_zeros(after, 3);
             let (source, image) = (place.path().join("source"), place.path().join("disk.img"));
             fs::write(&source, &content).unwrap();
-            // The common part is equal, and the rest of the image differs.
+            // The common part is equal. If the image is longer, its rest differs.
             let mut old = content[..before.min(after) as usize].to_vec();
             old.resize(before as usize, 0xaa);
             fs::write(&image, &old).unwrap();
@@ -110,7 +110,7 @@ fn an_image_takes_the_size_of_the_source() {
     }
 }
 
-/// A missing image is created, as by a copy, also one that is large enough for a journal.
+/// A missing image is created as by `copy`, also one that is large enough for a journal.
 #[test]
 fn an_image_that_is_not_there_is_made() {
     if no_root() {
@@ -146,7 +146,7 @@ fn what_differs_is_listed_in_order() {
         let place = place();
         let content = content_with_zeros(40 * MIB + 1536, 5);
         let mut other = content.clone();
-        // Two neighbours, a zero that is none, and the last piece.
+        // Adjacent pieces, a byte in a piece of zeros, and the last piece.
         let pieces = [0, 1, 5, 77, 78, 79, 80, 81, 160];
         for piece in pieces {
             other[piece * PIECE as usize + 11] ^= 1;
@@ -180,7 +180,7 @@ fn range(difference: &serde_json::Value) -> (u64, u64) {
     (difference["offset_bytes"].as_u64().unwrap(), difference["length_bytes"].as_u64().unwrap())
 }
 
-/// An image of another length is another image, whatever it begins with.
+/// Images of different length are different, even if one is the beginning of the other.
 #[test]
 fn sizes_that_differ_are_differences() {
     if no_root() {
@@ -215,7 +215,7 @@ fn sizes_that_differ_are_differences() {
     }
 }
 
-/// A disk may be larger than its image, and no smaller.
+/// A disk may be larger than its image, but not smaller.
 #[test]
 fn a_disk_and_what_lies_behind() {
     if no_root() {
@@ -233,13 +233,13 @@ fn a_disk_and_what_lies_behind() {
     let ran = Copy::verify().arg(&image).arg(&small.path).run_to(4);
     let differences = ran.report["differences"].as_array().unwrap();
     assert_eq!(differences.iter().map(range).collect::<Vec<_>>(), [(9 * MIB, MIB + 100)]);
-    // The other way round the image lacks what the disk has.
+    // In the other direction, the image lacks the rest of the disk.
     let ran = Copy::verify().arg(&disk.path).arg(&image).run_to(4);
     let differences = ran.report["differences"].as_array().unwrap();
     assert_eq!(range(&differences[differences.len() - 1]), (40 * PIECE, 11 * MIB - 40 * PIECE));
 }
 
-/// Comparing does not need what writing needs: the disk may be in use, and be read-only.
+/// To be compared, a disk may be in use and read-only.
 #[test]
 fn comparing_touches_nothing() {
     if no_root() {
@@ -255,14 +255,14 @@ fn comparing_touches_nothing() {
     Copy::verify().arg(&image).arg(&read_only.path).run_to(0);
     let _open = File::options().write(true).open(&disk.path).unwrap();
     Copy::verify().arg(&image).arg(&disk.path).run_to(0);
-    // A file that is open through one loop device is open through the other.
+    // A file that is open through one loop device is in use for all of them.
     Copy::verify().arg(&read_only.path).arg(&image).run_to(6).says(&["is open for writing", "--live"]);
     Copy::verify().arg("--live").arg(&read_only.path).arg(&image).run_to(0);
     assert_eq!(fs::metadata(&image).unwrap().modified().unwrap(), before);
     assert!(drafts(place.path()).is_empty() && disk.remembered().is_empty());
 }
 
-/// Links at the place of the target are not followed to files: a copy replaces them.
+/// A symbolic link as target is not followed to a file: a copy replaces it.
 #[test]
 fn a_link_is_not_compared() {
     if no_root() {
@@ -280,7 +280,7 @@ fn a_link_is_not_compared() {
     assert!(fs::symlink_metadata(&link).unwrap().is_file());
 }
 
-/// A file that is written in place while somebody uses it through a loop device would be torn.
+/// A file that is in use through a loop device is not written in place.
 #[test]
 fn an_image_that_is_in_use() {
     if no_root() {

@@ -1,4 +1,4 @@
-//! A disk that does not keep what was written to it, and `--verify medium`, which finds out.
+//! `--verify medium` finds data that a disk has not kept.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::program::*;
 const SIZE_BYTES: u64 = 2 * CHUNK_BYTES + MIB;
 const ALWAYS: u32 = u32::MAX;
 
-/// A source, and a disk on which these bits turn.
+/// A source, and a disk that flips bits.
 struct Setup {
-    // The device goes before the file system that it is on.
+    // The loop device is detached before the file system below it is unmounted.
     disk: Disk,
     _medium: BadMedium,
     place: TempDir,
@@ -28,7 +28,7 @@ impl Setup {
     fn new(flips: &[BitFlip]) -> Self {
         let place = place();
         let mut content = content(SIZE_BYTES, 7);
-        // Zeros are read back as well.
+        // Zeros are verified as well.
         content[CHUNK_BYTES as usize..CHUNK_BYTES as usize + 2 * MIB as usize].fill(0);
         let source = place.path().join("source");
         fs::write(&source, &content).unwrap();
@@ -44,7 +44,7 @@ impl Setup {
         copy.args(way.typed(host, &self.source, &self.disk.path)).run_to(code)
     }
 
-    /// Offsets of bytes that are not what they were at the source.
+    /// Returns the offsets of bytes that differ from the source.
     fn wrong(&self) -> Vec<u64> {
         let found = self.disk.bytes();
         assert_eq!(found.len(), self.content.len());
@@ -59,7 +59,7 @@ fn flips(times: u32) -> [BitFlip; 3] {
     FLIPPED.map(|offset| BitFlip { offset, times })
 }
 
-/// The tests below can only say something if this goes unnoticed.
+/// Without `--verify medium` the errors go unnoticed. The other tests rely on that.
 #[test]
 fn nobody_else_finds_out() {
     if no_root() {

@@ -1,5 +1,5 @@
-//! `hakobu probe` and a disk as target: it is only read, unless it is named; then what it holds is written back, and nothing
-//! but that.
+//! `hakobu probe` with a disk as target: the disk is only read, unless `--confirm` names it. Then its own content is
+//! written back.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,7 +24,7 @@ fn probe(host: Option<&Host>) -> Command {
     command
 }
 
-/// Runs it to this exit code; gives what it printed, if that is something, and what it said.
+/// Runs a probe, which has to end with this exit code. Returns its JSON, if there is any, and its standard error.
 #[track_caller]
 fn run(command: &mut Command, code: i32) -> (Value, String) {
     let output = command.output().unwrap();
@@ -33,7 +33,7 @@ fn run(command: &mut Command, code: i32) -> (Value, String) {
     (serde_json::from_str(&out).unwrap_or_default(), err)
 }
 
-/// Bytes that were written to a disk, by the kernel's counter.
+/// Returns the number of bytes that were written to a disk, from the kernel's counter.
 fn written_bytes(disk: &Path) -> u64 {
     let name = disk.file_name().unwrap().to_str().unwrap();
     let stat = fs::read_to_string(format!("/sys/class/block/{name}/stat")).unwrap();
@@ -46,7 +46,7 @@ fn a_disk_that_is_named_keeps_what_it_holds() {
         return;
     }
     let (place, host) = (place(), Host::up());
-    // Neither whole pieces nor whole pages.
+    // The size is no multiple of pieces or pages.
     let held = content(5 * MIB + 4096 + 512, 7);
     for (far, sector_bytes) in [(false, 512), (true, 512)] {
         let disk = Disk::with(place.path(), &format!("disk {far}"), &held, sector_bytes);
@@ -102,7 +102,7 @@ fn what_speaks_against_a_disk_is_said_and_the_rest_is_measured() {
     for far in [false, true] {
         let at = |path: &Path| if far { host.at(path) } else { path.as_os_str().to_owned() };
         seen(&[&at(&device.path)], Some("is mounted"));
-        // The content of the disk is no obstacle: its owner will be asked.
+        // The content of the disk is no obstacle, because a copy asks before it overwrites it.
         seen(&[&at(&disk.path)], None);
         seen(&[image.as_os_str(), &at(&disk.path)], Some("take a larger one"));
         seen(&[&at(&device.path), &at(&disk.path)], Some("is mounted for writing"));
@@ -124,7 +124,7 @@ fn a_disk_in_use_or_another_one_is_refused_before_anything_is_measured() {
         for target in [target.to_owned(), host.at(target)] {
             let (found, err) = run(probe(Some(&host)).arg(&target).args(["--confirm", id]), 6);
             assert!(found.is_null() && err.contains(words), "{target:?}: {found:#}{err}");
-            // It is known before the first measurement.
+            // The refusal comes before the first measurement.
             assert!(!err.contains("measuring"), "{err}");
         }
     };
@@ -135,7 +135,7 @@ fn a_disk_in_use_or_another_one_is_refused_before_anything_is_measured() {
     let open = fs::File::options().write(true).open(&disk.path).unwrap();
     refused(disk.path.as_os_str(), &disk.id(), "is open for writing by process");
     drop(open);
-    // Nobody is told who holds it, but the kernel says that somebody does.
+    // The kernel does not say who has opened the disk exclusively, only that somebody has.
     let exclusive = OFlags::EXCL.bits().cast_signed();
     let held = fs::File::options().read(true).custom_flags(exclusive).open(&disk.path).unwrap();
     refused(disk.path.as_os_str(), &disk.id(), "held by the kernel");

@@ -1,4 +1,4 @@
-//! Whatever speaks against writing to a disk, or reading it, is said before the first byte.
+//! Obstacles to writing to a disk, or to reading it, are reported before the first byte.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -33,11 +33,11 @@ impl Case {
         Disk::full_of(self.place.path(), name, 0xaa, 6 * MIB, 512)
     }
 
-    /// Refused here and, in turns, from and to another machine, by a copy and in place, with these words; and nothing
-    /// is written.
+    /// Fails unless the copy is refused with these words and writes nothing: on one machine with `copy`, and
+    /// alternately as a push with `sync` and as a pull with `copy`.
     #[track_caller]
     fn refused(&self, source: &Path, target: &Path, options: &[&str], words: &[&str]) {
-        // A mounted file system, and a system short of memory, write to their disks by themselves.
+        // The kernel writes to mounted file systems and to swap by itself, so these are not compared.
         let mut mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         mounts.push_str(&fs::read_to_string("/proc/swaps").unwrap());
         let still = || {
@@ -52,7 +52,7 @@ impl Case {
             let ran = verb.to(&self.host).args(options).args(way.typed(&self.host, source, target)).run_to(6);
             assert_eq!(ran.report["outcome"], "refused");
             ran.says(words);
-            // The place is named as it was typed.
+            // The error names the location as it was typed.
             let named = if way == Way::Push { self.host.at(target) } else { target.as_os_str().to_owned() };
             let source_named =
                 if way == Way::Pull { self.host.at(source) } else { source.as_os_str().to_owned() };
@@ -77,7 +77,7 @@ fn a_mounted_disk() {
     case.refused(&case.image, &target.path, &["--confirm", &id], &words);
 }
 
-/// A file that is in use through one loop device is in use through all.
+/// A file that is in use through one loop device is in use for all of them.
 #[test]
 fn a_disk_that_is_mounted_by_another_name() {
     if no_root() {
@@ -112,7 +112,7 @@ fn what_is_no_copy_and_would_overwrite_all_the_same() {
     }
     let case = Case::new();
     let (one, other) = (case.disk("one"), case.disk("other"));
-    // A report.
+    // A disk as the file of a report.
     let ran = Command::new(HAKOBU)
         .arg("copy")
         .arg("--report")
@@ -124,7 +124,7 @@ fn what_is_no_copy_and_would_overwrite_all_the_same() {
     let words = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(6), "{words}");
     assert!(words.contains("it is a disk, and a report would overwrite it"), "{words}");
-    // A disk that is read and written by the same run.
+    // A disk that is the source of one pair and the target of another.
     let pairs = case.place.path().join("pairs");
     let line = |from: &Path, to: &Path| format!("{} {}\n", from.display(), to.display());
     let third = case.disk("third");
@@ -137,19 +137,19 @@ fn what_is_no_copy_and_would_overwrite_all_the_same() {
     };
     let across = line(&one.path, &other.path) + &line(&other.path, &third.path);
     refused(across, None, "another pair reads this disk");
-    // The refusals hold over a host that is this machine, too.
+    // The same if the targets are on another host that is in fact this machine.
     let host = Host::up();
     let far = |path: &Path| PathBuf::from(host.at(path));
     let across = line(&one.path, &far(&other.path)) + &line(&other.path, &far(&third.path));
     refused(across, Some(&host), "another pair reads this disk");
-    // Two devices over one file are one disk.
+    // Two loop devices of one file are one disk.
     let twice = Disk::attach(&third.backing, 512, &[]);
     let both = line(&one.path, &third.path) + &line(&other.path, &twice.path);
     refused(both, None, "another pair writes to this disk");
-    // Who only reads may read one of them twice.
+    // A comparison may read a disk twice.
     fs::write(&pairs, line(&one.path, &other.path) + &line(&other.path, &third.path)).unwrap();
     Copy::verify().arg("--pairs").arg(&pairs).run_to(0);
-    // The directory of the devices.
+    // A file cannot be copied into the directory of devices.
     Copy::new().arg(&case.image).arg("/dev/").run_to(6);
     assert!(!Path::new("/dev/disk.img").exists());
     for disk in [&one, &other, &third] {
@@ -157,7 +157,7 @@ fn what_is_no_copy_and_would_overwrite_all_the_same() {
     }
 }
 
-/// Nothing is held still for a plan.
+/// A dry run does not freeze the source.
 #[test]
 fn a_dry_run_runs_no_commands() {
     if no_root() {
@@ -172,7 +172,7 @@ fn a_dry_run_runs_no_commands() {
     assert!(!mark.exists());
 }
 
-/// A command that would stop a service is not run for a copy that is refused, even if only the first pass is.
+/// The source is not frozen for a copy that is refused, even if only the first pass is.
 #[test]
 fn a_refusal_comes_before_anything_is_held_still() {
     if no_root() {
@@ -199,7 +199,7 @@ fn a_refusal_comes_before_anything_is_held_still() {
     assert!(mark.exists());
 }
 
-/// A source in use takes --live, or something that holds it still, and that has to do so.
+/// A source in use needs `--live` or a command that freezes it, and that command has to work.
 #[test]
 fn a_source_that_is_written_to_in_the_last_pass() {
     if no_root() {
@@ -218,10 +218,10 @@ fn a_source_that_is_written_to_in_the_last_pass() {
     let still = ["--before-last-pass", &freeze, "--after-last-pass", &thaw];
     for count in ["1", "2"] {
         passes(&[&["--passes", count][..], &still].concat()).run_to(0);
-        // As the file system is while it is frozen: nothing has to be repaired.
+        // The copy has the state of the frozen file system, so that nothing has to be repaired.
         tool("e2fsck", [OsStr::new("-fn"), image.as_os_str()]);
     }
-    // It holds nothing still, and something is written all the time.
+    // A command that does not freeze the source, to which a thread keeps writing.
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -239,7 +239,7 @@ fn a_source_that_is_written_to_in_the_last_pass() {
     });
 }
 
-/// The command that freezes the source is not interrupted, and the one that releases it is run.
+/// Ctrl-C does not interrupt the command that freezes the source, and the command that thaws it is run.
 #[test]
 fn what_is_held_for_the_last_pass_is_let_go() {
     if no_root() {
@@ -253,7 +253,7 @@ fn what_is_held_for_the_last_pass_is_let_go() {
     let options = ["--passes", "1", "--before-last-pass", &hold, "--after-last-pass", &release];
     let running = Copy::sync().args(options).arg(&case.image).arg(&disk.path).start();
     wait_until("it is held", std::time::Duration::from_secs(30), || held.exists());
-    // However impatient somebody is.
+    // Further signals change nothing.
     for _ in 0..3 {
         running.signal(rustix::process::Signal::INT);
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -261,7 +261,7 @@ fn what_is_held_for_the_last_pass_is_let_go() {
     let ran = running.end();
     assert_eq!(ran.code, Some(130), "{}", ran.err);
     assert!(!held.exists(), "{}", ran.err);
-    ran.says(&["the command of --after-last-pass is run first"]);
+    ran.says(&["--after-last-pass runs first"]);
     assert_bytes(&disk.bytes(), &vec![0xaa; 6 * MIB as usize]);
 }
 
@@ -340,9 +340,9 @@ fn the_source_by_another_name() {
         case.refused(&disk.path, name, &[], &["is the source itself"]);
         case.refused(name, &disk.path, &[], &["is the source itself"]);
     }
-    // The file behind it is the same as well.
+    // The file behind the loop device is the same disk.
     case.refused(&disk.backing, &disk.path, &[], &["is the source itself"]);
-    // A part of it.
+    // A loop device of a part of the file.
     let part = Disk::attach(&disk.backing, 512, &["--offset", "1048576", "--sizelimit", "1048576"]);
     case.refused(&part.path, &disk.path, &[], &["name another target"]);
     let above = Disk::attach(&disk.path, 512, &[]);
@@ -374,11 +374,11 @@ fn a_disk_that_holds_data() {
     );
     let other = case.disk("other").id();
     case.refused(&case.image, &target.path, &["--confirm", &other], &["the confirmed device is", &other]);
-    // The right one among several.
+    // The right ID may be one of several.
     Copy::new().args(["--confirm", &other, "--confirm", &id]).arg(&case.image).arg(&target.path).run_to(0);
     assert_bytes(&target.bytes()[..5 * MIB as usize], &content(5 * MIB, 1));
     assert!(target.remembered().is_empty());
-    // A disk with unknown content is overwritten, but not if the user confirmed another disk.
+    // A disk whose content is not recognised is overwritten without consent, unless the user confirmed another disk.
     let unknown = case.disk("unknown");
     case.refused(&case.image, &unknown.path, &["--confirm", &id], &["the confirmed device is"]);
     Copy::new().arg(&case.image).arg(&unknown.path).run_to(0);
@@ -404,7 +404,7 @@ fn a_mistyped_name() {
     case.refused(&disk.path, Path::new("/dev/lopo0"), &[], &["look for the right name"]);
     let ran = Copy::new().arg("/dev/lopo0").arg(&disk.path).run_to(1);
     ran.says(&["no such file", "`hakobu disks` lists the disks that are there"]);
-    // In the file system of the devices, but not with the devices.
+    // A file in `/dev/shm` is in the file system of the devices, but is an ordinary target.
     assert!(case.image.starts_with("/dev/shm"));
 }
 
@@ -416,13 +416,13 @@ fn sectors_of_another_size() {
     let case = Case::new();
     let source = case.disk("source");
     let target = Disk::full_of(case.place.path(), "target", 0xaa, 8 * MIB, 4096);
-    // Without a table nothing counts in sectors.
+    // Without a partition table, the size of sectors does not matter.
     Copy::new().arg(&source.path).arg(&target.path).run_to(0);
     source.write_at(0, &table(1));
     let words = ["has sectors of 4096 bytes, the source has 512", "its partition table counts in them"];
     let id = target.id();
     case.refused(&source.path, &target.path, &["--confirm", &id], &words);
-    // An image does not count, but in large sectors the partition would not fit into it.
+    // An image has no sectors of its own, but with sectors of 4096 bytes its partition would not fit.
     let image = case.place.path().join("new.img");
     Copy::new().arg(&source.path).arg(&image).run_to(0);
     case.refused(&image, &target.path, &["--confirm", &id], &words);
@@ -444,11 +444,11 @@ fn a_source_that_is_mounted() {
     ran.says(&["the copy may mix old and new"]);
     tool("mount", [OsStr::new("-o"), OsStr::new("remount,ro"), mounted.at.as_os_str()]);
     Copy::new().arg(source).arg(&image).run_to(0);
-    // Not all data that the file system has in memory is on its device.
+    // The copy is that of the device, which lacks data that the file system still has in memory.
     assert_eq!(b3sum_of(&image, u64::MAX), b3sum_of(&mounted.disk.as_ref().unwrap().backing, u64::MAX));
 }
 
-/// A process that has something open.
+/// A process that has a file or device open.
 struct Holder(Child);
 
 impl Holder {
@@ -486,7 +486,7 @@ fn a_disk_that_a_process_writes_to() {
         case.refused(&disk.path, &image, &[], &["is open for writing by process", &id, "--live"]);
         Copy::new().arg("--live").arg(&disk.path).arg(&image).run_to(0).says(&["may mix old and new"]);
     }
-    // Who only reads is no obstacle.
+    // A process that only reads is no obstacle.
     let _holder = Holder::of(&disk.path, "<");
     Copy::new().arg(&case.image).arg(&disk.path).run_to(0);
     Copy::new().arg(&disk.path).arg(case.place.path().join("new.img")).run_to(0);
@@ -508,12 +508,13 @@ fn a_disk_that_is_locked() {
     }
     assert_eq!(fs::read(&disk.backing).unwrap(), before);
     drop(held);
-    // A refused run leaves nothing that a later run would take for its own.
+    // A refused run leaves no mark or journal on the disk.
     Copy::new().arg(&case.image).arg(&disk.path).run_to(0);
     assert!(disk.remembered().is_empty());
 }
 
-/// A process that writes to the file behind a loop device writes to the disk, by whatever name it opened the file.
+/// A process that writes to the file behind a loop device writes to the disk, by whatever name it has opened the
+/// file.
 #[test]
 fn a_loop_device_whose_file_is_written_to_is_in_use() {
     if no_root() {
@@ -542,7 +543,7 @@ fn a_loop_device_whose_file_is_written_to_is_in_use() {
         case.refused(&case.image, &disk.path, &["--confirm", &id], &words);
         end(holder);
     }
-    // Who only reads it is in nobody's way.
+    // A process that only reads the file is no obstacle.
     let reader = hold("<", &disk.backing);
     Copy::new().args(["--confirm", &id]).arg(&case.image).arg(&disk.path).run_to(0);
     end(reader);

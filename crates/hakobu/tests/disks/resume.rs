@@ -1,4 +1,4 @@
-//! Runs that are killed in the middle, and the same command again: it goes on, and ends with the same bytes.
+//! Runs that are killed in the middle: the same command resumes, and ends with the right content.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use tempfile::TempDir;
 use crate::bench::*;
 use crate::program::*;
 
-/// No whole number of chunks, pieces or sectors of 4096 bytes.
+/// Not a multiple of chunks, pieces or sectors of 4096 bytes.
 const SIZE_BYTES: u64 = 320 * MIB + 2 * PIECE + 1536;
-/// At this rate the first part of a run goes, until all of it is remembered.
+/// The rate of the first part of a run, until all of that is recorded.
 const FAST_BITS_PER_SECOND: u64 = 800_000_000;
-/// At this rate a run goes when it is killed.
+/// The rate at the time of the kill.
 const SLOW_BYTES_PER_SECOND: u64 = 20_000_000;
 /// The maximum number of bytes that were written but not recorded, and are written again.
 const AGAIN_BYTES_MAX: u64 = 2 * SLOW_BYTES_PER_SECOND;
@@ -34,9 +34,9 @@ enum Killed {
     Both,
 }
 
-/// A host at the end of a line, a source, and two places to copy it to.
+/// A host behind a link, a source, and two targets for it.
 pub struct Line {
-    // The host's processes end before their network goes.
+    // The fields are dropped in this order: the host's processes must end before their network is removed.
     host: Host,
     link: Link,
     place: TempDir,
@@ -73,7 +73,7 @@ impl Line {
         copy.args(way.typed(&self.host, &self.source, self.target(target)))
     }
 
-    /// Nothing of an earlier run is left at the target.
+    /// Empties both targets.
     fn empty(&self) {
         let _ = fs::remove_file(&self.image);
         let backing = File::options().write(true).open(&self.disk.backing).unwrap();
@@ -82,7 +82,8 @@ impl Line {
         backing.set_len(size_bytes).unwrap();
     }
 
-    /// Starts a copy that is slow from this moment on, and waits until it remembers all of the part before.
+    /// Starts a copy, slows it down once this many bytes are done, and waits until all of these are recorded in the
+    /// journal.
     fn start(&self, copy: Copy, target: Target, at_bytes: u64) -> Running {
         self.link.change(settings(Some(FAST_BITS_PER_SECOND))).unwrap();
         let running = copy.start();
@@ -91,7 +92,7 @@ impl Line {
             done_bytes(&running.events()) >= at_bytes
         });
         self.link.change(settings(Some(SLOW_BYTES_PER_SECOND * 8))).unwrap();
-        // The part that was sent at the old rate counts as well; events report it a moment later.
+        // The data that was sent at the old rate counts as well. Events report it a moment later.
         let heard = running.events().len();
         wait_until("it tells how far it got", Duration::from_secs(60), || running.events().len() > heard + 1);
         let reached_bytes = done_bytes(&running.events());
@@ -113,7 +114,8 @@ impl Line {
         }
     }
 
-    /// Kills a run at a moment, and lets the same command go on. `false`: it had ended before.
+    /// Kills a run at a random moment, and runs the same command again. Returns false if the run ended before the
+    /// kill.
     fn round(&self, way: Way, target: Target, killed: Killed, moment: &mut Moments) -> bool {
         self.empty();
         let copy = || self.copy(way, target).options("--retry-for 0s");
@@ -130,7 +132,7 @@ impl Line {
         let as_expected = match killed {
             Killed::Near => ran.code.is_none(),
             Killed::Far => ran.code == Some(1),
-            // This side may find out about the other one's end before its own.
+            // This side may notice the end of the other one before it is killed itself.
             Killed::Both => matches!(ran.code, None | Some(1)),
         };
         assert!(as_expected, "{what} {:?} {}", ran.code, ran.err);
@@ -150,7 +152,7 @@ impl Line {
         true
     }
 
-    /// Drafts and journals.
+    /// Returns the drafts and journals at a target.
     fn left(&self, target: Target) -> Vec<PathBuf> {
         match target {
             Target::Image => drafts(self.place.path()),
@@ -176,7 +178,7 @@ fn done_bytes(events: &[serde_json::Value]) -> u64 {
     progress.filter_map(|event| event["bytes_done"].as_u64()).max().unwrap_or(0)
 }
 
-/// Moments that differ from one to the next, and are the same in each run of the tests.
+/// A generator of moments. The sequence is the same in each run of the tests.
 #[derive(Debug)]
 struct Moments(u64);
 
@@ -186,18 +188,18 @@ impl Moments {
         (self.0 >> 33) % below
     }
 
-    /// When a run becomes slow: there is more to come then.
+    /// Returns the number of bytes after which a run is slowed down, which is less than the whole.
     fn bytes(&mut self) -> u64 {
         SIZE_BYTES / 10 + self.next(SIZE_BYTES / 4)
     }
 
-    /// Returns a random pause: events come at intervals, a kill need not.
+    /// Returns a pause before the kill, so that kills do not coincide with events.
     fn pause(&mut self) -> Duration {
         Duration::from_millis(self.next(1000))
     }
 }
 
-/// So many kills that hit in the middle.
+/// Kills runs until `count` kills have hit in the middle.
 fn kills(line: &Line, way: Way, target: Target, kinds: &[Killed], count: usize, seed: u64) {
     let mut moments = Moments(seed);
     let (mut hit, mut missed) = (0, 0);
@@ -211,7 +213,7 @@ fn kills(line: &Line, way: Way, target: Target, kinds: &[Killed], count: usize, 
     }
 }
 
-/// Each on a line of its own at the same time, as most of it is waiting.
+/// The cases run at the same time, each with a link of its own, because they mostly wait.
 #[test]
 fn kills_in_the_middle() {
     if no_root() {
@@ -235,7 +237,7 @@ fn kills_in_the_middle() {
     });
 }
 
-/// An agent that was killed is started again by the same run.
+/// A run restarts an agent that was killed.
 fn goes_on_by_itself(line: &Line, target: Target) {
     let running = line.start(line.copy(Way::Push, target), target, SIZE_BYTES / 3);
     let recorded = recorded_bytes(&line.left(target));
@@ -246,14 +248,14 @@ fn goes_on_by_itself(line: &Line, target: Target) {
     ran.says(&["connection lost", "trying again"]);
     line.assert_whole(&ran, target);
     assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
-    // The first part of it, a third at least, was not written again.
+    // The recorded part, a third at least, was not written again.
     assert!(recorded > 2 * AGAIN_BYTES_MAX);
     let written = ran.bytes("target_written");
     assert!(written <= SIZE_BYTES + AGAIN_BYTES_MAX, "{:#}", ran.report);
 }
 
-/// The agent of the first attempt has the disk open until it finds out. It is no stranger that speaks against
-/// writing to it.
+/// The agent of the first attempt keeps the disk open until it notices that the connection is lost. That must not
+/// count as another process that uses the disk.
 fn a_line_that_is_cut_and_mended(line: &Line) {
     let copy = line.copy(Way::Push, Target::Disk).options("--retry-for 5m");
     let running = line.start(copy, Target::Disk, SIZE_BYTES / 4);

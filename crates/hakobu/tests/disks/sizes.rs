@@ -1,4 +1,4 @@
-//! Sizes around every edge, and the file systems that images lie on.
+//! Sizes around all limits, and the file systems that hold images.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use hakobu_testkit::sshd::no_root;
 use crate::bench::*;
 use crate::program::*;
 
-/// Around sectors, pages, pieces, chunks, and what one lane moves alone.
+/// Sizes around sectors, pages, pieces, chunks, and the limit up to which one lane handles a file alone.
 const SIZES: [u64; 21] = [
     0,
     1,
@@ -60,7 +60,7 @@ fn images_of_all_sizes_onto_a_disk() {
     }
 }
 
-/// Zeros over what was there, of every length.
+/// Zeros overwrite other data, for all sizes.
 #[test]
 fn zeros_onto_a_disk_are_zeros() {
     if no_root() {
@@ -133,7 +133,7 @@ fn content_into_nothing() {
     }
 }
 
-/// A memory disk, which has sectors of 4096 bytes and another driver.
+/// A zram disk, which has sectors of 4096 bytes and another driver than loop devices.
 struct Zram(Disk, String);
 
 impl Zram {
@@ -173,7 +173,7 @@ fn a_disk_in_memory() {
     Copy::verify().arg(&image).arg(&zram.0.path).run_to(0);
 }
 
-/// Images are made, kept up to date, compared and read on each kind of file system.
+/// Images are created, updated, compared and read on each kind of file system.
 #[test]
 fn images_on_file_systems() {
     if no_root() {
@@ -198,12 +198,12 @@ fn image_on(kind: &str) {
         assert_eq!(fs::metadata(&image).unwrap().len(), content.len() as u64);
         let blocks = fs::metadata(&image).unwrap().blocks() * 512;
         let data = content.len() as u64 - zeros_in(&content);
-        // xfs takes some room ahead.
+        // XFS allocates some space in advance.
         assert!(blocks <= data + 3 * MIB, "{kind} {options}: {blocks} for {data}");
         assert_eq!(b3sum_of(&image, u64::MAX), b3sum(&content), "{kind} {options}");
         assert!(drafts(&mounted.at).is_empty());
     }
-    // Data where there was a hole, and a hole where there was data.
+    // Data replaces a hole, and a hole replaces data.
     let change = |content: &mut [u8], at: u64, byte| content[at as usize..(at + PIECE) as usize].fill(byte);
     change(&mut content, 30 * PIECE, 1);
     change(&mut content, 100 * PIECE, 0);

@@ -1,4 +1,4 @@
-//! Disks that cannot be read, do not keep what is written, become smaller, or have no room.
+//! Disks that cannot be read, that lose what is written, that become smaller, or that have no space.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -13,10 +13,10 @@ use rustix::process::Signal;
 use crate::bench::*;
 use crate::program::*;
 
-/// Long enough for a journal.
+/// Large enough for a journal.
 const SIZE_BYTES: u64 = 80 * MIB;
-/// Where the readable part ends: in the middle of a page, and with a sector. Past an end within a sector the loop
-/// device makes up what it gives.
+/// The end of the readable part: in the middle of a page, and at the end of a sector. Within a sector, the loop
+/// device would return invented data.
 const READABLE_BYTES: u64 = 61 * MIB + 3 * 4096 + 1024;
 
 /// A source whose end cannot be read.
@@ -42,7 +42,7 @@ impl Damaged {
         backing.write_all_at(&self.content[READABLE_BYTES as usize..], READABLE_BYTES).unwrap();
     }
 
-    /// Returns the readable content: whole sectors.
+    /// Returns the content with zeros in place of the unreadable part.
     fn readable(&self) -> Vec<u8> {
         let mut readable = self.content.clone();
         readable[READABLE_BYTES as usize..].fill(0);
@@ -50,12 +50,12 @@ impl Damaged {
     }
 }
 
-/// Where the first range that could not be read begins, and how long all are.
+/// Returns the offset of the first unreadable range and the length of all.
 fn unreadable(ran: &Ran) -> (u64, u64) {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for (_, words) in ran.failures() {
         let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
-        assert!(words.contains("cannot be read; zeros are in their place"), "{words}");
+        assert!(words.contains("cannot be read; zeros were written in their place"), "{words}");
         ranges.push((numbers[1], numbers[0]));
     }
     ranges.sort_unstable();
@@ -79,7 +79,7 @@ fn a_source_that_cannot_be_read_ends_the_copy() {
         for verb in ["copy", "sync"] {
             let typed = way.typed(&damaged.host, &damaged.source.path, to);
             let copy = Copy::verb(std::process::Command::new(HAKOBU), verb).to(&damaged.host).args(typed);
-            // A run that ends before it recorded anything leaves data like any other on the disk.
+            // A run that fails before its first journal record leaves ordinary data on the disk, which needs consent.
             let copy = if *to == target.path { copy.args(["--confirm", &target.id()]) } else { copy };
             let ran = copy.run_to(1);
             assert_eq!(ran.report["outcome"], "failed");
@@ -119,7 +119,7 @@ fn what_cannot_be_read_is_zeros_and_is_named() {
             assert!(drafts(damaged.place.path()).is_empty());
             continue;
         };
-        // Again, with nothing better: just those are tried.
+        // As long as the source is damaged, a further run tries only the bad chunks.
         let bad_chunks = SIZE_BYTES - READABLE_BYTES / CHUNK_BYTES * CHUNK_BYTES;
         let ran = copy().run_to(3);
         assert_eq!(unreadable(&ran), (first, SIZE_BYTES - first), "{way:?} {verb}");
@@ -137,8 +137,8 @@ fn what_cannot_be_read_is_zeros_and_is_named() {
     }
 }
 
-/// A file on a disk that tells two of its blocks apart by name only: what is written to one is on the other, too.
-/// To the system it is a good disk, as it is asked past all memory.
+/// A disk whose file has the same block at two offsets, so that data written at one appears at the other as well.
+/// Direct I/O keeps the system from noticing.
 struct Forgetful {
     disk: Option<Disk>,
     mounted: Option<Mounted>,
@@ -184,7 +184,7 @@ fn a_medium_that_does_not_keep_what_is_written() {
     let image = place.path().join("disk.img");
     fs::write(&image, &content).unwrap();
     let target = Forgetful::new(place.path(), 12 * MIB);
-    // Without a look at the medium nobody finds out.
+    // Without `--verify medium` the copy succeeds.
     let ran = Copy::new().arg(&image).arg(target.path()).run_to(0);
     assert_eq!(ran.report["verified"], "wire");
     Copy::verify().arg(&image).arg(target.path()).run_to(4);
@@ -195,8 +195,8 @@ fn a_medium_that_does_not_keep_what_is_written() {
                 copy.options("--verify medium").args(["--confirm", &target.disk.as_ref().unwrap().id()]);
             let ran = copy.args(way.typed(&host, &image, target.path())).run_to(1);
             ran.says(&[
-                "the medium did not keep 4194304 bytes from 0 on; writing them again",
-                "the medium gave back something else than was written",
+                "the medium did not keep 4194304 bytes from offset 0; writing them again",
+                "the medium returned other data than was written",
             ]);
             assert_eq!(ran.err.matches("writing them again").count(), 2, "{}", ran.err);
         }
@@ -222,9 +222,9 @@ fn a_medium_that_keeps_it() {
     }
 }
 
-/// A disk that is made smaller while it is read or written.
+/// A push during which a disk becomes smaller.
 struct Shrinking {
-    // The host's processes end before their network goes.
+    // The fields are dropped in this order: the host's processes must end before their network is removed.
     host: Host,
     link: Link,
     place: tempfile::TempDir,
@@ -243,7 +243,7 @@ impl Shrinking {
         let copy = Copy::across(&self.link).to(&self.host).options(LANES);
         let mut running = copy.arg(source).arg(self.host.at(target)).start();
         running.wait_until_under_way();
-        // It takes two steps, between which nothing shall be read.
+        // Shrinking takes two steps. The copy is stopped so that it reads nothing in between.
         running.signal(Signal::STOP);
         File::options().write(true).open(&disk.backing).unwrap().set_len(16 * MIB).unwrap();
         tool("losetup", ["--set-capacity".as_ref(), disk.path.as_os_str()]);
@@ -280,7 +280,7 @@ fn a_disk_that_becomes_smaller() {
     });
 }
 
-/// A target without room ends the copy, and nothing has the final name.
+/// A target without space ends the copy, and no file has its final name.
 #[test]
 fn a_file_system_that_is_full() {
     if no_root() {
@@ -305,7 +305,7 @@ fn a_file_system_that_is_full() {
     }
 }
 
-/// A thin disk: it has less room than it says.
+/// A thin disk, which has less space than its size.
 #[test]
 fn a_disk_without_room_behind_it() {
     if no_root() {
@@ -324,7 +324,7 @@ fn a_disk_without_room_behind_it() {
         assert!(!ran.err.contains("done:"), "{}", ran.err);
     }
     wait_until("nobody has it open", Duration::from_secs(60), || host.agents().is_empty());
-    // With room it goes on.
+    // With more space the same command succeeds.
     tool("mount", ["-o", "remount,size=200m", small.at.to_str().unwrap()]);
     let copy = Copy::new().to(&host).args(Way::Push.typed(&host, &source, &target.path));
     let ran = copy.args(["--confirm", &target.id()]).run_to(0);

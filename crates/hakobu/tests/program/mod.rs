@@ -1,4 +1,4 @@
-//! The program under test, a host to copy to, and data: what the end-to-end tests of trees and of disks share.
+//! What the end-to-end tests share: the program under test, a host to copy to, and test data.
 
 #![allow(dead_code, reason = "each of these tests uses some of it")]
 
@@ -20,21 +20,21 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// No run of these tests may take longer.
+/// The time limit of a run.
 const RUN_LIMIT: Duration = Duration::from_secs(200);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The program that was built for this test.
 pub const HAKOBU: &str = env!("CARGO_BIN_EXE_hakobu");
 
-/// A place of its own for a test, in memory.
+/// Creates a directory for a test, in memory.
 pub fn place() -> TempDir {
     let place = TempDir::with_prefix_in("hakobu-test.", "/dev/shm").unwrap();
     open_to_all(place.path());
     place
 }
 
-/// A timetable in whose pause it is, hours from the beginning and from the end.
+/// Returns a timetable that pauses now, and for some hours before and after.
 pub fn in_a_pause() -> &'static str {
     match jiff::Zoned::now().hour() {
         3..16 => "01:00,pause 20:00,off",
@@ -42,7 +42,7 @@ pub fn in_a_pause() -> &'static str {
     }
 }
 
-/// A small file system, mounted for the time of a test.
+/// A small file system that is mounted during a test.
 pub struct Small(pub PathBuf);
 
 impl Small {
@@ -61,28 +61,28 @@ impl Drop for Small {
     }
 }
 
-/// Lets every user in.
+/// Makes a directory accessible to all users.
 pub fn open_to_all(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Puts a program to where every user can run it. By another process: a descriptor that is open for writing could
-/// leak into a child of another test's thread, and the file could not be run.
+/// Installs a program so that every user can run it. Another process writes the file: a descriptor that is open for
+/// writing could leak into a child of another test's thread, and the file could not be run.
 pub fn install(program: impl AsRef<Path>, to: &Path) {
     let mut install = Command::new("install");
     install.args(["-m", "755"]).arg(program.as_ref()).arg(to);
     assert!(install.status().unwrap().success());
 }
 
-/// A new file of this size, of random content.
+/// Creates a file of this size with random content.
 pub fn file(path: &Path, size_bytes: u64) -> PathBuf {
     let seed = path.as_os_str().len() as u64 + size_bytes;
     generate::file(path, FileSpec { size_bytes, seed, compressibility: 0.0, threads: 2 }).unwrap();
     path.to_owned()
 }
 
-/// A new tree with everything that trees have: nasty names, links, empty directories, files of many sizes.
+/// Creates a tree with all that trees can have: difficult names, links, empty directories, files of many sizes.
 pub fn tree(path: &Path) -> PathBuf {
     let spec = TreeSpec {
         files: 300,
@@ -100,7 +100,7 @@ pub fn tree(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Fails unless both are alike in all that a copy keeps.
+/// Fails unless both are equal in everything that a copy preserves.
 #[track_caller]
 pub fn assert_same(source: &Path, target: &Path) {
     let differences = compare(source, target).unwrap();
@@ -108,7 +108,7 @@ pub fn assert_same(source: &Path, target: &Path) {
     assert!(differences.is_empty(), "{} differences: {shown:#?}", differences.len());
 }
 
-/// Every draft anywhere below a directory.
+/// Returns all drafts below a directory.
 pub fn drafts(below: &Path) -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![below.to_owned()]);
     while let Some(directory) = open.pop() {
@@ -125,7 +125,7 @@ pub fn drafts(below: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 #[track_caller]
 pub fn wait_until(what: &str, limit: Duration, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + limit;
@@ -135,25 +135,25 @@ pub fn wait_until(what: &str, limit: Duration, holds: impl Fn() -> bool) {
     }
 }
 
-/// A host with a real OpenSSH server. It goes by two names, `throwaway` and `another`.
+/// A host with a real OpenSSH server. It has two names, `throwaway` and `another`.
 pub struct Host {
     pub sshd: Sshd,
-    /// In the environment of what it runs.
+    /// A mark in the environment of the processes of this host.
     mark: String,
 }
 
 impl Host {
-    /// On loopback, with hakobu on the PATH.
+    /// Starts a host on loopback, with hakobu on the PATH.
     pub fn up() -> Self {
         Self::with(&SshdOptions { path_dirs: vec![program_dir()], ..SshdOptions::default() })
     }
 
-    /// How many logins there were.
+    /// Returns the number of logins so far.
     pub fn logins(&self) -> usize {
         self.sshd.log().lines().filter(|line| line.contains("Accepted p")).count()
     }
 
-    /// As wished; nothing is on the PATH by itself.
+    /// Starts a host with these options. hakobu is on its PATH only if they say so.
     pub fn with(options: &SshdOptions) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let (name, number) = ("HAKOBU_TEST_HOST", NUMBER.fetch_add(1, Relaxed));
@@ -167,7 +167,7 @@ impl Host {
         Self { sshd, mark: format!("{name}={value}") }
     }
 
-    /// At the far end of a link, with hakobu on the PATH.
+    /// Starts a host at the far end of a link, with hakobu on the PATH.
     pub fn behind(link: &Link) -> Self {
         Self::with(&SshdOptions {
             path_dirs: vec![program_dir()],
@@ -177,7 +177,7 @@ impl Host {
         })
     }
 
-    /// A path on this host as it is typed.
+    /// Returns the location of a path on this host.
     pub fn at(&self, path: impl AsRef<OsStr>) -> OsString {
         remote("throwaway", path)
     }
@@ -187,7 +187,7 @@ impl Host {
         remote("another", path)
     }
 
-    /// The agents that it runs, also those that have lost their login.
+    /// Returns the agents of this host, also those whose login has ended.
     pub fn agents(&self) -> Vec<Pid> {
         let ours = self.sshd.processes();
         let is_agent = |id: &u32| {
@@ -227,19 +227,19 @@ fn remote(host: &str, path: impl AsRef<OsStr>) -> OsString {
     typed
 }
 
-/// A path with a slash behind it: the contents of a directory.
+/// Returns a path with a slash at its end: the contents of a directory.
 pub fn contents(path: impl AsRef<OsStr>) -> OsString {
     let mut typed = path.as_ref().to_owned();
     typed.push("/");
     typed
 }
 
-/// Lets signals end what is started from now on, however the tests were started.
+/// Resets signals so that they end the processes started from now on, however the tests were started.
 pub fn heed_signals() {
     hakobu_sys::signal::heed_all().unwrap();
 }
 
-/// `hakobu copy`, or another verb that moves data, before it runs.
+/// A run of `hakobu copy` or a similar command that has not started yet.
 pub struct Copy {
     command: Command,
     report: TempDir,
@@ -250,22 +250,22 @@ impl Copy {
         Self::by(Command::new(HAKOBU))
     }
 
-    /// `hakobu sync`.
+    /// Prepares `hakobu sync`.
     pub fn sync() -> Self {
         Self::verb(Command::new(HAKOBU), "sync")
     }
 
-    /// `hakobu verify`.
+    /// Prepares `hakobu verify`.
     pub fn verify() -> Self {
         Self::verb(Command::new(HAKOBU), "verify")
     }
 
-    /// Run by another command, of which hakobu's path is the last word.
+    /// Prepares a copy that another command runs. The path of hakobu is the last word of that command.
     pub fn by(command: Command) -> Self {
         Self::verb(command, "copy")
     }
 
-    /// Prepares a run of another verb.
+    /// Prepares a run of another command of hakobu.
     pub fn verb(mut command: Command, verb: &str) -> Self {
         heed_signals();
         let report = TempDir::with_prefix("hakobu-report.").unwrap();
@@ -278,12 +278,12 @@ impl Copy {
         Self { command, report }
     }
 
-    /// From the near end of a link.
+    /// Prepares a copy that runs at the near end of a link.
     pub fn across(link: &Link) -> Self {
         Self::by(link.near().command(HAKOBU))
     }
 
-    /// As another user of this machine; `program` is one that this user can run.
+    /// Prepares a copy that another user of this machine runs with `program`.
     pub fn as_user(user: &str, program: &Path) -> Self {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", user, "--regid", "nogroup", "--clear-groups"]).arg(program);
@@ -292,7 +292,7 @@ impl Copy {
         copy
     }
 
-    /// With the ssh that knows this host.
+    /// Adds the ssh command that knows this host.
     pub fn to(mut self, host: &Host) -> Self {
         self.command.env("HAKOBU_SSH", host.sshd.ssh_command());
         self
@@ -308,7 +308,7 @@ impl Copy {
         self
     }
 
-    /// Options, divided by blanks.
+    /// Adds options, separated by blanks.
     pub fn options(mut self, options: &str) -> Self {
         self.command.args(options.split_whitespace());
         self
@@ -340,14 +340,14 @@ impl Copy {
         Running { child, events, readers: Some((out, err)), report: self.report, ended: None }
     }
 
-    /// Starts it as a process group of its own, to which the ssh processes belong that it starts.
+    /// Starts it in a process group of its own, together with its ssh processes.
     pub fn start_group(mut self) -> Running {
         std::os::unix::process::CommandExt::process_group(&mut self.command, 0);
         self.start()
     }
 
-    /// Runs it slowly from when the machines have met until so many logins were seen, then to its end; it may end before. At first
-    /// it is left alone: how far away the other machine is shows in how soon an answer is there.
+    /// Runs it slowly from the moment when the hosts are connected until this many logins were made, and then to its
+    /// end, which may come earlier. Before that it runs at full speed, because it measures the round-trip time.
     #[track_caller]
     pub fn crawl_until_logins(self, host: &Host, count: usize) -> Ran {
         let mut running = self.start();
@@ -369,7 +369,7 @@ impl Copy {
         self.start().end()
     }
 
-    /// Runs it to its end, which has to be this exit code.
+    /// Runs it to its end. Fails unless it has this exit code.
     #[track_caller]
     pub fn run_to(self, code: i32) -> Ran {
         let ran = self.run();
@@ -378,15 +378,16 @@ impl Copy {
     }
 }
 
-/// The program, which stands still until it is let crawl: a busy machine may run it to its end before a test looks.
+/// Returns the program, stopped before it begins: on a busy machine it could end before the test looks at it. The
+/// test lets it crawl.
 pub fn stopped() -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "kill -STOP $$; exec \"$@\"", "sh", HAKOBU]);
     command
 }
 
-/// `hakobu copy` on a terminal. What is written to the command's standard input is typed there, what is shown comes out
-/// of its standard output.
+/// Returns `hakobu copy` on a terminal. The standard input of the command is typed there, and the output appears on
+/// its standard output.
 pub fn terminal(host: &Host, program: &str, arguments: &[&OsStr]) -> Command {
     let mut line = format!("exec {program} copy");
     for argument in arguments {
@@ -403,18 +404,18 @@ pub fn terminal(host: &Host, program: &str, arguments: &[&OsStr]) -> Command {
     script
 }
 
-/// Lets a process that stands still run for a short moment.
+/// Lets a stopped process run for a short moment.
 fn crawl(process: Pid) {
     let began = Instant::now();
     kill_process(process, Signal::CONT).unwrap();
     sleep(Duration::from_millis(2));
     kill_process(process, Signal::STOP).unwrap();
-    // Progress is told once in a second; in the meantime it must not come far, also where the machine is busy and a short
-    // moment became a long one.
+    // Progress events come once a second. The process must not get far meanwhile, even if the moment became long on a
+    // busy machine.
     sleep(began.elapsed() * 20);
 }
 
-/// A copy under way.
+/// A running copy.
 pub struct Running {
     child: Child,
     events: Arc<Mutex<Vec<Value>>>,
@@ -432,14 +433,14 @@ impl Running {
         self.events.lock().unwrap().clone()
     }
 
-    /// Waits until a progress event says that data has moved, and that more is to come.
+    /// Waits until a progress event shows that data has moved and that more is to come.
     #[track_caller]
     pub fn wait_until_under_way(&mut self) {
         self.wait_while_unfinished(Self::is_under_way, || sleep(LOOK_EVERY));
     }
 
-    /// Slows the run by the processor alone: the process runs for a short moment now and then, is stopped while it is
-    /// inspected, and stays stopped.
+    /// Slows the run down by stopping the process most of the time, and waits until data has moved. The process
+    /// remains stopped.
     #[track_caller]
     pub fn crawl_until_under_way(&mut self) {
         self.crawl_until(Self::is_under_way);
@@ -511,7 +512,7 @@ impl Drop for Running {
 
 /// A copy that has ended.
 pub struct Ran {
-    /// The exit code; none where a signal ended it.
+    /// The exit code, or `None` if a signal ended it.
     pub code: Option<i32>,
     /// The standard error of the run.
     pub err: String,
@@ -520,12 +521,12 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// A count of entries.
+    /// Returns a count of entries from the report.
     pub fn entries(&self, name: &str) -> u64 {
         self.report["entries"][name].as_u64().unwrap()
     }
 
-    /// The changes of `--itemize`, each with its action and path, in order of paths.
+    /// Returns the changes of `--itemize` as action and path, sorted by path.
     pub fn changes(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let changed = self.events.iter().filter(|event| event["event"] == "changed");
@@ -534,20 +535,20 @@ impl Ran {
         all
     }
 
-    /// How many of what was lost.
+    /// Returns the number of entries that lost this kind of attribute.
     pub fn lost(&self, what: &str) -> u64 {
         let losses = self.report["losses"].as_array().unwrap();
         losses.iter().find(|loss| loss["what"] == what).map_or(0, |loss| loss["count"].as_u64().unwrap())
     }
 
-    /// The paths that failed, with why.
+    /// Returns the failed paths, each with its error.
     pub fn failures(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let failures = self.report["failures"].as_array().unwrap().iter();
         failures.map(|failure| (text(&failure["path"]), text(&failure["error"]))).collect()
     }
 
-    /// Fails unless the error says all of this.
+    /// Fails unless standard error contains all of these texts.
     #[track_caller]
     pub fn says(&self, words: &[&str]) -> &Self {
         for word in words {
@@ -557,7 +558,7 @@ impl Ran {
     }
 }
 
-/// The user's number.
+/// Returns the number of a user.
 pub fn uid_of(user: &str) -> u32 {
     let output = Command::new("id").args(["-u", user]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()

@@ -1,16 +1,17 @@
-//! Reports that somebody made to do harm to whoever looks at them.
+//! Hostile reports, which try to harm their reader.
 
 use serde_json::{Value, json};
 
 use super::{FORMATS, LANGUAGES, Written, html, plain};
 
-/// Ends whatever it may be in: a tag, an attribute, a comment, a code span, a cell, a line; and moves the cursor.
+/// A text that ends whatever it may be in (a tag, an attribute, a comment, a code span, a cell, a line) and moves the
+/// cursor.
 const EVIL: &str = "EVIL\"'><script>alert(1)</script><!--\n# head\r\n| cell `` ``` *b* [l](http://x) \
      &amp; \x1b[2J\u{9b}31m\u{202e}\0";
 /// The fields that readers may not change, because the wording depends on them.
 const KEPT: [&str; 3] = ["schema", "outcome", "verified"];
 
-/// A report with everything in it that there may be.
+/// Returns a report with all possible fields.
 fn full() -> Value {
     let mut report = Written::of_copy(b"x", 5_000_000).value();
     report["outcome"] = "partial".into();
@@ -30,7 +31,7 @@ fn full() -> Value {
     report
 }
 
-/// Changes each value of a report that is no list.
+/// Changes each value of a report, except lists.
 fn change(value: &mut Value, name: &str, with: &impl Fn(&str, &Value) -> Option<Value>) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| change(value, name, with)),
@@ -43,7 +44,7 @@ fn change(value: &mut Value, name: &str, with: &impl Fn(&str, &Value) -> Option<
     }
 }
 
-/// Names of fields, where they are names of things.
+/// Renames fields whose names are data.
 fn rename_stages(report: &mut Value) {
     let evil = json!({EVIL: 0.5, "hash": 0.25});
     report["bottleneck"]["stages"] = evil.clone();
@@ -67,7 +68,7 @@ fn no_string_gets_out_of_its_place() {
             let evils = plain(format, &shown).matches("EVIL").count();
             assert!(evils >= 25, "{format}: only {evils} are shown");
             match format {
-                // It knows each tag, and so no others come through.
+                // The checker knows all tags and rejects others.
                 "html" => assert!(html::text_of(&shown).contains("<script>alert(1)</script>")),
                 "markdown" => check_markdown(&shown),
                 _ => assert!(shown.lines().all(|line| !line.starts_with("# head"))),
@@ -76,7 +77,7 @@ fn no_string_gets_out_of_its_place() {
     }
 }
 
-/// Takes away what is in code, as CommonMark tells it; of the rest nothing is theirs.
+/// Removes code spans, as CommonMark defines them, and fails if the rest contains hostile text.
 fn check_markdown(shown: &str) {
     let (mut ours, mut fence) = (String::new(), None::<String>);
     for line in shown.lines() {
@@ -95,7 +96,7 @@ fn check_markdown(shown: &str) {
     }
 }
 
-/// A line without its code spans, each of which ends at the next row of as many backticks.
+/// Returns a line without its code spans, each of which ends at the next row of as many backticks.
 fn without_code(line: &str) -> String {
     let (mut ours, mut rest) = (String::new(), line);
     while let Some(at) = rest.find('`') {

@@ -1,4 +1,4 @@
-//! A checker of HTML as the program writes it: stricter than any reader, and it knows each tag.
+//! A checker of the HTML that the program writes. It is stricter than any browser and knows every tag.
 
 /// The allowed tags. None of them loads or runs anything.
 const TAGS: [&str; 29] = [
@@ -56,8 +56,8 @@ const ATTRIBUTES: [&str; 20] = [
     "preserveAspectRatio",
 ];
 
-/// Fails unless all tags are known and balanced, attributes known and quoted, and text is text. Gives the
-/// text, with the entities as what they stand for.
+/// Fails unless all tags are known and balanced, attributes are known and quoted, and text is plain. Returns the text
+/// with its entities resolved.
 #[track_caller]
 pub fn text_of(html: &str) -> String {
     let mut rest = html.strip_prefix("<!DOCTYPE html>").expect("it is HTML");
@@ -99,7 +99,7 @@ fn check_attributes(attributes: &str) {
     }
 }
 
-/// Text without entities, of which only these five are used.
+/// Resolves the five entities that are used.
 fn plain(text: &str) -> String {
     let pieces = text.split('&');
     let mut plain = String::new();

@@ -1,4 +1,4 @@
-//! The verb `report`: what the real program writes, shown by the real program.
+//! The command `report` shows the reports that the real program writes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -25,7 +25,7 @@ fn hakobu(arguments: &[&str], stdin: Stdio) -> Output {
         .expect("the program starts")
 }
 
-/// A report in a file of its own.
+/// A report in a file.
 struct Written {
     place: TempDir,
 }
@@ -37,7 +37,7 @@ impl Written {
         Self { place }
     }
 
-    /// Of a copy of these many bytes under this name.
+    /// Copies a file of this name and size, and keeps the report.
     fn of_copy(name: &[u8], size_bytes: usize) -> Self {
         let written = Self::with("");
         let source = written.place.path().join(std::ffi::OsStr::from_bytes(name));
@@ -67,7 +67,7 @@ impl Written {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Exit code and standard error.
+    /// Runs `hakobu report`; returns exit code and standard error.
     fn refused(&self, more: &[&str]) -> (i32, String) {
         let file = self.file();
         let output = hakobu(&[&["report", file.to_str().unwrap()], more].concat(), Stdio::null());
@@ -114,7 +114,7 @@ fn the_facts_of_a_copy_are_there_in_every_format_and_language() {
             let plain = plain(format, &shown);
             let version = env!("CARGO_PKG_VERSION");
             for fact in facts.into_iter().chain([digest, job, resolved, version, "3.00 MB", "hakobu copy"]) {
-                // The command is in quotes of a shell where that is needed.
+                // The command is quoted for a shell where necessary.
                 let fact = if fact == "hakobu copy" { " copy --verify wire" } else { fact };
                 assert!(plain.contains(fact), "{format} {language}: no {fact} in {plain}");
             }
@@ -167,7 +167,7 @@ fn long_lists_are_whole_but_for_text() {
     assert!(written.shown("text", "ja").contains("ほか 5 件"));
 }
 
-/// A disk that is full is not helped by a faster one.
+/// A full disk does not lead to the advice to use a faster one.
 #[test]
 fn what_limited_a_run_that_an_error_ended_is_no_advice() {
     let mut report = Written::of_copy(b"x", 10).value();
@@ -203,7 +203,7 @@ fn it_is_read_from_standard_input_and_written_to_a_file() {
     fs::write(&page, "before").unwrap();
     let file = written.file();
     let arguments = ["report", "--format=html", "--output", page.to_str().unwrap(), file.to_str().unwrap()];
-    // A file that is no page of hakobu may belong to somebody.
+    // A file that is not a page of hakobu is not overwritten.
     assert_eq!(hakobu(&arguments, Stdio::null()).status.code(), Some(6));
     assert_eq!(fs::read_to_string(&page).unwrap(), "before");
     fs::remove_file(&page).unwrap();

@@ -1,4 +1,4 @@
-//! The page of a probe in HTML: names and remarks of others stay text.
+//! The HTML page of a probe: names and remarks of other hosts remain text.
 
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
@@ -20,14 +20,14 @@ fn names_stay_names() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let written = std::fs::read_to_string(&page).unwrap();
-    // It knows each tag, and so no others come through.
+    // The checker knows all tags and rejects others.
     let text = html::text_of(&written);
     for shown in [&text, &said] {
         assert!(shown.contains("EVIL\"'><script>alert(1)<!-- & \\u{1b}[2J \\xff"), "{shown}");
         assert!(!shown.chars().any(|letter| letter.is_control() && letter != '\n'), "{shown}");
     }
     assert!(text.contains("Stage") && written.contains("<svg class=\"bar\""), "{text}");
-    // A saved page names its time and the program.
+    // A saved page contains the time and the version.
     let version = concat!("hakobu ", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(version) && text.contains(" UTC"), "{text}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_hakobu"));

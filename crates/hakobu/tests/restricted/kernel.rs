@@ -1,4 +1,4 @@
-//! Restrictions that the kernel enforces, whatever the agent does; without them no agent starts.
+//! Restrictions that the kernel enforces whatever the agent does. Without them no agent starts.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::program::{HAKOBU, place};
 use crate::raw::*;
 
-/// The words with which an agent does not start, and its exit code. It must not say a word to its peer.
+/// Returns the error and the exit code of an agent that does not start. It must not answer its peer.
 #[track_caller]
 fn not_started(mut command: Command) -> (String, Option<i32>) {
     let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output().expect("strace is needed");
@@ -15,7 +15,7 @@ fn not_started(mut command: Command) -> (String, Option<i32>) {
     (String::from_utf8(output.stderr).unwrap(), output.status.code())
 }
 
-/// The agent where a call of the system gives something else.
+/// Returns an agent in which a system call returns another result.
 fn without(calls: &str, gives: &str, path: &Path, options: &[&str]) -> Command {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("inject={calls}:{gives}"));
@@ -28,7 +28,7 @@ fn without(calls: &str, gives: &str, path: &Path, options: &[&str]) -> Command {
 fn without_a_lock_that_holds_there_is_no_agent() {
     let place = place();
     for (calls, gives) in [
-        // No landlock; one that is switched off; versions that cannot keep a file from being cut short.
+        // No landlock, a disabled one, and versions that cannot prevent truncation.
         ("landlock_create_ruleset", "error=ENOSYS"),
         ("landlock_create_ruleset", "error=EOPNOTSUPP"),
         ("landlock_create_ruleset", "retval=1"),
@@ -39,12 +39,12 @@ fn without_a_lock_that_holds_there_is_no_agent() {
         for options in [&["--read-only"][..], &["--may-connect"]] {
             let (words, code) = not_started(without(calls, gives, place.path(), options));
             assert_eq!(code, Some(1), "{calls} {gives}: {words}");
-            assert!(words.contains("that takes landlock as it is in Linux 6.2"), "{calls} {gives}: {words}");
+            assert!(words.contains("that needs landlock of Linux 6.2"), "{calls} {gives}: {words}");
         }
     }
     let (words, _) = not_started(without("prctl", "error=EPERM", place.path(), &[]));
     assert!(words.contains("locking the agent in"), "{words}");
-    // With nothing in the way an agent starts.
+    // Without such an obstacle the agent starts.
     Controller::by(without("landlock_create_ruleset", "error=ENOSYS:when=65535", place.path(), &[]));
 }
 
@@ -58,8 +58,8 @@ fn without_resolving_beneath_a_descriptor_there_is_no_agent() {
     }
 }
 
-/// Takes the digest of a file in a directory that was renamed and whose name another one has, and copies there. The agent
-/// keeps the directory that it was given, whatever its name is.
+/// Takes the digest of a file after its directory was renamed and the name was given to another directory, and copies
+/// there. The agent keeps using the directory that it was given.
 fn read_by_a_name_taken(agent: impl FnOnce(&Path) -> Command) {
     let place = place();
     let (inside, secret) = (place.path().join("in"), place.path().join("secret"));
@@ -83,7 +83,7 @@ fn read_by_a_name_taken(agent: impl FnOnce(&Path) -> Command) {
 #[test]
 fn what_takes_the_directorys_name_is_not_the_directory() {
     read_by_a_name_taken(|path| agent(path, &[]));
-    // The descriptor is enough: the same where the agent is made to believe that it is locked in.
+    // The descriptor is enough: the same holds if the agent only believes that landlock is active.
     read_by_a_name_taken(|path| without("landlock_restrict_self", "retval=0", path, &[]));
 }
 
@@ -91,7 +91,7 @@ fn what_takes_the_directorys_name_is_not_the_directory() {
 fn nothing_gives_the_agent_more_rights() {
     let place = place();
     let controller = Controller::of(place.path(), &["--read-only"]);
-    // Threads have each their own.
+    // Each thread has a restriction of its own.
     for thread in fs::read_dir(format!("/proc/{}/task", controller.child.id())).unwrap() {
         let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
         assert!(status.contains("NoNewPrivs:\t1\n"), "{status}");

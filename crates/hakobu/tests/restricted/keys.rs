@@ -1,4 +1,4 @@
-//! Keys of a real server that are held to a directory.
+//! Keys of a real ssh server that are restricted to a directory.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,9 +9,9 @@ use hakobu_testkit::sshd::SshdOptions;
 
 use crate::program::*;
 
-/// A host that this key gets no more of than the options of `hakobu agent` say.
+/// Starts a host on which this key is restricted by the options of `hakobu agent`.
 pub fn host(key: &str, options: &str) -> Host {
-    // Nothing is on the PATH that could be found by accident.
+    // hakobu is not on the PATH, so that it cannot be found by accident.
     let host = Host::with(&SshdOptions::default());
     let keys = host.sshd.client_config().with_file_name("authorized_keys");
     let public = fs::read_to_string(&keys).unwrap();
@@ -19,7 +19,7 @@ pub fn host(key: &str, options: &str) -> Host {
     host
 }
 
-/// The options for a directory.
+/// Returns the options for a directory.
 pub fn on(path: &Path, more: &str) -> String {
     format!("{} {more}", path.display())
 }
@@ -45,7 +45,7 @@ fn a_key_to_read_with_reads_by_every_verb_and_writes_by_none() {
     symlink("tree", backup.join("latest")).unwrap();
     symlink(place.path(), backup.join("out")).unwrap();
     let host = host("restrict,", &on(&backup, "--read-only"));
-    // By every way to name a place.
+    // All ways to name a place.
     for (number, typed) in
         [contents(host.at(&source)), host.at("tree/"), host.at(backup.join("latest/"))].iter().enumerate()
     {
@@ -123,12 +123,12 @@ fn a_key_to_write_with_writes_in_one_place_and_gives_no_rights() {
     assert_same(&source, &backup.join("tree"));
     Copy::new().to(&host).arg(host.at("tree/")).arg(host.at("again")).run_to(0);
     assert_same(&source, &backup.join("again"));
-    // In place, and into the directory itself.
+    // In place, and into the restricted directory itself.
     fs::write(backup.join("tree/larger"), "x").unwrap();
     push(Copy::sync().arg("--in-place")).run_to(0);
     Copy::new().to(&host).arg(&program).arg(host.at(&backup)).run_to(0);
     assert_eq!(fs::read(backup.join("program")).unwrap(), b"#!");
-    // Of what would lend the account to others, the content comes and the rights do not.
+    // Of programs with set-ID bits the content is copied, but not the bits.
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     let ran = Copy::new().to(&host).options("--allow setuid").arg(&program).arg(host.at("rights")).run();
     assert_eq!(fs::metadata(backup.join("rights")).unwrap().permissions().mode() & 0o7777, 0o755);
@@ -188,7 +188,7 @@ fn a_probe_reads_what_the_key_lets_it_and_writes_nothing() {
         serde_json::from_slice(&out).unwrap_or_else(|error| panic!("{error}: {err}"));
     assert_eq!((code, &found["target_figures"]["how"]), (Some(0), &"not_asked".into()), "{found:#}");
     assert!(found["target_figures"]["tree"]["files"].as_u64().unwrap() >= 300, "{found:#}");
-    // Its other end would be outside of the directory.
+    // Its other end is outside of the directory.
     let remarks = found["remarks"].to_string();
     assert!(remarks.contains("the way to the target was not measured"), "{remarks}");
     let (code, out, err) = probe(place.path());

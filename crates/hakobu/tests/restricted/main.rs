@@ -1,5 +1,5 @@
-//! Agents that are held to one directory: by a real OpenSSH server's keys, by peers that send raw messages, and by the
-//! kernel.
+//! Agents that are restricted to one directory: by keys of a real OpenSSH server, against peers that send raw
+//! messages, and by the kernel.
 //!
 //! Most of these need root, for servers and device nodes. Without it they fail, unless HAKOBU_NO_ROOT=1 leaves them out.
 

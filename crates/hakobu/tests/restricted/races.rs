@@ -1,4 +1,4 @@
-//! A directory beneath the agent's own that is swapped for a link that leads out, again and again, while requests name it.
+//! While requests name a directory in the restricted one, it is repeatedly exchanged with a link that leads out.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -14,7 +14,7 @@ use crate::raw::*;
 
 const LASTS: Duration = Duration::from_secs(4);
 
-/// Ends the swapping, also where an assertion fails.
+/// Ends the exchange, also after a failed assertion.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -23,7 +23,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Swaps two names while `does` runs, for as long as it says to go on.
+/// Exchanges two names repeatedly while `does` runs.
 fn swapping(one: &Path, other: &Path, mut does: impl FnMut()) {
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -40,8 +40,8 @@ fn swapping(one: &Path, other: &Path, mut does: impl FnMut()) {
     });
 }
 
-/// `in/a` is a directory or a link to `out`, in which there is a file of the same content and time as in `in/source`, so
-/// that a copy has nothing to do but to set its attributes.
+/// Creates `in/a`, which is either a directory or a link to `out`. Both contain a file with the content and time of
+/// `in/source`, so that a copy only has to set its attributes.
 fn ground(place: &Path) {
     let time = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1000));
     for (directory, mode) in [("in/source", 0o666), ("in/a", 0o600), ("out", 0o600)] {

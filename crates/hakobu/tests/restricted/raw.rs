@@ -1,4 +1,4 @@
-//! A controller that sends what it likes to an agent that is held to a directory.
+//! A controller that sends arbitrary messages to an agent that is restricted to a directory.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -17,7 +17,7 @@ use hakobu_proto::control::{
 
 use crate::program::HAKOBU;
 
-/// The program, told to be an agent for this directory.
+/// Returns the program as an agent that is restricted to this directory.
 pub fn agent(path: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(HAKOBU);
     command.args(["agent", "--restrict"]).arg(path).args(options);
@@ -32,7 +32,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Of the agent for this directory, greeted already.
+    /// Starts an agent that is restricted to this directory, and greets it.
     pub fn of(path: &Path, options: &[&str]) -> Self {
         Self::by(agent(path, options))
     }
@@ -86,7 +86,7 @@ pub fn path(text: &str) -> EntryPath {
     EntryPath::new(text).unwrap()
 }
 
-/// The digest of one entry below a root.
+/// Returns a request for the digest of an entry below a root.
 pub fn digest(root: &Path, entry: &str) -> RunHereRequest {
     let item = JobItem { root: 0, source: path(entry), target: path("null"), place: DraftKind::Sink };
     let mode = Mode::Digest(Algorithm::Blake3);
@@ -95,7 +95,7 @@ pub fn digest(root: &Path, entry: &str) -> RunHereRequest {
     RunHereRequest { job, identity: unique(), roots, root: b"/dev".to_vec(), grant: Grant::everything() }
 }
 
-/// A copy on the agent's machine.
+/// Returns a request for a copy on the agent's machine.
 pub fn copy(from: (&Path, &str), to: (&Path, &str)) -> RunHereRequest {
     let item = JobItem { root: 0, source: path(from.1), target: path(to.1), place: DraftKind::File };
     let job = Job { items: vec![item], lanes: 1, digest: true, ..Job::default() };
@@ -113,7 +113,7 @@ pub fn bytes(path: &Path) -> MachinePath {
     MachinePath(path.as_os_str().as_encoded_bytes().to_vec())
 }
 
-/// A job that no other test has.
+/// Returns an identity that no other job has.
 fn unique() -> [u8; 16] {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     static NUMBER: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! Raw requests that no controller of ours would send.
+//! Raw requests that our controller never sends.
 
 use std::fs;
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::program::place;
 use crate::raw::*;
 
-/// A directory to be held to, one beside it, and links that lead out.
+/// The restricted directory, one beside it, and links that lead out.
 struct Ground {
     place: TempDir,
     inside: PathBuf,
@@ -38,7 +38,7 @@ impl Ground {
         Self { place, inside, outside }
     }
 
-    /// Paths that lead out of the directory, whether or not anything is there.
+    /// Returns paths that lead out of the directory, to existing entries and to missing ones.
     fn strays(&self) -> Vec<Vec<u8>> {
         let within = [
             "../out",
@@ -80,7 +80,7 @@ fn run(root: &Path, entry: &str) -> Request {
     Request::Run(RunRequest { job, roots, capabilities })
 }
 
-/// The agent goes on, and lets what it should.
+/// Fails unless the agent still serves allowed requests.
 #[track_caller]
 fn goes_on(mut controller: Controller, ground: &Ground) {
     let look = Request::LookAtTarget { path: b"file".to_vec() };
@@ -114,7 +114,7 @@ fn what_lies_elsewhere_is_neither_seen_nor_read() {
         let answer = controller.ask(&Request::LookAtPlaces { root, places: vec![path("there/file")] });
         let AgentMessage::Places(Err(error)) = answer else { panic!("{answer:?}") };
         denied(&error);
-        // A link is itself, and what it leads to is not told.
+        // A link is described as a link, without its target.
         let that = |contents| SourceAsk { path: b"that".to_vec(), contents };
         let answer = controller.ask(&Request::LookAtSources { sources: vec![that(false), that(true)] });
         let AgentMessage::Sources(looks) = answer else { panic!("{answer:?}") };
@@ -147,17 +147,17 @@ fn runs_read_nothing_elsewhere() {
         let AgentMessage::Ran(ran) = controller.ask(&run(root, entry)) else { panic!() };
         denied(&ran.summary.fatal.unwrap());
     }
-    // One root that may be read opens no other, and no root is read for want of an item.
+    // A readable root does not open others, and a root is not read unless an item names it.
     let mut several = digest(&ground.inside, "file");
     several.roots.push(bytes(&ground.outside));
     not_run(several, &mut controller);
     let mut all = digest(above, "");
     all.job.items[0].source = hakobu_core::path::EntryPath::root();
     not_run(all, &mut controller);
-    // The directory itself is named from above, and is read.
+    // The directory itself, named by its parent, is readable.
     let ran = controller.ran(digest(above, "in"));
     assert_eq!(ran.summary.fatal, None);
-    // No link on the way is followed.
+    // Links inside a path are not followed.
     for entry in ["there/file", "that", "up/out/file"] {
         let ran = controller.ran(digest(&ground.inside, entry));
         let counters = &ran.summary.counters;
@@ -178,7 +178,7 @@ fn nothing_is_written_elsewhere() {
         denied(&error);
     }
     not_run(copy((outside, "file"), (inside, "stolen")), &mut controller);
-    // Nobody writes to what swallows everything but who takes a digest, and that writes nothing else.
+    // A sink is opened only for a digest, and only for that.
     for (mode, target) in [(Mode::Copy, "null"), (Mode::Compare, "null")] {
         let mut request = digest(inside, "file");
         (request.job.mode, request.job.items[0].target) = (mode, path(target));
@@ -194,7 +194,7 @@ fn nothing_is_written_elsewhere() {
     not_run(request, &mut controller);
     assert_eq!(fs::read_dir(outside).unwrap().count(), 1);
     assert!(!inside.join("stolen").exists() && !Path::new("/dev/shm/stolen").exists());
-    // Entries below the directory are written, with no more rights than files have.
+    // Entries below the directory are written, without the bits that files must not have.
     let ran = controller.ran(copy((inside, "file"), (inside, "copied")));
     assert_eq!(ran.summary.fatal, None);
     assert_eq!(fs::read(inside.join("copied")).unwrap(), b"content");
@@ -211,7 +211,7 @@ fn who_may_read_writes_nothing_under_any_name() {
     let answer = controller.ask(&serve(inside, Grant::everything(), ConnectMode::Accept));
     let AgentMessage::Serving(Err(error)) = answer else { panic!("{answer:?}") };
     assert!(error.detail.contains("may only read"), "{error}");
-    // A run that only compares is one, whatever its grant says.
+    // A comparison writes nothing, whatever its grant says.
     let mut request = copy((inside, "file"), (inside, "file"));
     request.job = Job { mode: Mode::Compare, ..request.job };
     request.job.make_directory = Some(path("made"));
@@ -227,7 +227,7 @@ fn disks_are_not_for_them() {
         return;
     }
     let ground = Ground::new();
-    // A node of the kind that lies in the backup of a whole system. Nothing has to be behind it.
+    // A device node, as in the backup of a whole system. It needs no device behind it.
     let (kind, mode) = (rustix::fs::FileType::BlockDevice, rustix::fs::Mode::from_raw_mode(0o660));
     let node = ground.inside.join("node");
     rustix::fs::mknodat(rustix::fs::CWD, &node, kind, mode, rustix::fs::makedev(7, 250)).unwrap();
@@ -251,7 +251,7 @@ fn disks_are_not_for_them() {
         let AgentMessage::Target(Err(error)) = answer else { panic!("{answer:?}") };
         denied(&error);
     }
-    // Who asks for it without looking first is told the same where it would be opened.
+    // A request that was not preceded by an inspection is refused when the node would be opened.
     let ran = controller.ran(digest(&ground.inside, "node"));
     let errors = ran.summary.failures.iter().map(|failure| &failure.error).chain(&ran.summary.fatal);
     let words: Vec<_> = errors.map(ToString::to_string).collect();
@@ -280,7 +280,7 @@ fn no_connections_are_made_unless_they_may_be() {
     let AgentMessage::Connected(Err(connected)) = answer else { panic!("{answer:?}") };
     for error in [serving, connected] {
         denied(&error);
-        // The words of a port that is not reached, so that the next way is tried.
+        // The error is that of an unreachable port, so that the controller tries the next method.
         assert_eq!(error.during, "dialling");
     }
     assert!(listener.accept().is_err(), "somebody has come");

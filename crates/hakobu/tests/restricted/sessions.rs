@@ -1,4 +1,4 @@
-//! Sessions of a key that is held to a directory: data goes through them, and nothing else does.
+//! Sessions of a restricted key: data goes through them, and nothing else.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ fn ssh(host: &Host, options: &[&str], command: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may have ended already.
+    // The command may have ended already.
     let _ = child.stdin.take().unwrap().write_all(b"anybody there?\n");
     child.wait_with_output().unwrap()
 }
@@ -44,12 +44,12 @@ fn data_goes_through_sessions_where_no_port_is_forwarded() {
             false => [contents(&source), host.at(&target)],
         };
         let copy = Copy::new().to(&host).options("--transport ssh --lanes 3 --why").args(&typed);
-        // One for the agent, one that finds that no port is forwarded, and one for each lane.
+        // One login for the agent, one that finds that no port is forwarded, and one for each lane.
         let ran = copy.crawl_until_logins(&host, host.logins() + 5);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         assert_same(&source, &target);
         assert_eq!(ran.report["transport"], "ssh");
-        // The last may have come too late to do anything.
+        // The last lane may have come too late for any work.
         assert!((2..=3).contains(&ran.report["lanes_max"].as_u64().unwrap()), "{:#}", ran.report);
         ran.says(&["through ssh to throwaway", "prohibited"]);
     }
@@ -75,7 +75,7 @@ fn nothing_else_is_run_or_reached() {
     let host = host("restrict,", &on(&backup, ""));
     let mark = place.path().join("mark");
     let touch = format!("touch {}", mark.display());
-    // A service of the machine that listens, and one that says to be an agent's.
+    // A listening service of the machine, and one that pretends to be an agent's.
     let service = TcpListener::bind("127.0.0.1:0").unwrap();
     service.set_nonblocking(true).unwrap();
     let port = service.local_addr().unwrap().port();
@@ -102,11 +102,11 @@ fn nothing_else_is_run_or_reached() {
         assert!(!output.stderr.is_empty());
     }
     let output = ssh(&host, &["-s"], "sftp");
-    // The server passes on no words of a subsystem's.
+    // The server does not pass on the messages of a subsystem.
     assert!(output.status.code() == Some(6) && output.stdout.is_empty(), "{output:?}");
     let output = ssh(&host, &[], "id");
     assert!(String::from_utf8_lossy(&output.stderr).contains("for hakobu alone"), "{output:?}");
-    // A command that looks like a request of hakobu gets the agent of this directory, and no part of it is run.
+    // A command that looks like a request of hakobu starts the agent of this directory, and no part of it is run.
     for command in [format!("sh -c '{touch}' hakobu 0 0 0"), format!("hakobu agent --restrict /; {touch}")] {
         let output = ssh(&host, &[], &command);
         assert!(output.stdout.starts_with(hakobu_proto::control::PREAMBLE), "{output:?}");
@@ -114,7 +114,7 @@ fn nothing_else_is_run_or_reached() {
     assert!(ssh(&host, &[], "true").status.success());
     assert!(!mark.exists());
     assert!(service.accept().is_err(), "a service was reached");
-    // It was dialled, and heard nothing.
+    // The impostor was dialled, but received nothing.
     let (mut stream, _) = impostor.accept().unwrap();
     let mut heard = Vec::new();
     stream.read_to_end(&mut heard).unwrap();

@@ -1,4 +1,4 @@
-//! A daemon with a module, a tree, and the referee.
+//! An rsync daemon with a module, a tree, and a check by rsync itself.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::program::{Copy, place, tree};
 
-/// A daemon with one module, `m`, and room for sources and targets.
+/// A daemon with a module `m`, and a directory for sources and targets.
 pub struct Bench {
     pub place: TempDir,
     pub daemon: Rsyncd,
@@ -20,7 +20,7 @@ impl Bench {
         Self::with("")
     }
 
-    /// With these lines for the module.
+    /// Starts a daemon with these lines for the module.
     pub fn with(lines: &str) -> Self {
         let place = place();
         let module = place.path().join("module");
@@ -33,17 +33,17 @@ impl Bench {
         self.daemon.url(place)
     }
 
-    /// A path in the module.
+    /// Returns a path in the module.
     pub fn module(&self, path: &str) -> PathBuf {
         self.place.path().join("module").join(path)
     }
 
-    /// A path beside it.
+    /// Returns a path outside of the module.
     pub fn path(&self, path: &str) -> PathBuf {
         self.place.path().join(path)
     }
 
-    /// A tree with everything that trees have, hard links among them.
+    /// Creates a tree with all that trees can have, hard links among them.
     pub fn tree(&self, path: &str) -> PathBuf {
         let tree = tree(&self.path(path));
         std::fs::write(tree.join("one"), "of three names").unwrap();
@@ -69,7 +69,8 @@ pub fn assert_nothing_to_do(source: &Path, target: &Path) {
     assert!(left.is_empty(), "rsync would still do this:\n{left}");
 }
 
-/// A directory for the front of PATH with a program `rsync` that runs this before the real one, which is `$REAL`.
+/// Creates a directory for the beginning of PATH with an `rsync` that runs this script before the real one, which is
+/// `$REAL`.
 pub fn wrapper(at: &Path, script: &str) -> String {
     std::fs::create_dir_all(at).unwrap();
     let real = Command::new("sh").args(["-c", "command -v rsync"]).output().unwrap();

@@ -1,4 +1,4 @@
-//! Daemons with settings of their own, and requests that this way cannot serve.
+//! Daemons with unusual settings, and requests that rsync cannot serve.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,12 +22,12 @@ fn a_password_is_taken_from_a_file_or_the_environment_and_a_wrong_one_ends_the_r
     let refused = to(&url).env("RSYNC_PASSWORD", "guess").run_to(1);
     refused.says(&["auth failed", "the user joe", "in RSYNC_PASSWORD", "secrets file"]);
     assert!(!refused.err.contains("give user and password"), "{}", refused.err);
-    // One look, and no storm.
+    // A refused login is tried once and not repeated.
     assert_eq!(refusals(&bench) - before, 1);
     to(&url).run_to(1).says(&["auth failed", "give user and password"]);
 }
 
-/// How many logins the daemon has refused.
+/// Returns the number of logins that the daemon has refused.
 fn refusals(bench: &Bench) -> usize {
     bench.daemon.log().matches("auth failed").count()
 }
@@ -67,7 +67,7 @@ fn a_module_that_cannot_be_written_to_or_is_not_there_is_named() {
     copy(&tree, bench.url("m/t")).run_to(1).says(&["read only"]);
     copy(&tree, bench.url("nothing/t")).run_to(1).says(&["Unknown module 'nothing'"]);
     assert!(!bench.module("t").exists());
-    // It can still be read from.
+    // Reading from it still works.
     fs::write(bench.module("a"), "a").unwrap();
     copy(bench.url("m/"), bench.path("back")).run_to(0);
     assert_nothing_to_do(&bench.module(""), &bench.path("back"));

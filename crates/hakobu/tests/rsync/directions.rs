@@ -1,4 +1,4 @@
-//! To a module and from one.
+//! Copies to a module and from one.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -33,7 +33,7 @@ fn a_target_that_was_just_made_is_not_listed() {
     copy(&tree, bench.url("m/t")).run_to(0);
     let at_first = asked();
     copy(&tree, bench.url("m/t")).run_to(0);
-    // The ends are looked at each time; what stands at the target only where something may.
+    // Each run inspects the ends, but lists the target only where entries exist.
     assert_eq!(asked() - at_first, at_first + 1, "{}", bench.daemon.log());
 }
 
@@ -62,7 +62,7 @@ fn holes_are_kept_and_not_looked_for_elsewhere() {
 fn the_contents_of_a_module_come_here() {
     let bench = Bench::new();
     let tree = bench.tree("module/deep/tree");
-    // Entries from another machine keep special rights only if that is allowed.
+    // Entries from another machine keep set-ID bits only with `--allow`.
     let allowed = "--allow setuid,devices";
     copy(bench.url("m/deep/tree/"), bench.path("contents")).options(allowed).run_to(0);
     assert_nothing_to_do(&tree, &bench.path("contents"));
@@ -70,7 +70,7 @@ fn the_contents_of_a_module_come_here() {
     assert_nothing_to_do(&tree, &bench.path("new/tree"));
     let ran = copy(bench.url("m/deep/tree"), bench.path("new")).options(allowed).run_to(0);
     assert_eq!((ran.entries("created"), ran.entries("updated")), (0, 0));
-    // A module alone stands for what is in it, as for rsync.
+    // A module without a path stands for its content, as with rsync.
     copy(bench.url("m"), bench.path("all")).options(allowed).run_to(0);
     assert_nothing_to_do(&tree, &bench.path("all/deep/tree"));
 }
@@ -147,7 +147,7 @@ fn a_dry_run_foresees_that_this_machine_has_no_room() {
     let small = Small::mount(&bench.path("small"), "size=8m");
     let plan = || Copy::new().arg("-n").arg(bench.url("m/t/")).arg(small.0.join("target"));
     let ran = plan().run_to(1);
-    ran.says(&["10000000 bytes are needed", "are free", "hint: free space at the target"]);
+    ran.says(&["10.0 MB are needed", "are free", "hint: free space at the target"]);
     assert_eq!(ran.report["error"]["kind"], "no_space");
     // The replaced entries make room.
     fs::create_dir(small.0.join("target")).unwrap();

@@ -1,4 +1,4 @@
-//! An rsync that dies in the middle, files that change or cannot be read, and a run that is stopped.
+//! An rsync that is killed, files that change or cannot be read, and a run that is stopped.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::bench::{Bench, assert_nothing_to_do, copy, wrapper};
 use crate::program::{contents, file, wait_until};
 
-/// The first rsync that brings files is slow, and is killed once a part of a file has arrived.
+/// Makes the first rsync that copies files slow, and kills it once a part of a file has arrived.
 const KILLED: &str = r#"
 case "$*" in *--info=progress2*) if mkdir "$MARK" 2>/dev/null; then
     exec 3<&0
@@ -38,7 +38,7 @@ fn the_batch_of_an_rsync_that_was_killed_is_done_again() {
     let run = copy(contents(&tree), bench.url("m/t")).options("--lanes 2");
     let ran = run.env("PATH", path).env("MARK", &mark).env("ARRIVES", &arrives).run_to(0);
     assert!(mark.join("killed").exists());
-    ran.says(&["connection lost", "done again"]);
+    ran.says(&["connection lost", "copied again"]);
     assert_nothing_to_do(&tree, &bench.module("t"));
     assert_eq!((ran.entries("created"), ran.entries("failed")), (6, 0));
 }
@@ -65,7 +65,7 @@ fn a_run_that_is_stopped_ends_its_children_and_can_be_gone_on_with() {
             assert_eq!((ran.code, ran.report["outcome"].as_str()), (Some(130), Some("interrupted")));
             ran.says(&["to go on: "]);
         }
-        // One that went on would overwrite what the next run brings.
+        // An rsync that survives would overwrite files of the next run.
         let ended = |child: &u32| !std::path::Path::new(&format!("/proc/{child}")).exists();
         wait_until("its children end", Duration::from_secs(60), || children.iter().all(ended));
     }
@@ -99,7 +99,7 @@ fn what_cannot_be_written_is_a_failure_of_its_own_and_never_a_success() {
     for name in ["a", "b", "d/c"] {
         fs::write(tree.join(name), name).unwrap();
     }
-    // A directory that holds something is in the place of a file.
+    // A directory that is not empty is in the place of a file.
     fs::create_dir_all(bench.module("t/tree/a/full")).unwrap();
     let ran = copy(&tree, bench.url("m/t")).run_to(3);
     assert_eq!(ran.failures().iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["tree/a"]);

@@ -1,4 +1,4 @@
-//! The real program against a real rsync daemon. rsync itself is the referee: it has to find nothing left to do.
+//! The real program with a real rsync daemon. rsync itself checks the results: it has to find nothing left to do.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

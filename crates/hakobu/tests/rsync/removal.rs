@@ -1,4 +1,4 @@
-//! `hakobu sync`: what only the target has goes when that is agreed, and never what a rule leaves alone.
+//! `hakobu sync` deletes extra entries if the user agrees, but never those that a rule excludes.
 
 use std::fs;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::bench::{Bench, assert_nothing_to_do};
 use crate::program::{Copy, contents};
 
-/// Adds to a copy of the tree what the tree lacks.
+/// Adds extra entries to a copy of the tree.
 fn add(target: &Path) {
     fs::create_dir_all(target.join("old/deep")).unwrap();
     for name in ["old/deep/x", "old/y", "further/extra", "kept.log", "old/kept.log"] {
         fs::write(target.join(name), name).unwrap();
     }
-    // Something is in the way.
+    // A directory takes the place of a file.
     fs::remove_file(target.join("large")).unwrap();
     fs::create_dir(target.join("large")).unwrap();
     fs::write(target.join("large/in it"), "").unwrap();
@@ -32,7 +32,7 @@ fn nothing_goes_without_consent_or_beyond_the_limit() {
     sync().run_to(0);
     add(&bench.module("t"));
     let all = left(&bench.module("t"));
-    // Nobody can be asked, then there are too many.
+    // First nobody can be asked, then there are too many entries.
     let ran = sync().run_to(6);
     ran.says(&["--delete removes them"]);
     assert_eq!(ran.entries("only_in_target"), 9);
@@ -78,7 +78,7 @@ fn nothing_goes_without_consent_or_beyond_the_limit() {
     assert_nothing_to_do(&tree, &bench.module("t"));
 }
 
-/// Entries that the run itself copied are no part of the target that the limit protects.
+/// The deletion limit counts only entries that existed before the run.
 #[test]
 fn more_than_half_of_what_was_there_stays_whatever_comes() {
     let bench = Bench::new();
@@ -93,7 +93,7 @@ fn more_than_half_of_what_was_there_stays_whatever_comes() {
         fs::write(target.join(name), name).unwrap();
     }
     let sync = || Copy::sync().options("--delete").arg(contents(&source)).arg(bench.url("m/t"));
-    sync().run_to(6).says(&["3 of the 3 entries at the target would go", "more than half"]);
+    sync().run_to(6).says(&["3 of the 3 entries at the target would be deleted", "more than half"]);
     assert!(target.join("one").exists() && target.join("new/deep/19").exists());
 }
 

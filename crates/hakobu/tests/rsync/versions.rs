@@ -1,4 +1,4 @@
-//! An older rsync, and none at all.
+//! An older rsync, and a missing one.
 
 use std::fs;
 

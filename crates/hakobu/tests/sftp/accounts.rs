@@ -11,20 +11,20 @@ use tempfile::TempDir;
 use crate::program::*;
 use crate::{assert_rsync_agrees, copy, server};
 
-/// A user that may do SFTP in a directory of its own, and nothing else.
+/// A user who may only use SFTP, in a directory of its own.
 struct Caged {
     host: Host,
-    /// The directory of the user in it.
+    /// The user's directory in it.
     inside: PathBuf,
     _cage: TempDir,
     _user: User,
 }
 
 impl Caged {
-    /// With options of the server.
+    /// Creates the user, with options for the server.
     fn new(options: &str) -> Self {
         let user = User::create(Shell::Sh, &Sudo::Refused).unwrap();
-        // sshd wants nobody but root to be able to write on the way to it.
+        // sshd requires that only root can write to the directories above.
         let cage = TempDir::with_prefix_in("hakobu-cage.", "/run").unwrap();
         open_to_all(cage.path());
         let inside = cage.path().join("in");
@@ -48,7 +48,7 @@ fn an_account_for_sftp_only_is_enough() {
     let (place, caged) = (place(), Caged::new(""));
     let host = &caged.host;
     let source = tree(&place.path().join("source"));
-    // Nothing but the place is said: that no agent can run is found out, and told.
+    // Without an option, hakobu finds out that no agent can run, and says so.
     let ran = Copy::new().to(host).arg(contents(&source)).arg(host.at("/in/tree")).run_to(0);
     assert_eq!(ran.report["transport"], "sftp");
     assert!(
@@ -62,7 +62,7 @@ fn an_account_for_sftp_only_is_enough() {
     assert!(lost.unwrap()["count"].as_u64() > Some(300), "{:#}", ran.report);
     let again = Copy::new().to(host).arg(contents(&source)).arg(host.at("/in/tree")).run_to(0);
     assert_eq!(again.entries("unchanged"), ran.entries("scanned"), "{:#}", again.report);
-    // Where a loss must not be, nothing is done that would look like it.
+    // If a loss is not allowed, nothing is copied.
     let refused =
         Copy::new().to(host).options("--require owner").arg(contents(&source)).arg(host.at("/in/other"));
     assert_eq!(refused.run().code, Some(6));
@@ -102,8 +102,8 @@ fn where_nothing_may_be_executed_files_still_go() {
     let source = tree(&place.path().join("source"));
     let ran = Copy::new().to(&host).arg(contents(&source)).arg(host.at("tree")).run_to(0);
     assert_eq!(ran.report["transport"], "sftp");
-    assert!(ran.err.contains("over sftp, since there is no agent"), "{}", ran.err);
-    // Whoever insists on an agent is told why there is none.
+    assert!(ran.err.contains("over SFTP, since there is no agent"), "{}", ran.err);
+    // With `--transport agent` the error says why there is none.
     let refused =
         Copy::new().to(&host).options("--transport agent").arg(&source).arg(host.at("other")).run_to(1);
     assert!(!refused.err.contains("sftp"), "{}", refused.err);
@@ -121,7 +121,7 @@ fn files_that_may_not_be_written_are_named_and_the_rest_goes() {
     fs::create_dir_all(source.join("closed")).unwrap();
     fs::write(source.join("closed/file"), "x").unwrap();
     fs::write(source.join("free"), "y").unwrap();
-    // A named pipe is nothing that the protocol has a word for.
+    // The protocol cannot create named pipes.
     assert!(Command::new("mkfifo").arg(source.join("pipe")).status().unwrap().success());
     fs::create_dir_all(user.home().join("tree/closed")).unwrap();
     fs::set_permissions(user.home().join("tree"), fs::Permissions::from_mode(0o777)).unwrap();

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::program::*;
 use crate::{assert_rsync_agrees, copy, server};
 
-/// A tree that takes a while, at the pace that its program is let run.
+/// Creates a tree that takes a while at the rate at which the program is allowed to run.
 fn source(at: &std::path::Path) -> std::path::PathBuf {
     let source = tree(at);
     file(&source.join("larger"), 60_000_000);
@@ -51,7 +51,7 @@ fn killed_it_leaves_nothing_half_and_goes_on() {
     running.signal(Signal::KILL);
     let _ = running.end();
     wait_until("sessions end", Duration::from_secs(60), || host.sshd.processes().is_empty());
-    // Whatever has its name by now is whole; what has not is a draft.
+    // Files with their final names are complete, and all others are drafts.
     for entry in fs::read_dir(&target).unwrap().flatten().filter(|entry| entry.file_type().unwrap().is_file())
     {
         if !entry.file_name().as_encoded_bytes().starts_with(b".hakobu.") {
@@ -66,7 +66,7 @@ fn killed_it_leaves_nothing_half_and_goes_on() {
     assert!(drafts(&target).is_empty());
 }
 
-/// Cuts the server off from a run that stands still, which then goes on to its end.
+/// Disconnects the server from a stopped run, which then continues to its end.
 #[track_caller]
 fn goes_on_when_cut(running: Running, host: &Host) {
     for id in host.sshd.processes() {
@@ -93,7 +93,7 @@ fn a_connection_that_is_cut_is_made_again() {
     assert!(drafts(&target).is_empty());
 }
 
-/// Cuts the server off while nothing but small files is under way.
+/// Disconnects the server while only small files are being copied.
 fn cut_among_small_files(pulls: bool) {
     let (place, host) = (place(), server(&[]));
     let (source, target) = (place.path().join("source"), place.path().join("target"));

@@ -1,4 +1,4 @@
-//! The real program against a real OpenSSH server on which nothing of hakobu runs.
+//! The real program with a real OpenSSH server on which no agent runs.
 //!
 //! Root is needed for servers and users. Without it these tests fail, unless HAKOBU_NO_ROOT=1 leaves them out.
 
@@ -18,13 +18,13 @@ use hakobu_testkit::sshd::{SshdOptions, sftp_server};
 
 use crate::program::*;
 
-/// A server without hakobu on its PATH, which nothing else would keep from being sent there.
+/// Starts a server without hakobu on its PATH. Only `--transport sftp` keeps hakobu from being uploaded.
 fn server(lines: &[&str]) -> Host {
     let config_lines = lines.iter().map(|line| (*line).to_owned()).collect();
     Host::with(&SshdOptions { config_lines, ..SshdOptions::default() })
 }
 
-/// A server that knows version 3 of SFTP and nothing else, as the oldest do.
+/// Starts a server that knows version 3 of SFTP without extensions, as the oldest servers do.
 fn old_server() -> Host {
     let refused =
         "posix-rename,statvfs,fstatvfs,hardlink,fsync,lsetstat,limits,expand-path,copy-data,home-directory";
@@ -36,8 +36,8 @@ fn copy(host: &Host) -> Copy {
     Copy::new().to(host).options("--transport sftp")
 }
 
-/// Fails unless rsync, which knows nothing of hakobu, finds nothing to do between two trees: names, kinds, content,
-/// modes, owners, hard links, and times to the second.
+/// Fails unless rsync finds no difference between two trees: names, kinds, content, modes, owners, hard links, and
+/// times to the second.
 #[track_caller]
 fn assert_rsync_agrees(source: &Path, target: &Path, more: &[&str]) {
     let mut rsync = Command::new("rsync");

@@ -1,4 +1,4 @@
-//! In which directions, with which servers, and what is kept.
+//! SFTP in all directions, with several servers, and what is preserved.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::program::*;
 use crate::{assert_rsync_agrees, copy, old_server, server};
 
-/// Copies a tree, and again to see that nothing is done twice.
+/// Copies a tree, and copies it again, which changes nothing.
 #[track_caller]
 fn there_and_again(
     host: &Host,
@@ -49,7 +49,7 @@ fn a_tree_comes_here() {
     let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
     let typed = [contents(host.at(&source)), target.clone().into()];
     there_and_again(&host, &typed, &source, &target, &["--no-H"]);
-    // Nothing tells which names are of one inode, so that is said.
+    // SFTP does not show hard links, and that is reported.
     let again = copy(&host).arg(contents(host.at(&source))).arg(&target).run_to(0);
     assert!(again.err.contains("does not show") && again.err.contains("hard links"), "{}", again.err);
 }
@@ -67,7 +67,7 @@ fn a_tree_stays_on_a_server() {
     let (place, host) = (place(), server(&[]));
     let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
     there_and_again(&host, &[contents(host.at(&source)), host.at(&target)], &source, &target, &["--no-H"]);
-    // A copy into itself is found out by its path.
+    // A copy into itself is detected by its path.
     let within = copy(&host).args([host.at(&source), host.at(source.join("within"))]).run_to(6);
     assert!(within.err.contains("would contain itself"), "{}", within.err);
 }
@@ -76,7 +76,7 @@ fn a_tree_stays_on_a_server() {
 fn the_oldest_servers_are_enough() {
     let (place, host) = (place(), old_server());
     let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
-    // Times of links cannot be set there, and hard links not be made.
+    // The server cannot set times of links or create hard links.
     let kept = ["--no-H", "--omit-link-times"];
     let first = copy(&host).args([contents(&source), host.at(&target)]).run_to(0);
     assert_rsync_agrees(&source, &target, &kept);
@@ -119,7 +119,7 @@ fn holes_stay_holes() {
     let at = |name: &str| place.path().join(name);
     let holes = fs::File::create(at("holes")).unwrap();
     holes.set_len(50_000_000).unwrap();
-    // One block in each piece, and the rest of it a hole.
+    // Each piece has one block of data, and is a hole otherwise.
     for piece in 0..20 {
         std::os::unix::fs::FileExt::write_at(&holes, b"x", 1_000_000 + (piece << 18)).unwrap();
     }
@@ -178,7 +178,7 @@ fn sync_removes_and_verify_reads_back() {
     assert!(!target.join("more").exists());
     let verify = || Copy::verify().to(&host).options("--transport sftp").args(&typed);
     verify().run_to(0);
-    // Equal size and time, but other content: of a large and of a small file.
+    // A large and a small file with equal size and time, but other content.
     for name in ["large", "empty file"] {
         let times = fs::metadata(target.join(name)).unwrap().modified().unwrap();
         let mut bytes = fs::read(target.join(name)).unwrap();
@@ -202,7 +202,8 @@ fn what_is_removed_gives_nobody_the_rights_that_a_list_withheld() {
     let (source, target) = (place.path().join("source"), place.path().join("target"));
     fs::create_dir_all(source.join("within")).unwrap();
     fs::create_dir(source.join("bare")).unwrap();
-    // Version 2; user, a named user, group, mask, others: none but the first may do anything that all others may not.
+    // An access control list, version 2: owner, a named user, group, mask, others. Only the owner may do anything
+    // that all others may not.
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, may, id) in
         [(1_u16, 7_u16, u32::MAX), (2, 0, 1), (4, 5, u32::MAX), (16, 5, u32::MAX), (32, 5, u32::MAX)]
@@ -228,7 +229,7 @@ fn what_is_removed_gives_nobody_the_rights_that_a_list_withheld() {
     assert_eq!((synced().entries("unchanged"), modes()), (3, before));
 }
 
-/// The server does not tell which names are of one file: while one is compared, others of its names give it another time.
+/// The server does not show hard links: while one name is compared, other names of the file change its time.
 #[test]
 fn names_of_one_file_are_compared_while_it_gets_another_time() {
     let (place, host) = (place(), server(&[]));
@@ -238,7 +239,7 @@ fn names_of_one_file_are_compared_while_it_gets_another_time() {
     for (number, size_bytes) in sizes.iter().enumerate() {
         let first = source.join(format!("{number}"));
         file(&first, *size_bytes);
-        // That takes several requests.
+        // This takes several requests.
         if !no_root() {
             std::os::unix::fs::chown(&first, Some(1000), Some(0)).unwrap();
         }
@@ -304,7 +305,7 @@ fn a_short_run_does_not_log_in_for_nothing() {
         let before = host.logins();
         let copy = Copy::new().to(&host).options(&format!("--transport {transport} --lanes 8"));
         copy.arg(&source).arg(host.at(&target)).run_to(0);
-        // On a busy machine the file may wait so long for its lane that another one is opened.
+        // On a busy machine the file may wait so long for its lane that another lane is opened.
         let logins = logins..=logins + 1;
         assert!(logins.contains(&(host.logins() - before)), "{transport}: {}", host.sshd.log());
         fs::remove_file(&target).unwrap();

@@ -1,7 +1,7 @@
-//! Circles of modules: files that need each other, directly or through others.
+//! Circles of modules: files that depend on each other, directly or through others.
 //!
-//! A file needs another if one of its paths leads there: in a `use` or in the code, but not in tests. What a module only passes on
-//! (`pub use`) is followed to the file where it is defined.
+//! A file depends on another if a path in it, in a `use` or elsewhere in the code, leads there. Tests do not count.
+//! Re-exports (`pub use`) are followed to the file of the definition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::{files, read};
 /// A path in the source, or a module by its path below the root of the crate.
 type Names = Vec<String>;
 
-/// The most files of one circle: a type and what is written for it may need each other.
+/// The maximum number of files in a circle. A type and its implementation may depend on each other.
 const CIRCLE_FILES_MAX: usize = 2;
 
 /// The relevant parts of one file.
@@ -70,7 +70,7 @@ impl Source {
         }
     }
 
-    /// Passes over an item. Returns where the next begins.
+    /// Skips an item. Returns the index of the next one.
     fn skip_item(&mut self, tokens: &[TokenTree], from: usize) -> usize {
         let is_brace = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
         for at in from..tokens.len() {
@@ -86,7 +86,7 @@ impl Source {
         tokens.len()
     }
 
-    /// Takes the paths of a `use`.
+    /// Reads the paths of a `use`.
     fn import(&mut self, above: &[String], tree: &[TokenTree], is_public: bool) {
         let (mut whole, mut name) = (above.to_vec(), None);
         let mut at = 0;
@@ -127,7 +127,7 @@ fn is_cfg_test(tokens: &[TokenTree], at: usize) -> bool {
     at > 0 && is_punct(tokens, at - 1, '#') && tokens[at].to_string().replace(' ', "") == "[cfg(test)]"
 }
 
-/// Returns the path that begins at a word, and where it ends.
+/// Returns the path that begins at a word, and the index after it.
 fn path(tokens: &[TokenTree], from: usize) -> (Names, usize) {
     let (mut path, mut at) = (Vec::new(), from);
     while let Some(TokenTree::Ident(word)) = tokens.get(at) {
@@ -158,7 +158,7 @@ impl Modules {
         Self(modules)
     }
 
-    /// Returns the module that a path of `from` leads to, and what is named in it.
+    /// Returns the module that a path in `from` leads to, and the rest of the path.
     fn resolve(&self, from: &[String], path: &[String]) -> Option<(Names, Names)> {
         let mut module = from.to_vec();
         let mut rest = path;
@@ -198,7 +198,7 @@ impl Modules {
         Some(module)
     }
 
-    /// Returns the modules that each module needs.
+    /// Returns the modules on which each module depends.
     fn needs(&self) -> BTreeMap<&Names, BTreeSet<Names>> {
         let of = |name: &Names, source: &Source| {
             source
@@ -211,7 +211,7 @@ impl Modules {
         self.0.iter().map(|(name, source)| (name, of(name, source))).collect()
     }
 
-    /// The circles of more files than there may be, each with the steps in it.
+    /// Returns the circles that have too many files, with the steps in each.
     fn circles(&self) -> Vec<String> {
         let needs = self.needs();
         let reached = |from: &Names| {
@@ -247,7 +247,7 @@ impl Modules {
     }
 }
 
-/// Returns the module that a file below `src` is, if it belongs to a library or to a program without one.
+/// Returns the module of a file below `src`, if it belongs to a library or to a program without one.
 fn module_of(below_source: &Path, has_library: bool) -> Option<Names> {
     let path = below_source.with_extension("");
     let mut names: Names = path.iter().map(|name| name.to_string_lossy().into_owned()).collect();
@@ -308,7 +308,7 @@ fn circles_are_found_however_paths_are_written() {
     {
         assert_eq!(last(text), 0, "{text}");
     }
-    // A re-export makes no circle; a definition above does.
+    // A re-export creates no circle, but a definition above does.
     let below = |top| {
         let child = "use super::Shared;";
         circles(&[("", "mod m;"), ("m", top), ("m/one", child), ("m/two", child), ("m/shared", "")])

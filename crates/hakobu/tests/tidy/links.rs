@@ -1,4 +1,4 @@
-//! Links between documents: they lead to files and headings, and the book's tables of contents name all pages.
+//! Links between documents lead to existing files and headings, and the book's tables of contents name all pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};

@@ -19,7 +19,7 @@ use std::process::Command;
 const LINES_MAX: usize = 800;
 const LONG_FILE_REASON: &str = "// More than 800 lines because ";
 
-/// Which crates of the workspace a crate may use. The program may use them all.
+/// The crates of the workspace that each crate may use. The program may use all of them.
 const MAY_USE: [(&str, &[&str]); 12] = [
     ("hakobu-sys", &[]),
     ("hakobu-core", &["hakobu-sys"]),
@@ -73,7 +73,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All files of the project with one of these extensions, below the root; nothing that was built.
+/// Returns the project's files with one of these extensions, without build results.
 fn files(extensions: &[&str]) -> Vec<PathBuf> {
     let (root, mut found, mut open) = (root(), Vec::new(), vec![root()]);
     while let Some(directory) = open.pop() {
@@ -100,16 +100,16 @@ fn files(extensions: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The shape of a document: two languages of a page have the same.
+/// The structure of a document, which is equal in both languages of a page.
 #[derive(Debug, Default, PartialEq)]
 struct Skeleton {
-    /// The sections, from heading to heading.
+    /// The sections, each from a heading to the next.
     sections: Vec<Section>,
-    /// The code blocks, without the remarks behind commands.
+    /// The code blocks, without comments after commands.
     blocks: Vec<String>,
 }
 
-/// How much there is below a heading.
+/// The amount of content below a heading.
 #[derive(Debug, Default, PartialEq)]
 struct Section {
     level: usize,
@@ -230,7 +230,7 @@ fn long_source_files_give_a_reason() {
 
 #[test]
 fn nothing_is_left_for_later_in_comments() {
-    // Put together here, so that this file does not find itself.
+    // Assembled from parts, so that this file does not contain them.
     let marks =
         [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimplemented", "!(")];
     for file in files(&["rs", "toml", "sh", "md"]) {
@@ -284,7 +284,7 @@ fn crates_depend_on_each_other_one_way() {
     assert_eq!(crates, there);
 }
 
-/// The packages below these, with the features that they are built with.
+/// Returns the packages that these need, with their features.
 fn features(selection: &[&str]) -> BTreeSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["tree", "--offline", "--locked", "--edges", "normal,build,dev", "--prefix", "none"]);
@@ -326,7 +326,7 @@ fn core_and_proto_open_no_socket_and_read_no_clock() {
             continue;
         }
         let text = read(&file);
-        // The code of tests is below this line.
+        // Everything below this line is test code.
         let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
         for word in forbidden {
             assert!(!code.contains(word), "{} has {word}", file.display());

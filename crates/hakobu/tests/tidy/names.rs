@@ -1,4 +1,4 @@
-//! Names: a type name stands for one thing in the whole workspace, and files are named for what they hold.
+//! Names: a type name is unique in the workspace, and files are named after their content.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::read;
 use super::words::{is_test, sources};
 
-/// Everyday words that do not say what a type is or what a file holds.
+/// Words that do not say what a type is or what a file contains.
 const VAGUE_TYPES: [&str; 20] = [
     "Course", "Ends", "Far", "Found", "Ground", "Heard", "Held", "Left", "Met", "Near", "Party", "Place",
     "Portion", "Ran", "Said", "Side", "Site", "Told", "Way", "What",
@@ -15,10 +15,10 @@ const VAGUE_FILES: [&str; 22] = [
     "at_once", "beneath", "course", "ends", "far", "gather", "ground", "held", "look", "meet", "near",
     "patience", "permits", "places", "said", "serve", "side", "site", "standing", "stray", "told", "way",
 ];
-/// Types that wire formats mirror keep their names: `hakobu_proto::wire` has the same things as `hakobu-core`.
+/// Wire types have the names of the types in `hakobu-core` that they mirror.
 const MIRRORS: &str = "crates/hakobu-proto/src/wire/";
 
-/// Product files and the testing kit, without tests.
+/// Returns the files of the product and of the test kit, without tests.
 fn modules() -> impl Iterator<Item = PathBuf> {
     sources().into_iter().filter(|path| path.starts_with("crates") && !is_test(path))
 }

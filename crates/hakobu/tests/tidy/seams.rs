@@ -1,10 +1,10 @@
-//! The seams hold: what an end is, is asked in one place, and nothing is decided by the text of an error.
+//! The kind of an endpoint is checked in one place only, and nothing is decided by the text of an error.
 
 use std::path::Path;
 
 use super::{files, read};
 
-/// Files that may know the kinds of endpoints: the places that open them, and those that read or write their names.
+/// Files that may know the kinds of endpoints: those that open them, and those that read or write their names.
 const KNOW_ENDPOINTS: [&str; 7] = [
     "crates/hakobu-transfer/src/opening.rs",
     "crates/hakobu-core/src/request.rs",
@@ -15,14 +15,14 @@ const KNOW_ENDPOINTS: [&str; 7] = [
     "crates/hakobu/src/commands/copy/request.rs",
 ];
 
-/// Names by which code would ask whether an end is an SFTP server.
+/// Names with which code would check if an endpoint is an SFTP server.
 const ASKS: [&str; 5] = ["Sftp", "wants_sftp", "has_sftp", "is_sftp", "over_sftp"];
 
-/// The calls that read or compare the words of an error.
+/// Calls that read or compare the text of an error.
 const READS: [&str; 7] =
     [".contains(", ".starts_with(", ".ends_with(", ".find(", ".strip_prefix(", ".split", "=="];
 
-/// The code of a source file without its tests and remarks.
+/// Returns the code of a source file without tests and comments.
 fn code(path: &Path) -> String {
     without_tests(&read(path))
 }
@@ -52,12 +52,12 @@ fn asks(code: &str, word: &str) -> bool {
     })
 }
 
-/// Expressions such as `error.detail == words` or `error.during.contains("ssh")`.
+/// Returns true if a line contains an expression such as `error.detail == words` or `error.during.contains("ssh")`.
 fn compares_words(line: &str) -> bool {
     let field = [".during", ".detail", ".hint"].into_iter().find_map(|field| {
         let at = line.find(field)? + field.len();
         let behind = line[at..].trim_start();
-        // Methods that only pass the text on are no comparison.
+        // Methods that only pass the text on are allowed.
         READS.iter().any(|read| behind.starts_with(read)).then_some(())
     });
     let of_text = [".to_string()", ".reason()"].into_iter().any(|call| {
@@ -90,7 +90,7 @@ fn what_an_end_is_is_asked_where_it_is_opened() {
 #[test]
 fn nothing_is_decided_by_the_words_of_an_error() {
     let mut found = Vec::new();
-    // The tests' kit reads what foreign tools say.
+    // The test kit may read the messages of other tools.
     for path in sources().filter(|path| !path.starts_with("crates/hakobu-testkit")) {
         let code = code(&path);
         let lines = code.lines().enumerate().filter(|(_, line)| compares_words(line));

@@ -97,7 +97,7 @@ const SUBJECT_CHARACTERS_MAX: usize = 72;
 /// The words that say nothing about an item, and with which no comment begins.
 const COMMENT_BEGINNINGS: [&str; 3] = ["What", "Whether", "The same"];
 
-/// Source files without those of tests.
+/// Returns the source files without tests.
 pub fn sources() -> Vec<std::path::PathBuf> {
     let is_source = |path: &std::path::PathBuf| {
         let name = path.to_string_lossy();
@@ -128,7 +128,7 @@ fn commit_subjects_are_imperative() {
             .expect("git runs");
         git.status.success().then(|| String::from_utf8_lossy(&git.stdout).into_owned())
     };
-    // A shallow clone has the last commit alone.
+    // A shallow clone has only the last commit.
     let subjects =
         log(&format!("{BEFORE_THE_RULE}..HEAD")).or_else(|| log("HEAD~1..HEAD")).unwrap_or_default();
     for line in subjects.lines() {
@@ -168,7 +168,7 @@ fn vague_comments(code: &str) -> Vec<usize> {
     let mut is_within = false;
     for (index, line) in code.lines().enumerate() {
         let whole = comment(line);
-        // With an odd number of quotes before it, it is in a string.
+        // After an odd number of quotes it is inside a string.
         let behind_code = || {
             let (code, text) = line.split_once(" // ")?;
             code.matches('"').count().is_multiple_of(2).then(|| text.to_owned())
@@ -210,10 +210,10 @@ fn vague_comments_are_told_from_others() {
     }
 }
 
-/// Prints the size of the product, by which it is seen whether it grows: run with `--nocapture`.
+/// Prints the size of the product with `--nocapture`, and fails if it exceeds the limit.
 #[test]
 fn the_size_of_the_product_is_bounded() {
-    // Raise it for a new part of the product only.
+    // Raise this only for a new part of the product.
     const LINES_MAX: usize = 98_000;
     let mut lines = 0;
     for path in sources().into_iter().filter(|path| !is_test(path)) {

@@ -1,4 +1,4 @@
-//! Disks that are in use by what is made of them.
+//! Disks that are in use by volumes made from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const SOURCE_BYTES: u64 = 3 * MIB;
 const DISK_BYTES: u64 = 40 * MIB;
 
-/// A disk that is held, the words of its refusal, and how `hakobu disks` calls what holds it.
+/// A disk in use, the words of its refusal, and how `hakobu disks` describes its user.
 struct Held {
     disk: &'static str,
     serial: &'static str,
@@ -139,7 +139,7 @@ fn long_disks_that_are_held_are_refused_and_taken_once_they_are_let_go() {
             let refused = step(&output, &format!("{way}-{serial}"));
             assert_eq!(refused.code, 6, "{refused:?}");
             assert!(held.words.iter().all(|words| refused.output.contains(words)), "{}", refused.output);
-            // A reason that another one would hide is listed separately.
+            // Reasons that would hide each other are listed separately.
             assert_eq!(refused.output.matches("first (").count(), 1, "{}", refused.output);
         }
         let [before, after] = ["before", "after"].map(|when| step(&output, &format!("{when}-{serial}")));

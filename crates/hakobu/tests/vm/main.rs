@@ -1,5 +1,5 @@
-//! The real program in a virtual machine, for what cannot be had or must not be done on the machine that runs the
-//! tests: disks that are in use by RAID, LVM and encryption, and power cuts.
+//! The real program in a virtual machine, for tests that the machine cannot run itself: disks in use by RAID, LVM and
+//! encryption, and power cuts.
 //!
 //! `./test --long` installs what these need: QEMU, the tools of volumes, and a kernel.
 
@@ -20,9 +20,9 @@ mod power_cut;
 const HAKOBU: &str = env!("CARGO_BIN_EXE_hakobu");
 const MIB: u64 = 1 << 20;
 
-/// A machine with hakobu, and with these modules.
+/// Creates a machine with hakobu and these kernel modules.
 fn machine(modules: &[&str]) -> VmKind {
-    // Where `./test` puts it: beside the directories of the build's profiles.
+    // `./test` puts the machine's files beside the directories of the build profiles.
     let target = Path::new(HAKOBU).ancestors().nth(2).unwrap();
     let kernel = KernelPackage::unpacked_in(&target.join("vm")).unwrap();
     let mut machine = VmKind::new(kernel, modules).unwrap();
@@ -30,7 +30,7 @@ fn machine(modules: &[&str]) -> VmKind {
     machine
 }
 
-/// A file for a disk, all of one byte.
+/// Creates a file for a disk whose bytes all have the same value.
 fn full_of(place: &Path, name: &str, byte: u8, size_bytes: u64) -> PathBuf {
     let path = place.join(name);
     let file = File::create(&path).unwrap();
@@ -40,7 +40,7 @@ fn full_of(place: &Path, name: &str, byte: u8, size_bytes: u64) -> PathBuf {
     path
 }
 
-/// A file for a disk, of random content.
+/// Creates a file for a disk with random content.
 fn random(place: &Path, name: &str, size_bytes: u64) -> PathBuf {
     let path = place.join(name);
     generate::file(&path, FileSpec { size_bytes, seed: size_bytes, compressibility: 0.0, threads: 1 })
@@ -48,7 +48,7 @@ fn random(place: &Path, name: &str, size_bytes: u64) -> PathBuf {
     path
 }
 
-/// The one step of this name.
+/// Returns the only step of this name.
 #[track_caller]
 fn step(output: &str, name: &str) -> ScriptStep {
     let mut found = steps(output).into_iter().filter(|step| step.name == name);

@@ -9,9 +9,9 @@ use crate::*;
 
 const LIMIT: Duration = Duration::from_secs(400);
 
-/// Starts the server without its usual helpers: what they would tell the kernel when it asks is told beforehand.
-/// `export` takes the flags of the kernel's `uapi/linux/nfsd/export.h`: from any port (2), root as nobody (4), no check
-/// of subtrees (0x400), a number for the file system (0x2000).
+/// Starts the server without its usual helpers: the answers that they would give to the kernel are written
+/// beforehand. `export` takes the flags of the kernel's `uapi/linux/nfsd/export.h`: any port (2), root as nobody (4),
+/// no check of subtrees (0x400), a number for the file system (0x2000).
 const SERVER: &str = "
 ip link set lo up
 mkdir -p /srv /mnt /var/lib/nfs/v4recovery
@@ -44,7 +44,7 @@ chown 1234:4321 /tmp/tree/directory
 dd if=/dev/urandom of=/tmp/tree/large bs=1M count=3 2>/dev/null
 ";
 
-/// A tree goes there and back, with a file that somebody has open and that is deleted meanwhile.
+/// Copies a tree to the server and back, while somebody has a deleted file open.
 const THERE_AND_BACK: &str = "
 step copy hakobu copy /tmp/tree/ /mnt/copy
 step verify hakobu verify /tmp/tree/ /mnt/copy
@@ -85,7 +85,7 @@ export_as 9218
 step known-again hakobu copy /mnt/big /tmp/big
 ";
 
-/// Root is nobody.
+/// The server treats root as nobody.
 const SQUASHED: &str = "
 umount /mnt
 mkdir /srv/open /srv/closed
@@ -130,7 +130,7 @@ fn long_trees_on_nfs_and_what_only_nfs_does() {
     said("copy", 0, &["done: 239 created"]);
     said("verify", 0, &["done: 239 equal"]);
     said("again", 0, &["0 created, 0 updated, 239 unchanged"]);
-    // Is left alone, does not come along, and is there until it is closed.
+    // The renamed file is not copied and not deleted, and exists until it is closed.
     said("deleted", 0, &["\n.nfs0"]);
     said("beside", 0, &["0 created, 0 updated, 239 unchanged"]);
     said("content", 0, &["held"]);
@@ -145,7 +145,7 @@ fn long_trees_on_nfs_and_what_only_nfs_does() {
 
     let nobody = "note: an NFS server treats root as nobody unless its export says no_root_squash";
     said("closed", 1, &["permission denied", nobody]);
-    assert!(!said("open", 0, &["not kept: owner of 238 entries"]).contains(nobody));
+    assert!(!said("open", 0, &["not preserved: owner or group of 238 entries"]).contains(nobody));
     said("required", 6, &["--require owner is not met"]);
     said("secret", 3, &["failed: secret: opening: permission denied", nobody]);
     said("got", 0, &["open"]);

@@ -1,7 +1,7 @@
 //! Power cuts in the middle of a copy onto a disk.
 //!
-//! The machine is killed, and of what its disks had been given since their last flush nothing is left, or every second
-//! write: so what the journal says to be on stable storage has to have been flushed before.
+//! The machine is killed. Of the writes since the last flush of its disks, none or every second one survives, so
+//! everything that the journal records as stable must have been flushed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::*;
 const LIMIT: Duration = Duration::from_secs(300);
 const SIZE_BYTES: u64 = 192 * MIB;
 const STATE_BYTES: u64 = 32 * MIB;
-/// So that all of it takes several seconds.
+/// Slow enough that the copy takes several seconds.
 const WRITE_BYTES_PER_SECOND: u64 = 20 << 20;
-/// As a journal is laid out.
+/// The layout of a journal.
 const HEADER_BYTES: u64 = 128;
 const RECORD_BYTES: u64 = 64;
 
-/// Says how long the journal is while the copy runs, and lets the report be seen after.
+/// Prints the length of the journal during the copy, and the report at the end.
 const SCRIPT: &str = "
 mount -t ext4 /dev/vdc /state
 mkdir -p /state/hakobu
@@ -71,7 +71,7 @@ impl Disks {
         let logged = [&self.target, &self.state].map(|file| LoggedDisk::new(file).unwrap());
         let mut running = self.machine.start(&self.disks(Some(&logged)), SCRIPT, LIMIT).unwrap();
         running.wait_until(|output| journal_bytes(output) >= HEADER_BYTES + records * RECORD_BYTES).unwrap();
-        // Right after a flush there would be little to lose.
+        // Directly after a flush there would be little to lose.
         std::thread::sleep(Duration::from_millis(500));
         let output = running.kill().unwrap();
         assert!(!output.contains("hakobu-vm: step copy"), "the copy had ended before the cut: {output}");
@@ -80,7 +80,7 @@ impl Disks {
     }
 }
 
-/// The longest that a journal has been.
+/// Returns the maximum length of a journal.
 fn journal_bytes(output: &str) -> u64 {
     let lengths = output.lines().filter_map(|line| line.strip_prefix("hakobu-vm: journal "));
     lengths.filter_map(|length| length.trim().parse().ok()).max().unwrap_or(0)
@@ -104,7 +104,7 @@ fn long_a_copy_onto_a_disk_goes_on_after_power_cuts() {
     assert_eq!(copy.code, 0, "{}", copy.output);
     let report: Value = serde_json::from_str(&step(&output, "report").output).unwrap();
     assert_eq!(report["resumed"], true, "{report:#}");
-    // Of the source more is read: what was done before is compared in samples.
+    // More of the source is read, because completed data is compared in samples.
     let written = report["bytes"]["target_written"].as_u64().unwrap();
     assert!(0 < written && written < SIZE_BYTES, "it began anew: {report:#}");
     assert!(same(&disks.source, &disks.target), "the target is another than the source");

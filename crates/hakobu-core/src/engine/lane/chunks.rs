@@ -157,7 +157,7 @@ impl Worker<'_> {
             false => "the old file did not have, as it is now,",
         };
         let words = format!(
-            "{}: {why} {} bytes from {} on; writing them again",
+            "{}: {why} {} bytes from offset {}; writing them again",
             file.target, extent.length, extent.offset
         );
         self.shared.setup.observer.event(Event::Notice { words });
@@ -270,7 +270,7 @@ impl Worker<'_> {
     fn unreadable(&mut self, file: &LargeFile, ranges: &[Extent]) {
         for range in ranges {
             let words = format!(
-                "{} bytes from {} on cannot be read; zeros are in their place",
+                "{} bytes from offset {} cannot be read; zeros were written in their place",
                 range.length, range.offset
             );
             let error = Error::new(ErrorKind::Io, "reading", words);
@@ -423,7 +423,7 @@ impl Worker<'_> {
 /// Returns the error for a piece whose buffer was read at another offset.
 fn misplaced(piece: Extent) -> Error {
     let words = format!(
-        "what is to be written at {} was read elsewhere; this is a fault of hakobu: please report it",
+        "the data to be written at {} was read from another offset; this is a bug in hakobu, please report it",
         piece.offset
     );
     Error::new(ErrorKind::Corrupt, "writing", words)

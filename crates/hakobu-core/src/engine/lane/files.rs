@@ -133,7 +133,7 @@ impl Worker<'_> {
             return;
         }
         let words = format!(
-            "{}: the source changed since the run that was interrupted; it is copied anew",
+            "{}: the source has changed since the interrupted run; it is copied from the start",
             file.target
         );
         self.shared.setup.observer.event(Event::Notice { words });
@@ -157,8 +157,8 @@ impl Worker<'_> {
             return;
         }
         let words = format!(
-            "{}: going on where it was; of {chunks} parts of 4 MiB that are there {compared} were compared with the \
-             source: if it may have changed since, hakobu verify compares all of them",
+            "{}: resuming; {compared} of the {chunks} chunks of 4 MiB that are there were compared with the source; \
+             if it may have changed meanwhile, run hakobu verify",
             file.target
         );
         self.shared.setup.observer.event(Event::Notice { words });
@@ -176,7 +176,7 @@ impl Worker<'_> {
             return Ok(());
         }
         if samples.is_empty() && !file.is_of_disk() {
-            let words = "nothing tells that the source is what the run that was interrupted has read";
+            let words = "nothing shows that the source is unchanged since the interrupted run";
             let error = Error::new(ErrorKind::SourceChanged, "resuming an earlier run", words);
             return Err(error.at(&file.source.path));
         }
@@ -194,7 +194,7 @@ impl Worker<'_> {
             }
             let unreadable = values.len() < extent.pieces().count();
             if !unreadable && chunk_value(&values) != Some(*value) {
-                let words = "it changed since the run that was interrupted; add --restart to begin anew";
+                let words = "it has changed since the interrupted run; add --restart to start over";
                 let error = Error::new(ErrorKind::SourceChanged, "resuming an earlier run", words);
                 return Err(error.at(&file.source.path));
             }

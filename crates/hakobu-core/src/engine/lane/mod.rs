@@ -489,7 +489,7 @@ fn not_there() -> Error {
 }
 
 fn unexpected() -> Error {
-    Error::new(ErrorKind::Protocol, "copying", "an endpoint gave an answer to something else than was asked")
+    Error::new(ErrorKind::Protocol, "copying", "an endpoint sent an unexpected answer")
 }
 
 #[cfg(test)]

@@ -376,7 +376,7 @@ pub(super) fn refusal(words: &str) -> Error {
 /// Returns the error for a failed write to a stream.
 fn stream_fault(errno: Errno) -> Error {
     match errno {
-        Errno::PIPE => Error::new(ErrorKind::Io, "writing", "whoever read it has gone"),
+        Errno::PIPE => Error::new(ErrorKind::Io, "writing", "broken pipe: its reader has exited"),
         Errno::CANCELED => Error::new(ErrorKind::Cancelled, "writing", "stopped as asked"),
         Errno::SPIPE => Error::new(ErrorKind::Protocol, "writing", "bytes came out of order"),
         other => write_fault(other),

@@ -10,6 +10,7 @@ use hakobu_core::entry::EntryKind;
 use hakobu_core::extent::{CHUNK_BYTES, Extent, UNKNOWN_BYTES};
 use hakobu_core::path::lossy;
 use hakobu_core::tag::Tagger;
+use hakobu_core::units::format_lack;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -393,8 +394,8 @@ impl LocalDraft {
 /// interrupted run of this job has left.
 fn not_what_was_left(identity: &DeviceIdentity) -> Error {
     let words = format!(
-        "an interrupted copy has written to it, but what is there now is not known to be what this copy has left there: \
-         consent with --confirm {} to overwrite it",
+        "an interrupted copy has written to it, but its content may have changed since; to overwrite it, pass \
+         --confirm {}",
         identity.id
     );
     Error::new(ErrorKind::Refused, OPENING_DEVICE, words)
@@ -489,8 +490,7 @@ fn check_room(directory: &Directory, size_bytes: u64, outstanding_bytes: u64) ->
     if size_bytes.saturating_add(outstanding_bytes) <= free_bytes {
         return Ok(());
     }
-    let words =
-        format!("{size_bytes} bytes are needed, {} are free", free_bytes.saturating_sub(outstanding_bytes));
+    let words = format_lack(size_bytes, free_bytes.saturating_sub(outstanding_bytes));
     Err(Error::new(ErrorKind::NoSpace, "making the file", words))
 }
 

@@ -361,7 +361,7 @@ impl DraftWriter {
             };
             if !right {
                 let words = format!(
-                    "the medium gave back something else than was written, in {} bytes from {} on",
+                    "the medium returned other data than was written: {} bytes from offset {}",
                     extent.length, extent.offset
                 );
                 let error = Error::new(ErrorKind::Corrupt, "reading back", words);

@@ -10,6 +10,7 @@ use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
 use hakobu_core::losses::Loss;
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::piece_value;
+use hakobu_core::units::format_lack;
 use hakobu_core::zeros::stretches;
 use hakobu_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -300,7 +301,7 @@ impl SftpWriterContext {
             self.sftp_root.server.room(&self.sftp_root.whole(parent), self.shared.access.is_root).await;
         match room {
             Ok(Some(room)) if room.free_bytes < size_bytes => {
-                let words = format!("{size_bytes} bytes are needed, {} are free", room.free_bytes);
+                let words = format_lack(size_bytes, room.free_bytes);
                 Err(Error::new(ErrorKind::NoSpace, "making the file", words))
             }
             Err(ServerRefusal::Fatal(error)) => Err(error),

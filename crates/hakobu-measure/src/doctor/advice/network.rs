@@ -80,8 +80,8 @@ fn settings(ends: &PathEnds<'_>, facts: &HostFacts, add: &mut Add<'_>) {
     }
     let control = &tcp.congestion_control;
     if ends.way.round_trip >= LONG && SLOW_CONTROLS.iter().any(|slow| control.is(slow)) {
-        let why = "after a loss a connection takes one more packet for each round trip, which is minutes on a long and fast \
-                   way; or it makes way for all others"
+        let why = "after a loss a connection grows by one packet for each round trip, which takes minutes on a fast \
+            link with a long round trip, or it yields to all others"
             .to_owned();
         let words = [
             format!("net.ipv4.tcp_congestion_control is {}", control.shown()),

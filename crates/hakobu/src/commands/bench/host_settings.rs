@@ -9,12 +9,12 @@ use serde::Serialize;
 use crate::commands::bench::arguments::BenchArguments;
 use crate::settings_file::{self, FromFile};
 
-/// Options about the way there: without them the host may not be reached at all.
+/// Options that may be needed to reach the host.
 const OF_THE_WAY: [&str; 3] = ["data-address", "data-port", "transport"];
-/// These are options of bench as well, and are among its arguments already.
+/// Options that `bench` has itself, so that they are among its arguments already.
 const OF_BENCH: [&str; 2] = ["ssh", "agent"];
 
-/// A setting, and where it stands.
+/// A setting and its origin.
 #[derive(Debug, Serialize)]
 struct SettingOrigin {
     keyword: &'static str,
@@ -22,7 +22,7 @@ struct SettingOrigin {
     place: String,
 }
 
-/// The settings that there are for the host.
+/// The settings from files that match the host.
 #[derive(Debug, Default, Serialize)]
 pub struct BenchHostSettings {
     obeyed: Vec<SettingOrigin>,
@@ -30,7 +30,7 @@ pub struct BenchHostSettings {
 }
 
 impl BenchHostSettings {
-    /// Sorts what stands in files. What was typed counts more, and is in no file's name.
+    /// Sorts the settings from files. Typed options override them and have no file as origin.
     pub fn new(typed: &BenchArguments, found: Vec<FromFile>) -> Self {
         let mut held = Self::default();
         for FromFile { keyword, value, place } in found {
@@ -49,15 +49,15 @@ impl BenchHostSettings {
         held
     }
 
-    /// The settings file of hakobu's own rows.
+    /// Returns the content of the settings file for hakobu's own rows.
     pub fn of_rows(&self) -> String {
         let rows = self.obeyed.iter().filter(|said| OF_THE_WAY.contains(&said.keyword));
-        // A string of JSON is one of TOML as well.
+        // A JSON string is also a TOML string.
         rows.map(|said| format!("{} = {}\n", said.keyword, serde_json::Value::from(said.value.as_str())))
             .collect()
     }
 
-    /// All of it for people, a sentence each.
+    /// Describes the settings, a sentence for each group.
     pub fn words(&self) -> Vec<String> {
         let list = |all: &[SettingOrigin]| {
             let one = |said: &SettingOrigin| format!("{} {} ({})", said.keyword, said.value, said.place);
@@ -69,7 +69,7 @@ impl BenchHostSettings {
         }
         if !self.not_obeyed.is_empty() {
             words.push(format!(
-                "hakobu's rows ran without what settings files say beyond the way to the host: {}. A copy obeys it, and may be slower.",
+                "hakobu's rows ignore these settings, which a copy obeys and which may make it slower: {}.",
                 list(&self.not_obeyed)
             ));
         }

@@ -12,7 +12,7 @@ use crate::render::json::pretty;
 /// The schema.
 pub const BENCH_SCHEMA: &str = "hakobu.bench/1";
 
-/// All of it as one object.
+/// Returns the results as one object.
 ///
 /// # Errors
 /// None that is known; serialising could fail.

@@ -35,13 +35,13 @@ mod host_settings;
 mod json;
 mod page;
 
-/// How long it takes where nothing is said.
+/// The time budget if none is typed.
 const BUDGET: Duration = Duration::from_secs(150);
 const FULL_BUDGET: Duration = Duration::from_secs(20 * 60);
-/// Runs are killed and scratch files removed when it is interrupted, here and there.
+/// The time after an interruption in which runs are killed and scratch files removed on both hosts.
 const FAREWELL: Duration = Duration::from_secs(10);
 const MEASURING: &str = "measuring";
-/// Some rows have failed, each of them is in the table.
+/// The exit code if some rows failed. The tables name them.
 const PARTLY: u8 = 3;
 
 /// Measures; returns the exit code.
@@ -56,7 +56,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
     };
     settings.of_hakobu = held.of_rows();
     for (path, form) in [(&typed.html, ReportFormat::Html), (&typed.markdown, ReportFormat::Other)] {
-        // Found out now, and not when all is measured.
+        // A page that cannot be written is reported before the measurements.
         if let Some(Err(error)) = path.as_ref().map(|path| write::try_out(path, form)) {
             return exit::errors(&[error]);
         }
@@ -86,7 +86,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
     }
 }
 
-/// Shows and writes what was measured.
+/// Prints and writes the results; returns the exit code.
 fn finish(typed: &BenchArguments, bench: &BenchResults, held: &BenchHostSettings) -> u8 {
     let ended_at = jiff::Timestamp::now();
     let whole = || page::whole(bench, held, ended_at);
@@ -183,7 +183,7 @@ fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
     Ok((settings, host))
 }
 
-/// How the host logs in here: it becomes part of a command line over there.
+/// Parses how the host logs in here. The text becomes part of a command line there, so its characters are limited.
 fn way_back(typed: &OsStr) -> Result<ReverseLogin> {
     let host = login::host(typed.as_bytes())?;
     let name = match &host.user {
@@ -244,7 +244,7 @@ fn own_ciphers() -> Vec<PartSpeed> {
     ciphers.into_iter().filter(|(_, bytes)| *bytes > 0).map(part).collect()
 }
 
-/// One line that is drawn anew, on a terminal alone.
+/// Returns the progress line, which is hidden unless standard error is a terminal.
 fn bar() -> ProgressBar {
     let target = if shows_progress() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(Some(0), target);

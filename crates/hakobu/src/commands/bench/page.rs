@@ -24,7 +24,7 @@ pub fn short(bench: &BenchResults, held: &BenchHostSettings) -> ReportPage {
     page(bench, held, false)
 }
 
-/// All of it: with processes and command lines, and since it is kept, when it was measured and by which version.
+/// Returns the complete page, with processes, command lines, the time and the version.
 pub fn whole(bench: &BenchResults, held: &BenchHostSettings, ended_at: Timestamp) -> ReportPage {
     let mut page = page(bench, held, true);
     page.sections.insert(0, PageSection::measured(ended_at));
@@ -48,7 +48,7 @@ fn page(bench: &BenchResults, held: &BenchHostSettings, whole: bool) -> ReportPa
         blocks.push(PageBlock::Rates(group.rows.iter().filter_map(bars).collect()));
         sections.push(PageSection::of(&title, blocks));
     }
-    sections.push(PageSection::of("Why what should be alike is not", causes(bench, &host)));
+    sections.push(PageSection::of("Why similar rows differ", causes(bench, &host)));
     sections.push(PageSection::of("Failed", failed(bench)));
     sections.push(PageSection::of("Ciphers, one core of this machine", parts(&bench.ciphers, false)));
     sections.push(PageSection::of("Compressors of this machine, on text", parts(&bench.compressors, true)));
@@ -72,7 +72,7 @@ fn page(bench: &BenchResults, held: &BenchHostSettings, whole: bool) -> ReportPa
     }
 }
 
-/// The fastest of all in one line.
+/// Returns the fastest row of all in one line.
 fn outcome(bench: &BenchResults, groups: &[RowGroup<'_>], host: &str) -> (String, NewsTone) {
     let Some(group) = main_group(groups) else {
         let too_short = bench.rows.iter().any(|row| row.failed.is_none());
@@ -103,7 +103,7 @@ fn winner_of_each(groups: &[RowGroup<'_>], host: &str) -> Vec<String> {
     others.map(one).collect()
 }
 
-/// Why a group has no winner.
+/// Returns the reason why a group has no winner.
 fn incomplete(group: &RowGroup<'_>) -> String {
     let names: Vec<&str> = not_measured(group).into_iter().map(|way| way.name(group.key.direction)).collect();
     let were = if names.len() == 1 { "was" } else { "were" };
@@ -249,7 +249,7 @@ fn processes(bench: &BenchResults) -> Vec<PageBlock> {
     vec![PageBlock::Records(head, rows.collect())]
 }
 
-/// Lines that can be typed again.
+/// Returns the commands of all rows, to be run by hand.
 fn commands(bench: &BenchResults) -> Vec<PageBlock> {
     let mut first = "Each is a line for a shell here in which SOURCE and TARGET are set to paths without blanks, each on the machine \
                      where it is."
@@ -273,7 +273,7 @@ fn commands(bench: &BenchResults) -> Vec<PageBlock> {
     blocks
 }
 
-/// The row with what its group has in common.
+/// Returns the label of a row together with the properties that its group shares.
 fn full_label(row: &Row) -> String {
     let case = &row.case;
     let direction = match case.direction {

@@ -80,7 +80,7 @@ fn the_text_is_sorted_names_the_winner_and_the_cause() {
         at("the winner, to h")
             < at("nc with 1.00 GB/s, not encrypted; of those that encrypt hakobu with 800 MB/s")
     );
-    at("Why what should be alike is not");
+    at("Why similar rows differ");
     at("dd | ssh: 235 MB/s to h");
     at("What holds the slow one up is sshd on h");
     at("failed");
@@ -187,7 +187,7 @@ fn exit_codes_say_how_much_was_measured() {
     assert_eq!(code(&bench), 0);
     bench.ended_early = Some("lost".to_owned());
     assert_eq!(code(&bench), PARTLY);
-    // Of what took no longer than its start nothing is known.
+    // Nothing is known about a run that took no longer than its start.
     bench.ended_early = None;
     for run in bench.rows.iter_mut().flat_map(|row| &mut row.runs) {
         run.wall_seconds = 0.25;

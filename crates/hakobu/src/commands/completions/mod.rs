@@ -1,7 +1,7 @@
-//! The verb `completions`: a script for a shell.
+//! The command `completions`: prints a completion script.
 //!
-//! Options come from their definitions when the script is made. Hosts and job IDs are not known by then: for these, the
-//! scripts of bash, zsh and fish run `hakobu complete`.
+//! The options are part of the script. Hosts and job IDs change, so the scripts of bash, zsh and fish run `hakobu
+//! complete` for them.
 
 use clap::Command;
 use clap_complete::Shell;
@@ -11,7 +11,7 @@ use crate::{cli, output};
 const BASH: &str = include_str!("hakobu.bash");
 const ZSH: &str = include_str!("hakobu.zsh");
 const FISH: &str = include_str!("hakobu.fish");
-/// Where the functions for zsh are put: what follows uses them.
+/// The place before which the functions for zsh are inserted.
 const ZSH_START: &str = "\n_hakobu() {";
 
 /// Prints the completions; returns the exit code.
@@ -32,7 +32,7 @@ fn script(shell: Shell) -> String {
     }
 }
 
-/// The options of all verbs that have a value.
+/// Returns the options that take a value, of all commands.
 fn valued(command: &Command) -> Vec<String> {
     let mut names = Vec::new();
     for option in command.get_opts().filter(|option| option.get_action().takes_values()) {
@@ -45,7 +45,7 @@ fn valued(command: &Command) -> Vec<String> {
     names
 }
 
-/// The script for zsh, in which arguments are completed by functions of their own.
+/// Returns the script for zsh, in which functions of its own complete arguments.
 fn with_zsh_functions(script: &str) -> String {
     let own = |line: &str| {
         let name = line.trim_start_matches(['\'', ':', '*']).split(" -- ").next().unwrap_or_default();

@@ -92,8 +92,9 @@ pub struct CopyArguments {
 
     /// Choose the verification: wire, medium, none
     ///
-    /// `wire` verifies local copies as well; `medium` reads the target back after writing (single file or disk); `none`
-    /// verifies nothing. Default: data sent over the network is verified
+    /// `wire` verifies everything that is copied; `medium` also reads the target back after writing (single file or disk);
+    /// `none` verifies nothing. Default: as `wire`, but a copy on one machine may share blocks with its source (reflink),
+    /// which are not read
     #[arg(long, value_name = "HOW", hide_possible_values = true, help_heading = TRANSFER,
         value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
     pub verify: Option<String>,
@@ -203,8 +204,10 @@ pub struct CopyArguments {
             ["auto", "aes-128-gcm", "aes-256-gcm", "chacha20-poly1305", "none"]))]
     pub cipher: String,
 
-    /// The password of an rsync daemon; or RSYNC_PASSWORD
-    #[arg(long, value_name = "FILE", help_heading = CONNECTION, hide = true)]
+    /// File with the password for an rsync daemon
+    ///
+    /// Environment: RSYNC_PASSWORD, the password itself
+    #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     pub password_file: Option<PathBuf>,
 
     /// Number of parallel connections, or auto
@@ -235,7 +238,9 @@ pub struct CopyArguments {
     #[arg(long, help_heading = DISKS)]
     pub live: bool,
 
-    /// Copy several disks or files: a file with SOURCE and TARGET on each line
+    /// Take several disks or files from FILE: a SOURCE and a TARGET on each line
+    ///
+    /// Quote one that contains spaces; lines that begin with # are comments
     #[arg(long, value_name = "FILE", help_heading = DISKS, conflicts_with_all = ["sources", "target"])]
     pub pairs: Option<PathBuf>,
 

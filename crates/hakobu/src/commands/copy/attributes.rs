@@ -1,4 +1,4 @@
-//! The attributes that are kept, and those that must be.
+//! The attributes of `--preserve` and `--require`.
 
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::Classes;

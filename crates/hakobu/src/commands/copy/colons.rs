@@ -1,4 +1,4 @@
-//! Colons that may be missing, or not meant: `peer` is a file, and `a:b` is on another host.
+//! Warnings about colons that are missing or unintended: `peer` is a local file, `a:b` a path on the host `a`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -35,11 +35,11 @@ use crate::settings_file::ssh_variable;
 use crate::words::machines;
 use crate::{exit, messages, output, run, shell, signals};
 
-/// The niceness that gives way to everything else.
+/// The niceness of the lowest priority.
 const LOWEST_PRIORITY: i32 = 19;
 
-/// Copies, synchronises or compares, here or as a job of its own; returns the exit code.
-/// `arguments` are those of the whole program, for the report.
+/// Copies, synchronises or compares, in this process or as a job; returns the exit code. The report contains
+/// `arguments`, the arguments of the whole program.
 pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
     if typed.detach {
         return detach(typed, mode, arguments);
@@ -61,7 +61,7 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     }
     request.unattended = job.is_some_and(JobRun::is_unattended);
     if request.nice {
-        // Threads that are started from here on inherit it, and the kernel's schedulers of disks go by it.
+        // Later threads inherit the priority, and the kernel's I/O schedulers follow it.
         let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
     }
     let report_file = match typed.report.as_deref().map(ReportFile::open).transpose() {
@@ -164,13 +164,13 @@ fn open_log(typed: &CopyArguments, request: &CopyRequest) -> Result<Option<LogFi
     }
 }
 
-/// The place on this machine that a report would overwrite, or be overwritten by.
+/// Returns the local source or target that is also the file of the report.
 fn taken_by_report<'a>(request: &'a CopyRequest, file: &ReportFile) -> Option<&'a Location> {
     let mut places = request.sources.iter().chain([&request.target]).filter(|place| place.is_local());
     places.find(|place| file.is(Path::new(OsStr::from_bytes(place.path()))))
 }
 
-/// Says which options were not typed, where the run was refused because of some option.
+/// Lists the options that came from settings files, if the run was refused because of an option.
 fn tell_settings(typed: &CopyArguments) {
     let from = typed.login.from_files.iter().map(|from| format!("--{} ({})", from.keyword, from.place));
     let from: Vec<_> = from.collect();
@@ -182,7 +182,7 @@ fn tell_settings(typed: &CopyArguments) {
     }
 }
 
-/// Ends before anything was done. A job keeps that, too.
+/// Ends a run that never began. If it is a job, its report is written.
 fn not_begun(errors: &[Error], job: Option<&JobRun>) -> u8 {
     let code = exit::errors(errors);
     let mut report = Report { ended_at: now(), ..Report::default() };
@@ -226,7 +226,7 @@ fn base_report(request: &CopyRequest, arguments: &[OsString]) -> Report {
     }
 }
 
-/// Puts what the program knows into the report of the run, which keeps what it found out itself.
+/// Adds the fields that only the program knows to the report of a run.
 fn complete(report: &mut Report, base: Report, elapsed: Duration) {
     report.version = base.version;
     report.command = base.command;
@@ -243,12 +243,12 @@ fn complete(report: &mut Report, base: Report, elapsed: Duration) {
     for (end, base) in report.further_sources.iter_mut().zip(base.further_sources) {
         end.keep_typed(base);
     }
-    // The user's clock starts when the program does.
+    // The total includes the time before the run.
     report.seconds.total = elapsed.as_secs_f64();
 }
 
 trait KeepTyped {
-    /// Takes over what was typed, and what was resolved only where nothing was yet.
+    /// Sets the typed location, and the resolved one if it is not known yet.
     fn keep_typed(&mut self, base: ReportEnd);
 }
 
@@ -260,7 +260,7 @@ impl KeepTyped for ReportEnd {
     }
 }
 
-/// The login name, or the number where there is none, and who is behind it under sudo.
+/// Returns the login name, or the user's number, and the user behind sudo.
 fn user() -> String {
     let uid = rustix::process::getuid().as_raw();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The file of `--pairs`: a source and a target on each line, quoted as for a shell where they hold
-//! blanks. Empty lines and those that begin with `#` are left out.
+//! The file of `--pairs`: a source and a target on each line, in quotes if they contain blanks. Empty lines and lines that
+//! begin with `#` are ignored.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -8,30 +8,35 @@ use std::path::Path;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::location::Location;
+use hakobu_core::units::format_bytes;
 
 use crate::shell;
 
-/// The most pairs of one run: each costs the target a descriptor.
+/// The maximum number of pairs. The target opens a descriptor for each.
 const PAIRS_MAX: usize = 256;
-/// The longest file.
+/// The maximum length of the file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Reads the pairs.
 ///
 /// # Errors
-/// Those of reading the file; `Usage`, with the line's number, for what is no pair.
+/// The file cannot be read; `Usage`, with the line number, if a line is not a pair.
 pub fn read(file: &Path) -> Result<Vec<(Location, Location)>> {
     let place = file.as_os_str().as_bytes();
     let failed = |error: std::io::Error| Error::io("reading the pairs in", &error).at(place);
     let mut bytes = Vec::new();
     let opened = std::fs::File::open(file).map_err(failed)?;
-    opened.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+    opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let words = format!("it is longer than {}", format_bytes(FILE_BYTES_MAX));
+        return Err(Error::new(ErrorKind::Usage, "reading the pairs in", words).at(place));
+    }
     let pairs = parse(&bytes).map_err(|(line, words)| {
         let words = format!("line {line}: {words}");
         Error::new(ErrorKind::Usage, "reading the pairs in", words).at(place)
     })?;
     if pairs.is_empty() || pairs.len() > PAIRS_MAX {
-        let words = format!("it has {} pairs; from 1 to {PAIRS_MAX} are possible", pairs.len());
+        let words = format!("it has {} pairs; 1 to {PAIRS_MAX} are possible", pairs.len());
         return Err(Error::new(ErrorKind::Usage, "reading the pairs in", words).at(place));
     }
     Ok(pairs)
@@ -49,7 +54,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<Vec<(Location, Location)>, Wrong> 
         }
         let words = shell::split(OsStr::from_bytes(line)).map_err(|words| wrong(words.to_string()))?;
         let [source, target] = &words[..] else {
-            return Err(wrong("must be a source and a target, and nothing else".to_owned()));
+            return Err(wrong("expected a source and a target; quote a path that contains spaces".to_owned()));
         };
         let location = |word: &OsStr| Location::parse(word.as_bytes()).map_err(|error| wrong(error.detail));
         pairs.push((location(source)?, location(target)?));
@@ -66,6 +71,16 @@ mod tests {
         let pairs = parse(b"# disks\n/dev/sda host:/dev/sdb\n\n  'a b'\thost:'c d'\n").unwrap();
         let typed: Vec<_> = pairs.iter().map(|pair| (pair.0.as_typed(), pair.1.as_typed())).collect();
         assert_eq!(typed, [(&b"/dev/sda"[..], &b"host:/dev/sdb"[..]), (b"a b", b"host:c d")]);
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_refused_and_not_cut() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let comment = vec![b'#'; FILE_BYTES_MAX as usize - 3];
+        std::fs::write(file.path(), [b"a b\n", &comment[1..]].concat()).unwrap();
+        assert_eq!(read(file.path()).unwrap().len(), 1);
+        std::fs::write(file.path(), [b"a b\n", &comment[..], b"\nc d\n"].concat()).unwrap();
+        assert_eq!(read(file.path()).unwrap_err().kind, ErrorKind::Usage);
     }
 
     #[test]

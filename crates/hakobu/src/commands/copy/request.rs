@@ -27,11 +27,12 @@ use crate::commands::shared::findings::{Findings, usage};
 use crate::commands::shared::lanes::lanes;
 use crate::settings_file::name_places;
 
-/// The request that the arguments stand for. `environment_ssh` is the value of [`crate::settings_file::SSH_VARIABLE`].
+/// Returns the request that the arguments stand for. `environment_ssh` is the value of
+/// [`crate::settings_file::SSH_VARIABLE`].
 ///
 /// # Errors
-/// `Usage` for each value that is wrong or of a later version; `Requirement` for what `--require`
-/// asks for and no target of this version has.
+/// `Usage` for each invalid or unsupported value; `Requirement` for an attribute in `--require` that no target can
+/// preserve.
 pub fn request(
     typed: &CopyArguments,
     mode: Mode,
@@ -104,7 +105,7 @@ pub fn request(
         None => {}
     }
     if request.target.is_stream() || request.sources.iter().any(Location::is_stream) {
-        // Data that was written to a pipe cannot be taken back, and data that was read from one cannot be read again.
+        // A run that writes to or reads from a pipe cannot be repeated.
         request.retry_for = Duration::ZERO;
     }
     found.login(&typed.login, environment_ssh, &mut request);
@@ -120,7 +121,8 @@ pub fn request(
     found.or(request)
 }
 
-/// Standard input can be the source and standard output the target of `copy`, each by itself.
+/// Checks that standard input is the only source and standard output the only target, and that the options allow
+/// that.
 fn check_streams(request: &mut CopyRequest, typed: &CopyArguments, found: &mut Findings) {
     if request.pairs.iter().any(|(source, target)| source.is_stream() || target.is_stream()) {
         found.usage("-", "--pairs takes files and disks only");
@@ -160,7 +162,7 @@ fn check_streams(request: &mut CopyRequest, typed: &CopyArguments, found: &mut F
     }
 }
 
-/// Passes over a source in use, if any of their options was given.
+/// Returns the passes over a source in use, if one of their options was typed.
 fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Passes> {
     let until_under = typed.until_under.as_deref().map(parse_duration).transpose();
     let until_under = until_under.unwrap_or_else(|error| {
@@ -185,7 +187,7 @@ fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Pas
     Some(passes)
 }
 
-/// The share of files whose content is compared.
+/// Returns the share of files whose content is compared.
 fn sample(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<FileSample> {
     let text = typed.sample.as_deref()?;
     if mode != Mode::Compare {
@@ -196,7 +198,7 @@ fn sample(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Fil
         found.usage("--sample", "must be a percentage above 0 and up to 100, such as 5%");
         return None;
     }
-    // Another run takes other files.
+    // Each run picks other files.
     let seed = jiff::Timestamp::now().as_nanosecond() as u64;
     Some(FileSample { per_million: (percent * 10_000.0).ceil() as u32, seed })
 }
@@ -225,7 +227,7 @@ fn deletion(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<D
         }
         parsed
     });
-    // Whoever says when says that it is meant.
+    // `--delete-during` implies `--delete`.
     Some(Deletion { agreed: typed.delete || typed.delete_during, first: typed.delete_during, max })
 }
 
@@ -275,7 +277,7 @@ pub(super) fn without_effect(typed: &CopyArguments, mode: Mode) -> Vec<String> {
         .collect()
 }
 
-/// How content is compressed on its way.
+/// Returns the compression of the data that is sent.
 fn compression(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Compression {
     let parsed = Compression::parse(&typed.compress).unwrap_or_else(|error| {
         found.usage("--compress", error.detail);
@@ -287,7 +289,7 @@ fn compression(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Compr
     }
 }
 
-/// A host name or an address, with or without brackets, and without a port.
+/// Parses a host name or an address, with or without brackets, and without a port.
 fn data_address(text: &str) -> Result<String, Error> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let wrong = |detail| Err(usage("--data-address", detail));

@@ -1,4 +1,4 @@
-//! Words for what a copy is told to do, and a prediction cannot know all of.
+//! Notes on options of a copy whose effect the prediction does not include.
 
 use hakobu_core::compression::Compression;
 use hakobu_core::pace::{RateLimit, RateSetting, RunLimits, time_words};
@@ -9,7 +9,7 @@ use hakobu_transfer::probe::ProbeResults;
 pub fn limits(limits: &RunLimits) -> Vec<String> {
     let others = RunLimits { rate: RateLimit::default(), ..limits.clone() };
     let others = others.is_some().then(|| {
-        format!("A copy that is held to less is slower, which is not predicted: {}.", others.words())
+        format!("These limits make a copy slower, which is not predicted: {}.", others.words())
     });
     rate(&limits.rate).into_iter().chain(others).collect()
 }
@@ -20,11 +20,12 @@ fn rate(limit: &RateLimit) -> Option<String> {
         _ if !limit.is_some() => None,
         (Some(_), _) => None,
         (None, RateSetting::BytesPerSecond(_)) => Some(format!(
-            "The rate limit is a timetable, and what holds now is taken for all of the time: {words}."
+            "The rate limit is a timetable; the prediction assumes that the present limit holds all the time: {words}."
         )),
         (None, RateSetting::Paused) => limit.first_pause().map(|(until_s, _)| {
             let until = time_words(until_s);
-            format!("A copy waits until {until}, in a pause of its timetable, and predicted is what it gets then: {words}.")
+            format!("A copy waits until {until}, in a pause of its timetable; the prediction is for the time after \
+                that: {words}.")
         }),
         (None, RateSetting::Unlimited) => {
             Some(format!("The timetable sets no limit now, but will, which is not predicted: {words}."))
@@ -35,22 +36,22 @@ fn rate(limit: &RateLimit) -> Option<String> {
 /// Returns a note on compression if the network is the bottleneck. A probe does not test if the content compresses.
 pub fn compression(probed: &ProbeResults) -> Option<String> {
     let is_line = probed.prediction.slowest.is_some_and(|slowest| slowest.stage == TransferStage::Network);
-    let predicted = "Predicted is a copy without compression";
+    let predicted = "The prediction is for a copy without compression";
     match probed.compression {
         _ if !probed.apart || probed.prediction.slowest.is_none() => None,
         Compression::None => None,
         Compression::Auto if is_line => Some(format!(
-            "{predicted}. Where the line limits, a copy compresses what shrinks (--compress auto), and is faster then."
+            "{predicted}. If the network is the bottleneck, a copy compresses data (--compress auto) and is faster."
         )),
         Compression::Auto => None,
         Compression::Adapted | Compression::Level(_) => Some(format!(
-            "{predicted}. {} takes less of the line for what shrinks, and more of the processors.",
+            "{predicted}. {} sends less data over the network and needs more processor time.",
             name(probed.compression)
         )),
     }
 }
 
-/// As it would be typed.
+/// Returns the option as typed.
 fn name(compression: Compression) -> String {
     match compression {
         Compression::Auto => "--compress auto".to_owned(),
@@ -68,7 +69,7 @@ mod tests {
     fn only_what_a_prediction_leaves_out_is_said() {
         let at = |text: &str| rate(&RateLimit::parse(text, 9 * 3600).unwrap());
         assert_eq!((rate(&RateLimit::default()), at("20M"), at("off")), (None, None, None));
-        assert!(at("08:00,20M 19:00,off").unwrap().contains("what holds now"));
+        assert!(at("08:00,20M 19:00,off").unwrap().contains("the present limit"));
         assert!(at("08:00,pause 19:00,off").unwrap().contains("waits until 19:00"));
         assert!(at("08:00,off 19:00,20M").unwrap().contains("no limit now"));
         let both =

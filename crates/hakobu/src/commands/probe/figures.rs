@@ -1,19 +1,19 @@
-//! Words for what was measured.
+//! Measured values as text.
 
 use hakobu_core::probe::{ReadHow, WayFigures, WayStep, WriteHow, sound_latency};
 use hakobu_core::units::{format_duration, format_rate};
 
-/// A rate; words where there is none.
+/// Formats a rate, or says that there is none.
 pub fn rate(bytes_per_second: Option<f64>) -> String {
     bytes_per_second.map_or_else(|| "not known".to_owned(), format_rate)
 }
 
-/// A rate of one core; words where it makes no sense.
+/// Formats the rate of one core, or says that it makes no sense.
 pub fn core_rate(bytes_per_second: u64) -> String {
     rate(hakobu_core::probe::sound_rate(bytes_per_second as f64))
 }
 
-/// Seconds as people say them.
+/// Formats a duration in seconds for people.
 pub fn seconds(seconds: f64) -> String {
     match seconds {
         none if (0.0..0.05).contains(&none) => "less than 0.1 s".to_owned(),
@@ -22,7 +22,7 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// A short time.
+/// Formats a latency.
 pub fn latency(latency_ns: Option<u64>) -> Option<String> {
     let seconds = sound_latency(latency_ns)?.as_secs_f64();
     Some(if seconds < 1e-3 {
@@ -32,7 +32,7 @@ pub fn latency(latency_ns: Option<u64>) -> Option<String> {
     })
 }
 
-/// How content was read, for people.
+/// Describes for people how content was read.
 pub fn read_how(how: ReadHow) -> &'static str {
     match how {
         ReadHow::Unread => "not read",
@@ -82,12 +82,12 @@ pub fn write_how_name(how: WriteHow) -> &'static str {
     }
 }
 
-/// The step with so many connections.
+/// Returns the measurement with this number of connections.
 pub fn step(way: Option<&WayFigures>, connections: u16) -> Option<&WayStep> {
     way?.steps.iter().find(|step| step.connections == connections)
 }
 
-/// The counts of connections of either direction, in order.
+/// Returns the numbers of connections of both directions, in order.
 pub fn counts(ways: [Option<&WayFigures>; 2]) -> Vec<u16> {
     let mut counts: Vec<u16> =
         ways.into_iter().flatten().flat_map(|way| way.steps.iter().map(|step| step.connections)).collect();

@@ -18,7 +18,7 @@ use crate::render::json::pretty;
 /// The schema of a probe.
 pub const PROBE_SCHEMA: &str = "hakobu.probe/1";
 
-/// All of it as one object. Figures that make no sense are null.
+/// Returns the results as one object. Figures that make no sense are null.
 ///
 /// # Errors
 /// None that is known; serialising could fail.
@@ -124,7 +124,7 @@ fn seconds(latency_ns: Option<u64>) -> Option<f64> {
 fn source(figures: &ReadFigures) -> Value {
     object!({
         "how": read_how_name(figures.how),
-        // Of a tree it is not the size that counts, but what it holds.
+        // The size of a directory says nothing; its content is described below.
         "size_bytes": figures.tree.is_none().then_some(figures.size_bytes),
         "bytes_per_second": work(figures.content.as_ref()),
         "latency_seconds": seconds(figures.latency_ns),

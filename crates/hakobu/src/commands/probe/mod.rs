@@ -28,16 +28,16 @@ use crate::report::{html, text};
 use crate::settings_file::ssh_variable;
 use crate::words::Machines;
 
-/// The time that running measurements have to end after an interruption. Scratch files have no names, so none stays.
+/// The time that measurements have to end after an interruption. Scratch files have no names, so none is left.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Measures, and says what a copy will get; returns the exit code.
+/// Measures and predicts a copy; returns the exit code.
 pub fn probe(typed: &ProbeArguments) -> u8 {
     let request = match request::probe_request(typed, ssh_variable()) {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };
-    // Found out before anything is measured.
+    // A page that cannot be written is reported before the measurements.
     if let Some(Err(error)) = typed.html.as_deref().map(|path| write::try_out(path, ReportFormat::Html)) {
         return exit::errors(&[error]);
     }
@@ -84,7 +84,7 @@ fn written(target: &Location, most: &str) -> String {
     }
 }
 
-/// Says what will be done, before any of it is.
+/// Announces what the probe is about to do.
 fn announce(request: &ProbeRequest, observer: &dyn Observer) {
     let name = |location: &Location| lossy(location.as_typed());
     let mut steps = Vec::new();

@@ -1,4 +1,4 @@
-//! Words for why a copy would fail.
+//! Descriptions of the reason why a copy would fail.
 
 use hakobu_core::path::lossy;
 use hakobu_core::report::ReportError;
@@ -7,7 +7,7 @@ use serde_json::{Value, json as object};
 
 use crate::words::{Machines, advice};
 
-/// One line, and what to do, where the line does not say it.
+/// Returns one line, followed by a hint unless the line contains the remedy.
 pub fn lines(obstacle: &CopyObstacle, machines: &Machines) -> Vec<String> {
     let error = &obstacle.error;
     let would = if obstacle.certain { "would" } else { "may" };

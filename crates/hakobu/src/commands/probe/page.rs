@@ -14,7 +14,7 @@ use crate::report::page::{
 };
 use crate::words::Machines;
 
-/// The page of a probe.
+/// Returns the page of a probe.
 pub fn page(probed: &ProbeResults, machines: &Machines) -> ReportPage {
     let (outcome, meaning) = outcome(probed);
     let sections = [
@@ -62,7 +62,7 @@ fn shown(bytes: &[u8]) -> crate::report::page::LineSpan {
     crate::report::page::LineSpan::Name(lossy(bytes))
 }
 
-/// The one line, and what follows from it.
+/// Returns the main line of the prediction and the sentences that explain it.
 fn outcome(probed: &ProbeResults) -> (String, Vec<String>) {
     let made = &probed.prediction;
     let mut meaning = Vec::new();
@@ -86,7 +86,7 @@ fn outcome(probed: &ProbeResults) -> (String, Vec<String>) {
             seconds(tree.unchanged.seconds)
         ));
         if tree.at_least {
-            meaning.push("There was no time to list all of the tree, so there is more of it.".to_owned());
+            meaning.push("There was no time to list all of the tree, so it is larger than that.".to_owned());
         }
     }
     if let (Some(slowest), Some(held)) = (made.slowest, lower_bound(made)) {
@@ -97,7 +97,7 @@ fn outcome(probed: &ProbeResults) -> (String, Vec<String>) {
             format_rate(held.bytes_per_second)
         ));
     }
-    // Of a copy that nothing is predicted of, nothing may be slower.
+    // Without a predicted rate there is nothing that unknown stages could lower.
     if !made.unknown.is_empty() && made.slowest.is_some() {
         let stages: Vec<_> = made.unknown.iter().map(|stage| stage.name()).collect();
         meaning.push(format!("Not known, so it may be slower: {}.", stages.join(", ")));
@@ -130,7 +130,7 @@ fn outcome(probed: &ProbeResults) -> (String, Vec<String>) {
     (line, meaning)
 }
 
-/// The stage that may be what limits, as nothing more is known of it than that it gets so much.
+/// Returns the stage that may be the bottleneck because only a lower bound of its rate is known.
 fn lower_bound(made: &Prediction) -> Option<StageRate> {
     let slowest = made.slowest.filter(|slowest| !slowest.at_least)?;
     let below = |stage: &&StageRate| stage.at_least && stage.bytes_per_second < slowest.bytes_per_second;
@@ -209,7 +209,7 @@ fn network(probed: &ProbeResults) -> Vec<PageBlock> {
     blocks.push(PageBlock::Table(head.map(str::to_owned).to_vec(), counts.iter().map(row).collect()));
     blocks.push(PageBlock::Rates(bars(ways, &counts)));
     if ways.into_iter().flatten().any(|way| way.at_least) {
-        blocks.push(PageBlock::Words(vec![words("The line was not filled, so it may carry more.")]));
+        blocks.push(PageBlock::Words(vec![words("The link was not saturated, so it may carry more.")]));
     }
     blocks
 }

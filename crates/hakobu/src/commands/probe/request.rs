@@ -15,7 +15,7 @@ use crate::commands::shared::lanes::lanes;
 use crate::commands::shared::login::{agent, ssh};
 use crate::settings_file::name_places;
 
-/// The request that the arguments of `probe` stand for.
+/// Returns the request that the arguments of `probe` stand for.
 ///
 /// # Errors
 /// `Usage` for each value that is wrong.

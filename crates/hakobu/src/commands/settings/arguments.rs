@@ -1,11 +1,14 @@
 //! The arguments of `settings`, and their help.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 
-/// How it is typed.
-pub(crate) const USAGE: &str = "hakobu settings [OPTIONS OF COPY] [SOURCE] [TARGET]";
+use crate::commands::shared::headings::{CONNECTION, OUTPUT};
+
+/// The synopsis of `settings`.
+pub(crate) const USAGE: &str = "hakobu settings [OPTIONS] [OPTIONS OF COPY] [SOURCE] [TARGET]";
 
 /// The text below the help.
 pub(crate) const SETTINGS_HELP: &str = "\
@@ -35,6 +38,16 @@ Exit codes: 0 shown, 1 failed, 2 wrong usage or a mistake in a file, 6 a file th
 /// The arguments of `settings`.
 #[derive(Debug, Args)]
 pub struct SettingsArguments {
+    /// Print one JSON object
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+
+    /// Settings file to show, or none
+    ///
+    /// Environment: HAKOBU_SETTINGS
+    #[arg(long = "settings", id = "settings_file", value_name = "FILE", help_heading = CONNECTION)]
+    pub file: Option<PathBuf>,
+
     /// The arguments of a hakobu copy, or a host
     #[arg(value_name = "SOURCE TARGET", allow_hyphen_values = true, trailing_var_arg = true)]
     pub words: Vec<OsString>,

@@ -1,4 +1,4 @@
-//! The verb `settings`: what holds for a run, and where that comes from.
+//! The command `settings`: shows the effective settings of a run, and the origin of each.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,11 +25,11 @@ use crate::{cli, exit, order, output};
 /// The schema of what `--json` prints.
 const SCHEMA: &str = "hakobu.settings/1";
 
-/// A value, and where it comes from.
+/// A value and its origin.
 #[derive(Serialize)]
 struct OriginatedValue {
     keyword: &'static str,
-    /// The machine, where another one has another value.
+    /// The host, if hosts have different values.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
     value: String,
@@ -47,15 +47,15 @@ struct ShownJson {
     files: Vec<String>,
     missing: Vec<String>,
     settings: Vec<OriginatedValue>,
-    /// Keywords of which nothing holds, as no other machine is named.
+    /// Keywords that apply only to runs with another host, if none is named.
     of_other_machines: Vec<&'static str>,
-    /// Sections for pairs of hosts are left out, as not both ends are named.
+    /// True if sections for pairs of hosts are ignored because not both ends are named.
     without_pairs: bool,
 }
 
-/// Prints what holds for a run; returns the exit code.
+/// Prints the effective settings of a run; returns the exit code.
 pub fn show(typed: &SettingsArguments) -> u8 {
-    let matches = match parse(&typed.words) {
+    let matches = match parse(&words_of_copy(typed)) {
         Ok(matches) => matches,
         Err(error) => return exit::clap_error(error),
     };
@@ -70,7 +70,14 @@ pub fn show(typed: &SettingsArguments) -> u8 {
     }
 }
 
-/// Reads the words as `hakobu copy` would, but for places, which may be missing.
+/// Returns the words that follow `hakobu copy`, with the options that the parser took as those of `hakobu settings`.
+fn words_of_copy(typed: &SettingsArguments) -> Vec<OsString> {
+    let json = typed.json.then(|| "--json".into());
+    let file = typed.file.iter().flat_map(|file| ["--settings".into(), file.clone().into()]);
+    json.into_iter().chain(file).chain(typed.words.iter().cloned()).collect()
+}
+
+/// Parses the words as `hakobu copy` would, except that locations are optional.
 fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     let command = cli::command().mut_subcommand("copy", |copy| {
         let one = |sources: Arg| sources.required(false).num_args(1).action(ArgAction::Set);
@@ -88,7 +95,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
     let named = typed.get_one::<PathBuf>("settings").map(PathBuf::as_path);
     let files = SettingsFiles::read(named)?;
     let places: Vec<_> = typed.try_get_raw("sources").ok().flatten().into_iter().flatten().collect();
-    // One word that is no path is a host, as `hakobu doctor` takes it.
+    // A single word that is not a path is a host, as for `hakobu doctor`.
     let run = match places[..] {
         [one] if typed.get_raw("target").is_none() => run_of_one(one),
         _ => run_hosts("copy", typed),
@@ -150,7 +157,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
     })
 }
 
-/// A value that was typed, if it is one.
+/// Returns a typed value, if it is valid.
 fn of_command_line(typed: &ArgMatches, keyword: &Keyword) -> Result<OriginatedValue, Vec<Error>> {
     let words: Vec<_> = typed.get_raw(&keyword.id()).into_iter().flatten().collect();
     let words: Vec<_> = words.into_iter().map(|word| lossy(word.as_encoded_bytes())).collect();
@@ -181,7 +188,7 @@ fn text(seen: &ShownJson) -> String {
     }
     if !seen.of_other_machines.is_empty() {
         let keywords = seen.of_other_machines.join(", ");
-        text.push_str(&format!("of other machines, shown with one: {keywords}\n"));
+        text.push_str(&format!("only for other machines, shown if one is named: {keywords}\n"));
     }
     if seen.without_pairs {
         text.push_str("left out: [[pair]] sections, shown with both ends: hakobu settings SOURCE TARGET\n");

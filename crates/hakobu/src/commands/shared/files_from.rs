@@ -1,4 +1,4 @@
-//! `--files-from`: a file with the paths that take part.
+//! The file of `--files-from`: a list of paths.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,14 +8,15 @@ use std::path::Path;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::path::EntryPath;
 
-/// The most bytes of such a file: the paths travel to the other machine in one message.
+/// The maximum length of the file. The paths are sent to the other host in one message.
 const FILE_BYTES_MAX: u64 = 12 << 20;
 
-/// The paths in a file, or in standard input for `-`. They are relative to the source, whatever they begin with, and end
-/// in a NUL each if there is any, in a line end otherwise.
+/// Returns the paths in a file, or in standard input for `-`. They are relative to the source even if they begin with
+/// a slash. They are separated by NULs if there is one, otherwise by line ends.
 ///
 /// # Errors
-/// `Usage`, naming the line, for what is no path below the source, and for too much; what reading fails with.
+/// `Usage`, with the line number, for a path that is not below the source and for a file that is too long; the file
+/// cannot be read.
 pub fn read(file: &Path) -> Result<Vec<Vec<u8>>, Error> {
     let failed = |error| Error::io("reading the list of files", &error).at(file.as_os_str().as_bytes());
     let mut content = Vec::new();
@@ -46,7 +47,7 @@ pub fn read(file: &Path) -> Result<Vec<Vec<u8>>, Error> {
     Ok(paths)
 }
 
-/// A path without what means nothing in it: slashes at its ends, doubled ones, and single dots.
+/// Returns a path without slashes at its ends, repeated slashes and single dots.
 fn bare(line: &[u8]) -> Vec<u8> {
     let names = line.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
     names.collect::<Vec<_>>().join(&b'/')

@@ -1,4 +1,4 @@
-//! The options that say which entries take part, and the rules they stand for.
+//! The options that select entries, and the rules that they stand for.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::findings::Findings;
 use crate::commands::shared::headings::FILTERS;
 use crate::commands::shared::rules::RuleArguments;
 
-/// Which entries take part.
+/// The options that select entries.
 #[derive(Debug, Default, Args)]
 pub struct FilterArguments {
     /// Rules.
@@ -49,10 +49,10 @@ pub struct FilterArguments {
     pub one_file_system: bool,
 }
 
-/// Which entries take part.
+/// Returns the rules that select entries.
 ///
 /// # Errors
-/// `Usage` for each value that is wrong; what reading a file of rules fails with.
+/// `Usage` for each value that is wrong; a file of rules cannot be read.
 pub fn filter(typed: &FilterArguments) -> Result<FilterRules, Vec<Error>> {
     let mut found = Findings::default();
     let size = |found: &mut Findings, option: &str, text: Option<&str>| {
@@ -80,7 +80,7 @@ pub fn filter(typed: &FilterArguments) -> Result<FilterRules, Vec<Error>> {
     found.or(rules)
 }
 
-/// A moment: so long ago, or a date or time as in ISO 8601, here where no zone is given.
+/// Parses a time: an age, or a date or time in ISO 8601, in the local time zone if none is given.
 fn when(text: &str) -> Option<FileTime> {
     let stamp = match parse_duration(text) {
         Ok(age) => jiff::Timestamp::now().checked_sub(age).ok()?,

@@ -1,8 +1,8 @@
-//! The errors that are found in arguments.
+//! The errors that were found in arguments.
 
 use hakobu_core::error::{Error, ErrorKind};
 
-/// Errors so far.
+/// The errors found so far.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub errors: Vec<Error>,
@@ -13,7 +13,7 @@ impl Findings {
         result.map_err(|error| self.errors.push(error)).ok()
     }
 
-    /// Everything that was found, if anything was.
+    /// Returns all errors, or the request if there are none.
     pub fn or<T>(self, request: T) -> Result<T, Vec<Error>> {
         if self.errors.is_empty() { Ok(request) } else { Err(self.errors) }
     }

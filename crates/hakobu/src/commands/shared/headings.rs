@@ -1,4 +1,4 @@
-//! The groups of options in the help, the same for all verbs, in the order in which they are shown.
+//! The groups of options in the help, in order. All commands share them.
 
 pub(crate) const TRANSFER: &str = "Transfer";
 pub(crate) const FILTERS: &str = "Filters";

@@ -1,4 +1,4 @@
-//! The number of lanes.
+//! The option `--lanes`.
 
 use hakobu_core::error::Error;
 use hakobu_core::job::LANES_MAX;

@@ -8,9 +8,9 @@ use crate::commands::shared::headings::PERFORMANCE;
 
 /// The value that removes a limit.
 const OFF: &str = "off";
-/// The longest latency that is a limit of anything, in milliseconds.
+/// The largest latency limit, in milliseconds.
 const LATENCY_MS_MAX: f64 = 60_000.0;
-/// The shortest, which is as exact as it is kept.
+/// The smallest latency limit, which is the precision with which it is stored.
 const LATENCY_MS_MIN: f64 = 0.001;
 
 /// The limits of a run.
@@ -39,7 +39,7 @@ impl LimitArguments {
         self.bwlimit.is_none() && self.iops_limit.is_none() && self.source_p99.is_none()
     }
 
-    /// The limits that they stand for. A timetable is of this machine's time of day, as it is now.
+    /// Returns the limits that the options stand for. A timetable starts at the present local time of day.
     ///
     /// # Errors
     /// `Usage` for each value that is wrong.
@@ -72,7 +72,7 @@ impl LimitArguments {
     }
 }
 
-/// The second of the day, here.
+/// Returns the second of the local day.
 fn second_of_day() -> u32 {
     let now = jiff::Zoned::now();
     u32::from(now.hour().unsigned_abs()) * 3600

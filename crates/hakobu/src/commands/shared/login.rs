@@ -1,4 +1,4 @@
-//! The login on another machine: its options, the host, the ssh, and the program there.
+//! The login on another host: its options, the host, the ssh command and the path of hakobu there.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use crate::commands::shared::headings::CONNECTION;
 use crate::settings_file::{FileLogin, FromFile, SSH_VARIABLE};
 use crate::shell;
 
-/// The login on another machine.
+/// The options of the login on another host.
 #[derive(Debug, Args)]
 pub struct LoginArguments {
     /// ssh command, such as 'ssh -p 2222 -i key'
@@ -39,16 +39,16 @@ pub struct LoginArguments {
     #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     pub settings: Option<PathBuf>,
 
-    /// Which of the options were not typed, and come from settings files.
+    /// The options that come from settings files.
     #[arg(skip)]
     pub from_files: Vec<FromFile>,
 
-    /// The logins, where the settings files have another one for each of several machines.
+    /// The logins of single hosts, if the settings files have different ones for several hosts.
     #[arg(skip)]
     pub logins: Vec<FileLogin>,
 }
 
-/// A machine, typed as in a location but without a path.
+/// Parses a host, written as in a location but without a path.
 pub(crate) fn host(typed: &[u8]) -> Result<SshHost, Error> {
     let wrong = || {
         let words =
@@ -65,7 +65,7 @@ pub(crate) fn host(typed: &[u8]) -> Result<SshHost, Error> {
     location.ssh_host().filter(|_| !has_path).cloned().ok_or_else(wrong)
 }
 
-/// The words of the ssh to log in with.
+/// Returns the words of the ssh command.
 pub(crate) fn ssh(typed: Option<&OsString>, environment: Option<OsString>) -> Result<Vec<OsString>, Error> {
     let typed = typed.cloned().map(|command| ("--ssh", command));
     let set = typed.or(environment.filter(|ssh| !ssh.is_empty()).map(|ssh| (SSH_VARIABLE, ssh)));
@@ -75,7 +75,7 @@ pub(crate) fn ssh(typed: Option<&OsString>, environment: Option<OsString>) -> Re
     }
 }
 
-/// The program on the far side.
+/// Returns the path of hakobu on the other host.
 pub(crate) fn agent(typed: Option<&PathBuf>) -> Result<Option<PathBuf>, Error> {
     let path = typed.map(|agent| agent.as_os_str().as_bytes());
     match path {
@@ -87,7 +87,7 @@ pub(crate) fn agent(typed: Option<&PathBuf>) -> Result<Option<PathBuf>, Error> {
 }
 
 impl Findings {
-    /// How to log in on another machine.
+    /// Puts the login into a request.
     pub fn login(
         &mut self,
         typed: &LoginArguments,
@@ -100,7 +100,7 @@ impl Findings {
         request.logins = self.logins(typed);
     }
 
-    /// Those of single machines.
+    /// Returns the logins of single hosts.
     pub fn logins(&mut self, typed: &LoginArguments) -> Vec<request::HostLogin> {
         let own = typed.logins.iter().map(|login| request::HostLogin {
             host: login.host.clone(),

@@ -13,9 +13,8 @@ use crate::render::progress_bar::shows_progress;
 use crate::words::{self, Machines};
 use crate::{exit, messages, output, signals};
 
-/// Looks at a machine, prints what `work` makes of it, and gives the exit code. So long after an interruption as `farewell`
-/// the program ends in any case: `work` has that long to clear away what it made, and a question on the terminal to show again
-/// what is typed.
+/// Inspects a host, prints the result of `work`, and returns the exit code. After an interruption the program ends
+/// after `farewell` in any case. In that time `work` can clean up, and a hidden prompt restores the terminal.
 pub(crate) fn look(
     host: Option<&SshHost>,
     (sudo, json): (bool, bool),
@@ -47,7 +46,7 @@ pub(crate) fn look_partly(
         Err(error) => (0, Some(error)),
     };
     let Some(mut error) = error else { return printed };
-    // The terminal's Ctrl-C goes to ssh as well, whose end says nothing of a login.
+    // Ctrl-C ends ssh as well, whose error would look like a failed login.
     if cancel.load(Relaxed) && error.kind != ErrorKind::Cancelled {
         error = Error { kind: ErrorKind::Cancelled, detail: "it was interrupted".to_owned(), ..error };
     }
@@ -55,7 +54,7 @@ pub(crate) fn look_partly(
     exit::code_of(error.kind)
 }
 
-/// The machines that a verb looks at.
+/// Returns the hosts that a command inspects.
 pub(crate) fn machines(hosts: &[&SshHost], sudo: bool) -> Machines {
     Machines { far: hosts.iter().map(|host| host.destination()).collect(), sudo, only_looks: true }
 }
@@ -71,7 +70,7 @@ pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) 
     });
 }
 
-/// Says on standard error what the user should know.
+/// An observer that prints notices to standard error.
 struct RemarkPrinter;
 
 impl Observer for RemarkPrinter {

@@ -1,4 +1,4 @@
-//! Options that several verbs have, and what they stand for.
+//! Options that several commands have, and their meaning.
 
 pub mod files_from;
 pub mod filter;

@@ -1,4 +1,4 @@
-//! Filter rules on the command line, which count in the order in which they were typed.
+//! Filter rules on the command line, whose order matters.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use hakobu_core::filter::{FilterRule, RULES_MAX};
 
 use crate::commands::shared::headings::FILTERS;
 
-/// The rules as they were typed.
+/// The typed rules, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleArguments(pub Vec<RuleArgument>);
 
-/// One of the options.
+/// A typed rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleArgument {
     /// `--exclude PATTERN`
@@ -69,10 +69,10 @@ impl FromArgMatches for RuleArguments {
 }
 
 impl RuleArguments {
-    /// The rules, those of files read.
+    /// Returns the rules, with those of files.
     ///
     /// # Errors
-    /// `Usage` for a pattern that is not UTF-8 and for too many rules; what reading a file fails with.
+    /// `Usage` for a pattern that is not UTF-8 and for too many rules; a file cannot be read.
     pub fn read(&self) -> Result<Vec<FilterRule>, Error> {
         let mut rules = Vec::new();
         for argument in &self.0 {
@@ -112,7 +112,7 @@ fn read_file(path: &Path, rules: &mut Vec<FilterRule>) -> Result<(), Error> {
         line: line.to_owned(),
         from: format!("{}:{}", path.display(), index + 1),
     };
-    // One more than may be, so that too many are noticed.
+    // One more than the limit, so that excess rules are noticed.
     rules.extend(content.lines().enumerate().map(rule).take(RULES_MAX + 1));
     Ok(())
 }

@@ -58,7 +58,7 @@ fn findings_are_numbered_and_escaped() {
         "\n   command: sysctl -w net.ipv4.tcp_rmem=",
         "\n   gain:    hakobu with its first 2 lanes 13.6 MB/s -> 31.4 MB/s; one connection 6.80 MB/s -> 31.4 MB/s\n",
         "\n\n2. ",
-        "gain:    cannot be told beforehand\n",
+        "gain:    cannot be predicted\n",
         "\nnot read:\n  this machine: /etc\\u{7}: no\n",
     ] {
         assert!(text.contains(words), "{words:?} is not in:\n{text}");

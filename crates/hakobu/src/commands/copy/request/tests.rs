@@ -100,7 +100,7 @@ fn what_this_version_lacks_is_refused_by_name() {
         (&["--compress", "zstd:20"][..], "--compress", "-7 to 19"),
         (&["--compress", "gzip"], "--compress", "auto, none, zstd"),
         (&["--bwlimit", "fast"], "--bwlimit", "number"),
-        (&["--bwlimit", "5000"], "--bwlimit", "needs a unit"),
+        (&["--bwlimit", "5000"], "--bwlimit", "has no unit"),
         (&["--bwlimit", "08:00,20M 25:00,off"], "--bwlimit", "at column 11"),
         (&["--memory", "1G"], "--memory", "not in this version"),
         (&["--lanes", "0"], "--lanes", "1 to 64"),

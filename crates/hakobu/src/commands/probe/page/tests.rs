@@ -1,4 +1,4 @@
-//! Pages and objects of figures that somebody made up.
+//! Tests of the pages and JSON objects with invented figures.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::commands::probe::json::json;
 use crate::report::{html, text};
 
-/// Everything that a peer may say, with this number wherever it is possible.
+/// Returns results in which every number that a peer can send is this one.
 fn probed(number: u64) -> ProbeResults {
     let short = number as u32;
     let work = MeasuredWork {
