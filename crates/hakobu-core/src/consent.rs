@@ -90,9 +90,10 @@ pub fn agree(
 fn beyond_limit(max: Option<DeletionMax>, extras: u64, (total, seen): (u64, &str)) -> Option<String> {
     let of = format!("{} of the {} {seen}", format_count(extras), entries(total));
     match max {
-        Some(DeletionMax::Count(max)) if extras > max => {
-            Some(format!("{of} would be deleted, and --max-delete allows {}; none was deleted", format_count(max)))
-        }
+        Some(DeletionMax::Count(max)) if extras > max => Some(format!(
+            "{of} would be deleted, and --max-delete allows {}; none was deleted",
+            format_count(max)
+        )),
         Some(DeletionMax::Percent(max)) if u128::from(extras) * 100 > u128::from(total) * u128::from(max) => {
             Some(format!("{of} would be deleted, and --max-delete allows {max} %; none was deleted"))
         }

@@ -91,11 +91,9 @@ pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) 
     let single = matches!(sources, [one] if one.kind != EntryKind::Directory);
     match found {
         TargetFound::Directory => into_directory(sources, LandingRoot::Target, &EntryPath::root()),
-        TargetFound::Absent { parent_exists: false } => Err(unfit(
-            target,
-            ErrorKind::NotFound,
-            "its parent directory does not exist; create it first",
-        )),
+        TargetFound::Absent { parent_exists: false } => {
+            Err(unfit(target, ErrorKind::NotFound, "its parent directory does not exist; create it first"))
+        }
         TargetFound::Absent { .. } => {
             let place = place_of(target)?;
             if single && !target.names_a_directory() {

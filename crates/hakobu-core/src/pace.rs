@@ -80,8 +80,9 @@ impl RateLimit {
             }
             let rate = parse_rate(rate).map_err(|words| wrong(at + time.len() + 1, words))?;
             if steps.last().is_some_and(|(before_s, _)| *before_s >= from_s) {
-                let words =
-                    format!("{time} is not later than the time before it; list the times of the day in order");
+                let words = format!(
+                    "{time} is not later than the time before it; list the times of the day in order"
+                );
                 return Err(wrong(at, words));
             }
             if steps.len() == STEPS_MAX {
@@ -238,12 +239,12 @@ fn parse_rate(text: &str) -> Result<RateSetting, String> {
     }
     let number = text.strip_suffix("/s").unwrap_or(text);
     if number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()) == "0" {
-        return Err(format!("{text} would stop everything; for no limit, which rsync writes as 0, write off"));
+        return Err(format!(
+            "{text} would stop everything; for no limit, which rsync writes as 0, write off"
+        ));
     }
     if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!(
-            "{text} has no unit: write 20M for 20 MB/s, or {text}KiB for rsync's meaning"
-        ));
+        return Err(format!("{text} has no unit: write 20M for 20 MB/s, or {text}KiB for rsync's meaning"));
     }
     let bytes = parse_bytes(number).map_err(|error| match text.to_ascii_lowercase() {
         bits if bits.contains("bit") || bits.ends_with("bps") => {

@@ -385,10 +385,11 @@ impl Attempt<'_, '_> {
     /// Reports the choice of compression. Lanes report the levels that they choose later.
     fn tell_compression(&self) {
         let (choice, why) = match self.request.compression {
-            Compression::Auto => {
-                ("auto".to_owned(), "at first on a link with a long round trip, otherwise once the network is the \
-                    bottleneck")
-            }
+            Compression::Auto => (
+                "auto".to_owned(),
+                "at first on a link with a long round trip, otherwise once the network is the \
+                    bottleneck",
+            ),
             Compression::None => ("none".to_owned(), "as asked"),
             Compression::Adapted => ("zstd".to_owned(), "as asked, at the level that pays off"),
             Compression::Level(level) => (format!("zstd {level}"), "as asked"),

@@ -192,8 +192,7 @@ fn last_held(
     let released = shell(passes.after_last.as_deref(), "--after-last-pass");
     transfer.held_still = held_since.map(|since| since.elapsed());
     if let Err((error, _)) = released {
-        let error = error
-            .hint("the last pass was made, but the source may still be frozen: thaw it by hand");
+        let error = error.hint("the last pass was made, but the source may still be frozen: thaw it by hand");
         match &transfer.summary.fatal {
             // Two errors occurred, and neither may hide the other.
             Some(_) => surroundings.observer.event(Event::Notice { words: error.to_string() }),

@@ -212,8 +212,16 @@ const VERIFY_WORDS: [(&str, &str, &str); 9] = [
         "Compare only the paths listed in FILE",
         "One path per line (or NUL-separated), relative to SOURCE; missing paths are errors",
     ),
-    ("one_file_system", "Do not descend into other file systems", "Their mount points are compared, but not what is below them"),
-    ("transport", "How to reach the other host: auto, agent, ssh, sftp", "`agent` uses data connections on open ports; `ssh` sends the digests through ssh"),
+    (
+        "one_file_system",
+        "Do not descend into other file systems",
+        "Their mount points are compared, but not what is below them",
+    ),
+    (
+        "transport",
+        "How to reach the other host: auto, agent, ssh, sftp",
+        "`agent` uses data connections on open ports; `ssh` sends the digests through ssh",
+    ),
     ("live", "Read a disk in use, though it may change meanwhile", ""),
     ("log_file", "Append differences, failures and notes to this file, with times", ""),
 ];

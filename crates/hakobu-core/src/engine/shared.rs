@@ -163,8 +163,9 @@ impl EngineState<'_> {
         if self.removals.fetch_add(1, Relaxed) < max {
             return true;
         }
-        let words =
-            format!("more than the {max} entries that you agreed to would be deleted; run it again to see which");
+        let words = format!(
+            "more than the {max} entries that you agreed to would be deleted; run it again to see which"
+        );
         self.stop(Error::new(ErrorKind::Refused, "deleting", words));
         false
     }

@@ -32,8 +32,7 @@ pub const OPERATION_LIMIT: &str = "operation limit";
 pub const LATENCY_LIMIT: &str = "source latency limit";
 
 /// The advice if a run that only compares is limited by reading at the target.
-const TARGET_IS_READ: &str =
-    "the target's disk or file server is fully used: check what else reads from it, or read from faster disks";
+const TARGET_IS_READ: &str = "the target's disk or file server is fully used: check what else reads from it, or read from faster disks";
 
 /// The bottleneck of a run, with the shares that led to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

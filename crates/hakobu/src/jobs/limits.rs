@@ -48,8 +48,7 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
         return refused(ErrorKind::Usage, words.to_owned());
     }
     if hakobu_transfer::copy::is_moved_by_rsync(&request)? && state == JobState::Running {
-        let words =
-            "rsync moves its data and takes a limit only when it starts: run hakobu jobs pause, set and resume";
+        let words = "rsync moves its data and takes a limit only when it starts: run hakobu jobs pause, set and resume";
         return refused(ErrorKind::Unsupported, words.to_owned());
     }
     folder.write_limits(&limits)?;

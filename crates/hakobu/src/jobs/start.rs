@@ -104,9 +104,7 @@ fn warning(login: UnattendedLogin) -> Option<&'static str> {
             "ssh does not log in without asking, so the job cannot log in again by itself; a key without a \
              passphrase would do",
         ),
-        UnattendedLogin::Unknown => {
-            Some("it is not known whether the job can log in again by itself")
-        }
+        UnattendedLogin::Unknown => Some("it is not known whether the job can log in again by itself"),
     }
 }
 

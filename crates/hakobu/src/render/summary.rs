@@ -6,8 +6,8 @@ use hakobu_core::counters::LaneStage;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
-    self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference,
-    ReportEnd, ReportEntries, UsedTransport, Verified, from_base64,
+    self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, ReportEnd,
+    ReportEntries, UsedTransport, Verified, from_base64,
 };
 use hakobu_core::request::CipherChoice;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
@@ -513,10 +513,7 @@ mod tests {
                 "agent, not encrypted, 4 lanes, digests compared",
                 said(UsedTransport::Agent, Some("none"), Wire, 4, "h:a"),
             ),
-            (
-                "local, 1 lane, not checked",
-                said(UsedTransport::Local, None, Unchecked, 1, "a"),
-            ),
+            ("local, 1 lane, not checked", said(UsedTransport::Local, None, Unchecked, 1, "a")),
             (
                 "rsync, not encrypted, 8 lanes, checked by rsync's own checksums",
                 said(UsedTransport::Rsync, None, Wire, 8, "h::m/a"),
@@ -543,7 +540,12 @@ mod tests {
         }];
         let said = lines(&report, true).join("\n");
         assert!(said.contains("\nblake3 ab12\n"), "{said}");
-        assert!(said.contains("\nnot preserved: extended attributes of 1 entry, such as a\\u{1b}[2J at the source\n"), "{said}");
+        assert!(
+            said.contains(
+                "\nnot preserved: extended attributes of 1 entry, such as a\\u{1b}[2J at the source\n"
+            ),
+            "{said}"
+        );
         assert!(said.contains("lanes: source read 61 %, hash 39 %"), "{said}");
     }
 

@@ -316,7 +316,10 @@ fn what_the_target_cannot_hold_is_counted_and_is_no_failure() {
         let ran = Copy::verify().to(&host).arg(contents(&source)).arg(&typed).run_to(3);
         assert_eq!((ran.lost("xattr"), ran.lost("acl")), (2, 1), "{:#}", ran.report);
         assert!(ran.report["differences"].as_array().unwrap().is_empty(), "{:#}", ran.report);
-        ran.says(&["partly compared", "not compared: access control lists of 1 entry, such as list at the source"]);
+        ran.says(&[
+            "partly compared",
+            "not compared: access control lists of 1 entry, such as list at the source",
+        ]);
         for (what, failing) in [("acl", 1), ("hardlinks,holes", 0)] {
             let ran = copy().arg("--require").arg(what).run_to(if failing > 0 { 6 } else { 0 });
             assert_eq!(ran.failures().len(), failing, "{what}: {:#}", ran.report);

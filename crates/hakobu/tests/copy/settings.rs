@@ -113,7 +113,10 @@ fn what_holds_is_shown_with_where_it_comes_from() {
     for line in ["settings", "settings a b"] {
         let mut command = home.command(line);
         let out = ended(command.env("HAKOBU_SSH", "ssh -4")).1;
-        assert!(out.contains("\nonly for other machines, shown if one is named: ssh, agent, sudo, "), "{out}");
+        assert!(
+            out.contains("\nonly for other machines, shown if one is named: ssh, agent, sudo, "),
+            "{out}"
+        );
         assert!(!out.contains("ssh -4") && !out.lines().any(|line| line.starts_with("ssh ")), "{out}");
     }
     let (code, out, _) = home.run("settings --help");

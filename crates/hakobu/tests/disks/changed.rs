@@ -361,11 +361,7 @@ fn another_job_to_the_same_disk() {
         fs::write(&other, &content).unwrap();
         let disk = &interrupted.disks[0];
         let bytes = disk.bytes();
-        Copy::new()
-            .arg(&other)
-            .arg(&disk.path)
-            .run_to(6)
-            .says(&["its content may have changed since"]);
+        Copy::new().arg(&other).arg(&disk.path).run_to(6).says(&["its content may have changed since"]);
         assert_bytes(&disk.bytes(), &bytes);
         Copy::new().arg(&other).arg(&disk.path).args(["--confirm", &disk.id()]).run_to(0);
         assert_eq!(disk.remembered(), Vec::<PathBuf>::new());

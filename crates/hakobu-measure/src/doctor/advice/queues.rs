@@ -123,8 +123,7 @@ fn emulating(device: &NetworkDevice, queue: &QueueDiscipline, add: &mut Add<'_>)
     }
     let words = [
         format!("{} on {} {}", queue.kind.shown(), device.name.shown(), does.join(" and ")),
-        "it delays or drops packets, for tests, and every connection suffers from it"
-            .to_owned(),
+        "it delays or drops packets, for tests, and every connection suffers from it".to_owned(),
         format!("tc qdisc del dev {} root", in_command(&device.name, "DEVICE")),
     ];
     add("queue-emulates", Severity::Costs, words, None);

@@ -54,7 +54,9 @@ fn parse(bytes: &[u8]) -> std::result::Result<Vec<(Location, Location)>, Wrong> 
         }
         let words = shell::split(OsStr::from_bytes(line)).map_err(|words| wrong(words.to_string()))?;
         let [source, target] = &words[..] else {
-            return Err(wrong("expected a source and a target; quote a path that contains spaces".to_owned()));
+            return Err(wrong(
+                "expected a source and a target; quote a path that contains spaces".to_owned(),
+            ));
         };
         let location = |word: &OsStr| Location::parse(word.as_bytes()).map_err(|error| wrong(error.detail));
         pairs.push((location(source)?, location(target)?));

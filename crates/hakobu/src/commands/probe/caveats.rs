@@ -8,9 +8,9 @@ use hakobu_transfer::probe::ProbeResults;
 /// Returns notes on the limits that the prediction leaves out.
 pub fn limits(limits: &RunLimits) -> Vec<String> {
     let others = RunLimits { rate: RateLimit::default(), ..limits.clone() };
-    let others = others.is_some().then(|| {
-        format!("These limits make a copy slower, which is not predicted: {}.", others.words())
-    });
+    let others = others
+        .is_some()
+        .then(|| format!("These limits make a copy slower, which is not predicted: {}.", others.words()));
     rate(&limits.rate).into_iter().chain(others).collect()
 }
 
