@@ -78,17 +78,15 @@ fn delete_first(
         }
         return planned;
     }
-    if has_extras && !is_wanted(&planned, surroundings.observer) {
+    if !has_extras || !is_wanted(&planned, surroundings.observer) {
         return run_once(counting, surroundings, carryover);
     }
-    if has_extras {
-        match agree(&planned, deletion, false, surroundings) {
-            Ok(true) => {}
-            Ok(false) => return run_once(counting, surroundings, carryover),
-            Err(error) => {
-                planned.summary.fatal = Some(error);
-                return planned;
-            }
+    match agree(&planned, deletion, false, surroundings) {
+        Ok(true) => {}
+        Ok(false) => return run_once(counting, surroundings, carryover),
+        Err(error) => {
+            planned.summary.fatal = Some(error);
+            return planned;
         }
     }
     let mut done = run_once(&removing(counting, &planned), surroundings, carryover);

@@ -57,6 +57,8 @@ pub(super) struct LargeFile {
     of_no_use: AtomicBool,
     begun_anew: AtomicBool,
     changed: AtomicBool,
+    /// True if a file at the target, which the user named, gets other attributes.
+    pub sets_attributes: bool,
     /// For pieces that differ: the number of blocks compared, and of blocks that differ.
     blocks: [AtomicU64; 2],
     /// The number of pieces compared, and of equal pieces.
@@ -135,6 +137,7 @@ impl LargeFile {
             of_no_use: AtomicBool::new(false),
             begun_anew: AtomicBool::new(false),
             changed: AtomicBool::new(false),
+            sets_attributes: false,
             blocks: Default::default(),
             pieces: Default::default(),
             whole: WholeFileChoice::default(),

@@ -127,6 +127,39 @@ fn each_change_is_listed_once_whichever_way_it_goes() {
 }
 
 #[test]
+fn new_attributes_of_a_single_file_are_listed() {
+    let place = place();
+    let (source, target) = (file(&place.path().join("source"), 1_000_000), place.path().join("target"));
+    let sync = || {
+        let ran = Copy::sync().options("--itemize").arg(&source).arg(&target).run_to(0);
+        assert_counted(&ran);
+        ran.changes()
+    };
+    assert_eq!(sync(), changes(&[("create", "target")]));
+    assert_eq!(sync(), []);
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(sync(), changes(&[("attributes", "target")]));
+    fs::File::open(&source).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(sync(), changes(&[("attributes", "target")]));
+    assert_eq!(sync(), []);
+}
+
+#[test]
+fn a_target_that_is_made_is_listed_as_made() {
+    for options in ["--delete", "--delete-during"] {
+        let place = place();
+        let source = place.path().join("source");
+        fs::create_dir(&source).unwrap();
+        file(&source.join("file"), 5);
+        let copy = Copy::sync().options("--itemize").options(options);
+        let ran = copy.arg(contents(&source)).arg(place.path().join("target")).run_to(0);
+        assert_counted(&ran);
+        assert_eq!(ran.changes(), changes(&[("directory", ""), ("create", "file")]), "{options}");
+        assert_eq!((ran.entries("created"), ran.entries("attributes_only")), (2, 0), "{options}");
+    }
+}
+
+#[test]
 fn what_failed_is_not_listed_as_done() {
     let place = place();
     let (source, target) = (place.path().join("source"), place.path().join("target"));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::job::Removal;
-use crate::planner::same_attributes;
+use crate::planner::{same_attributes, same_time};
 
 impl Worker<'_> {
     /// Examines the items that the user named, and adds the first tasks to the queue.
@@ -159,7 +159,8 @@ impl Worker<'_> {
         node.hold(1);
         let draft = draft_numbers(&mut self.next_draft)();
         let how = LargeFileMode { kind: item.place, replaces, named: true, digest: job.digest };
-        let file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
+        let mut file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
+        file.sets_attributes = there.is_some_and(|there| self.sets_attributes(&metadata, &there));
         self.compare_sizes(&file, there.as_ref());
         self.compare_attributes(&file, there.as_ref())?;
         self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
@@ -193,6 +194,13 @@ impl Worker<'_> {
             let length = there.size_bytes - file.size_bytes();
             self.differs(file, Extent { offset: file.size_bytes(), length });
         }
+    }
+
+    /// Returns true if a file at the target gets other attributes from the source. Disks and streams have none to give.
+    fn sets_attributes(&self, source: &EntryMetadata, there: &EntryMetadata) -> bool {
+        let are_files = source.kind == EntryKind::File && there.kind == EntryKind::File && !self.is_stream();
+        let able = &self.shared.able;
+        are_files && !(same_attributes(source, there, able) && same_time(source, there, able))
     }
 
     /// Compares the attributes of two single files, as in a tree, and reports attributes that the target cannot hold.
