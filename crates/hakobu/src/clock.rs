@@ -1,9 +1,8 @@
 //! The time of day, as records and reports have it.
 
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 
-/// The time, RFC 3339 in UTC.
+/// Returns the time as RFC 3339 has it, in UTC, with three digits of a fraction.
 pub(crate) fn now() -> String {
-    let now = Timestamp::now();
-    now.round(Unit::Millisecond).unwrap_or(now).to_string()
+    format!("{:.3}", Timestamp::now())
 }
