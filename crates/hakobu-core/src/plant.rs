@@ -10,7 +10,7 @@ pub const VARIABLE: &str = "HAKOBU_PLANT";
 
 /// The names of all faults.
 #[cfg(feature = "planted-faults")]
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 12] = [
     "sparse-head-lost",
     "early-end-accepted",
     "last-block-dropped",
@@ -21,6 +21,8 @@ pub const NAMES: [&str; 10] = [
     "exit-zero",
     "resume-trusts-source",
     "last-byte-not-compared",
+    "sparse-space-counted",
+    "attributes-unlisted",
 ];
 
 #[cfg(feature = "planted-faults")]

@@ -251,8 +251,16 @@ impl Ran {
     }
 }
 
+/// Returns the path in an entry of a report or in an event, as bytes.
+pub fn path_in(value: &Value) -> Name {
+    match value["path_base64"].as_str() {
+        Some(text) => Name(from_base64(text)),
+        None => Name(value["path"].as_str().unwrap_or_default().as_bytes().to_vec()),
+    }
+}
+
 /// Decodes base64.
-pub fn from_base64(text: &str) -> Vec<u8> {
+fn from_base64(text: &str) -> Vec<u8> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for letter in text.bytes() {
         let value = match letter {

@@ -5,15 +5,20 @@ use serde::{Deserialize, Serialize};
 
 use super::generate::{self, Limits};
 use super::ground::faults::{Fault, Process, Trigger};
+use super::headroom::Headroom;
 use super::misfortune;
 use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
 use super::mutate::{self, Mutation};
 use super::place::Setting;
 use super::rng::Rng;
+use super::scarcity;
 use super::step::{self, Shape, Step, Verb};
 
 /// One seed in this many is about resuming a large file.
 const RESUMED_ONE_IN: u64 = 60;
+
+/// One seed in this many is about a target with little space.
+const SCARCE_ONE_IN: u64 = 12;
 
 /// A history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,6 +42,8 @@ pub enum Event {
     Source(Mutation),
     /// Changes the target, as another program would.
     Target(Mutation),
+    /// Leaves so much free at the target's file system.
+    Space(Headroom),
     /// Runs hakobu. After a fault the same command is run again.
     Run(Step),
     /// Runs hakobu with a fault, and not again before the next events.
@@ -48,6 +55,9 @@ pub fn of_seed(seed: u64, setting: Setting) -> History {
     // Resuming a large file takes seconds and is rare otherwise.
     if seed.is_multiple_of(RESUMED_ONE_IN) && setting.may_be_resumed() {
         return resumed(seed, setting);
+    }
+    if seed % SCARCE_ONE_IN == 5 && !setting.is_plain() {
+        return scarcity::history(seed, &setting);
     }
     of_seed_within(seed, setting, u64::MAX)
 }

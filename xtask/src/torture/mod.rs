@@ -18,7 +18,15 @@
 //! ([`promise`], with [`select`] for filters) and compared with the result ([`check`]). After each step come a
 //! verification, which must report what the oracle finds, and a second run, which must change nothing. A run with a
 //! fault may leave old or new entries under final names and nothing else, and repeating the command must repair
-//! everything. A history that fails is shrunk ([`shrink`]) and written to a directory as a script of plain commands
+//! everything.
+//!
+//! Some runs list their changes (`--itemize`, `--json`, `--log-file`). What the lists say is compared with both
+//! inspections of the target ([`itemization`]): everything that changed is listed, nothing else is, and the list of a
+//! killed run tells no lie. Some histories have a target with little space ([`scarcity`]), of which a ballast takes a
+//! part ([`headroom`]). The oracle sums up the space that a step needs ([`space`]): what fits must arrive, what does not
+//! fit must end as the documents say and leave old files as they were, and everything must arrive once there is room.
+//!
+//! A history that fails is shrunk ([`shrink`]) and written to a directory as a script of plain commands
 //! ([`script`]), with `history.json` for `--replay`, next to the same of the whole history (`whole-…`).
 //!
 //! The oracle is written from README.md, the book and the design notes only. Where they leave something open, the
@@ -35,6 +43,8 @@
 //!   the result, so nothing else has to know the mutation.
 //! - **A fault**: see [`ground`]; then choose it in [`misfortune`].
 //! - **A transport** or an endpoint: see [`way`].
+//! - **A list of changes**: add its option in `step::choose_lists`, and the reading of its format in [`itemization`].
+//! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`place`].
 //! - **A file system**, or a lie of one: see [`ground`]; then add its name in [`place`].
 //! - **Content, names, attributes**: see [`generate`]. A new threshold of the code goes into `THRESHOLDS`.
 //!
@@ -68,7 +78,9 @@ mod command;
 mod counts;
 mod generate;
 pub mod ground;
+mod headroom;
 mod history;
+mod itemization;
 mod known;
 mod misfortune;
 mod model;
@@ -79,11 +91,13 @@ mod play;
 mod promise;
 mod realize;
 mod rng;
+mod scarcity;
 mod script;
 mod select;
 mod self_check;
 mod shell_word;
 mod shrink;
+mod space;
 mod step;
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,8 @@ pub fn write(
     writeln!(
         page,
         "`cargo xtask torture` plays random histories against the program: trees, steps, mutations and faults that follow from a seed. \
-         An oracle of its own, which shares no code with hakobu, says after each step what has to be there. How it works: \
+         An oracle of its own, which shares no code with hakobu, says after each step what has to be there, \
+         what the lists of changes have to say, and whether a step fits on a target with little space. How it works: \
          [xtask/src/torture](../../xtask/src/torture/mod.rs).\n"
     )?;
     writeln!(page, "{version}, seeds {} to {}, {} minutes.\n", seeds.0, seeds.1, took.as_secs() / 60)?;
@@ -49,6 +50,8 @@ pub fn write(
         ("Sources", "source "),
         ("Targets", "target "),
         ("Faults that took place", "fault "),
+        ("Steps on targets with little space", "space "),
+        ("Lists of changes", "list "),
         ("Passed over", "known "),
     ] {
         writeln!(page, "\n## {title}\n\n| which | how many |\n|---|---|")?;

@@ -43,9 +43,15 @@ const TARGETS: &[(&str, u64)] = &[
     ("ext4small", 5),
     ("fullbytes", 5),
     ("fullinodes", 5),
+    ("smalltmpfs", 4),
+    ("smallxfs", 2),
     ("ntfs3g", 4),
     ("exfatfuse", 4),
 ];
+
+/// The targets with little space, each with its weight in histories about that.
+pub const LITTLE_SPACE: &[(&str, u64)] =
+    &[("smalltmpfs", 6), ("fullbytes", 3), ("fullinodes", 2), ("smallxfs", 2)];
 
 /// The setting of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +124,25 @@ impl Setting {
             || lies.no_owners
             // OpenSSH's server reports a failure if the system accepts fewer bytes than it was given.
             || lies.short_writes && self.way == Way::PushSftp
-            || matches!(self.target.as_str(), "fullbytes" | "fullinodes" | "exfatfuse")
+            || self.has_little_space()
+            || self.target == "exfatfuse"
+    }
+
+    /// Returns true if the target's file system is so small that a history may fill it.
+    pub fn has_little_space(&self) -> bool {
+        LITTLE_SPACE.iter().any(|(name, _)| *name == self.target)
+    }
+
+    /// Returns the space in bytes that the target's file system may need for itself.
+    pub fn slack_bytes(&self) -> u64 {
+        // xfs allocates metadata in large pieces, and reports what is free as an estimate.
+        if self.target == "smallxfs" { 24 << 20 } else { 128 << 10 }
+    }
+
+    /// Returns true if the lack of space is the only thing that spoils a run, so that the oracle can tell whether the
+    /// step fits. An SFTP server does not tell where holes are, nor does a file system that lies.
+    pub fn is_judged_by_space(&self) -> bool {
+        self.has_little_space() && !self.source.starts_with("fuse") && !self.way.is_sftp()
     }
 
     /// Returns true if leftovers of an interrupted run stay for a day: on file systems that other machines may write to
@@ -192,7 +216,8 @@ impl Setting {
         if slow || matches!(self.target.as_str(), "ntfs3g" | "exfatfuse") || self.source_is_image() {
             limits.size_bytes = limits.size_bytes.min(9 << 20);
         }
-        if self.target == "ext4small" || self.source == "ext4small" || self.target == "fullbytes" {
+        let is_small = self.target == "ext4small" || self.source == "ext4small";
+        if is_small || self.has_little_space() && self.target != "fullinodes" {
             limits.data_bytes = limits.data_bytes.min(6 << 20);
             limits.size_bytes = limits.size_bytes.min(9 << 20);
         }
@@ -249,8 +274,7 @@ impl Setting {
                     seen_early_step_ns: 1,
                     mtime_range_s: holds.mtime_range_s,
                     // A full file system has no space for attributes either, and tmpfs counts them as inodes.
-                    xattr_bytes_max: if matches!(kind, FileSystemKind::FullBytes | FileSystemKind::FullInodes)
-                    {
+                    xattr_bytes_max: if self.has_little_space() {
                         0
                     } else if holds.xattr_bytes_max >= 65_536 {
                         usize::MAX

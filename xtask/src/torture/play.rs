@@ -1,5 +1,7 @@
 //! Plays a history: creates its trees, mutates them, runs hakobu, and compares each step with its promise.
 
+mod lists;
+mod little_space;
 mod read_only;
 
 use std::collections::BTreeSet;
@@ -17,10 +19,12 @@ use super::place::{Ground, Pool};
 use super::promise::{self, Abilities, Promise};
 use super::realize::realize;
 use super::select::Selection;
+use super::space::SpaceOutlook;
 use super::step::{Shape, Step, Verb};
 use super::walk::{self, Entry, Snapshot, walk};
 use super::way::Way;
 use super::{generate, known, mutate};
+use lists::ListPromise;
 
 /// The context that all histories share.
 #[derive(Clone, Debug)]
@@ -99,6 +103,7 @@ fn play_in(
                 scene.stale = true;
             }
             Event::Target(mutation) => mutate::apply(mutation, &scene.ground.true_target.join("target"))?,
+            Event::Space(headroom) => headroom.make(&scene.ground.true_target)?,
             Event::Run(step) | Event::Interrupted(step) => {
                 let again = matches!(happens, Event::Run(_));
                 if let Some((violations, said)) = scene.act(step, again)? {
@@ -233,10 +238,12 @@ impl Scene<'_> {
             // is brought to stable storage before it gets its name.
             let was_cut = std::mem::take(&mut self.cut) && self.cut_place == matter.place;
             let trusting = !was_cut || setting.way.is_sftp();
-            if !spoiled || step.verb == Verb::Digest {
+            let outlook = self.outlook(&matter)?;
+            let has_enough = outlook == Some(SpaceOutlook::Enough) && !setting.spoils_reading();
+            if !spoiled || has_enough || step.verb == Verb::Digest {
                 return self.step(&matter, trusting);
             }
-            let wrong = self.spoiled(&matter)?;
+            let wrong = self.spoiled(&matter, outlook)?;
             self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
             return Ok(wrong);
         }
@@ -401,6 +408,7 @@ impl Scene<'_> {
                 wrong.extend(code_as_promised(&ran, &promise.codes));
                 wrong.extend(check::target(&promise, &after));
                 wrong.extend(self.marks_left(matter, &ran)?);
+                wrong.extend(self.lists(step, (&matter.before, &after), &ran, ListPromise::Complete)?);
                 let wrong = self.unknown(wrong);
                 if !wrong.is_empty() {
                     return Ok(Some((wrong, ran.to_string())));
@@ -431,6 +439,7 @@ impl Scene<'_> {
         let mut wrong = ran.wrong();
         wrong.extend(code_as_promised(&ran, &codes));
         let mut now = self.at(&matter.place)?;
+        wrong.extend(self.lists(step, (after, &now), &ran, ListPromise::Complete)?);
         if matches!(step.shape, Shape::OneFile(_)) {
             // `sync` opens a single file for writing and sets its time again, so the inode's change time is not
             // promised.
@@ -451,12 +460,23 @@ impl Scene<'_> {
 
     /// Runs a step where parts of the source cannot be read or parts of the target cannot be written. Nothing under a
     /// final name may be wrong, and the exit code may be 0 only if everything is right.
-    fn spoiled(&mut self, matter: &Matter<'_>) -> anyhow::Result<Wrong> {
+    fn spoiled(&mut self, matter: &Matter<'_>, outlook: Option<SpaceOutlook>) -> anyhow::Result<Wrong> {
+        let around = match outlook {
+            Some(outlook) => Some((outlook, self.around(matter.step)?)),
+            None => None,
+        };
         let ran = self.run(matter.step)?;
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
         let mut wrong = ran.wrong();
         wrong.extend(self.survived(matter, &ran, &[])?);
+        let after = self.at(&matter.place)?;
+        let lists = (&matter.before, &after);
+        wrong.extend(self.lists(matter.step, lists, &ran, ListPromise::Truthful)?);
+        if let Some((outlook, around)) = around {
+            wrong.extend(self.beside(matter, &around)?);
+            wrong.extend(self.spaced(matter, &ran, &after, outlook));
+        }
         let wrong = self.unknown(wrong);
         Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
     }
@@ -505,6 +525,9 @@ impl Scene<'_> {
         // After a power cut, files under final names may be wrong until the same command has run again.
         if !matches!(fault, Fault::PowerCut { .. }) {
             wrong.extend(self.survived(matter, &ran, &touched)?);
+            let after = self.at(&matter.place)?;
+            let lists = ListPromise::Disturbed(&touched);
+            wrong.extend(self.lists(matter.step, (&matter.before, &after), &ran, lists)?);
         }
         if step_ended_well(matter, &ran) && self.cut_place == matter.place {
             // It has compared the content. The next run trusts size and time again.
@@ -609,6 +632,11 @@ impl Scene<'_> {
         wrong.into_iter().filter(is_unknown).collect()
     }
 
+    /// Returns the path of the log of the last run.
+    fn log_file(&self) -> PathBuf {
+        self.ground.notes.join(format!("log-{}", self.runs))
+    }
+
     /// Returns the command line of a step and the path of its report.
     fn words(&mut self, step: &Step) -> anyhow::Result<(Vec<OsString>, PathBuf)> {
         self.runs += 1;
@@ -617,12 +645,16 @@ impl Scene<'_> {
             std::fs::write(&list, step.list())?;
         }
         let report = self.ground.notes.join(format!("report-{}.json", self.runs));
+        let log = self.log_file();
         let (way, hosts) = (self.history.setting.way, self.pool.started_hosts());
         let mut words: Vec<OsString> = vec![step.verb.word().into()];
         words.extend(step.options(&list));
         words.extend(way.options(step.verb, hosts));
         if step.verb != Verb::Digest {
             words.extend(["--report".into(), report.clone().into_os_string()]);
+            if step.log {
+                words.extend(["--log-file".into(), log.into_os_string()]);
+            }
             if step.fault.is_some() {
                 words.push("--retry-for=5s".into());
             }

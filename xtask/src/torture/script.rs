@@ -35,6 +35,7 @@ pub fn of(history: &History, failure: &Failure) -> String {
     }
     let p = &mut script;
     p.push_str("program=$(realpath \"${1:-hakobu}\"); cd \"$(mktemp -d)\" || exit 77; mkdir side; s=source t=side/target; umask 022\n");
+    p.push_str(small_side(&history.setting.target));
     helpers(p, history);
     tree(p, &history.source, "$s");
     if let Some(target) = &history.target {
@@ -45,6 +46,7 @@ pub fn of(history: &History, failure: &Failure) -> String {
         match event {
             Event::Source(mutation) => change(p, mutation, "$s"),
             Event::Target(mutation) => change(p, mutation, "$t"),
+            Event::Space(headroom) => p.push_str(&headroom.commands()),
             Event::Run(step) | Event::Interrupted(step) => {
                 if let Some(fault) = &step.fault {
                     let _ =
@@ -61,6 +63,25 @@ pub fn of(history: &History, failure: &Failure) -> String {
         }
     }
     script
+}
+
+/// Returns the commands that mount a target with little space, as root.
+fn small_side(target: &str) -> &'static str {
+    match target {
+        "smalltmpfs" => {
+            "mount -t tmpfs -o size=16m,nr_inodes=1000 tmpfs side || exit 77; trap 'umount side' EXIT\n"
+        }
+        "fullinodes" => {
+            "mount -t tmpfs -o size=256m,nr_inodes=200 tmpfs side || exit 77; trap 'umount side' EXIT\n"
+        }
+        "smallxfs" => {
+            "truncate -s 300M image; mkfs.xfs -q -f image; mount -o loop image side || exit 77; trap 'umount side' EXIT\n"
+        }
+        "fullbytes" => {
+            "truncate -s 32M image; mkfs.ext4 -q -F -m 0 -J size=4 image; mount -o loop image side || exit 77; trap 'umount side' EXIT\n"
+        }
+        _ => "",
+    }
 }
 
 fn helpers(p: &mut String, history: &History) {

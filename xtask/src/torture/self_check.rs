@@ -14,6 +14,7 @@ use super::history::{self, History};
 use super::place::{self, Pool, Setting};
 use super::play::{self, Stage};
 use super::rng::Rng;
+use super::scarcity;
 use super::way::Way;
 
 /// The time within which each fault must be found.
@@ -76,7 +77,7 @@ fn hunt(plant: &Plant, stage: &Stage, jobs: usize) -> (u64, Option<String>) {
     (next.into_inner() - 1, found.into_inner().ok().flatten())
 }
 
-/// Returns a random history. Those on plain directories find most faults; two faults need a certain setting.
+/// Returns a random history. Those on plain directories find most faults; three faults need a certain setting.
 fn of_seed(seed: u64, plant: &str) -> History {
     let mut rng = Rng::new(seed.rotate_left(32));
     match plant {
@@ -88,6 +89,10 @@ fn of_seed(seed: u64, plant: &str) -> History {
         "resume-trusts-source" => {
             let [source, target] = ["tmpfs", "tmpfs"].map(str::to_owned);
             history::resumed(seed, Setting { source, target, way: Way::Local })
+        }
+        "sparse-space-counted" => {
+            let [source, target] = ["tmpfs", "smalltmpfs"].map(str::to_owned);
+            scarcity::history(seed, &Setting { source, target, way: Way::Local })
         }
         _ => history::of_seed_within(seed, place::random(&mut rng, true), 9 << 20),
     }

@@ -129,6 +129,9 @@ impl Shrinker<'_> {
         let simpler: &[fn(&mut Step)] = &[
             |step| step.fault = None,
             |step| step.manner.clear(),
+            |step| step.itemize = false,
+            |step| step.json = false,
+            |step| step.log = false,
             |step| step.rules.clear(),
             |step| step.files_from = None,
             |step| step.sizes = None,

@@ -101,6 +101,15 @@ pub struct Step {
     /// `--min-size` and `--max-size`.
     #[serde(default)]
     pub sizes: Option<(u64, u64)>,
+    /// `--itemize`
+    #[serde(default)]
+    pub itemize: bool,
+    /// `--json`
+    #[serde(default)]
+    pub json: bool,
+    /// `--log-file`, with a new file.
+    #[serde(default)]
+    pub log: bool,
     /// Options that do not affect the promise.
     #[serde(default)]
     pub manner: Vec<String>,
@@ -127,6 +136,9 @@ impl Step {
             rules: Vec::new(),
             files_from: None,
             sizes: None,
+            itemize: false,
+            json: false,
+            log: false,
             manner: Vec::new(),
             fault: None,
         }
@@ -189,6 +201,8 @@ impl Step {
             words.push(format!("--min-size={least}B").into());
             words.push(format!("--max-size={most}B").into());
         }
+        words.extend(self.itemize.then(|| "--itemize".into()));
+        words.extend(self.json.then(|| "--json".into()));
         words.extend(self.manner.iter().map(OsString::from));
         words
     }
@@ -295,7 +309,20 @@ pub fn random(rng: &mut Rng, tree: &Tree) -> Step {
     if rng.percent(30) {
         step.manner.push(format!("--lanes={}", rng.between(1, 8)));
     }
+    if !step.dry_run {
+        choose_lists(rng, &mut step);
+    }
     step
+}
+
+/// Chooses the lists of changes that a step that writes makes.
+pub fn choose_lists(rng: &mut Rng, step: &mut Step) {
+    step.itemize = rng.percent(30);
+    step.json = rng.percent(12);
+    step.log = rng.percent(25);
+    if step.itemize && !step.json && rng.percent(50) {
+        step.manner.push("--quiet".to_owned());
+    }
 }
 
 fn choose_what_takes_part(rng: &mut Rng, step: &mut Step, tree: &Tree) {

@@ -20,6 +20,7 @@ use crate::job::{Job, Mode, Removal};
 use crate::losses::LossKind;
 use crate::pacer::{LimitAdjuster, LimitChanges, Pacer};
 use crate::path::EntryPath;
+use crate::plant::planted;
 use crate::tag::Tagger;
 
 /// A monotonic clock.
@@ -130,7 +131,8 @@ impl EngineState<'_> {
 
     /// Reports a change that the target has confirmed, in a run that lists changes.
     pub(super) fn changed(&self, action: EntryAction, path: &EntryPath, size_bytes: u64) {
-        if self.setup.job.itemize {
+        let is_hidden = action == EntryAction::Attributes && planted("attributes-unlisted");
+        if self.setup.job.itemize && !is_hidden {
             let path = path.as_bytes().to_vec();
             self.setup.observer.event(Event::Changed(EntryChange { action, path, size_bytes }));
         }

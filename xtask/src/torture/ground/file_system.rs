@@ -42,6 +42,10 @@ pub enum FileSystemKind {
     FullBytes,
     /// tmpfs with 200 inodes.
     FullInodes,
+    /// tmpfs with 16 MiB and 1000 inodes.
+    SmallTmpfs,
+    /// The smallest xfs, 300 MiB.
+    SmallXfs,
     /// NTFS by ntfs-3g.
     Ntfs3g,
     /// exFAT by exfat-fuse.
@@ -76,6 +80,8 @@ impl FileSystemKind {
             "ext4small" => Self::Ext4Small,
             "fullbytes" => Self::FullBytes,
             "fullinodes" => Self::FullInodes,
+            "smalltmpfs" => Self::SmallTmpfs,
+            "smallxfs" => Self::SmallXfs,
             "ntfs3g" => Self::Ntfs3g,
             "exfatfuse" => Self::ExfatFuse,
             other => match other.strip_prefix("fuse:") {
@@ -152,6 +158,10 @@ pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Mounted> {
             new.image(32, "mkfs.ext4", &["-q", "-F", "-m", "0", "-J", "size=4"], "e2fsprogs")?;
             new.mount_image("ext4", "")?;
         }
+        FileSystemKind::SmallXfs => {
+            new.image(300, "mkfs.xfs", &["-q", "-f"], "xfsprogs")?;
+            new.mount_image("xfs", "")?;
+        }
         FileSystemKind::Xfs => {
             new.image(512, "mkfs.xfs", &["-q", "-f"], "xfsprogs")?;
             new.mount_image("xfs", "")?;
@@ -162,6 +172,7 @@ pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Mounted> {
         }
         FileSystemKind::Tmpfs => new.mount_tmpfs(&new.point, "size=75%,nr_inodes=0")?,
         FileSystemKind::FullInodes => new.mount_tmpfs(&new.point, "size=256m,nr_inodes=200")?,
+        FileSystemKind::SmallTmpfs => new.mount_tmpfs(&new.point, "size=16m,nr_inodes=1000")?,
         FileSystemKind::Overlay => {
             let below = new.folder.join("layers");
             fs::create_dir(&below)?;

@@ -94,9 +94,14 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             link_bytes_max: 1_023,
             ..EXT4
         },
-        FileSystemKind::Xfs => Holds { mtime_range_s: XFS_RANGE_S, link_bytes_max: 1_023, ..FULL },
+        FileSystemKind::Xfs | FileSystemKind::SmallXfs => {
+            Holds { mtime_range_s: XFS_RANGE_S, link_bytes_max: 1_023, ..FULL }
+        }
         FileSystemKind::Btrfs => Holds { xattr_bytes_max: 16_000, links_max: Some(65_535), ..FULL },
-        FileSystemKind::Tmpfs | FileSystemKind::FullInodes | FileSystemKind::Overlay => FULL,
+        FileSystemKind::Tmpfs
+        | FileSystemKind::FullInodes
+        | FileSystemKind::SmallTmpfs
+        | FileSystemKind::Overlay => FULL,
         FileSystemKind::Erofs => Holds { writable: false, ..FULL },
         FileSystemKind::Squashfs => Holds {
             writable: false,

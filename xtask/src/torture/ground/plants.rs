@@ -22,7 +22,7 @@ pub struct Plant {
 }
 
 /// All planted faults.
-pub const PLANTS: [Plant; 10] = [
+pub const PLANTS: [Plant; 12] = [
     Plant {
         name: "sparse-head-lost",
         what: "a file of at most 256 KiB loses everything before its first hole",
@@ -73,6 +73,16 @@ pub const PLANTS: [Plant; 10] = [
         name: "last-byte-not-compared",
         what: "a small file, or a 64 KiB block of a large one, is equal when only its last byte differs",
         shows: "change the last byte of a file or of such a block with size and time kept, and sync with --compare digest, or verify",
+    },
+    Plant {
+        name: "sparse-space-counted",
+        what: "sparse files count with their full size when the space that a run needs is summed up",
+        shows: "copy many sparse files to a target that is smaller than the sum of their sizes: it is refused",
+    },
+    Plant {
+        name: "attributes-unlisted",
+        what: "entries of which only attributes were set are missing in lists of changes",
+        shows: "change a mode, and copy again with --itemize or --log-file",
     },
 ];
 

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use super::super::check::{self, Proof, Violation};
 use super::super::command::{self, Ran};
 use super::super::model::Name;
@@ -72,7 +70,7 @@ impl Scene<'_> {
         let mut reported: BTreeMap<Name, BTreeSet<String>> = BTreeMap::new();
         let mut says_links = false;
         for difference in ran.report["differences"].as_array().into_iter().flatten() {
-            let mut path = path_in(difference);
+            let mut path = command::path_in(difference);
             if step.shape == Shape::Directory {
                 // Report paths below the target, in which the directory has its own name.
                 path = Name(
@@ -145,13 +143,5 @@ impl Scene<'_> {
         let words = format!("it printed {found}, and the digest is {digest}");
         let right = found.trim_start_matches('\\').starts_with(&digest);
         Ok(if right { Vec::new() } else { vec![Violation::at("digest", path, words, Proof::Words)] })
-    }
-}
-
-/// Returns the path in an entry of a report, as bytes.
-fn path_in(value: &Value) -> Name {
-    match value["path_base64"].as_str() {
-        Some(text) => Name(command::from_base64(text)),
-        None => Name(value["path"].as_str().unwrap_or_default().as_bytes().to_vec()),
     }
 }
