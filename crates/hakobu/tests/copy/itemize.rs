@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::fs::{XattrFlags, setxattr};
+
 use crate::program::*;
 
 /// Fails unless the listed changes agree with the counts.
@@ -151,6 +153,7 @@ fn a_target_that_is_made_is_listed_as_made() {
         let source = place.path().join("source");
         fs::create_dir(&source).unwrap();
         file(&source.join("file"), 5);
+        setxattr(&source, "user.colour", b"blue", XattrFlags::empty()).unwrap();
         let copy = Copy::sync().options("--itemize").options(options);
         let ran = copy.arg(contents(&source)).arg(place.path().join("target")).run_to(0);
         assert_counted(&ran);

@@ -3,9 +3,8 @@
 use super::super::check::{Proof, Violation};
 use super::super::command::{Ran, path_in};
 use super::super::itemization::{self, ListedChange, ListedTarget};
-use super::super::known;
 use super::super::model::Name;
-use super::super::step::{Shape, Step, Verb};
+use super::super::step::{Shape, Step};
 use super::super::walk::Snapshot;
 use super::Scene;
 
@@ -99,7 +98,6 @@ impl Scene<'_> {
             violations.extend(miscounted(ran, &list));
         }
         wrong.extend(violations);
-        wrong.iter_mut().for_each(|violation| name_known(step, target, violation));
         Ok(wrong)
     }
 
@@ -135,20 +133,6 @@ fn within(step: &Step, change: &ListedChange) -> Option<ListedChange> {
         // The target around the directory is not inspected.
         Shape::Directory => change.below("source"),
         Shape::OneFile(_) => change.below("one").or_else(|| change.below("")),
-    }
-}
-
-/// Gives the violations that are passed over their own words.
-fn name_known(step: &Step, target: ListedTarget<'_>, violation: &mut Violation) {
-    let (old, new) = (target.before.get(&Name::default()), target.after.get(&Name::default()));
-    let is_of_target = violation.path.as_ref().is_some_and(|path| path.0.is_empty());
-    let is_one_file = step.verb == Verb::Sync && matches!(step.shape, Shape::OneFile(_));
-    let is_same = old.zip(new).is_some_and(|(old, new)| old.kind == new.kind && old.inode == new.inode);
-    if is_of_target && is_one_file && is_same {
-        known::ATTRIBUTES_OF_ONE_FILE.clone_into(&mut violation.words);
-    }
-    if step.during && old.is_none() && violation.words == "attributes  is listed, and did not take place" {
-        known::TARGET_MADE_FIRST.clone_into(&mut violation.words);
     }
 }
 

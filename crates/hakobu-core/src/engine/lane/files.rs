@@ -324,11 +324,13 @@ impl Worker<'_> {
             Mode::Copy | Mode::Delta if !file.replaces => {
                 (&self.counters.entries_created, Some(EntryAction::Create))
             }
-            Mode::Delta if file.kind.is_there() && !file.has_changed() => match file.named && !file.sets_attributes {
-                true => (&self.counters.entries_unchanged, None),
-                // In a tree, its size or time was different.
-                false => (&self.counters.entries_attributes_only, Some(EntryAction::Attributes)),
-            },
+            Mode::Delta if file.kind.is_there() && !file.has_changed() => {
+                match file.named && !file.sets_attributes {
+                    true => (&self.counters.entries_unchanged, None),
+                    // In a tree, its size or time was different.
+                    false => (&self.counters.entries_attributes_only, Some(EntryAction::Attributes)),
+                }
+            }
             Mode::Copy | Mode::Delta => (&self.counters.entries_updated, Some(EntryAction::Update)),
         };
         counter.add(1);
