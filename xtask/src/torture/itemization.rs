@@ -195,15 +195,11 @@ pub fn of_log(bytes: &[u8]) -> (ChangeLog, Vec<Violation>) {
     (log, violations)
 }
 
-/// Returns true for a time in UTC as RFC 3339 has it, such as `2026-05-04T01:02:03.456Z`, with any fraction.
+/// Returns true for a time in UTC, as `2026-05-04T01:02:03.456Z`.
 fn is_time(text: &str) -> bool {
-    let form = b"0000-00-00T00:00:00";
+    let form = b"0000-00-00T00:00:00.000Z";
     let fits = |(byte, model): (u8, &u8)| if *model == b'0' { byte.is_ascii_digit() } else { byte == *model };
-    let Some((time, rest)) = text.split_at_checked(form.len()) else { return false };
-    let Some(fraction) = rest.strip_suffix('Z') else { return false };
-    let is_fraction = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    time.bytes().zip(form).all(fits)
-        && (fraction.is_empty() || fraction.strip_prefix('.').is_some_and(is_fraction))
+    text.len() == form.len() && text.bytes().zip(form).all(fits)
 }
 
 /// The target before and after a run whose lists are judged.

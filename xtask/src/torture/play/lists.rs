@@ -38,6 +38,7 @@ impl Scene<'_> {
         // An entry that failed may have changed, and the directories above it are not done.
         let failures: Vec<Name> = failures(step, ran);
         let failed = |path: &Name| failures.iter().any(|failure| is_kin(path, failure));
+        let loses = loses_attributes(ran);
         let mut wrong = Vec::new();
         let mut judge = |list: &[ListedChange], deletions_only: bool| {
             let of_target: Vec<ListedChange> = list
@@ -45,7 +46,9 @@ impl Scene<'_> {
                 .filter_map(|change| within(step, change))
                 .filter(|change| !is_touched(change, promise))
                 .collect();
-            wrong.extend(target.untrue(&of_target));
+            let is_tried = |change: &ListedChange| loses && change.action == "attributes";
+            let done: Vec<_> = of_target.iter().filter(|change| !is_tried(change)).cloned().collect();
+            wrong.extend(target.untrue(&done));
             if is_complete {
                 let unlisted = target.unlisted(&of_target, deletions_only);
                 let is_failed = |violation: &Violation| violation.path.as_ref().is_some_and(&failed);
@@ -159,6 +162,12 @@ fn is_touched(change: &ListedChange, promise: ListPromise<'_>) -> bool {
     let ListPromise::Disturbed(touched) = promise else { return false };
     let path = change.path.clone().unwrap_or_else(|| Name(change.key.clone().into_bytes()));
     touched.iter().any(|other| is_kin(&path, other))
+}
+
+/// Returns true if the target could not keep an attribute. Each run then tries to set it again, and lists the entry.
+fn loses_attributes(ran: &Ran) -> bool {
+    let mut losses = ran.report["losses"].as_array().into_iter().flatten();
+    losses.any(|loss| ["xattr", "acl", "owner", "setid", "flags"].contains(&loss["what"].as_str().unwrap_or("")))
 }
 
 /// Returns a violation if two lists of one run are not the same.
