@@ -24,6 +24,7 @@ use crate::endpoint::{Change, DraftId, DraftKind, Pick, Picks, SourceFile, failu
 use crate::entry::{EntryKind, EntryMetadata, SET_ID};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extended::{Classes, Extended, ExtendedAsk};
+use crate::job::Removal;
 use crate::listing::Listing;
 use crate::losses::LossKind;
 use crate::losses::Losses;
@@ -314,8 +315,13 @@ impl<'a> Join<'a> {
         }
         let is_new = matches!(action, Action::Create | Action::Replace);
         let able = &self.shared.able;
+        // A run that only removes leaves the attributes to the run that copies: it restores those that are there.
+        let kept = target.filter(|target| {
+            self.shared.setup.job.removal == Removal::Remove && target.kind == EntryKind::Directory
+        });
         let counted = match (action, target) {
             _ if self.hashes() => CountedDirectory::Not,
+            _ if kept.is_some() => CountedDirectory::Unchanged,
             _ if self.verifies() => match action {
                 Action::Leave => CountedDirectory::Unchanged,
                 _ => CountedDirectory::Different,
@@ -338,7 +344,8 @@ impl<'a> Join<'a> {
             self.planned("attributes", &target_path, 0);
         }
         let differs = target.is_none_or(|target| !target.same_extended(metadata));
-        let touched = TouchedAttributes::new(action != Action::Leave && writes, is_new || differs);
+        let sets = action != Action::Leave && writes && kept.is_none();
+        let touched = TouchedAttributes::new(sets, is_new || differs);
         // A directory without origins is created but not scanned.
         let beyond = self.shared.setup.job.one_file_system && metadata.mount_point;
         let origins = if beyond && self.target_name.is_none() { Vec::new() } else { origins };
@@ -356,7 +363,7 @@ impl<'a> Join<'a> {
         let place = (origins, target_path);
         let node = DirectoryNode::new(
             place,
-            (Some(metadata.attributes()), counted),
+            (Some(kept.unwrap_or(metadata).attributes()), counted),
             Some(self.node.clone()),
             touched,
         );

@@ -147,6 +147,29 @@ fn new_attributes_of_a_single_file_are_listed() {
 }
 
 #[test]
+fn new_attributes_of_a_directory_from_which_something_is_deleted_are_listed() {
+    for options in ["--delete", "--delete-during"] {
+        let place = place();
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        fs::create_dir_all(source.join("inner")).unwrap();
+        fs::create_dir_all(target.join("inner")).unwrap();
+        file(&target.join("inner/extra"), 5);
+        file(&target.join("extra"), 5);
+        for (directory, mode) in [(source.clone(), 0o750), (source.join("inner"), 0o711)] {
+            fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let copy = || Copy::sync().options("--itemize --max-delete 100%").options(options);
+        let ran = copy().arg(contents(&source)).arg(&target).run_to(0);
+        assert_counted(&ran);
+        let expected =
+            [("attributes", ""), ("delete", "extra"), ("attributes", "inner"), ("delete", "inner/extra")];
+        assert_eq!(ran.changes(), changes(&expected), "{options}");
+        assert_same(&source, &target);
+        assert_eq!(copy().arg(contents(&source)).arg(&target).run_to(0).changes(), []);
+    }
+}
+
+#[test]
 fn a_target_that_is_made_is_listed_as_made() {
     for options in ["--delete", "--delete-during"] {
         let place = place();
@@ -232,4 +255,21 @@ fn a_list_on_the_terminal_and_in_a_log_is_one_line_for_each_entry() {
         .arg(target.join("other"));
     assert_eq!(onto.stdin(Stdio::null()).status().unwrap().code(), Some(6));
     assert_eq!(fs::read(source.join("new")).unwrap(), b"x");
+}
+
+/// The log tells the exit code that the program has, even if only its report cannot be written.
+#[test]
+fn a_log_tells_the_exit_code_of_the_program() {
+    let place = place();
+    let (source, log) = (file(&place.path().join("source"), 5), place.path().join("log"));
+    let mut command = Command::new(HAKOBU);
+    // A device that is full accepts no report.
+    command.args(["copy", "--report", "/dev/full", "--json", "--log-file"]).arg(&log).arg(&source);
+    let ran = command.arg(place.path().join("target")).output().unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains(" error      writing the report"), "{text}");
+    assert!(text.contains("exit code 1: 1 created") && !text.contains("exit code 0"), "{text}");
+    let events = String::from_utf8(ran.stdout).unwrap();
+    assert!(events.lines().last().unwrap().contains(r#""exit_code":1"#), "{events}");
 }

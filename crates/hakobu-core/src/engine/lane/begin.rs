@@ -261,23 +261,25 @@ impl Worker<'_> {
     ) -> Result<()> {
         self.counters.entries_scanned.add(1);
         let verifies = self.shared.setup.job.mode == Mode::Compare;
+        let removes = self.shared.setup.job.removal == Removal::Remove;
         if !verifies
-            && self.shared.setup.job.removal != Removal::Remove
+            && !removes
             && let Some(origin) = place.0.first()
         {
             self.shared.check_top((&origin.path, &place.1), metadata, there).map_err(at_source)?;
         }
+        // A run that only removes leaves the attributes to the run that copies: it restores those that are there.
+        let kept = there.filter(|there| removes && there.kind == EntryKind::Directory);
         let (state, counted, touched) = match there.map(|there| there.kind) {
+            Some(EntryKind::Directory) if kept.is_some() => {
+                (TargetState::Unknown, CountedDirectory::Unchanged, TouchedAttributes::Not)
+            }
             Some(EntryKind::Directory) => {
                 let differs = there.is_some_and(|there| !there.same_extended(metadata));
                 let touched = differs || there.map(EntryMetadata::attributes) != Some(metadata.attributes());
                 let counted = match there {
                     Some(there) if verifies => self.compare_top(&place.1, metadata, there),
-                    // In a run that only removes, the run before has done that.
-                    Some(there)
-                        if self.shared.setup.job.removal != Removal::Remove
-                            && !same_attributes(metadata, there, &self.shared.able) =>
-                    {
+                    Some(there) if !same_attributes(metadata, there, &self.shared.able) => {
                         if self.shared.setup.job.dry_run {
                             self.shared.planned("attributes", &place.1, 0);
                         }
@@ -300,7 +302,8 @@ impl Worker<'_> {
                 return Err(at_target(Error::new(ErrorKind::Conflict, "copying", words), &place.1));
             }
         };
-        let node = DirectoryNode::new(place, (Some(metadata.attributes()), counted), None, touched);
+        let attributes = kept.unwrap_or(metadata).attributes();
+        let node = DirectoryNode::new(place, (Some(attributes), counted), None, touched);
         self.shared.queue.add(vec![DirectoryTask::new(node, state)], Vec::new(), Vec::new());
         Ok(())
     }
