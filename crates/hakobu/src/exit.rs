@@ -19,10 +19,15 @@ pub fn errors(errors: &[Error]) -> u8 {
     for error in errors {
         output::tell(&words::error(error));
     }
+    if errors.is_empty() { FAILED } else { code_of_errors(errors) }
+}
+
+/// Returns the code of the worst of these errors, 0 if there are none.
+pub fn code_of_errors(errors: &[Error]) -> u8 {
     if errors.iter().any(|error| error.kind == ErrorKind::Requirement) {
         return code_of(ErrorKind::Requirement);
     }
-    errors.first().map_or(FAILED, |error| code_of(error.kind))
+    errors.first().map_or(0, |error| code_of(error.kind))
 }
 
 /// Prints clap's answer: help and version to standard output with code 0, errors to standard

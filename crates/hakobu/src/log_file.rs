@@ -80,10 +80,11 @@ impl LogFile {
         }
     }
 
-    /// Writes how the run ended.
-    pub fn finished(&self, report: &Report) {
-        if let Some(error) = &report.error {
-            self.line("error", &lossy(error.error.as_bytes()));
+    /// Writes how the run ended. `after`: the errors since then, such as of writing the report.
+    pub fn finished(&self, report: &Report, after: &[Error]) {
+        let of_run = report.error.iter().map(|error| error.error.clone());
+        for words in of_run.chain(after.iter().map(Error::to_string)) {
+            self.line("error", &lossy(words.as_bytes()));
         }
         let outcome = summary::words_of(report.outcome);
         let counts = summary::entries(report);

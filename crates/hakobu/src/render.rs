@@ -143,12 +143,14 @@ impl Renderer {
         Self { log, ..self }
     }
 
-    /// Brings the log to stable storage.
+    /// Writes to the log how the run ended, and brings the log to stable storage. `after`: the errors after the run.
     ///
     /// # Errors
     /// Why a line of it could not be written.
-    pub fn end_log(&self) -> Result<(), Error> {
-        self.log.as_ref().map_or(Ok(()), LogFile::end)
+    pub fn end_log(&self, report: &Report, after: &[Error]) -> Result<(), Error> {
+        let Some(log) = &self.log else { return Ok(()) };
+        log.finished(report, after);
+        log.end()
     }
 
     /// Creates the renderer of a job, which also writes lines of progress to the log and names the command that resumes it.
@@ -193,9 +195,6 @@ impl Renderer {
     /// Ends progress and says how the run ended.
     pub fn finish(&self, report: &Report) {
         self.end_progress();
-        if let Some(log) = &self.log {
-            log.finished(report);
-        }
         let shown = self.state().failures_seen;
         if shown == 0 {
             // They were not announced one by one, as from a run that ended on the far side.

@@ -132,23 +132,24 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         }
     };
     complete(&mut report, base, began.elapsed());
+    // The record of the job, the last event and the log tell the exit code that the program will have.
+    let exit_code = |code: u8, after: &[Error]| if code == 0 { exit::code_of_errors(after) } else { code };
+    let mut after: Vec<Error> = Vec::new();
+    after.extend(report_file.and_then(|file| file.write(&report).err()));
+    report.exit_code = exit_code(report.exit_code, &after);
+    after.extend(job.and_then(|job| job.keep(&report).err()));
+    report.exit_code = exit_code(report.exit_code, &after);
     renderer.finish(&report);
     if report.error.as_ref().is_some_and(|error| error.kind == "usage") {
         tell_settings(typed);
     }
-    let said = renderer.unwritten().map_or(Ok(()), Err);
-    let logged = renderer.end_log();
-    let kept = job.map_or(Ok(()), |job| job.keep(&report));
-    let written = report_file.map_or(Ok(()), |file| file.write(&report));
-    let after: Vec<Error> = [kept, written, said, logged].into_iter().filter_map(Result::err).collect();
-    if after.is_empty() {
-        return report.exit_code;
+    after.extend(renderer.unwritten());
+    report.exit_code = exit_code(report.exit_code, &after);
+    if let Err(error) = renderer.end_log(&report, &after) {
+        after.push(error);
     }
-    // An earlier error is more informative.
-    match (exit::errors(&after), report.exit_code) {
-        (code, 0) => code,
-        (_, code) => code,
-    }
+    exit::errors(&after);
+    exit_code(report.exit_code, &after)
 }
 
 /// Opens the file of `--log-file`.
