@@ -266,7 +266,10 @@ impl ListedTarget<'_> {
             "directory" => is_folder(new) && old.is_none(),
             "replace" => is_folder(new) && is_new_form && old.is_some(),
             "link" => match (old, new) {
-                (Some(old), Some(new)) => new.is_file() && old.inode != new.inode,
+                // Where inode numbers lie, a name can be linked again to the file that it already had.
+                (Some(old), Some(new)) => {
+                    new.is_file() && (old.inode != new.inode || new.links > 1 && is_touched(old, new))
+                }
                 (_, new) => new.is_some_and(Entry::is_file),
             },
             "delete" => old.is_some() && is_new_form || self.is_disturbed && new.is_none(),

@@ -167,7 +167,9 @@ fn is_touched(change: &ListedChange, promise: ListPromise<'_>) -> bool {
 /// Returns true if the target could not keep an attribute. Each run then tries to set it again, and lists the entry.
 fn loses_attributes(ran: &Ran) -> bool {
     let mut losses = ran.report["losses"].as_array().into_iter().flatten();
-    losses.any(|loss| ["xattr", "acl", "owner", "setid", "flags"].contains(&loss["what"].as_str().unwrap_or("")))
+    losses.any(|loss| {
+        ["xattr", "acl", "owner", "setid", "flags"].contains(&loss["what"].as_str().unwrap_or(""))
+    })
 }
 
 /// Returns a violation if two lists of one run are not the same.
