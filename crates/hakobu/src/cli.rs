@@ -228,11 +228,14 @@ const VERIFY_WORDS: [(&str, &str, &str); 9] = [
 
 /// Describes arguments of a command in other words.
 fn described(command: Command, words: &[(&'static str, &'static str, &'static str)]) -> Command {
-    words.iter().fold(command, |command, (name, line, more)| {
-        command.mut_arg(name, |argument| match more.is_empty() {
-            true => argument.help(*line).long_help(None::<&str>),
-            false => argument.help(*line).long_help(format!("{line}\n\n{more}")),
-        })
+    // Unlike `mut_arg`, this keeps the order of the arguments.
+    command.mut_args(|argument| {
+        let own = words.iter().find(|(name, ..)| argument.get_id() == name);
+        match own {
+            None => argument,
+            Some((_, line, "")) => argument.help(*line).long_help(None::<&str>),
+            Some((_, line, more)) => argument.help(*line).long_help(format!("{line}\n\n{more}")),
+        }
     })
 }
 

@@ -125,7 +125,7 @@ fn nasty(root: &Path) {
     let holes = fs::File::create(at("holes")).unwrap();
     holes.set_len(150_000).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&holes, b"x", 70_000).unwrap();
-    // The same name in UTF-8, Shift-JIS and EUC-JP.
+    // A name in UTF-8, Shift-JIS and EUC-JP.
     for name in [&b"\xe6\x97\xa5\xe6\x9c\xac"[..], b"\x93\xfa\x96\x7b", b"\xc6\xfc\xcb\xdc"] {
         file(&at("names").join(OsStr::from_bytes(name)), 50);
     }
