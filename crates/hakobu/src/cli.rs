@@ -239,6 +239,11 @@ fn described(command: Command, words: &[(&'static str, &'static str, &'static st
     })
 }
 
+/// Lets a command take a single source.
+fn of_one_source(verb: Command) -> Command {
+    verb.mut_arg("sources", |sources| sources.num_args(1).action(ArgAction::Set))
+}
+
 /// All that can be typed. The verbs share their arguments; each shows those that are for it.
 pub fn command() -> Command {
     let without = |options: &'static [&'static str]| {
@@ -254,6 +259,8 @@ pub fn command() -> Command {
         .mut_subcommand("verify", without(&OF_WRITING))
         .mut_subcommand("verify", |verify| described(verify, &VERIFY_WORDS))
         .mut_subcommand("ls", without(&OF_AGENTS))
+        .mut_subcommand("sync", of_one_source)
+        .mut_subcommand("verify", of_one_source)
 }
 
 /// As [`command`], for one command line: `-h` shows the common options only, `--help` all of them, and `--pairs` names all

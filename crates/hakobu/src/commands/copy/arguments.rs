@@ -127,7 +127,7 @@ pub struct CopyArguments {
     pub in_place: bool,
 
     /// Send large files that changed as a whole, not only the changed blocks
-    #[arg(long, help_heading = TRANSFER)]
+    #[arg(short = 'W', long, help_heading = TRANSFER)]
     pub whole_file: bool,
 
     /// Attributes to preserve: owner, acl, xattr, hardlinks, selinux
