@@ -51,11 +51,12 @@ struct JsonEntry<'a> {
 
 /// The text below the help.
 pub(crate) const LS_HELP: &str = "\
-Entries are sorted by the bytes of their names; a directory ends in a slash, and -R lists it after the one that \
-holds it, with paths below LOCATION. Characters that would confuse a terminal are escaped; --json has the bytes. A \
+Entries are sorted by the bytes of their names. Directory names end in a slash. With -R, the content of each directory \
+follows that of its parent, and paths are relative to LOCATION. Characters that would confuse a terminal are escaped; --json has the bytes. A \
 host is listed through its SFTP server, so it needs no hakobu.
 
-The long form has the mode, owner, group, size in bytes and modification time. Over SFTP, owners are numbers. \
+The long form has the mode, owner, group, size in bytes and modification time. Over SFTP, owners are numbers; \
+of a device node, the size column has the device number, or `?` over SFTP. \
 Symbolic links are not followed, except LOCATION itself.
 
 Examples:
