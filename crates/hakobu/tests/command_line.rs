@@ -42,6 +42,8 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy --quiet --verbose a b", "cannot be used with"),
         ("copy a s3://bucket/key", "s3:// is not in this version"),
         ("copy -- -oProxyCommand=x:y b", "a host cannot begin with -"),
+        ("sync a b c", "hakobu sync takes one SOURCE and one TARGET; c is too many"),
+        ("verify a b -", "only hakobu copy takes several sources"),
         ("sync - b", "standard input works with copy only"),
         ("digest -", "For a file named - write ./-"),
         ("data host:/backup", "did you mean: hakobu copy data host:/backup"),
