@@ -63,7 +63,14 @@ fn name_what_is_missing(error: &mut clap::Error) {
     {
         return;
     }
-    let of_target = |name: &String| if name == "<SOURCE>..." { "<TARGET>".to_owned() } else { name.clone() };
+    let has_target = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string().contains("<TARGET>"),
+        _ => false,
+    };
+    let of_target = |name: &String| match has_target && name.starts_with("<SOURCE>") {
+        true => "<TARGET>".to_owned(),
+        false => name.clone(),
+    };
     let missing = missing.iter().map(of_target).collect();
     error.insert(ContextKind::InvalidArg, ContextValue::Strings(missing));
 }

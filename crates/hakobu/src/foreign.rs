@@ -126,7 +126,7 @@ fn is_of_rsync(argument: &OsString) -> bool {
     let letters = argument.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or("");
     letters.starts_with(['a', 'r', 'v', 'z', 'h', 'n', 'u', 'x', 'H', 'A', 'X', 'S', 'R'])
         && letters.contains('a')
-        && letters.bytes().all(|letter| letter.is_ascii_alphabetic())
+        && letters.bytes().all(|letter| letter.is_ascii_alphabetic() || letter == b'0')
 }
 
 fn is_place(argument: &&OsString) -> bool {

@@ -174,7 +174,6 @@ fn is_key(value: Option<&str>) -> bool {
 /// The answer to a flag of one letter that scp and rsync understand differently, as rsync does.
 pub fn find_short_of_rsync(letter: char, value: Option<&str>) -> Option<ForeignFlag> {
     Some(match letter {
-        '0' => FROM_NUL,
         'B' => BLOCK_SIZE,
         'C' => VERSION_CONTROL,
         'F' => flag("filter rules are --exclude, --include and --filter-file", FlagFix::None),
@@ -229,6 +228,7 @@ pub fn find_short(letter: char, value: Option<&str>) -> Option<ForeignFlag> {
         'B' => {
             flag("ssh options are given as --ssh 'ssh -o BatchMode=yes'", FlagFix::Ssh("-o BatchMode=yes"))
         }
+        '0' => FROM_NUL,
         '3' | 'T' | 'O' | 's' => flag("hakobu chooses how to connect the hosts", FlagFix::Accept),
         'f' => OVERWRITE,
         'd' => SHALLOW,
