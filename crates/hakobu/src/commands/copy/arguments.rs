@@ -75,11 +75,11 @@ the source changed while it was read, 6 refused, 130 interrupted.";
 #[derive(Debug, Args)]
 pub struct CopyArguments {
     /// Path, host:path, ssh://host:port/path, sftp://host/path or rsync://host/module/path
-    #[arg(required = true, value_name = "SOURCE")]
+    #[arg(required = true, value_name = "SOURCE", index = 1)]
     pub sources: Vec<OsString>,
 
     /// Target, in the same form
-    #[arg(required = true, value_name = "TARGET")]
+    #[arg(required = true, value_name = "TARGET", index = 2)]
     pub target: Option<OsString>,
 
     /// Show what would be done, change nothing
