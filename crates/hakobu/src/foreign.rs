@@ -151,7 +151,11 @@ impl<'a> FlagScan<'a> {
     }
 
     fn find_short(&self, letter: char, value: Option<&str>) -> Option<ForeignFlag> {
-        if self.is_rsync { find_short_of_rsync(letter, value) } else { find_short(letter, value) }
+        match self.own(&format!("-{letter}")) {
+            Some(_) => None,
+            None if self.is_rsync => find_short_of_rsync(letter, value),
+            None => find_short(letter, value),
+        }
     }
 
     fn own(&self, name: &str) -> Option<bool> {

@@ -107,8 +107,7 @@ const DAEMON: ForeignFlag =
     valued("hakobu reaches other hosts by ssh; a single port for the data is --data-port", FlagFix::None);
 const WHOLE: ForeignFlag = flag("copy always sends whole files", FlagFix::Accept);
 const FASTEST: ForeignFlag = flag("hakobu finds out what is fastest", FlagFix::Accept);
-const NUMBERS: ForeignFlag =
-    flag("owners are preserved by number (--by-name: by name)", FlagFix::Accept);
+const NUMBERS: ForeignFlag = flag("owners are preserved by number (--by-name: by name)", FlagFix::Accept);
 const STATISTICS: ForeignFlag =
     flag("the figures are in the summary, and all of them in the file of --report", FlagFix::Accept);
 const DRAFTS: ForeignFlag = valued(
@@ -275,9 +274,10 @@ pub fn find_long(verb: &str, name: &str) -> Option<ForeignFlag> {
         "--delete-missing-args" => {
             flag("sync --delete with --files-from deletes listed paths that the source lacks", FlagFix::None)
         }
-        "--ignore-missing-args" => {
-            flag("not in this version: a path missing at the source is a failure (exit code 3)", FlagFix::None)
-        }
+        "--ignore-missing-args" => flag(
+            "not in this version: a path missing at the source is a failure (exit code 3)",
+            FlagFix::None,
+        ),
         "--modify-window" => valued(
             "hakobu finds out how exactly each side keeps times, and compares them so exactly",
             FlagFix::Drop,

@@ -12,10 +12,10 @@ use crate::commands::shared::login::LoginArguments;
 /// The text below the help.
 pub(crate) const HELP: &str = "\
 Takes about ten seconds, longer on links with high latency, and first prints what it will do. It measures:
-  - the round-trip time, and the throughput of 1, 2, 4, ... connections in both directions
-  - how fast SOURCE is read, bypassing the page cache, and what a tree contains
-  - how fast TARGET is written, with an unnamed scratch file and a few hundred small ones
-  - ciphers, BLAKE3, zstd and memory copies on both hosts
+  * the round-trip time, and the throughput of 1, 2, 4, ... connections in both directions
+  * how fast SOURCE is read, bypassing the page cache, and what a tree contains
+  * how fast TARGET is written, with an unnamed scratch file and a few hundred small ones
+  * ciphers, BLAKE3, zstd and memory copies on both hosts
 
 From that it predicts the rate of a copy and its bottleneck. For a tree it predicts how long the first copy and a run \
 without changes will take. If the copy would fail, for example for lack of space or permissions, the first line says so.
@@ -52,9 +52,9 @@ pub struct ProbeArguments {
     #[arg(long, help_heading = DISKS)]
     pub no_write: bool,
 
-    /// Allow a write test on disk TARGET, with its ID from hakobu disks
+    /// Allow a write test on the disk TARGET
     ///
-    /// Its own content is read and written back
+    /// The ID is that of hakobu disks; the disk's own content is read and written back
     #[arg(long, value_name = "ID", conflicts_with = "no_write", help_heading = DISKS)]
     pub confirm: Vec<String>,
 
