@@ -37,7 +37,7 @@ pub struct RateLimit {
 
 /// The error for a limit that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at column {column}: {words}")]
+#[error("{}{words}", if *column > 1 { format!("at column {column}: ") } else { String::new() })]
 pub struct RateLimitError {
     /// The column, from 1, in characters.
     pub column: usize,
@@ -314,6 +314,7 @@ mod tests {
         ] {
             let error = RateLimit::parse(text, 0).unwrap_err();
             assert_eq!(error.column, column, "{text}: {error}");
+            assert_eq!(error.to_string().starts_with("at column "), column > 1, "{error}");
             assert!(error.words.contains(words), "{text}: {error}");
         }
     }

@@ -88,7 +88,7 @@ impl JobMaker<'_> {
         let choice = match update {
             Update::Whole => "all of it",
             Update::Changes => "what differs",
-            Update::InPlace => "only what differs, in place",
+            Update::InPlace => "what differs, in place",
         };
         self.decided(format!("large files that changed: {choice}"), why.to_owned());
         update

@@ -61,7 +61,7 @@ pub struct Cli {
 
 /// The text below the help of the program.
 const PROGRAM_HELP: &str = "\
-`hakobu COMMAND -h` lists the common options of a command, `hakobu COMMAND --help` all options with examples. `hakobu man \
+`hakobu COMMAND -h` lists the common options of a command, `hakobu COMMAND --help` all options, most with examples. `hakobu man \
 COMMAND | man -l -` shows its manual page.
 
 Exit codes: 0 complete and on stable storage, 1 failed, 2 wrong usage, 3 some entries failed, 4 differences found, 5 a source \
@@ -85,7 +85,7 @@ pub enum Verb {
     /// List a directory, here or on another host
     #[command(after_help = LS_HELP)]
     Ls(LsArguments),
-    /// List the disks of a host: identity, content, users
+    /// List the disks of a host: identity, content, what uses them
     #[command(after_help = DISKS_HELP)]
     Disks(DisksArguments),
     /// Predict how fast a copy will be and what will limit it
@@ -205,7 +205,7 @@ const VERIFY_WORDS: [(&str, &str, &str); 9] = [
         "Attributes to compare: owner, acl, xattr, hardlinks, selinux",
         "Prefix one with no- to leave it out, such as no-owner. Mode and times are always compared. Default: all but selinux",
     ),
-    ("by_name", "Compare owner and group by name where the target has it, not by number", ""),
+    ("by_name", "Compare owner and group by name; by number if the target lacks the name", ""),
     ("allow", "Compare these as well if SOURCE is on another host: setuid, devices", ""),
     (
         "files_from",
@@ -222,18 +222,36 @@ const VERIFY_WORDS: [(&str, &str, &str); 9] = [
         "How to reach the other host: auto, agent, ssh, sftp",
         "`agent` uses data connections on open ports; `ssh` sends the digests through ssh",
     ),
-    ("live", "Read a disk in use, though it may change meanwhile", ""),
+    ("live", "Read a disk in use; differences may come from changes meanwhile", ""),
     ("log_file", "Append differences, failures and notes to this file, with times", ""),
+];
+
+/// Options that `explain` shares with `copy`, described as in [`VERIFY_WORDS`].
+const EXPLAIN_WORDS: [(&str, &str, &str); 2] = [
+    (
+        "files_from",
+        "Include only the paths listed in FILE",
+        "One path per line (or NUL-separated), relative to SOURCE; directories include what is in them",
+    ),
+    ("one_file_system", "Exclude what is on other file systems", "Their mount points are included"),
 ];
 
 /// Describes arguments of a command in other words.
 fn described(command: Command, words: &[(&'static str, &'static str, &'static str)]) -> Command {
-    words.iter().fold(command, |command, (name, line, more)| {
-        command.mut_arg(name, |argument| match more.is_empty() {
-            true => argument.help(*line).long_help(None::<&str>),
-            false => argument.help(*line).long_help(format!("{line}\n\n{more}")),
-        })
+    // Unlike `mut_arg`, this keeps the order of the arguments.
+    command.mut_args(|argument| {
+        let own = words.iter().find(|(name, ..)| argument.get_id() == name);
+        match own {
+            None => argument,
+            Some((_, line, "")) => argument.help(*line).long_help(None::<&str>),
+            Some((_, line, more)) => argument.help(*line).long_help(format!("{line}\n\n{more}")),
+        }
     })
+}
+
+/// Lets a command take a single source.
+fn of_one_source(verb: Command) -> Command {
+    verb.mut_arg("sources", |sources| sources.num_args(1).action(ArgAction::Set))
 }
 
 /// All that can be typed. The verbs share their arguments; each shows those that are for it.
@@ -250,7 +268,10 @@ pub fn command() -> Command {
         .mut_subcommand("verify", without(&OF_SYNC))
         .mut_subcommand("verify", without(&OF_WRITING))
         .mut_subcommand("verify", |verify| described(verify, &VERIFY_WORDS))
+        .mut_subcommand("explain", |explain| described(explain, &EXPLAIN_WORDS))
         .mut_subcommand("ls", without(&OF_AGENTS))
+        .mut_subcommand("sync", of_one_source)
+        .mut_subcommand("verify", of_one_source)
 }
 
 /// As [`command`], for one command line: `-h` shows the common options only, `--help` all of them, and `--pairs` names all

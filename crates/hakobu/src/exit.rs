@@ -68,7 +68,14 @@ fn name_what_is_missing(error: &mut clap::Error) {
     {
         return;
     }
-    let of_target = |name: &String| if name == "<SOURCE>..." { "<TARGET>".to_owned() } else { name.clone() };
+    let has_target = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string().contains("<TARGET>"),
+        _ => false,
+    };
+    let of_target = |name: &String| match has_target && name.starts_with("<SOURCE>") {
+        true => "<TARGET>".to_owned(),
+        false => name.clone(),
+    };
     let missing = missing.iter().map(of_target).collect();
     error.insert(ContextKind::InvalidArg, ContextValue::Strings(missing));
 }
@@ -89,7 +96,8 @@ mod tests {
             let one = said(&format!("hakobu {verb} a"));
             assert!(one.ends_with("not provided:\n  <TARGET>"), "{one}");
             let none = said(&format!("hakobu {verb}"));
-            assert!(none.ends_with("  <SOURCE>...\n  <TARGET>"), "{none}");
+            let source = if verb == "copy" { "<SOURCE>..." } else { "<SOURCE>" };
+            assert!(none.ends_with(&format!("  {source}\n  <TARGET>")), "{none}");
         }
         assert!(said("hakobu explain a").ends_with("  <SOURCE>"));
     }

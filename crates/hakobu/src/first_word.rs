@@ -3,9 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue};
+
 use crate::foreign::Answer;
 use crate::messages::{error, hint};
-use crate::{cli, foreign, shell};
+use crate::{cli, foreign, messages, shell};
 
 /// Options that are the program's own, before any command.
 const PROGRAM_OPTIONS: [&str; 4] = ["-h", "--help", "-V", "--version"];
@@ -92,6 +94,17 @@ pub fn no_such_verb(arguments: &[OsString]) -> Vec<String> {
         return suggested(lines, "copy", &arguments[1..]);
     }
     lines.into_iter().chain([hint("hakobu --help lists the commands")]).collect()
+}
+
+/// The lines to print if the parser refuses a further place behind a command that takes one source and one target.
+pub fn too_many_places(error: &clap::Error, arguments: &[OsString]) -> Option<Vec<String>> {
+    let verb = arguments.get(1)?.to_str().filter(|verb| ["sync", "verify"].contains(verb))?;
+    let Some(ContextValue::String(place)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != clap::error::ErrorKind::UnknownArgument || (place.starts_with('-') && place != "-") {
+        return None;
+    }
+    let words = format!("hakobu {verb} takes one SOURCE and one TARGET; {place} is too many");
+    Some(vec![messages::error(&words), hint("only hakobu copy takes several sources")])
 }
 
 /// The line to print for a word behind `verb` that it does not have.

@@ -126,7 +126,7 @@ fn is_of_rsync(argument: &OsString) -> bool {
     let letters = argument.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or("");
     letters.starts_with(['a', 'r', 'v', 'z', 'h', 'n', 'u', 'x', 'H', 'A', 'X', 'S', 'R'])
         && letters.contains('a')
-        && letters.bytes().all(|letter| letter.is_ascii_alphabetic())
+        && letters.bytes().all(|letter| letter.is_ascii_alphabetic() || letter == b'0')
 }
 
 fn is_place(argument: &&OsString) -> bool {
@@ -151,7 +151,11 @@ impl<'a> FlagScan<'a> {
     }
 
     fn find_short(&self, letter: char, value: Option<&str>) -> Option<ForeignFlag> {
-        if self.is_rsync { find_short_of_rsync(letter, value) } else { find_short(letter, value) }
+        match self.own(&format!("-{letter}")) {
+            Some(_) => None,
+            None if self.is_rsync => find_short_of_rsync(letter, value),
+            None => find_short(letter, value),
+        }
     }
 
     fn own(&self, name: &str) -> Option<bool> {

@@ -84,7 +84,10 @@ fn dispatch_ours(arguments: &[OsString]) -> u8 {
                 None => first_word::no_such_verb(arguments),
             })
         }
-        Err(CommandLineError::Typed(error)) => exit::clap_error(error),
+        Err(CommandLineError::Typed(error)) => match first_word::too_many_places(&error, arguments) {
+            Some(words) => exit::wrong_usage(&words),
+            None => exit::clap_error(error),
+        },
         Ok(Cli { verb, .. }) => run_verb(verb, arguments),
     }
 }

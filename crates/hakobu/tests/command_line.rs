@@ -28,6 +28,8 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
     for (line, words) in [
         ("copy", "<SOURCE>"),
         ("copy a", "not provided:\n  <TARGET>\n\nUsage: hakobu copy <SOURCE>... <TARGET>"),
+        ("sync a", "not provided:\n  <TARGET>\n\nUsage: hakobu sync <SOURCE> <TARGET>"),
+        ("verify a", "not provided:\n  <TARGET>\n\nUsage: hakobu verify <SOURCE> <TARGET>"),
         ("copy -P 22 d h:/b", "try: hakobu copy --ssh 'ssh -p 22' d h:/b"),
         ("copy -az --delete d h:/b", "copy never deletes"),
         ("copy --frob a b", "'--frob'"),
@@ -42,6 +44,8 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy --quiet --verbose a b", "cannot be used with"),
         ("copy a s3://bucket/key", "s3:// is not in this version"),
         ("copy -- -oProxyCommand=x:y b", "a host cannot begin with -"),
+        ("sync a b c", "hakobu sync takes one SOURCE and one TARGET; c is too many"),
+        ("verify a b -", "only hakobu copy takes several sources"),
         ("sync - b", "standard input works with copy only"),
         ("digest -", "For a file named - write ./-"),
         ("data host:/backup", "did you mean: hakobu copy data host:/backup"),
@@ -347,5 +351,14 @@ fn a_closed_pipe_is_no_panic() {
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code().is_some_and(|code| code < 10), "{line}: {:?} {err}", output.status);
         assert!(!err.contains("panicked"), "{err}");
+    }
+}
+
+#[test]
+fn the_first_place_is_the_source() {
+    for verb in ["copy", "sync", "verify"] {
+        let (code, _, err) = said(&format!("{verb} no-source.a no-target.b"));
+        assert_eq!(code, 1, "{verb}: {err}");
+        assert!(err.contains("the source no-source.a"), "{verb}: {err}");
     }
 }

@@ -96,6 +96,12 @@ fn options_are_described_in_the_words_of_their_command() {
         ("copy", "--password-file", true),
         ("sync", "--password-file", true),
         ("verify", "--password-file", false),
+        ("copy", "<SOURCE>... <TARGET>", true),
+        ("sync", "<SOURCE> <TARGET>", true),
+        ("verify", "<SOURCE> <TARGET>", true),
+        ("verify", "<SOURCE>...", false),
+        ("explain", "Copy only", false),
+        ("sync", "-W, --whole-file", true),
     ] {
         assert_eq!(help(name).contains(option), is_shown, "{option} of {name}");
     }

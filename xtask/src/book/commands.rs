@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::help;
 
-/// A page that is made here and not in the repository.
+/// A generated page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Page {
     /// The path that the document would have in the repository.
@@ -75,7 +75,7 @@ fn origin(command: &[&str]) -> String {
     format!("\nThis page is the output of `{words}`.\n")
 }
 
-/// Returns the help that the program prints. Nothing of the environment has a part in it.
+/// Returns the help that the program prints, independent of the environment.
 fn printed(program: &Path, command: &[&str]) -> Result<String> {
     let name = || format!("{} {} --help", program.display(), command.join(" "));
     let output = Command::new(program).args(command).arg("--help").env_clear().output().with_context(name)?;

@@ -6,7 +6,7 @@ const FENCE: &str = "```";
 /// Returns the text with the target of each link replaced by the result of `target`. A link for which that is `None` becomes its text.
 pub(super) fn rewrite(text: &str, mut target: impl FnMut(&str) -> Option<String>) -> String {
     let mut result = String::with_capacity(text.len());
-    // Where the brackets that are open begin in the result.
+    // The positions of open brackets in the result.
     let mut open = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {

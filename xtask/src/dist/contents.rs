@@ -10,38 +10,38 @@ use super::tarball::{ArchiveFile, gzip};
 
 /// The page of the program itself.
 const MAIN_PAGE: &str = "hakobu.1";
-/// The place of the program once a package is installed, which the unit needs to know.
+/// The path of the program in an installed package, which the unit contains.
 const INSTALLED_AT: &str = "/usr/bin/hakobu";
 /// The documents of the source tree that are packaged.
 const DOCUMENTS: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
-/// The licences of others, under this name.
+/// The name of the file with the licences of other projects.
 pub(super) const NOTICES: &str = "THIRD-PARTY-LICENSES";
 /// The folder of all documents.
 pub(super) const DOCUMENT_DIRECTORY: &str = "share/doc/hakobu";
 
-/// Where the files of a package lie.
+/// The directories of the files in a package.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// The folder of all others: empty, or with a slash at its end.
     pub prefix: &'static str,
     /// The folder of zsh's completions, about which distributions differ.
     pub zsh_directory: &'static str,
-    /// Manual pages are packed, as distributions have them.
+    /// True if manual pages are compressed, as in distributions.
     pub packs_manual: bool,
 }
 
-/// The layout of the tarball, which people may unpack wherever they like.
+/// The layout of the tarball, which may be unpacked anywhere.
 pub(super) const TARBALL_LAYOUT: Layout =
     Layout { prefix: "", zsh_directory: "share/zsh/site-functions", packs_manual: false };
 
-/// A file by its name.
+/// A text file and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NamedText {
     name: String,
     text: Vec<u8>,
 }
 
-/// All files but the program.
+/// All files except the program.
 #[derive(Debug)]
 pub(super) struct Contents {
     manual: Vec<NamedText>,
@@ -53,7 +53,8 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Has `program` print its manual, completions and unit, and adds the documents of the source tree and the `notices`.
+    /// Runs `program` to print its manual pages, completions and unit, and adds the documents of the source tree and
+    /// the `notices`.
     pub(super) fn of(program: &Path, workspace: &Path, notices: String) -> Result<Self> {
         let completions = |shell| printed(program, &["completions", shell]);
         let unit = String::from_utf8(printed(program, &["jobs", "unit"])?).context("reading the unit")?;
@@ -116,7 +117,7 @@ impl Contents {
     }
 }
 
-/// The page of the program, and those of all the commands that it lists.
+/// Returns the page of the program, and those of all commands that it lists.
 fn manual(program: &Path) -> Result<Vec<NamedText>> {
     let text = printed(program, &["man"])?;
     let commands = commands(&String::from_utf8_lossy(&text));
@@ -129,7 +130,7 @@ fn manual(program: &Path) -> Result<Vec<NamedText>> {
     Ok(pages)
 }
 
-/// The commands to whose pages a page refers, each on a line of its own: `hakobu\-copy(1)`.
+/// Returns the commands to whose pages a page refers, each on a line of its own: `hakobu\-copy(1)`.
 fn commands(page: &str) -> Vec<String> {
     let lines = page.lines().map(|line| line.replace("\\-", "-"));
     let command = |line: String| Some(line.strip_prefix("hakobu-")?.strip_suffix("(1)")?.to_owned());
@@ -150,7 +151,7 @@ fn printed(program: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The unit for a program at `path`. The one that printed it wrote itself in.
+/// Returns the unit for a program at `path`. It names the program that printed it before.
 fn unit_for(unit: &str, path: &str) -> Result<String> {
     const START: &str = "ExecStart=-";
     const END: &str = " jobs resume --all";

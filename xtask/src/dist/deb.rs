@@ -1,4 +1,4 @@
-//! The Debian package: an `ar` archive of a version, what dpkg has to know, and the files.
+//! The Debian package: an `ar` archive with the format version, the control files for dpkg, and the files.
 
 use anyhow::{Context, Result};
 
@@ -9,7 +9,7 @@ use super::tarball::{ArchiveFile, gzip, tar};
 
 const LAYOUT: Layout =
     Layout { prefix: "usr/", zsh_directory: "share/zsh/vendor-completions", packs_manual: true };
-/// Archives of packages begin with it: dpkg takes the files relative to the root.
+/// The beginning of paths in the archives, because dpkg takes the files relative to the root.
 const TOP: &str = "./";
 
 /// Returns the version with the number of the package behind it: `0.1.1-1`.
@@ -54,7 +54,7 @@ pub(super) fn package(
 
 /// Returns the control file. The package recommends ssh, which copies on one machine do not need.
 fn control(release: &Release, machine: &Machine, files: &[ArchiveFile]) -> String {
-    // As dpkg counts: in KiB, each file rounded up.
+    // dpkg counts in KiB and rounds each file up.
     let size_kib: usize = files.iter().map(|file| file.data.len().div_ceil(1024)).sum();
     format!(
         "Package: hakobu\n\
@@ -73,7 +73,7 @@ fn control(release: &Release, machine: &Machine, files: &[ArchiveFile]) -> Strin
     )
 }
 
-/// A text of several lines as the rest of a field.
+/// Returns a text of several lines as the continuation of a field.
 fn continued(text: &str) -> String {
     text.lines().map(|line| if line.is_empty() { " .\n".to_owned() } else { format!(" {line}\n") }).collect()
 }

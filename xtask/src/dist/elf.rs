@@ -1,4 +1,4 @@
-//! The header of a program: whether it asks for a loader.
+//! The header of an ELF program, which names its loader.
 
 use anyhow::{Context, Result, ensure};
 
@@ -20,7 +20,7 @@ pub(super) fn loader(program: &[u8]) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// A little-endian number of `bytes` bytes.
+/// Returns a little-endian number of `bytes` bytes.
 fn number(program: &[u8], at: usize, bytes: usize) -> Result<usize> {
     let part = program.get(at..at.saturating_add(bytes)).context("the header is cut off")?;
     let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);

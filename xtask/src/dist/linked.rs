@@ -1,4 +1,4 @@
-//! The packages whose code is linked into the program, as `cargo metadata` tells them.
+//! The packages whose code is linked into the program, from `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(super) struct LinkedPackage {
     pub description: Option<String>,
     /// The folder of its manifest.
     pub directory: PathBuf,
-    /// It is part of this workspace.
+    /// True if it is part of this workspace.
     pub is_ours: bool,
     /// The [references](Self::reference) of the packages that it uses.
     pub uses: BTreeSet<String>,
@@ -73,7 +73,7 @@ impl Linked {
     }
 }
 
-/// The part of the output of `cargo metadata` that counts here.
+/// The relevant part of the output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -121,7 +121,7 @@ struct DependencyKind {
 }
 
 impl Metadata {
-    /// Follows the dependencies from the program. What only builds it (build scripts, procedural macros) or tests it is not in it.
+    /// Follows the dependencies from the program, without build scripts, procedural macros and test dependencies.
     fn linked(self) -> Result<Linked> {
         let packages: HashMap<_, _> =
             self.packages.iter().map(|package| (package.id.as_str(), package)).collect();
@@ -150,7 +150,7 @@ impl Package {
     }
 
     fn linked(&self) -> LinkedPackage {
-        // Manifests of old packages have a slash for OR.
+        // Manifests of old packages use a slash for OR.
         let alternatives =
             |licence: &String| licence.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ");
         let in_file = || self.license_file.as_ref().map(|_| "LicenseRef-file".to_owned());
@@ -192,7 +192,7 @@ pub(super) mod tests {
         json!({"id": name, "deps": dependencies.iter().map(dependency).collect::<Vec<_>>()})
     }
 
-    /// Returns `hakobu`, which uses `zip`, which uses `sum`; and what is not linked.
+    /// Returns `hakobu`, which uses `zip`, which uses `sum`, and packages that are not linked.
     pub(in crate::dist) fn example() -> Linked {
         let registry = Some("registry");
         let metadata = json!({

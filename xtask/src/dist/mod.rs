@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: everything that a release needs, made on one machine.
 //!
-//! The results follow from the commit and the toolchain: times are the commit's, owners are root, entries are sorted, and the program
-//! has no path of the machine that built it.
+//! The results depend only on the commit and the toolchain: times are the commit's, owners are root, entries are
+//! sorted, and the program contains no path of the machine that built it.
 
 mod contents;
 mod deb;
@@ -44,7 +44,8 @@ pub struct DistArgs {
 /// Builds the program and, unless `--program-only` is given, packs it in all formats.
 ///
 /// # Errors
-/// When a build fails, when the program is not static, too large or names paths of this machine, or when a result cannot be written.
+/// A build fails, the program is not static, too large or contains paths of this machine, or a result cannot be
+/// written.
 pub fn run(arguments: DistArgs) -> Result<()> {
     let workshop = Workshop::open(&arguments.target_dir)?;
     let mut results = Results::open(&workshop.workspace().join(arguments.output))?;
@@ -76,7 +77,7 @@ pub fn run(arguments: DistArgs) -> Result<()> {
     results.finish()
 }
 
-/// Adds the program under the name by which hakobu finds what it uploads, with its digest beside it.
+/// Adds the program under the name that hakobu looks for when it uploads itself, with its digest beside it.
 fn add_program(results: &mut Results, machine: &Machine, program: &[u8]) -> Result<PathBuf> {
     let name = format!("hakobu-static-{}", machine.name);
     let path = results.add(&name, program, 0o755)?;

@@ -1,4 +1,4 @@
-//! The licences of the packages that are linked into the program: their texts have to go wherever the program goes.
+//! The licences of the packages that are linked into the program, whose texts have to be distributed with it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 
 use super::linked::{Linked, LinkedPackage};
 
-/// Names of files with a licence begin like this, in capitals.
+/// The beginnings of names of licence files, in capitals.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
-/// Folders deeper than this below a package are not searched: sources that a package brings along lie higher.
+/// The depth to which a package is searched. Bundled sources are above this depth.
 const DEPTH_MAX: usize = 2;
 /// Folders that are not linked.
 const NOT_LINKED: [&str; 5] = ["tests", "test", "benches", "examples", "target"];
-/// Where distributions keep the licence of the C library.
+/// The paths of the C library's licence in distributions.
 const LGPL: [&str; 2] = ["/usr/share/common-licenses/LGPL-2.1", "/usr/share/licenses/glibc/COPYING.LIB"];
 
 const HEAD: &str = "\
@@ -28,7 +28,7 @@ builds hakobu from its source with another one.
 /// Returns the file with all licences of others: a list of the packages, and each text once.
 ///
 /// # Errors
-/// When a folder or a text of a package cannot be read.
+/// A folder or a text of a package cannot be read.
 pub(super) fn text(linked: &Linked) -> Result<String> {
     let mut texts: Vec<(String, String)> = Vec::new();
     let others: Vec<_> = linked.packages().filter(|package| !package.is_ours).collect();
@@ -46,7 +46,7 @@ pub(super) fn text(linked: &Linked) -> Result<String> {
     Ok(format!("{HEAD}\n{}{}", list(&others), chapters(texts)))
 }
 
-/// The files with licences in a folder and in those below, sorted.
+/// Returns the licence files in a folder and below, sorted.
 fn licences(directory: &Path, depth: usize) -> Result<Vec<PathBuf>> {
     let reading = || format!("reading {}", directory.display());
     let mut found = Vec::new();
@@ -64,21 +64,21 @@ fn licences(directory: &Path, depth: usize) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A text, and no source file that has the word in its name.
+/// Returns true if this is the name of a licence text, and not of a source file with such a word in its name.
 fn is_licence(name: &str) -> bool {
     let name = name.to_uppercase();
     let is_source = [".RS", ".C", ".H", ".PY", ".SH", ".TOML", ".HTML"].iter().any(|end| name.ends_with(end));
     !is_source && NAMES.iter().any(|start| name.starts_with(start))
 }
 
-/// The text with the line ends of Unix and no blanks at the ends of lines, so that equal ones are found.
+/// Returns the text with Unix line ends and without trailing blanks, so that equal texts are found.
 fn tidy(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<_> = text.lines().map(str::trim_end).collect();
     lines.join("\n").trim_matches('\n').to_owned()
 }
 
-/// A line for each package.
+/// Returns a line for each package.
 fn list(packages: &[&LinkedPackage]) -> String {
     let line = |package: &&LinkedPackage| {
         let licence = package.licence.as_deref().unwrap_or("no licence is named");
@@ -87,7 +87,7 @@ fn list(packages: &[&LinkedPackage]) -> String {
     packages.iter().map(line).collect()
 }
 
-/// Each text once, below the packages that have it.
+/// Returns each text once, below the packages that have it.
 fn chapters(texts: Vec<(String, String)>) -> String {
     let mut chapters: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (from, text) in texts {

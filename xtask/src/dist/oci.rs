@@ -24,7 +24,7 @@ const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
 struct Blobs(BTreeMap<String, Vec<u8>>);
 
 impl Blobs {
-    /// Keeps a blob, and returns the words by which others refer to it.
+    /// Adds a blob, and returns its descriptor.
     fn add(&mut self, media_type: &str, data: Vec<u8>) -> Value {
         let (digest, size) = (sha256(&data), data.len());
         self.0.insert(path(&digest), data);
@@ -36,11 +36,11 @@ fn path(digest: &str) -> String {
     format!("blobs/sha256/{digest}")
 }
 
-/// Returns the files of the layout: `podman load`, `skopeo copy` and registries take it. With `manifest.json` `docker load` does so too,
-/// in versions that know no such layout.
+/// Returns the files of the layout, which `podman load`, `skopeo copy` and registries accept. `manifest.json` is for
+/// versions of `docker load` that do not know the layout.
 ///
 /// # Errors
-/// When a file cannot be packed.
+/// A file cannot be packed.
 pub(super) fn layout(
     release: &Release,
     machine: &Machine,
@@ -76,7 +76,7 @@ pub(super) fn layout(
     Ok(layout)
 }
 
-/// How the image is run. `layer` is the digest of what is in the layer, before it is packed.
+/// Returns the configuration of the image. `layer` is the digest of the unpacked layer.
 fn config(release: &Release, machine: &Machine, layer: &str) -> Result<Value> {
     let created = release.time()?;
     Ok(json!({
@@ -98,7 +98,7 @@ fn config(release: &Release, machine: &Machine, layer: &str) -> Result<Value> {
     }))
 }
 
-/// The list of images as Docker has always written it.
+/// Returns the list of images in Docker's older format.
 fn docker_manifest(name: &str, config: &Value, layer: &Value) -> Result<Value> {
     let path = |blob: &Value| -> Result<String> {
         let digest = blob["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:"));
@@ -114,13 +114,13 @@ mod tests {
     use super::super::program::MACHINES;
     use super::*;
 
-    /// The files of an image by path.
+    /// Returns the files of an image by path.
     fn files() -> BTreeMap<String, Vec<u8>> {
         let layout = layout(&Release::example(), &MACHINES[1], &Contents::example(), b"program").unwrap();
         layout.into_iter().map(|file| (file.path, file.data)).collect()
     }
 
-    /// The blob that a descriptor refers to, with the size and the digest that it says.
+    /// Returns the blob of a descriptor, and fails unless its size and digest agree.
     fn blob(files: &BTreeMap<String, Vec<u8>>, descriptor: &Value) -> Vec<u8> {
         let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
         let data = files[&path(digest)].clone();

@@ -1,4 +1,4 @@
-//! The static program: how it is built, and the checks that it has to pass.
+//! Builds the static program and checks it.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,17 +11,17 @@ use anyhow::{Context, Result, bail, ensure};
 use super::elf;
 use super::linked::Linked;
 
-/// The largest program that may be released: hosts that lack it get it over the line before anything else.
+/// The maximum size of a released program, because it is uploaded to hosts that lack it before each transfer.
 const PROGRAM_BYTES_MAX: usize = 14_000_000;
 
-/// A kind of machine that a release is made for, by its names in different places.
+/// A kind of machine for which releases are made, with its names in different formats.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Machine {
-    /// As `uname -m`, RPM and Rust name it.
+    /// The name in `uname -m`, RPM and Rust.
     pub name: &'static str,
-    /// As Debian names it.
+    /// The name in Debian.
     pub debian: &'static str,
-    /// As Go names it, and with it the image formats.
+    /// The name in Go and in image formats.
     pub oci: &'static str,
 }
 
@@ -52,13 +52,13 @@ impl Machine {
 /// How a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Profile {
-    /// As the release build is, for the time of development.
+    /// The release build, for development.
     Release,
-    /// Smaller and far slower to build, for others.
+    /// Smaller and much slower to build, for distribution.
     Dist,
 }
 
-/// A library that is linked into the program and is no package of cargo.
+/// A linked library that is not a package of cargo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Library {
     pub name: &'static str,
@@ -107,7 +107,7 @@ impl Workshop {
         cargo
     }
 
-    /// Returns in words what a build for `machine` needs and this machine lacks; `None` if it can be built.
+    /// Returns what a build for `machine` needs and this machine lacks, or `None` if it can be built.
     pub(super) fn lacking(&self, machine: &Machine) -> Option<String> {
         let (triple, linker) = (machine.triple(), machine.linker());
         if !self.sysroot.join("lib/rustlib").join(&triple).join("lib").is_dir() {
@@ -119,12 +119,12 @@ impl Workshop {
         (!found).then(|| format!("its linker {linker}: in Debian {packages}"))
     }
 
-    /// Returns the libraries in the program that cargo knows nothing of.
+    /// Returns the libraries in the program that cargo does not know.
     pub(super) fn libraries(&self, machine: &Machine) -> Vec<Library> {
         let rust_version = self.rust_version.clone();
         let mut libraries =
             vec![Library { name: "rust-std", version: rust_version, licence: "MIT OR Apache-2.0" }];
-        // Nothing says it of a library for another machine without running its code.
+        // The version of a library for another machine is known only by running its code.
         let is_here = Machine::here().is_ok_and(|here| here == machine);
         let said = output_of(Command::new("getconf").arg("GNU_LIBC_VERSION")).unwrap_or_default();
         let version = said.trim().strip_prefix("glibc ").filter(|_| is_here).unwrap_or("unknown").to_owned();
@@ -135,7 +135,7 @@ impl Workshop {
     /// Builds the program and checks it.
     ///
     /// # Errors
-    /// When the build fails or its result may not leave this machine.
+    /// The build fails, or its result does not pass the checks.
     pub(super) fn build(&self, machine: &Machine, profile: Profile, linked: &Linked) -> Result<Vec<u8>> {
         let remaps = self.remaps(linked);
         self.run_cargo(machine, profile, &remaps)?;
@@ -155,8 +155,8 @@ impl Workshop {
         Ok(program)
     }
 
-    /// `crt-static` makes it static. The target must be named: without, the flags would go to build scripts and procedural macros
-    /// too, and those cannot be static.
+    /// Runs cargo. `crt-static` makes the program static. The target must be named, because the flags would otherwise
+    /// apply to build scripts and procedural macros, which cannot be static.
     fn run_cargo(&self, machine: &Machine, profile: Profile, remaps: &[(PathBuf, String)]) -> Result<()> {
         let triple = machine.triple();
         let mut cargo = self.cargo();
@@ -175,16 +175,17 @@ impl Workshop {
         Ok(())
     }
 
-    /// The paths of this machine that messages of a panic would have, and the words for each. The last one that fits holds.
+    /// Returns the paths of this machine that panic messages would contain, with their replacements. The last one
+    /// that matches is used.
     fn remaps(&self, linked: &Linked) -> Vec<(PathBuf, String)> {
         let mut remaps = vec![
             (self.workspace.clone(), "/hakobu".to_owned()),
             (self.target_dir.clone(), "/target".to_owned()),
             (self.sysroot.clone(), "/rust".to_owned()),
-            // As the library names itself where its source is not installed.
+            // The path that the standard library has when its source is not installed.
             (self.sysroot.join("lib/rustlib/src/rust"), format!("/rustc/{}", self.rust_commit)),
         ];
-        // The folder's own name depends on the address of the registry.
+        // The name of this folder depends on the address of the registry.
         remaps.extend(
             linked.source_directories().map(|directory| (directory.to_owned(), "/crates".to_owned())),
         );
@@ -192,7 +193,7 @@ impl Workshop {
     }
 }
 
-/// The flags of rustc, in the form that cargo takes paths with blanks in.
+/// Returns the flags of rustc in a form that allows paths with blanks.
 fn flags(remaps: &[(PathBuf, String)]) -> OsString {
     let mut flags = OsString::from("-Ctarget-feature=+crt-static");
     for (from, to) in remaps {
@@ -204,7 +205,7 @@ fn flags(remaps: &[(PathBuf, String)]) -> OsString {
     flags
 }
 
-/// Refuses a program that needs a loader, that can be given faults on purpose, or that tells where it was built.
+/// Refuses a program that needs a loader, supports faults on purpose, or contains paths of this machine.
 fn check(program: &[u8], remaps: &[(PathBuf, String)]) -> Result<()> {
     if let Some(loader) = elf::loader(program)? {
         bail!("it is not static: it asks for {loader}");
@@ -221,14 +222,14 @@ fn contains(program: &[u8], words: &[u8]) -> bool {
     program.windows(words.len()).any(|part| part == words)
 }
 
-/// Returns what a command prints, which has to end well.
+/// Returns the output of a command, which has to succeed.
 pub(super) fn output_of(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("running {command:?}"))?;
     ensure!(output.status.success(), "{command:?} failed, {}", output.status);
     String::from_utf8(output.stdout).with_context(|| format!("reading the output of {command:?}"))
 }
 
-/// A value of `rustc -vV`.
+/// Returns a value of `rustc -vV`.
 fn field(text: &str, name: &str) -> Result<String> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     Ok(value.with_context(|| format!("rustc -vV says no {name}"))?.to_owned())
@@ -242,7 +243,7 @@ mod tests {
         vec![(PathBuf::from("/home/me/my src"), "/hakobu".to_owned())]
     }
 
-    /// A header of a program with no part that names a loader.
+    /// Returns the header of a program without a part that names a loader.
     fn program(words: &[u8]) -> Vec<u8> {
         let mut program = vec![0; 64];
         program[..6].copy_from_slice(b"\x7fELF\x02\x01");

@@ -1,4 +1,4 @@
-//! A release: its version and the one time that all of its files bear.
+//! A release: its version, and the time of all of its files.
 
 use std::env;
 use std::path::Path;
@@ -23,7 +23,7 @@ background jobs go on when the machine starts.";
 pub(super) struct Release {
     /// The version of the package `hakobu`.
     pub version: String,
-    /// One line on what the program does, from the package as well.
+    /// The summary of the package `hakobu`.
     pub description: String,
     /// The licence of the project, as an SPDX expression.
     pub licence: String,
@@ -32,7 +32,7 @@ pub(super) struct Release {
 }
 
 impl Release {
-    /// Returns the release that the source tree stands at.
+    /// Returns the release of the present source tree.
     pub(super) fn of(linked: &Linked, workspace: &Path) -> Result<Self> {
         let package = linked.root()?;
         let (description, licence) = (package.description.clone(), package.licence.clone());
@@ -44,7 +44,7 @@ impl Release {
         })
     }
 
-    /// Returns the time as the formats that are JSON want it: `2026-11-26T20:01:02Z`.
+    /// Returns the time in the format of JSON files: `2026-11-26T20:01:02Z`.
     pub(super) fn time(&self) -> Result<String> {
         let seconds = i64::try_from(self.epoch).context("the time of the release")?;
         Ok(jiff::Timestamp::from_second(seconds).context("the time of the release")?.to_string())
@@ -56,7 +56,8 @@ impl Release {
     }
 }
 
-/// The time from the environment, else that of the commit. What is not committed is told, as nobody could build it again.
+/// Returns the time from the environment, otherwise that of the commit. Warns of uncommitted changes, because nobody
+/// could build the release again.
 fn epoch(workspace: &Path) -> Result<u64> {
     if let Ok(text) = env::var("SOURCE_DATE_EPOCH") {
         return text.trim().parse().context("SOURCE_DATE_EPOCH has to be a number of seconds since 1970");

@@ -1,7 +1,7 @@
-//! The RPM package: a lead that nobody reads any more, a header with digests, a header on the files, and the files.
+//! The RPM package: an obsolete lead, a header with digests, a header that describes the files, and the files.
 //!
-//! It is written here and not by a library: the one that there is (`rpm`) turns on features of what hakobu itself is linked with, and
-//! brings 22 packages along. `rpm` itself checks the result in `scripts/check-dist`.
+//! It is written without a library: the existing one (`rpm`) enables features of packages that are linked into
+//! hakobu, and brings 22 packages with it. `scripts/check-dist` checks the result with `rpm` itself.
 
 mod cpio;
 mod header;
@@ -21,7 +21,7 @@ use header::{TagValue, header};
 const LAYOUT: Layout =
     Layout { prefix: "usr/", zsh_directory: "share/zsh/site-functions", packs_manual: true };
 
-/// Tags of the regions that all of a header is.
+/// Tags of the regions that cover whole headers.
 const SIGNATURES: u32 = 62;
 const IMMUTABLE: u32 = 63;
 
@@ -34,7 +34,7 @@ const LICENCE: u32 = 1 << 7;
 /// Flags of dependencies: on exactly this version, and on what rpm itself can do, in this version or an earlier one.
 const EQUAL: u32 = 1 << 3;
 const RPM_CAN: u32 = 1 << 24 | 1 << 3 | 1 << 1;
-/// SHA-256, as OpenPGP numbers it.
+/// The number of SHA-256 in OpenPGP.
 const SHA256: u32 = 8;
 
 /// Returns the version with the number of the package behind it: `0.1.1-1`.
@@ -83,7 +83,7 @@ impl PackageFile {
 /// Returns the package.
 ///
 /// # Errors
-/// When a file cannot be packed, or is larger than the format allows.
+/// A file cannot be packed, or is larger than the format allows.
 pub(super) fn package(
     release: &Release,
     machine: &Machine,
@@ -106,7 +106,7 @@ pub(super) fn package(
     Ok([lead(release), signature, header, payload].concat())
 }
 
-/// The files, sorted by path, and the one directory that is the package's own.
+/// Returns the files, sorted by path, and the directory that belongs to the package.
 fn files(files: Vec<ArchiveFile>) -> Vec<PackageFile> {
     let mut files: Vec<_> = files.into_iter().map(PackageFile::new).collect();
     let own = ArchiveFile { path: format!("usr/{DOCUMENT_DIRECTORY}"), mode: 0o755, data: Vec::new() };
@@ -138,7 +138,7 @@ fn about(release: &Release, machine: &Machine, epoch: u32) -> BTreeMap<u32, TagV
         (1016, TagValue::Localized("Unspecified".to_owned())),
         (1021, text("linux")),
         (1022, text(machine.name)),
-        // Without it this would be a source package.
+        // Without this tag it would be a source package.
         (1044, text(format!("hakobu-{}.src.rpm", version(release)))),
         (1064, text("cargo xtask dist")),
         (5062, text("utf-8")),
@@ -167,7 +167,7 @@ fn about_files(files: &[PackageFile], epoch: u32) -> Result<BTreeMap<u32, TagVal
         (1037, numbers(&|file| file.flags)),
         (1039, texts(&|_| "root".to_owned())),
         (1040, texts(&|_| "root".to_owned())),
-        // All that can be verified.
+        // Everything is verified.
         (1045, numbers(&|_| u32::MAX)),
         (1095, numbers(&|_| 1)),
         (1096, TagValue::Numbers((1..=files.len() as u32).collect())),
@@ -196,7 +196,7 @@ fn dependencies(release: &Release) -> BTreeMap<u32, TagValue> {
     ])
 }
 
-/// How the files are packed.
+/// Returns the tags that describe the archive of files.
 fn about_payload(payload: &[u8]) -> BTreeMap<u32, TagValue> {
     BTreeMap::from([
         (1124, text("cpio")),
@@ -207,7 +207,7 @@ fn about_payload(payload: &[u8]) -> BTreeMap<u32, TagValue> {
     ])
 }
 
-/// The digest of the header, and sizes. What follows has to lie on a multiple of eight.
+/// Returns the header with the digest and the sizes, padded to a multiple of eight bytes.
 fn signature(packed_header: &[u8], size: u32, unpacked: u32) -> Vec<u8> {
     let tags = BTreeMap::from([
         (273, text(sha256(packed_header))),
@@ -219,7 +219,7 @@ fn signature(packed_header: &[u8], size: u32, unpacked: u32) -> Vec<u8> {
     signature
 }
 
-/// The first 96 bytes: what is left of them says that this is a package of the third form, and that a signature follows.
+/// Returns the first 96 bytes, which say that the package has version 3 of the format and a signature.
 fn lead(release: &Release) -> Vec<u8> {
     let mut lead = vec![0xed, 0xab, 0xee, 0xdb, 3, 0, 0, 0, 0, 1];
     let name = format!("hakobu-{}", version(release));

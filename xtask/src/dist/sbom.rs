@@ -11,7 +11,7 @@ use super::sums::sha256;
 /// Returns the bill for a program, as JSON.
 ///
 /// # Errors
-/// When the program's own package is not among those that are linked.
+/// The program's own package is not among the linked ones.
 pub(super) fn bill(
     release: &Release,
     linked: &Linked,
@@ -82,8 +82,8 @@ fn dependencies(linked: &Linked, root: &LinkedPackage, libraries: &[Library]) ->
     linked.packages().map(of_package).chain(libraries.iter().map(of_library)).collect()
 }
 
-/// A number that follows from the program's digest, so that the same program always has the same bill. Version 8 is that of numbers that
-/// are made up in a way of one's own.
+/// Returns a UUID derived from the program's digest, so that the same program always has the same bill. Version 8 is
+/// for custom numbers.
 fn uuid(digest: &str) -> String {
     let part = |from: usize, to: usize| digest.get(from..to).unwrap_or_default();
     format!("{}-{}-8{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32))

@@ -1,4 +1,4 @@
-//! The folder of the results, and the digests of what was put there.
+//! The folder of the results, and their digests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use super::tarball::ArchiveFile;
 /// The file with the digests of all others, as `sha256sum --check` reads it.
 const SUMS: &str = "SHA256SUMS";
 
-/// The folder of the results. It remembers what was added.
+/// The folder of the results, with the digests of the added files.
 #[derive(Debug)]
 pub(super) struct Results {
     directory: PathBuf,
@@ -22,13 +22,14 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Opens the folder, and makes it if it is not there.
+    /// Opens the folder, and creates it if it does not exist.
     pub(super) fn open(directory: &Path) -> Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
         Ok(Self { directory: directory.to_owned(), digests: BTreeMap::new() })
     }
 
-    /// Writes a file, says so, and returns its path. It appears at once: a running hakobu may be about to upload the old one.
+    /// Writes a file, prints its name, and returns its path. The file appears at once, because a running hakobu may
+    /// be uploading the old one.
     pub(super) fn add(&mut self, name: &str, data: &[u8], mode: u32) -> Result<PathBuf> {
         let path = self.directory.join(name);
         let digest = sha256(data);
@@ -44,7 +45,7 @@ impl Results {
         write(&self.directory.join(format!("{name}.sha256")), line(name, digest).as_bytes(), 0o644)
     }
 
-    /// Writes a folder anew. It is not among the sums, since a folder is not what people load down.
+    /// Replaces a folder. It has no digest, because nobody downloads a folder.
     pub(super) fn add_directory(&self, name: &str, files: &[ArchiveFile]) -> Result<()> {
         let top = self.directory.join(name);
         if top.exists() {
@@ -71,12 +72,12 @@ pub(super) fn sha256(data: &[u8]) -> String {
     Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A line as `sha256sum` prints it.
+/// Returns a line in the format of `sha256sum`.
 fn line(name: &str, digest: &str) -> String {
     format!("{digest}  {name}\n")
 }
 
-/// Writes under another name first, and gives it the right one when it is whole.
+/// Writes a file under another name and renames it when it is complete.
 fn write(path: &Path, data: &[u8], mode: u32) -> Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");

@@ -1,4 +1,4 @@
-//! Archives whose bytes follow from the files in them: sorted, owned by root, all of one time.
+//! Archives whose bytes depend only on their files: sorted, owned by root, all with the same time.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ pub(super) struct ArchiveFile {
 /// Returns a tar archive of the files below `top` (`""`, or a path that ends in a slash), folders before what is in them.
 ///
 /// # Errors
-/// When a path is longer than the 100 bytes that every tar reads.
+/// A path is longer than the 100 bytes that every tar supports.
 pub(super) fn tar(files: &[ArchiveFile], top: &str, epoch: u64) -> Result<Vec<u8>> {
     let mut entries = BTreeMap::new();
     for file in files {
@@ -48,7 +48,7 @@ fn append(
         None => (tar::EntryType::Directory, 0o755, &[][..]),
     };
     let mut header = tar::Header::new_ustar();
-    // Not through set_path, which takes away the `./` that Debian's tools look for.
+    // `set_path` would remove the `./` that Debian's tools expect.
     let name = header.as_old_mut().name.get_mut(..path.len()).context("the path is too long")?;
     name.copy_from_slice(path.as_bytes());
     header.set_entry_type(kind);

@@ -31,7 +31,7 @@ use crate::words::machines;
 use crate::{exit, output, run, signals};
 
 pub(crate) const DIGEST_HELP: &str = "\
-The data is read on the host that holds it; disks are read past the page cache. BLAKE3 uses all cores. Only digests \
+The data is read on the host that holds it; disks are read bypassing the page cache. BLAKE3 uses all cores. Only digests \
 are sent. A symbolic link given as LOCATION is followed. For a tree one line per file is printed in b3sum's format, \
 with the path on that host and in no particular order; `b3sum --check` accepts it there, except for names that are \
 not UTF-8.
@@ -47,7 +47,7 @@ while it was read, 6 refused (it is in use), 130 interrupted.";
 /// The arguments of `digest`.
 #[derive(Debug, Args)]
 pub struct DigestArguments {
-    /// File, tree or block device: path, host:path or ssh://host:port/path
+    /// File, tree or block device: path, host:path, ssh://host:port/path or sftp://host/path
     #[arg(value_name = "LOCATION")]
     pub location: OsString,
 
@@ -62,7 +62,7 @@ pub struct DigestArguments {
 
     /// If the data cannot be read: stop, or skip
     ///
-    /// `skip` takes zeros for unreadable areas, and lists them
+    /// `skip` treats unreadable areas as zeros, and lists them
     #[arg(long, value_name = "HOW", default_value = "stop", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["stop", "skip"]), help_heading = DISKS)]
     pub on_read_error: String,

@@ -20,12 +20,12 @@ use crate::settings_file::{name_places, ssh_variable};
 
 /// The text below the help.
 pub(crate) const DOCTOR_HELP: &str = "\
-Nothing is changed. With HOST, the round-trip time is measured and both hosts are checked for transfers between them, \
-in both directions; where advice depends on the link's throughput, that is measured as well, with up to 256 MiB that \
-are discarded at HOST. Without HOST, only what is certain about this machine is reported.
+Nothing is changed. With HOST, the round-trip time is measured, and the settings of both hosts are checked for transfers \
+in both directions. Where advice depends on the throughput of the link, up to 256 MiB are sent to HOST and discarded \
+there. Without HOST, only what is certain about this machine is reported.
 
-Each finding has a fact, its consequence, the command that changes it and, where it can be told, the rate before and \
-after, for hakobu with its initial connections and for one connection, as other tools use. If nothing holds \
+Each finding has a fact, its consequence, the command that changes it and, where it can be predicted, the rate before \
+and after. Rates are given for hakobu's first connections, and for a single connection, as other tools use. If nothing holds \
 transfers back, one line says so. Settings that this login may not read are named.
 
 Examples:

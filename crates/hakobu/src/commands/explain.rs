@@ -79,11 +79,11 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
         if one_system && end < path.len() && device_of(&place)? != begin {
             let words =
                 format!("it lies in {}, which is on another file system (--one-file-system)", lossy(part));
-            return Ok((format!("{shown} is left out: {words}\n"), true));
+            return Ok((format!("{shown} is excluded: {words}\n"), true));
         }
         let Some(filter) = filter else { continue };
         if filter.is_not_listed(part) {
-            return Ok((format!("{shown} is left out: --files-from does not list it\n"), true));
+            return Ok((format!("{shown} is excluded: --files-from does not list it\n"), true));
         }
         let decided = filter.deciding(part, metadata.kind == EntryKind::Directory);
         let above =
@@ -91,7 +91,7 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
         match decided {
             Some(decided) if decided.left_out => {
                 let words =
-                    format!("{shown} is left out: {above}matches `{}` ({})\n", decided.line, decided.from);
+                    format!("{shown} is excluded: {above}matches `{}` ({})\n", decided.line, decided.from);
                 return Ok((words, true));
             }
             decided if end == path.len() => taken_in = decided,
@@ -101,15 +101,15 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
             let FileTime { seconds, .. } = metadata.mtime;
             let size_bytes = metadata.size_bytes;
             let facts = format!("it has {size_bytes} bytes, and was changed at {}", date(seconds));
-            return Ok((format!("{shown} is left out: {limit}; {facts}\n"), true));
+            return Ok((format!("{shown} is excluded: {limit}; {facts}\n"), true));
         }
     }
     let why = match taken_in {
         Some(rule) => format!("it matches `{}` ({})", rule.line, rule.from),
         None if filter.is_none() && !one_system => "there are no rules".to_owned(),
-        None => "no rule leaves it out".to_owned(),
+        None => "no rule excludes it".to_owned(),
     };
-    Ok((format!("{shown} takes part: {why}\n"), false))
+    Ok((format!("{shown} is included: {why}\n"), false))
 }
 
 /// Returns the file system of a path, as its device number.

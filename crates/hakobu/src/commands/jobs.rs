@@ -23,8 +23,8 @@ Examples:
 pub(crate) const SET_HELP: &str = "\
 A running job applies the limits within a second, on whichever host reads the data, and logs them. They also hold for \
 its later runs, in place of those it was started with; off removes a limit, and limits that are not named stay as \
-they are. With the rsync transport a rate can be set for the next run only. A job of \
-hakobu verify takes no --bwlimit, as it sends only digests.
+they are. With the rsync transport, a new rate takes effect only when the job next \
+starts. A job of hakobu verify takes no --bwlimit, as it sends only digests.
 
 Examples:
   hakobu jobs set k3 --bwlimit 20M
@@ -50,7 +50,7 @@ pub enum JobsVerb {
         #[arg(long, help_heading = OUTPUT)]
         json: bool,
     },
-    /// Follow a job until it ends, with its exit code; Ctrl-C leaves it running
+    /// Follow a job until it ends and exit with its code; Ctrl-C leaves it running
     Attach {
         /// ID of the job, or its first letters; default: the only running job, or the only job
         id: Option<String>,

@@ -51,11 +51,12 @@ struct JsonEntry<'a> {
 
 /// The text below the help.
 pub(crate) const LS_HELP: &str = "\
-Entries are sorted by the bytes of their names; a directory ends in a slash, and -R lists it after the one that \
-holds it, with paths below LOCATION. Characters that would confuse a terminal are escaped; --json has the bytes. A \
+Entries are sorted by the bytes of their names. Directory names end in a slash. With -R, the content of each directory \
+follows that of its parent, and paths are relative to LOCATION. Characters that would confuse a terminal are escaped; --json has the bytes. A \
 host is listed through its SFTP server, so it needs no hakobu.
 
-The long form has the mode, owner, group, size in bytes and modification time. Over SFTP, owners are numbers. \
+The long form has the mode, owner, group, size in bytes and modification time. Over SFTP, owners are numbers; \
+of a device node, the size column has the device number, or `?` over SFTP. \
 Symbolic links are not followed, except LOCATION itself.
 
 Examples:
@@ -111,7 +112,16 @@ pub fn ls_request(
     }
     let mut request = LsRequest::new(location);
     (request.recursive, request.names) = (typed.recursive, typed.long || typed.json);
+    for (keyword, is_set) in [("sudo", typed.login.sudo), ("agent", typed.login.agent.is_some())] {
+        if is_set && !typed.login.from_files.iter().any(|from| from.keyword == keyword) {
+            let words = "hakobu ls lists a host through its SFTP server, as the user who logs in; leave this option out";
+            found.usage(&format!("--{keyword}"), words);
+        }
+    }
     found.login(&typed.login, environment_ssh, &mut request.copy);
+    // From settings files they are for other commands.
+    (request.copy.sudo, request.copy.agent) = (false, None);
+    request.copy.logins.iter_mut().for_each(|login| (login.sudo, login.agent) = (false, None));
     name_places(&mut found.errors, &typed.login.from_files);
     found.or(request)
 }
@@ -127,7 +137,7 @@ pub fn ls(typed: &LsArguments) -> u8 {
     let zone = TimeZone::system();
     let form = match (typed.json, typed.long) {
         (true, _) => Form::Json,
-        (false, true) => Form::Long(&zone),
+        (false, true) => Form::Long(&zone, request.copy.sources.iter().all(Location::is_local)),
         (false, false) => Form::Short,
     };
     let looks = (request.copy.sudo, typed.json);
@@ -156,14 +166,15 @@ pub fn ls(typed: &LsArguments) -> u8 {
 #[derive(Clone, Copy)]
 enum Form<'a> {
     Short,
-    Long(&'a TimeZone),
+    /// In the time zone; false if the numbers of devices are unknown.
+    Long(&'a TimeZone, bool),
     Json,
 }
 
 /// Prints the entries of one directory; returns the exit code.
 fn print(entries: &DirectoryEntries<'_>, form: Form<'_>) -> Result<u8> {
     let widths = match form {
-        Form::Long(_) => Widths::of(entries),
+        Form::Long(_, knows_devices) => Widths::of(entries, knows_devices),
         _ => Widths::default(),
     };
     let mut held = Vec::new();
@@ -176,10 +187,10 @@ fn print(entries: &DirectoryEntries<'_>, form: Form<'_>) -> Result<u8> {
         let line = match form {
             Form::Json => json(&path, entry, entries.names)?,
             Form::Short => shown(&path, entry),
-            Form::Long(zone) => {
+            Form::Long(zone, knows_devices) => {
                 let [owner, group] = accounts(entry).map(|account| name_of(account, entries.names));
                 let (mode, time) = (mode(entry), local_time(entry.mtime, zone));
-                let size = size(entry);
+                let size = size(entry, knows_devices);
                 let Widths { owner: owner_width, group: group_width, size: size_width } = widths;
                 format!(
                     "{mode}  {owner:<owner_width$}  {group:<group_width$}  {size:>size_width$}  {time}  {}",
@@ -208,14 +219,14 @@ struct Widths {
 }
 
 impl Widths {
-    fn of(entries: &DirectoryEntries<'_>) -> Self {
+    fn of(entries: &DirectoryEntries<'_>, knows_devices: bool) -> Self {
         let mut widths = Self::default();
         for entry in (0..entries.listing.len()).map(|index| entries.listing.metadata(index)) {
             let [owner, group] =
                 accounts(entry).map(|account| name_of(account, entries.names).chars().count());
             widths.owner = widths.owner.max(owner);
             widths.group = widths.group.max(group);
-            widths.size = widths.size.max(size(entry).len());
+            widths.size = widths.size.max(size(entry, knows_devices).len());
         }
         widths
     }
@@ -237,8 +248,9 @@ fn shown(path: &[u8], entry: &EntryMetadata) -> String {
 }
 
 /// Returns the size in bytes, or the numbers of a device.
-fn size(entry: &EntryMetadata) -> String {
+fn size(entry: &EntryMetadata, knows_devices: bool) -> String {
     match entry.kind {
+        EntryKind::BlockDevice | EntryKind::CharDevice if !knows_devices => "?".to_owned(),
         EntryKind::BlockDevice | EntryKind::CharDevice => {
             format!("{},{}", entry.device >> 20, entry.device & 0xf_ffff)
         }

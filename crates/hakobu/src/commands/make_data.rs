@@ -71,7 +71,7 @@ pub struct MakeDiskArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = TRANSFER)]
     pub size: Option<u64>,
 
-    /// Compression ratio: 1 none, 3 to about a third
+    /// Compression ratio: 1 incompressible, 3 compresses to a third
     #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio, help_heading = TRANSFER)]
     pub ratio: f64,
 
@@ -93,7 +93,7 @@ pub struct MakeDiskArguments {
     #[arg(long, help_heading = TRANSFER)]
     pub force: bool,
 
-    /// ID of the disk to overwrite, without asking
+    /// Overwrite the disk with this ID without asking
     #[arg(long, value_name = "ID", help_heading = DISKS)]
     pub confirm: Vec<String>,
 }
@@ -104,7 +104,7 @@ pub struct MakeTreeArguments {
     /// A new or empty directory
     pub path: PathBuf,
 
-    /// Number of files
+    /// Number of files; required without --preset
     #[arg(long, value_name = "N", required_unless_present = "preset", help_heading = TRANSFER)]
     pub files: Option<u64>,
 
@@ -120,7 +120,7 @@ pub struct MakeTreeArguments {
     #[arg(long, value_name = "N", default_value_t = 32, help_heading = TRANSFER)]
     pub fanout: u64,
 
-    /// Size of each file, or the median with --sigma
+    /// Size of each file, or the median with --sigma; required without --preset
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, required_unless_present = "preset", help_heading = TRANSFER)]
     pub size: Option<u64>,
 
@@ -139,7 +139,7 @@ pub struct MakeTreeArguments {
     #[arg(long, value_name = "SIGMA", help_heading = TRANSFER)]
     pub sigma: Option<f64>,
 
-    /// Compression ratio: 1 none, 3 to about a third
+    /// Compression ratio: 1 incompressible, 3 compresses to a third
     #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio, help_heading = TRANSFER)]
     pub ratio: f64,
 

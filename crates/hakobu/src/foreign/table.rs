@@ -78,7 +78,7 @@ const TIMES: ForeignFlag = flag("access and creation times are not preserved", F
 const POLICY: ForeignFlag =
     flag("not in this version: every file whose size or time differs is updated", FlagFix::None);
 const INTERACTIVE: ForeignFlag = flag(
-    "there is no interactive mode, -n shows what would be done; for an ssh key use --ssh 'ssh -i FILE'",
+    "the list of changes is --itemize, an ssh key is --ssh 'ssh -i FILE'; hakobu asks about deletions and disks only",
     FlagFix::None,
 );
 const IN_PLACE: ForeignFlag = flag("the option is --in-place", FlagFix::Write("--in-place"));
@@ -105,7 +105,37 @@ const PATIENCE: ForeignFlag = valued(
 );
 const DAEMON: ForeignFlag =
     valued("hakobu reaches other hosts by ssh; a single port for the data is --data-port", FlagFix::None);
-const WHOLE: ForeignFlag = flag("hakobu finds out what is fastest", FlagFix::Accept);
+const WHOLE: ForeignFlag = flag("copy always sends whole files", FlagFix::Accept);
+const FASTEST: ForeignFlag = flag("hakobu finds out what is fastest", FlagFix::Accept);
+const NUMBERS: ForeignFlag = flag("owners are preserved by number (--by-name: by name)", FlagFix::Accept);
+const STATISTICS: ForeignFlag =
+    flag("the figures are in the summary, and all of them in the file of --report", FlagFix::Accept);
+const DRAFTS: ForeignFlag = valued(
+    "an incomplete file is kept beside the file that it becomes; from 64 MiB on, the same command resumes it",
+    FlagFix::Accept,
+);
+const DELAY: ForeignFlag =
+    flag("not in this version: each file gets its name as soon as it is complete", FlagFix::Drop);
+const SHALLOW: ForeignFlag = flag(
+    "directories are copied with what is in them; --exclude '/*/*' copies only the first level",
+    FlagFix::None,
+);
+const EMPTY_DIRECTORIES: ForeignFlag =
+    flag("not in this version: directories are always created", FlagFix::None);
+const BLOCK_SIZE: ForeignFlag = valued("hakobu chooses the block size", FlagFix::Accept);
+const VERSION_CONTROL: ForeignFlag =
+    flag("to exclude what version control ignores, use --filter-file .gitignore", FlagFix::None);
+const REMOTE_OPTION: ForeignFlag = valued(
+    "options hold for both sides; --sudo runs the remote side as root, --agent PATH names hakobu there",
+    FlagFix::None,
+);
+const OWNERS: ForeignFlag =
+    flag("owner and group are left out by --preserve no-owner", FlagFix::Write("--preserve=no-owner"));
+const DEVICE_CONTENT: ForeignFlag = flag(
+    "a block device that you name as SOURCE or TARGET is copied by content, without an option",
+    FlagFix::Drop,
+);
+const BATCH: ForeignFlag = valued("not in this version: a run cannot be recorded in a file", FlagFix::None);
 const SPECIAL: ForeignFlag = flag(
     "named pipes and, as root, device nodes are copied (from another host with --allow devices)",
     FlagFix::Accept,
@@ -124,8 +154,9 @@ const OVERWRITE: ForeignFlag = flag("files that differ are always replaced", Fla
 const YES: ForeignFlag =
     flag("questions are answered in advance: --delete for deletions, --confirm ID for disks", FlagFix::None);
 const IDENTITY: ForeignFlag = valued("an ssh key is passed to ssh: --ssh 'ssh -i {}'", FlagFix::Ssh("-i {}"));
+const FROM_NUL: ForeignFlag = flag("NUL-separated paths are recognised", FlagFix::Accept);
 const APPEND: ForeignFlag =
-    flag("not needed: if a file has grown, sync sends only its end, and checks all of it", FlagFix::Drop);
+    flag("if a file has grown, sync sends only its end, and checks all of it", FlagFix::Drop);
 const NOT_HERE: ForeignFlag = flag("hakobu has no such mode", FlagFix::None);
 
 fn is_number(value: Option<&str>) -> bool {
@@ -142,15 +173,14 @@ fn is_key(value: Option<&str>) -> bool {
 /// The answer to a flag of one letter that scp and rsync understand differently, as rsync does.
 pub fn find_short_of_rsync(letter: char, value: Option<&str>) -> Option<ForeignFlag> {
     Some(match letter {
-        'B' => valued("hakobu chooses the block size", FlagFix::Accept),
-        'C' => flag("to exclude what version control ignores, use --filter-file .gitignore", FlagFix::None),
+        'B' => BLOCK_SIZE,
+        'C' => VERSION_CONTROL,
         'F' => flag("filter rules are --exclude, --include and --filter-file", FlagFix::None),
         'J' | 'O' => UNLESS,
         'T' if !is_number(value) => valued("temporary files are created next to their target", FlagFix::None),
-        'd' => NOT_HERE,
         'f' => FILTER,
         'i' if !is_key(value) => ITEMIZE,
-        'm' => flag("not in this version: directories are always created", FlagFix::None),
+        'y' => POLICY,
         _ => return find_short(letter, value),
     })
 }
@@ -197,9 +227,12 @@ pub fn find_short(letter: char, value: Option<&str>) -> Option<ForeignFlag> {
         'B' => {
             flag("ssh options are given as --ssh 'ssh -o BatchMode=yes'", FlagFix::Ssh("-o BatchMode=yes"))
         }
+        '0' => FROM_NUL,
         '3' | 'T' | 'O' | 's' => flag("hakobu chooses how to connect the hosts", FlagFix::Accept),
         'f' => OVERWRITE,
-        'd' | 'm' => NOT_HERE,
+        'd' => SHALLOW,
+        'm' => EMPTY_DIRECTORIES,
+        'M' => REMOTE_OPTION,
         _ => return None,
     })
 }
@@ -217,8 +250,10 @@ pub fn find_long(verb: &str, name: &str) -> Option<ForeignFlag> {
         "--ignore-errors" => flag("after a failure nothing is deleted", FlagFix::None),
         "--remove-source-files" => flag("nothing is ever deleted at the source", FlagFix::None),
         "--archive" | "--recursive" | "--times" | "--perms" | "--owner" | "--group" | "--links"
-        | "--numeric-ids" | "--no-dereference" => ARCHIVE,
-        "--progress" | "--partial" | "--stats" => PROGRESS,
+        | "--no-dereference" => ARCHIVE,
+        "--numeric-ids" => NUMBERS,
+        "--progress" | "--partial" => PROGRESS,
+        "--stats" => STATISTICS,
         "--append" | "--append-verify" => APPEND,
         "--resume" | "--continue" => RESUME,
         "--overwrite" | "--clobber" => OVERWRITE,
@@ -226,7 +261,7 @@ pub fn find_long(verb: &str, name: &str) -> Option<ForeignFlag> {
         "--jobs" | "--parallel" | "--threads" | "--transfers" | "--connections" | "--streams" => LANES,
         "--identity" => IDENTITY,
         "--info" => ForeignFlag { takes_value: true, ..PROGRESS },
-        "--partial-dir" => ForeignFlag { takes_value: true, ..PROGRESS },
+        "--partial-dir" => DRAFTS,
         "--human-readable" => HUMAN,
         "--checksum" => CHECKSUM,
         "--force" => FORCE,
@@ -235,7 +270,27 @@ pub fn find_long(verb: &str, name: &str) -> Option<ForeignFlag> {
             FlagFix::Option("--filter-file"),
         ),
         "--filter" | "--include-from" => FILTER,
-        "--from0" => flag("NUL-separated paths are recognised", FlagFix::Accept),
+        "--from0" => FROM_NUL,
+        "--delete-missing-args" => {
+            flag("sync --delete with --files-from deletes listed paths that the source lacks", FlagFix::None)
+        }
+        "--ignore-missing-args" => flag(
+            "not in this version: a path missing at the source is a failure (exit code 3)",
+            FlagFix::None,
+        ),
+        "--modify-window" => valued(
+            "hakobu finds out how exactly each side keeps times, and compares them so exactly",
+            FlagFix::Drop,
+        ),
+        "--compress-level" | "--zl" => valued("a fixed level is --compress zstd:LEVEL", FlagFix::None),
+        "--compress-choice" | "--zc" => valued("the choice is --compress auto, zstd or none", FlagFix::None),
+        "--no-owner" | "--no-group" | "--no-o" | "--no-g" => OWNERS,
+        "--copy-devices" | "--write-devices" => DEVICE_CONTENT,
+        "--dirs" => SHALLOW,
+        "--remote-option" => REMOTE_OPTION,
+        "--block-size" => BLOCK_SIZE,
+        "--cvs-exclude" => VERSION_CONTROL,
+        "--write-batch" | "--read-batch" | "--only-write-batch" => BATCH,
         "--rsh" => valued("the option is --ssh, or -e", FlagFix::Option("--ssh")),
         "--rsync-path" => valued("the path of hakobu on the other host is --agent PATH", FlagFix::None),
         "--port" => valued(
@@ -248,7 +303,8 @@ pub fn find_long(verb: &str, name: &str) -> Option<ForeignFlag> {
         }
         "--update" | "--existing" | "--ignore-existing" | "--size-only" | "--ignore-times"
         | "--no-clobber" => POLICY,
-        "--whole-file" | "--reflink" | "--inc-recursive" | "--no-inc-recursive" => WHOLE,
+        "--whole-file" => WHOLE,
+        "--reflink" | "--inc-recursive" | "--no-inc-recursive" => FASTEST,
         "--inplace" if removes => IN_PLACE,
         "--inplace" => {
             flag("updating files in place is hakobu sync --in-place; copy replaces files", FlagFix::None)
@@ -260,14 +316,14 @@ pub fn find_long(verb: &str, name: &str) -> Option<ForeignFlag> {
         "--no-perms" | "--no-times" | "--omit-dir-times" | "--omit-link-times" => UNLESS,
         "--link-dest" | "--copy-dest" | "--compare-dest" => SNAPSHOT,
         "--safe-links" | "--copy-unsafe-links" | "--munge-links" => SAFE_LINKS,
-        "--delay-updates" => WHOLE,
+        "--delay-updates" => DELAY,
         "--fsync" => flag("everything is on stable storage at the end", FlagFix::Accept),
         "--fake-super" => flag("not in this version; --sudo runs the other side as root", FlagFix::None),
         "--iconv" => valued("names are bytes and are not converted", FlagFix::None),
         "--log-file-format" | "--out-format" => LOG,
         "--stop-after" | "--stop-at" | "--time-limit" => PATIENCE,
         "--address" => DAEMON,
-        "--prune-empty-dirs" => flag("not in this version: directories are always created", FlagFix::None),
+        "--prune-empty-dirs" => EMPTY_DIRECTORIES,
         "--hard-links" | "--acls" | "--xattrs" | "--sparse" => EXTRAS,
         "--atimes" | "--crtimes" | "--open-noatime" => TIMES,
         "--devices" | "--specials" => SPECIAL,

@@ -74,6 +74,12 @@ fn flags_that_ask_for_what_happens_anyway_are_accepted_with_a_note() {
         ("--resume --overwrite d h:/b", "d h:/b", "--resume: an interrupted copy resumes"),
         ("-a", "", "-a"),
         ("-a -h", "-h", "-a"),
+        ("--numeric-ids d h:/b", "d h:/b", "--numeric-ids: owners are preserved by number"),
+        ("--stats d h:/b", "d h:/b", "--stats: the figures are in the summary"),
+        ("--partial-dir=.part d h:/b", "d h:/b", "--partial-dir: an incomplete file"),
+        ("-a --block-size=4096 d h:/b", "d h:/b", "--block-size: hakobu chooses"),
+        ("-aW d h:/b", "d h:/b", "-W: copy always sends whole files"),
+        ("-a0 --files-from l d h:/b", "--files-from l d h:/b", "-0: NUL-separated"),
     ] {
         let (command, note) = accepted("copy", line);
         assert_eq!(command, format!("hakobu copy {ours}").trim_end(), "{line}");
@@ -82,6 +88,8 @@ fn flags_that_ask_for_what_happens_anyway_are_accepted_with_a_note() {
     assert_eq!(accepted("copy", "-a -a d h:/b").1.matches("-a").count(), 1);
     assert_eq!(accepted("verify", "-r d h:/b").0, "hakobu verify d h:/b");
     assert_eq!(accepted("sync", "-a --no-whole-file --force d/ h:/b").0, "hakobu sync d/ h:/b");
+    assert_eq!(answer("sync", "-W d/ h:/b"), None);
+    assert_eq!(accepted("sync", "-aW d/ h:/b").0, "hakobu sync -W d/ h:/b");
     // Flags that verify does not support are left to the parser.
     assert_eq!(answer("verify", "-a -L d h:/b"), None);
 }
@@ -106,6 +114,10 @@ fn a_line_that_can_be_put_right_is_printed_right() {
         ("--parallel 4 d h:/b", "--lanes=4 d h:/b"),
         ("--threads=4 d h:/b", "--lanes=4 d h:/b"),
         ("--transfers 4 d h:/b", "--lanes=4 d h:/b"),
+        ("-a --no-owner d h:/b", "--preserve=no-owner d h:/b"),
+        ("-a --delay-updates d h:/b", "d h:/b"),
+        ("--modify-window=1 d h:/b", "d h:/b"),
+        ("--copy-devices d h:/b", "d h:/b"),
     ] {
         let said = lines(line);
         assert_eq!(said.last(), Some(&format!("hint: try: hakobu copy {right}")), "{line}: {said:?}");
@@ -128,6 +140,14 @@ fn what_cannot_be_had_is_said_without_a_wrong_suggestion() {
         ("--port 22 d h:/b", "ssh://host:22/"),
         ("--partial --inplace d h:/b", "hakobu sync --in-place"),
         ("-y d h:/b", "--confirm ID"),
+        ("-i d h:/b", "--itemize"),
+        ("-d d h:/b", "--exclude '/*/*'"),
+        ("--dirs d h:/b", "--exclude '/*/*'"),
+        ("-m d h:/b", "directories are always created"),
+        ("-M --fake-super d h:/b", "--sudo"),
+        ("--compress-level=9 d h:/b", "--compress zstd:LEVEL"),
+        ("--ignore-missing-args d h:/b", "exit code 3"),
+        ("--write-batch=f d h:/b", "recorded"),
     ] {
         let said = lines(line);
         assert!(said.iter().any(|line| line.contains(words)), "{line}: {said:?}");
@@ -166,6 +186,8 @@ fn sync_knows_when_rsync_deletes() {
         ("-ai d/ h:/b", "--itemize"),
         ("-f '- x' d/ h:/b", "--filter-file"),
         ("-O d/ h:/b", "times are always preserved"),
+        ("-ay d/ h:/b", "not in this version"),
+        ("--delete-missing-args d/ h:/b", "--files-from"),
         ("-a --delete --delete-excluded d/ h:/b", "never deleted"),
         ("-a --remove-source-files d/ h:/b", "at the source"),
         ("-a --chown www:www d/ h:/b", "--by-name"),

@@ -138,7 +138,8 @@ fn what_cannot_be_read_is_zeros_where_that_is_wanted() {
             assert_eq!(skipped.status.code(), Some(3), "{err}");
             assert!(expected.is_none_or(|hash| out.starts_with(hash)) && out.len() > 64, "{out}");
             let name = device.path().file_name().unwrap().to_str().unwrap();
-            let line = format!("failed: {name}: reading: 262144 bytes from {} on cannot be read", 19 << 20);
+            let line =
+                format!("failed: {name}: reading: 262144 bytes from offset {} cannot be read", 19 << 20);
             assert!(err.contains(&line), "{err}");
         }
     }

@@ -173,10 +173,10 @@ fn explain_names_the_rule() {
         (output.status.code().unwrap(), text(output.stdout) + &text(output.stderr))
     };
     for (path, code, words) in [
-        ("src/main.o", 3, "src/main.o is left out: matches `*.o` (--exclude)"),
-        ("keep.o", 0, "keep.o takes part: it matches `!/keep.o` (--include)"),
-        ("notes", 0, "notes takes part: no rule leaves it out"),
-        ("cache/a/b", 3, "cache/a/b is left out: it lies in cache, which matches `cache/` (--exclude)"),
+        ("src/main.o", 3, "src/main.o is excluded: matches `*.o` (--exclude)"),
+        ("keep.o", 0, "keep.o is included: it matches `!/keep.o` (--include)"),
+        ("notes", 0, "notes is included: no rule excludes it"),
+        ("cache/a/b", 3, "cache/a/b is excluded: it lies in cache, which matches `cache/` (--exclude)"),
         ("missing", 1, "missing"),
         ("../out", 2, "below SOURCE"),
     ] {

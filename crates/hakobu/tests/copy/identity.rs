@@ -166,8 +166,8 @@ fn a_further_name_of_a_source_file_is_not_written_to_in_place() {
     Copy::sync().options("--in-place").arg(contents(&source)).arg(&target).run_to(0);
     assert_eq!(fs::read(source.join("a")).unwrap(), b"of the source");
     assert_eq!(fs::read(target.join("b")).unwrap(), fs::read(source.join("b")).unwrap());
-    // The same if only the content differs. `a` is excluded, because it loses a name during the run and would count
-    // as changed.
+    // This holds as well if only the content differs. `a` is excluded, because it loses a name during the run and would
+    // count as changed.
     for size_bytes in [1000, 3_000_000] {
         fs::write(source.join("a"), vec![1; size_bytes]).unwrap();
         fs::write(source.join("b"), vec![2; size_bytes]).unwrap();

@@ -98,7 +98,7 @@ fn a_limit_of_the_rate_holds() {
     assert!(seconds >= 1.8, "{seconds}");
     assert_eq!(ran.report["bottleneck"]["stage"], "rate limit", "{:#}", ran.report["bottleneck"]);
     ran.says(&["note: at most 4.00 MB/s = 32.0 Mbit/s", "limited by: rate limit ("]);
-    // The same on one machine, over SFTP and in a pull.
+    // The limit holds on one machine as well, over SFTP and in a pull.
     let here = Copy::new().args(["--bwlimit", "4M"]).arg(contents(&source)).arg(place.path().join("here"));
     let sftp = copy("sftp").options("--transport sftp");
     let pull = Copy::new()

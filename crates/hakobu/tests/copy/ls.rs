@@ -92,8 +92,11 @@ fn a_directory_is_listed_the_same_here_over_ssh_and_on_an_sftp_server() {
     fs::write(&settings, "sudo = true\nagent = \"/nowhere\"\n").unwrap();
     let named = ["--settings", settings.to_str().unwrap()];
     assert_eq!(listed(&named, &host.at(&at), Some(&host)), "link\nodd\\n\\xff\nsub-a\nsub/\n");
-    let refused = ls(&[OsStr::new("--sudo"), &host.at(&at)], Some(&host));
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    for option in ["--sudo", "--agent=/nowhere"] {
+        let refused = ls(&[OsStr::new(option), &host.at(&at)], Some(&host));
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("leave this option out"), "{refused:?}");
+    }
     host.wait_for_no_agent();
 }
 

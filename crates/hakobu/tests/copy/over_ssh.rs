@@ -97,7 +97,7 @@ fn both_directions_go_through_ssh_when_asked() {
         assert_eq!(ran.report["transport"], "ssh");
         assert!((2..=3).contains(&ran.report["lanes_max"].as_u64().unwrap()), "{:#}", ran.report);
         assert_eq!(ran.report["cipher"], "none");
-        ran.says(&["the data goes through up to 3 ssh connections", "none within ssh", "way: ssh"]);
+        ran.says(&["the data goes through up to 3 ssh connections", "none within ssh", "transport: ssh"]);
         assert!(!ran.err.contains("would be faster"), "{}", ran.err);
         assert_nothing_left(&host, runtime.path());
     }

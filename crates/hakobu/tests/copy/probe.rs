@@ -282,7 +282,7 @@ fn what_settings_files_say_of_a_copy_holds_for_its_prediction() {
     let (out, _) = run(&mut settled(&[]), 0);
     assert!(out.contains("A copy gets 2.00 MB/s; limited by: rate limit"), "{out}");
     assert!(out.contains("which is not predicted: at most 500 operations a second"), "{out}");
-    assert!(out.contains("without compression. --compress zstd:3 takes less of the line"), "{out}");
+    assert!(out.contains("without compression. --compress zstd:3 sends less data"), "{out}");
     // Typed options take precedence.
     let (found, _) = json(&mut settled(&["--bwlimit", "off", "--lanes", "auto", "--compress", "none"]), 0);
     let made = &found["prediction"];

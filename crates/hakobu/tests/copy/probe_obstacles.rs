@@ -85,7 +85,7 @@ fn what_a_copy_refuses_to_begin_is_said_first() {
             None,
             &[path(from), path(&missing)],
             "not_found",
-            &["not/yet: the directory that would hold it is not there"],
+            &["not/yet: its parent directory does not exist"],
         );
         let (obstacle, failed) = foreseen(None, None, &[path(from), path(&inner)]);
         // A single file may land in its own tree.

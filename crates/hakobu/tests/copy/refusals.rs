@@ -170,7 +170,7 @@ fn a_directory_where_a_file_should_go_and_the_reverse() {
         assert_eq!(fs::read_to_string(target.join("directory")).unwrap(), "a file");
         assert!(target.join("file/full").exists() && target.join("large/full").exists());
 
-        // The same for a typed path: a directory cannot replace a file.
+        // A typed path behaves alike: a directory cannot replace a file.
         let file = target.join("other");
         let typed = if remote { host.at(&file) } else { file.clone().into() };
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(typed).run_to(1);

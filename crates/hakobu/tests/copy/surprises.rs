@@ -36,7 +36,7 @@ fn what_lies_too_deep_to_be_compared_is_no_success() {
     Copy::new().args(&typed).run_to(3);
     let ran = Copy::verify().args(&typed).run_to(3);
     assert!(ran.failures()[0].1.contains("at most 4095"), "{:?}", ran.failures());
-    // The same in the other direction.
+    // The other direction has the same result.
     let ran = Copy::verify().args([contents(&target), source.clone().into()]).run();
     assert_ne!(ran.code, Some(0), "{:#}", ran.report);
     for root in [&source, &target] {

@@ -163,7 +163,7 @@ fn a_file_whose_comparison_is_waited_for_is_sent_as_it_is() {
     if no_root() {
         return;
     }
-    let choice = "why: large: all of the rest: comparing goes at";
+    let choice = "why: large: all of the rest: comparing reaches";
     let mut ran = sync_beside_a_slow_disk();
     for _ in 0..2 {
         if !ran.err.contains(choice) {

@@ -137,7 +137,7 @@ fn what_is_no_copy_and_would_overwrite_all_the_same() {
     };
     let across = line(&one.path, &other.path) + &line(&other.path, &third.path);
     refused(across, None, "another pair reads this disk");
-    // The same if the targets are on another host that is in fact this machine.
+    // The refusal holds if the targets are on another host that is in fact this machine.
     let host = Host::up();
     let far = |path: &Path| PathBuf::from(host.at(path));
     let across = line(&one.path, &far(&other.path)) + &line(&other.path, &far(&third.path));

@@ -55,7 +55,7 @@ fn unreadable(ran: &Ran) -> (u64, u64) {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for (_, words) in ran.failures() {
         let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
-        assert!(words.contains("cannot be read; zeros were written in their place"), "{words}");
+        assert!(words.contains("cannot be read; zeros take their place"), "{words}");
         ranges.push((numbers[1], numbers[0]));
     }
     ranges.sort_unstable();

@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: the program under test, a host to copy to, and test data.
+//! Tools that the end-to-end tests share: the program under test, a host to copy to, and test data.
 
 #![allow(dead_code, reason = "each of these tests uses some of it")]
 

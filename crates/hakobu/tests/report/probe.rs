@@ -51,7 +51,7 @@ fn what_stands_in_the_way_comes_first() {
         let (fails, title) = (shown.find("a copy would fail: "), shown.rfind("Probe of "));
         assert!(fails.is_some() && fails < title, "{shown}");
         assert!(
-            shown.contains("EVIL\"'><script>alert(1)<!-- & \\u{1b}[2J \\xff/below: the directory"),
+            shown.contains("EVIL\"'><script>alert(1)<!-- & \\u{1b}[2J \\xff/below: its parent directory"),
             "{shown}"
         );
     }

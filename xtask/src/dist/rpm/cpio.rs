@@ -1,6 +1,6 @@
 //! The files of an RPM package: a cpio archive of the form `newc`.
 
-/// The data of files and the names lie on multiples of this.
+/// The alignment of names and data.
 const MULTIPLE: usize = 4;
 
 /// A file or a directory of the archive.
@@ -8,12 +8,12 @@ const MULTIPLE: usize = 4;
 pub(super) struct CpioEntry<'a> {
     /// Its absolute path.
     pub path: String,
-    /// Kind and permission bits, as `stat` has them.
+    /// The kind and permission bits, as in `stat`.
     pub mode: u32,
     pub data: &'a [u8],
 }
 
-/// Returns the archive. The numbers of the inodes count from one, as those in the package's header do.
+/// Returns the archive. Inode numbers count from one, as in the package's header.
 pub(super) fn archive(entries: &[CpioEntry], epoch: u32) -> Vec<u8> {
     let mut archive = Vec::new();
     for (index, entry) in entries.iter().enumerate() {

@@ -9,17 +9,17 @@ pub(super) enum TagValue {
     Numbers(Vec<u32>),
     Text(String),
     Texts(Vec<String>),
-    /// A text for people, of which there may be one for each language. There is the one without a language.
+    /// A text that may have translations. Only the untranslated text is present.
     Localized(String),
 }
 
 /// The type of a region's bytes.
 const BYTES: u32 = 7;
-/// The size of an entry of the index, and of the mark at the end of a region.
+/// The size of an index entry, and of the mark at the end of a region.
 const ENTRY_BYTES: u32 = 16;
 
 impl TagValue {
-    /// The number of its type, how many values there are, and on which multiple they lie.
+    /// Returns the number of the type, the number of values, and their alignment.
     fn shape(&self) -> (u32, usize, usize) {
         match self {
             Self::Numbers16(numbers) => (3, numbers.len(), 2),
@@ -44,7 +44,7 @@ impl TagValue {
     }
 }
 
-/// Returns the header. All of it is one region, which rpm takes for what was signed: `region` is the tag of that.
+/// Returns the header as a single region, which rpm treats as the signed part. `region` is the tag of the region.
 pub(super) fn header(region: u32, tags: &BTreeMap<u32, TagValue>) -> Vec<u8> {
     let (mut index, mut store) = (Vec::new(), Vec::new());
     for (tag, value) in tags {

@@ -270,7 +270,7 @@ impl Worker<'_> {
     fn unreadable(&mut self, file: &LargeFile, ranges: &[Extent]) {
         for range in ranges {
             let words = format!(
-                "{} bytes from offset {} cannot be read; zeros were written in their place",
+                "{} bytes from offset {} cannot be read; zeros take their place",
                 range.length, range.offset
             );
             let error = Error::new(ErrorKind::Io, "reading", words);

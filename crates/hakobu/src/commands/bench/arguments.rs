@@ -16,12 +16,12 @@ several ciphers, compressors and block sizes, in both directions, started from e
 text, from memory to nothing, to memory, and from disk to disk. Without HOST only this machine is measured. Tools \
 that are missing are skipped and listed.
 
-Runs are interleaved and the median of the rounds counts. The time that the same command \
-takes for one byte, login included, is measured, shown and subtracted. CPU time is that of all processes at both ends. Test data is created in /dev/shm and \
+Runs are interleaved, and each figure is the median of the rounds. The time that the same command takes for one byte, \
+login included, is measured, shown and subtracted. CPU time is that of all processes at both ends. Test data is created in /dev/shm and \
 /var/tmp on both hosts and removed at the end.
 
-From settings files (see hakobu settings) the rows of hakobu use ssh, agent, transport, data-address and data-port. \
-Limits and fixed choices are ignored, and named.
+Of the settings (see hakobu settings), only ssh, agent, transport, data-address and data-port apply, to hakobu's runs. \
+The others are ignored and listed.
 
 Each run logs in again without asking: HOST needs a key that works without a prompt. Runs that HOST starts by ssh are \
 measured only if HOST can log in here.

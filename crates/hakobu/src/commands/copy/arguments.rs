@@ -40,8 +40,8 @@ interrupted.";
 pub(crate) const SYNC_HELP: &str = "\
 For a tree, missing and changed entries are copied as by `hakobu copy`. Then, and only if nothing failed, entries that SOURCE \
 does not have are deleted from TARGET: hakobu shows how many there are, with examples, and asks; --delete answers in advance. \
-More than half of TARGET's entries are never deleted unless --max-delete allows it. A target entry of another kind than \
-its source, such as a directory where a file must go, is deleted as well.
+More than half of TARGET's entries are never deleted unless --max-delete allows it. A directory where a file must go is \
+deleted under the same rules. A file where a directory must go is replaced without asking.
 
 For a disk or a single file, both sides read their own data and compare digests of 256 KiB blocks; only blocks that differ \
 are sent and written. Each side is read once. An existing disk or file is changed in place: if the run is interrupted, it \
@@ -61,7 +61,7 @@ pub(crate) const VERIFY_HELP: &str = "\
 Both sides read their own data; only digests are sent. For a tree, names, kinds, permissions, owners, times, extended \
 attributes and content are compared, and each difference is one line on standard output. As with `hakobu copy`, `dir` is \
 compared with TARGET/dir, `dir/` with TARGET. For a disk, as many bytes are compared as SOURCE has; TARGET may be larger. A \
-single file is compared as in a tree; of a disk or stream only the content is compared.
+single file is compared as in a tree, of a disk only the content.
 
 Examples:
   hakobu verify data/ host:/srv/data
@@ -74,7 +74,7 @@ the source changed while it was read, 6 refused, 130 interrupted.";
 /// The arguments of `copy`, `sync` and `verify`.
 #[derive(Debug, Args)]
 pub struct CopyArguments {
-    /// Path, host:path, ssh://host:port/path or rsync://host/module/path
+    /// Path, host:path, ssh://host:port/path, sftp://host/path or rsync://host/module/path
     // Without an index, the order in which arguments are described would decide which is which.
     #[arg(required = true, value_name = "SOURCE", index = 1)]
     pub sources: Vec<OsString>,
@@ -93,9 +93,9 @@ pub struct CopyArguments {
 
     /// Choose the verification: wire, medium, none
     ///
-    /// `wire` verifies everything that is copied; `medium` also reads the target back after writing (single file or disk);
-    /// `none` verifies nothing. Default: as `wire`, but a copy on one machine may share blocks with its source (reflink),
-    /// which are not read
+    /// `wire` verifies everything that is copied; `medium` also reads back what was written (one file or disk only); `none`
+    /// verifies nothing. Default: as `wire`, except for large files that share their blocks with the source (reflink, on one
+    /// machine), which are not read
     #[arg(long, value_name = "HOW", hide_possible_values = true, help_heading = TRANSFER,
         value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
     pub verify: Option<String>,
@@ -123,12 +123,13 @@ pub struct CopyArguments {
 
     /// Update changed files in place
     ///
-    /// Keeps hard links and needs no extra space; if interrupted, the file is left half updated
+    /// This needs no extra space. A target file with several hard links is replaced by a new file. If the run is interrupted,
+    /// the file is half updated
     #[arg(long, help_heading = TRANSFER, conflicts_with = "whole_file")]
     pub in_place: bool,
 
-    /// Send large files that changed as a whole, not only the changed blocks
-    #[arg(long, help_heading = TRANSFER)]
+    /// Send large files of a tree that changed as a whole, not only the changed blocks
+    #[arg(short = 'W', long, help_heading = TRANSFER)]
     pub whole_file: bool,
 
     /// Attributes to preserve: owner, acl, xattr, hardlinks, selinux
@@ -137,7 +138,7 @@ pub struct CopyArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = TRANSFER)]
     pub preserve: Vec<String>,
 
-    /// Map owner and group by name where the target has it, not by number
+    /// Map owner and group by name; keep the number if the target lacks the name
     #[arg(long, help_heading = TRANSFER)]
     pub by_name: bool,
 
@@ -167,9 +168,9 @@ pub struct CopyArguments {
     #[arg(long, help_heading = DELETION)]
     pub delete_during: bool,
 
-    /// Delete at most N entries or N%, or none
+    /// Largest number (N) or share (N%) of entries to delete
     ///
-    /// If there are more, nothing is deleted. Default: 50%
+    /// If more would be deleted, nothing is. Default: 50%
     #[arg(long, value_name = "N", help_heading = DELETION)]
     pub max_delete: Option<String>,
 
@@ -239,9 +240,9 @@ pub struct CopyArguments {
     #[arg(long, help_heading = DISKS)]
     pub live: bool,
 
-    /// Take several disks or files from FILE: a SOURCE and a TARGET on each line
+    /// Read pairs of SOURCE and TARGET from FILE, one pair a line
     ///
-    /// Quote one that contains spaces; lines that begin with # are comments
+    /// They take the place of the arguments. Quote a name that contains spaces; lines that begin with # are comments
     #[arg(long, value_name = "FILE", help_heading = DISKS, conflicts_with_all = ["sources", "target"])]
     pub pairs: Option<PathBuf>,
 
@@ -257,7 +258,7 @@ pub struct CopyArguments {
         value_parser = clap::value_parser!(u32).range(1..=100))]
     pub passes: Option<u32>,
 
-    /// Repeat passes until the last one is expected to be shorter than this
+    /// Repeat passes until the next is expected to take less than this; it is then the last
     #[arg(long, value_name = "DURATION", help_heading = DISKS)]
     pub until_under: Option<String>,
 

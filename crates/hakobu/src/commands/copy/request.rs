@@ -50,10 +50,6 @@ pub fn request(
         request.pairs = pairs.map(|(from, to)| (named_source(from), named_target(to))).collect();
     }
     check_streams(&mut request, typed, &mut found);
-    if mode != Mode::Copy && typed.sources.len() > 1 {
-        let words = format!("only copy takes several sources ({} given)", typed.sources.len());
-        found.usage("SOURCE", words);
-    }
     (request.restart, request.live) = (typed.restart, typed.live);
     let allows = |what: &str| typed.allow.iter().any(|allowed| allowed == what);
     request.allow = AllowedRights { set_id: allows("setuid"), devices: allows("devices") };

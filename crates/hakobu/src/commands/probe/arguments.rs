@@ -11,12 +11,14 @@ use crate::commands::shared::login::LoginArguments;
 
 /// The text below the help.
 pub(crate) const HELP: &str = "\
-Takes about ten seconds, longer on links with high latency, and first prints what it will do. It measures the \
-round-trip time; the throughput of 1, 2, 4, ... connections in both directions until more make no difference; how \
-fast SOURCE is read past the page cache, and what a tree contains; how fast TARGET is written, with an unnamed \
-scratch file and a few hundred small ones; and ciphers, BLAKE3, zstd and memory copies on both hosts. From that it \
-predicts the rate of a copy, its bottleneck, and how long the first copy of a tree and a run with no changes will \
-take. If the copy would fail, for example for lack of space or permissions, the first line says so.
+Takes about ten seconds, longer on links with high latency, and first prints what it will do. It measures:
+  * the round-trip time, and the throughput of 1, 2, 4, ... connections in both directions
+  * how fast SOURCE is read, bypassing the page cache, and what a tree contains
+  * how fast TARGET is written, with an unnamed scratch file and a few hundred small ones
+  * ciphers, BLAKE3, zstd and memory copies on both hosts
+
+From that it predicts the rate of a copy and its bottleneck. For a tree it predicts how long the first copy and a run \
+without changes will take. If the copy would fail, for example for lack of space or permissions, the first line says so.
 
 A disk as TARGET is only read, unless --confirm names it: then its own content is read and written back to the same \
 place, so it stays as it is. The disk must not be in use: anything written to it meanwhile would be lost.
@@ -50,9 +52,9 @@ pub struct ProbeArguments {
     #[arg(long, help_heading = DISKS)]
     pub no_write: bool,
 
-    /// ID of the disk TARGET: write its own content back to it
+    /// Allow a write test on the disk TARGET
     ///
-    /// See hakobu disks for IDs
+    /// The ID is that of hakobu disks; the disk's own content is read and written back
     #[arg(long, value_name = "ID", conflicts_with = "no_write", help_heading = DISKS)]
     pub confirm: Vec<String>,
 

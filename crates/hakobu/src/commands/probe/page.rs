@@ -69,7 +69,7 @@ fn outcome(probed: &ProbeResults) -> (String, Vec<String>) {
     if let Some((bytes, span)) = made.file {
         let size = format_bytes(bytes);
         meaning.push(format!(
-            "One file of {size} takes {}, of which {} is the most.",
+            "One file of {size} takes {}, most of it for: {}.",
             seconds(span.seconds),
             span.limited_by
         ));
@@ -77,7 +77,7 @@ fn outcome(probed: &ProbeResults) -> (String, Vec<String>) {
     if let Some(tree) = made.tree {
         let least = if tree.at_least { "at least " } else { "" };
         meaning.push(format!(
-            "The first copy takes {least}{}, of which {} is the most.",
+            "The first copy takes {least}{}, most of it for: {}.",
             seconds(tree.first.seconds),
             tree.first.limited_by
         ));

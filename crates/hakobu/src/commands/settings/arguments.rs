@@ -13,7 +13,7 @@ pub(crate) const USAGE: &str = "hakobu settings [OPTIONS] [OPTIONS OF COPY] [SOU
 /// The text below the help.
 pub(crate) const SETTINGS_HELP: &str = "\
 A settings file holds options that need not be typed each time. It is TOML: a key is an option of hakobu copy \
-without its dashes. Keys at the top apply to all runs; those of the first section that applies count more.
+without its dashes. Keys at the top apply to all runs; keys in the first matching section override them.
 
   ssh = \"ssh -i ~/.ssh/backup\"
   [[host]]
@@ -33,7 +33,8 @@ Examples:
   hakobu settings data host:/backup     for this copy
   hakobu settings --lanes 8 one:/a two:/b --json
 
-Exit codes: 0 shown, 1 failed, 2 wrong usage or a mistake in a file, 6 a file that others may write.";
+Exit codes: 0 shown, 1 failed, 2 wrong usage or a mistake in a file, 6 refused: other users can write to \
+a settings file.";
 
 /// The arguments of `settings`.
 #[derive(Debug, Args)]

@@ -26,9 +26,7 @@ pub struct LimitArguments {
     #[arg(long, value_name = "N", help_heading = PERFORMANCE)]
     pub iops_limit: Option<String>,
 
-    /// Throttle when source reads are slower than this
-    ///
-    /// It throttles while more than 1 % of the reads take longer than MS milliseconds
+    /// Slow down while more than 1 % of source reads take longer than MS milliseconds
     #[arg(long, value_name = "MS", help_heading = PERFORMANCE)]
     pub source_p99: Option<String>,
 }

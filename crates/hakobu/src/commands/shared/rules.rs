@@ -38,7 +38,7 @@ impl Args for RuleArguments {
         };
         command
             .arg(option("exclude", "PATTERN", "Exclude matching entries, as in .gitignore"))
-            .arg(option("include", "PATTERN", "Include them again; the last matching rule wins"))
+            .arg(option("include", "PATTERN", "Include entries that an earlier rule excludes"))
             .arg(option("filter-file", "FILE", "Read rules from a file in .gitignore syntax"))
     }
 
