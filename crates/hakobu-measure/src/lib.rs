@@ -1,5 +1,5 @@
 //! Measures transfers and machines: `bench`, `probe`, `doctor`, test data, statistics of repeated runs, and the
-//! kernel's counters for a process or network interface.
+//! kernel's counters for a process.
 //!
 //! This crate must not share code with the copier. It generates data and compares trees with its own code, so that a
 //! fault in one does not hide a fault in the other. Only [`doctor`], [`probe`] and the processor time of a thread use
@@ -15,7 +15,6 @@ pub mod memory;
 pub mod probe;
 pub mod process;
 pub mod statistics;
-pub mod table;
 
 mod error;
 

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use hakobu_measure::statistics::median;
-use hakobu_measure::table::MarkdownTable;
 use hakobu_testkit::link::{Link, LinkSettings, Namespace};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 use serde::{Deserialize, Serialize};
@@ -21,6 +20,7 @@ use super::machine::Machine;
 use super::session::say;
 use super::sources::Source;
 use super::workshop::Workshop;
+use crate::table::MarkdownTable;
 
 const RATE_BITS: u64 = 1_000_000_000;
 /// The duration of a copy at the predicted rate, up to [`COPY_BYTES_MAX`], since the start of a run is slower.

@@ -1,6 +1,6 @@
 //! Decides whether the measured results are good enough.
 
-use hakobu_measure::statistics::{Unit, median, paired_ratios};
+use hakobu_measure::statistics::{median, paired_ratios};
 use serde::Serialize;
 
 use super::judged::Judged;
@@ -8,6 +8,7 @@ use super::measured::Peaks;
 use super::results::{GroupResult, NET_LEAST_SECONDS, Results, WayResult};
 use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, Row};
 use super::runs::Counted;
+use crate::table::Unit;
 
 /// The share of the source that may be read again after a kill, if reading it takes longer than the permitted seconds.
 const REPEATED_SHARE: f64 = 0.02;

@@ -11,13 +11,13 @@ use clap::Args;
 use hakobu_measure::generate::{self, SizeDistribution, TreeSpec};
 use hakobu_measure::process::{MeasuredCommand, peak_rss_bytes};
 use hakobu_measure::statistics::median;
-use hakobu_measure::table::MarkdownTable;
 use hakobu_testkit::devices::{self, LoopDevice};
 use serde::Serialize;
 
 use super::machine::Machine;
 use super::session::say;
 use super::workshop::Workshop;
+use crate::table::MarkdownTable;
 
 /// The number of inodes of the file system, and its size in bytes, little of which is used.
 const INODES: u64 = 12_500_000;

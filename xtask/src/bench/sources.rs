@@ -1,6 +1,6 @@
 //! The test data that is copied: files, trees, disks and images, or nothing if a method generates its own content.
 
-use hakobu_measure::statistics::Unit;
+use crate::table::Unit;
 
 pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;

@@ -106,7 +106,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::super::judged::Judged;
     use super::*;
-    use hakobu_measure::statistics::Unit;
+    use crate::table::Unit;
 
     fn goal(judged: Judged) -> GoalResult {
         GoalResult {

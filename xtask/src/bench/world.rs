@@ -1,6 +1,7 @@
 //! The two ends of a group: the near one, where commands start, and the far one, behind a network and an ssh server.
 
 use std::ffi::OsString;
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +9,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hakobu_measure::process::interface_counters_of;
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::rsyncd::{DaemonAddress, Module, Rsyncd};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
@@ -143,9 +143,8 @@ impl World {
     /// # Errors
     /// Returns an error if the counters cannot be read.
     pub fn travelled_bytes(&self) -> Result<u64> {
-        let all = interface_counters_of(self.sshd.id())?;
-        let ours = all.iter().filter(|found| (found.name == "lo") == self.far_netns.is_none());
-        Ok(ours.map(|found| found.received_bytes.max(found.sent_bytes)).sum())
+        let table = fs::read_to_string(format!("/proc/{}/net/dev", self.sshd.id()))?;
+        travelled(&table, self.far_netns.is_none()).context("/proc/net/dev has another format")
     }
 
     /// Waits until nobody is logged in at the far end. Processes there may run for a moment after the near end has
@@ -172,6 +171,17 @@ impl World {
         let counters = self.link.as_ref()?.counters();
         Some(counters.near_to_far.late_most.max(counters.far_to_near.late_most))
     }
+}
+
+/// Returns the bytes received or sent, whichever are more, of the loopback interface or of all others.
+fn travelled(table: &str, on_loopback: bool) -> Option<u64> {
+    let lines = table.lines().skip(2).filter_map(|line| line.rsplit_once(':'));
+    let ours = lines.filter(|(name, _)| (name.trim() == "lo") == on_loopback);
+    let bytes = |figures: &str| {
+        let mut figures = figures.split_ascii_whitespace().map(|figure| figure.parse::<u64>().ok());
+        Some(figures.next()??.max(figures.nth(7)??))
+    };
+    ours.map(|(_, figures)| bytes(figures)).sum()
 }
 
 fn link_settings(place: Place) -> LinkSettings {
@@ -207,4 +217,21 @@ fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
 /// Returns a path quoted for a shell.
 pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_travelled_is_read_from_a_recorded_file() {
+        let table = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop
+    lo: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0
+  eth0:1: 7 20 1 2 0 0 0 3 4000 40 5 6 0 0 0 0
+";
+        assert_eq!((travelled(table, true), travelled(table, false)), (Some(1000), Some(4000)));
+        assert_eq!(travelled("a\nb\neth0: 1 2 3\n", false), None);
+    }
 }

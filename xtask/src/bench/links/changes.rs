@@ -5,13 +5,13 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hakobu_measure::table::MarkdownTable;
 use hakobu_testkit::link::{Crowding, LinkSettings};
 use serde::{Deserialize, Serialize};
 
 use super::super::session::say;
 use super::cell::{Bench, Place};
 use super::grid::{Load, Setting};
+use crate::table::MarkdownTable;
 
 /// The numbers of lanes to compare. Neighbours are one step apart.
 const COUNTS: [u16; 7] = [1, 2, 3, 4, 5, 6, 8];

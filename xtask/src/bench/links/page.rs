@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use hakobu_measure::statistics::median;
-use hakobu_measure::table::MarkdownTable;
 
 use super::cell::{Measured, mean};
 use super::changes::Changes;
 use super::grid::{Load, Setting};
 use super::results::Results;
+use crate::table::MarkdownTable;
 
 /// The required goodput of the default relative to the best setting, in each cell and in the median.
 pub const EACH_AT_LEAST: f64 = 0.85;

@@ -1,9 +1,8 @@
 //! Renders the verdicts as a page.
 
-use hakobu_measure::table::MarkdownTable;
-
 use super::results::{Results, Row};
 use super::stages::STAGES;
+use crate::table::MarkdownTable;
 
 const METHOD: &str = "\
 Both ends are on one machine, and the content is in memory. One thing is made slow, hakobu copies, and the verdict in its report
