@@ -13,10 +13,11 @@ use clap::Args;
 use hakobu_measure::bench::case::{
     BenchCase, Compressor, DataDirection, DataKind, EndKinds, Initiator, Method,
 };
-use hakobu_measure::table::MarkdownTable;
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 use serde_json::Value;
+
+use crate::table::MarkdownTable;
 
 const FIGURES: &str = "docs/benchmarks";
 /// The output directory of `--trial`.

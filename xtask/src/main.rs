@@ -9,6 +9,7 @@ mod bench;
 mod book;
 mod dist;
 mod link;
+mod table;
 mod torture;
 
 /// Tasks of the workshop

@@ -7,7 +7,8 @@ use clap::error::{ContextKind, ContextValue};
 
 use crate::foreign::Answer;
 use crate::messages::{error, hint};
-use crate::{cli, foreign, messages, shell};
+use crate::{cli, foreign, messages};
+use hakobu_core::shell;
 
 /// Options that are the program's own, before any command.
 const PROGRAM_OPTIONS: [&str; 4] = ["-h", "--help", "-V", "--version"];

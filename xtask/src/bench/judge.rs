@@ -1,6 +1,6 @@
 //! Decides whether the measured results are good enough.
 
-use hakobu_measure::statistics::{Unit, median, paired_ratios};
+use hakobu_measure::statistics::{median, paired_ratios};
 use serde::Serialize;
 
 use super::judged::Judged;
@@ -8,6 +8,7 @@ use super::measured::Peaks;
 use super::results::{GroupResult, NET_LEAST_SECONDS, Results, WayResult};
 use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, Row};
 use super::runs::Counted;
+use crate::table::Unit;
 
 /// The share of the source that may be read again after a kill, if reading it takes longer than the permitted seconds.
 const REPEATED_SHARE: f64 = 0.02;
@@ -98,11 +99,11 @@ pub fn row(group: &Group, row: &Row, goals: &[Goal], ways: &[WayResult]) -> RowR
 fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> GoalResult {
     let find = |name: &str| ways.iter().find(|way| way.name == name);
     let ours = find(row.way);
-    let theirs = goal.peer().and_then(find);
-    let judged = goal.judged();
-    let values = ours.and_then(|ours| values(goal, ours, theirs));
-    let mut marks = goal.marks().filter(|_| !group.extra);
-    if let (Goal::Repeated { at_most, aim }, Some(_), Some(ours)) = (goal, marks, ours) {
+    let theirs = goal.peer.and_then(find);
+    let judged = goal.judged;
+    let values = ours.and_then(|ours| values(judged, ours, theirs));
+    let mut marks = goal.marks.filter(|_| !group.extra);
+    if let (Judged::SecondsRepeated, Some((at_most, aim)), Some(ours)) = (judged, marks, ours) {
         marks = Some((allowed_seconds(at_most, ours), aim));
     }
     let (at_least, aim) = (marks.map(|marks| marks.0), marks.map(|marks| marks.1));
@@ -116,7 +117,7 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> Goal
     };
     let middle = |way: Option<&WayResult>| way.and_then(|way| median(&shown(judged, way)));
     GoalResult {
-        peer: goal.peer().map(str::to_owned),
+        peer: goal.peer.map(str::to_owned),
         unit: match judged {
             Judged::TimesFaster => ours.map_or(Unit::Seconds, |ours| ours.unit),
             Judged::TimesLonger | Judged::Seconds => Unit::Seconds,
@@ -138,9 +139,9 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> Goal
 }
 
 /// Returns the judged value of each round.
-fn values(goal: Goal, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Vec<f64>> {
-    let values = match (goal, theirs) {
-        (Goal::Times { .. } | Goal::Beside { .. }, Some(theirs)) => {
+fn values(judged: Judged, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Vec<f64>> {
+    let values = match (judged, theirs) {
+        (Judged::TimesFaster, Some(theirs)) => {
             // A method that would take too long is measured with less work, so its time is scaled up.
             let times = match (ours.kind.bytes(), theirs.kind.bytes()) {
                 // Sources of empty files have no bytes, so equal sizes must not be divided.
@@ -150,15 +151,15 @@ fn values(goal: Goal, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Ve
             let whole: Vec<f64> = theirs.net_seconds.iter().map(|seconds| seconds * times).collect();
             paired_ratios(&whole, &ours.net_seconds)
         }
-        (Goal::TimesLonger { .. }, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
-        (Goal::TimesFewerBytes { .. }, Some(theirs)) if ours.usable() && theirs.usable() => {
+        (Judged::TimesLonger, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
+        (Judged::TimesFewerBytes, Some(theirs)) if ours.usable() && theirs.usable() => {
             paired_ratios(&travelled(theirs), &travelled(ours))
         }
-        (Goal::Seconds { .. }, _) => Some(ours.net_seconds.clone()),
-        (Goal::BytesRead { .. }, _) if ours.usable() => {
+        (Judged::Seconds, _) => Some(ours.net_seconds.clone()),
+        (Judged::BytesRead, _) if ours.usable() => {
             read(ours).map(|rounds| rounds.iter().map(|bytes| bytes / ours.kind.bytes() as f64).collect())
         }
-        (Goal::Repeated { .. }, _) if ours.usable() => repeated(ours)
+        (Judged::SecondsRepeated, _) if ours.usable() => repeated(ours)
             .map(|rounds| rounds.iter().map(|round| round.bytes / round.bytes_per_second).collect()),
         _ => None,
     };

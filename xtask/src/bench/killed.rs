@@ -2,19 +2,21 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use hakobu_measure::process::CommandGroup;
 use hakobu_testkit::sshd::descendants;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ground::Paths;
-use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Process, Timing, complete, once};
+use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Timing, complete, once};
 use super::workshop::Workshop;
 use super::world::World;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The time that the other processes have to end after the kill.
+const END_LIMIT: Duration = Duration::from_secs(20);
 
 /// Runs a command, kills its `program` process once half of the source has been read, and runs the command again to its
 /// end. The returned time is that of the second run; the counters cover both runs.
@@ -28,13 +30,14 @@ pub fn killed(
     let command = complete(world.near(&lines.near), paths, world.free_port()?);
     let before = Counted::now(world, paths)?;
     let started = Instant::now();
-    let near = Process::start(shop, command, "killed.log")?;
+    let near = CommandGroup::start(command, &shop.tools().join("killed.log"))?;
     let read_bytes = half(shop, &near, paths)?;
-    let shell = near.pid().context("the shell has no number")?;
-    let victim = find(program, shell).context("the process to be killed is not there")?;
+    let victim = find(program, near.pid()).context("the process to be killed is not there")?;
     kill_process(victim, Signal::KILL)?;
     let first = Killed { seconds: started.elapsed().as_secs_f64(), source_read_bytes: read_bytes };
-    near.wait_for_end()?;
+    if !near.ended_within(END_LIMIT)? {
+        return Err(Failure::Failed(format!("still running {} s after it was killed", END_LIMIT.as_secs())));
+    }
     drop(near);
     world.wait_for_sessions()?;
     let again = once(shop, world, lines, paths)?;
@@ -44,7 +47,7 @@ pub fn killed(
 }
 
 /// Waits until half of the source has been read, and returns the number of bytes read by then.
-fn half(shop: &Workshop, near: &Process, paths: Paths<'_>) -> Result<u64, Failure> {
+fn half(shop: &Workshop, near: &CommandGroup, paths: Paths<'_>) -> Result<u64, Failure> {
     let read = || paths.source.read_bytes()?.context("a source without counters");
     let (before, deadline) = (read()?, Instant::now() + LIMIT);
     loop {
@@ -55,11 +58,10 @@ fn half(shop: &Workshop, near: &Process, paths: Paths<'_>) -> Result<u64, Failur
         if shop.interrupted() {
             return Err(Failure::Interrupted);
         }
-        if near.ended()? || Instant::now() > deadline {
+        if near.ended_within(LOOK_EVERY)? || Instant::now() > deadline {
             let words = near.last_words();
             return Err(Failure::Failed(format!("half of the source was not read before the end: {words}")));
         }
-        sleep(LOOK_EVERY);
     }
 }
 

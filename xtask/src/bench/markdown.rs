@@ -1,13 +1,13 @@
 //! Renders the results as a Markdown page.
 
-use hakobu_measure::statistics::{Unit, median};
-use hakobu_measure::table::{MarkdownTable, format_figure};
+use hakobu_measure::statistics::median;
 
 use super::judge::{GoalResult, Verdict};
 use super::judged::Judged;
 use super::machine::Machine;
 use super::peers::Presence;
 use super::results::{GroupResult, Results, WayResult};
+use crate::table::{MarkdownTable, format_figure};
 
 /// Returns the whole page.
 pub fn page(results: &Results) -> String {
@@ -73,7 +73,8 @@ pub fn table(results: &Results) -> String {
 
 fn cells_of(goal: &GoalResult) -> Vec<String> {
     let against = goal.peer.clone().unwrap_or_default();
-    let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| amount(value, goal.unit));
+    let figure =
+        |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format_figure(value, goal.unit));
     let mark = |value: Option<f64>| value.map_or_else(String::new, |value| goal.judged.mark(value));
     let number = |value: f64| goal.judged.number(value);
     // The heading already says that it is a ratio.
@@ -91,13 +92,6 @@ fn cells_of(goal: &GoalResult) -> Vec<String> {
     };
     let theirs = if goal.peer.is_none() { String::new() } else { figure(goal.theirs) };
     vec![against, figure(goal.ours), theirs, ratio, mark(goal.at_least), mark(goal.aim), verdict]
-}
-
-fn amount(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Bytes => format!("{:.0} MiB", value / f64::from(1 << 20)),
-        _ => format_figure(value, unit),
-    }
 }
 
 fn figures(group: &GroupResult) -> String {

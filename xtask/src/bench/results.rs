@@ -1,6 +1,6 @@
 //! The results of a bench.
 
-use hakobu_measure::statistics::{Unit, median};
+use hakobu_measure::statistics::median;
 use serde::Serialize;
 
 use super::judge::RowResult;
@@ -11,6 +11,7 @@ use super::rows::{Table, Way};
 use super::runs::Counted;
 use super::sources::Source;
 use super::tuning::Tried;
+use crate::table::Unit;
 
 /// The minimum net time in seconds. Noise may leave zero or less of a run that is little more than its start.
 pub const NET_LEAST_SECONDS: f64 = 0.001;

@@ -266,7 +266,9 @@ impl BenchRun<'_> {
     /// Copies a file to the host.
     fn bring(&self, file: &Path, target: &str) -> std::result::Result<(), NoTiming> {
         match &self.settings.login {
-            Some(login) => bring(login, (file, target), &self.site.keeper, self.stop),
+            Some(login) => {
+                bring(login, (file, target), (&self.log(&self.site.memory), &self.site.keeper), self.stop)
+            }
             None => Ok(()),
         }
     }
@@ -398,7 +400,7 @@ impl BenchRun<'_> {
         let lines = lines(case, &names, &self.site.ground.tools, &self.typed())
             .ok_or_else(|| NoTiming::Row("the tools that are there cannot do it".to_owned()))?;
         let environment = self.environment(case, &names, &lines);
-        let log = PathBuf::from(place.near.path()).join("log");
+        let log = self.log(place);
         let listener = self.waiting(&lines, &names, &environment);
         let serves = case.starter == Initiator::There && !case.way.has_own_connection();
         let task = BenchTask {
@@ -464,6 +466,11 @@ impl BenchRun<'_> {
             }
         };
         found.ok_or_else(unknown)
+    }
+
+    /// Returns the path of the file for the output of commands.
+    fn log(&self, place: &ScratchPair) -> PathBuf {
+        Path::new(place.near.path()).join("log")
     }
 
     fn near_report(&self) -> PathBuf {

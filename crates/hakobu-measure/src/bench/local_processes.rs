@@ -35,23 +35,6 @@ fn waited_ns(process: &str) -> Option<u64> {
     texts.filter_map(|text| parse_waited(&text)).reduce(u64::saturating_add)
 }
 
-/// Returns true if a process on this machine listens on this port.
-pub(super) fn listens(port: u16) -> bool {
-    ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"]
-        .into_iter()
-        .filter_map(read)
-        .any(|table| is_listening(&table, port))
-}
-
-/// Searches a table of `/proc/net`. The second field of a line is the address with the port, the fourth the state.
-fn is_listening(table: &str, port: u16) -> bool {
-    let at = format!(":{port:04X}");
-    table.lines().any(|line| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        matches!(fields.as_slice(), [_, address, _, "0A", ..] if address.ends_with(&at))
-    })
-}
-
 /// Returns the roots whose descendants belong to a run on this machine: this process and, if the run is started on
 /// the host, the sessions of the ssh servers. The server of the bench's own login is excluded, for the case that the
 /// host is this machine.
@@ -111,21 +94,6 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(found.unwrap().parent, std::process::id());
         assert!(boot().is_some() && ticks_per_second() >= 1.0);
-    }
-
-    #[test]
-    fn a_port_that_is_listened_on_is_seen() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        assert!(listens(port));
-        drop(listener);
-        // A child process of another test may hold it for a moment.
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while listens(port) {
-            assert!(std::time::Instant::now() < deadline, "{port}");
-        }
-        let table = "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 01 0:0\n";
-        assert!(!is_listening(table, 8080) && is_listening(&table.replace(" 01 ", " 0A "), 8080));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::error::{BenchResult, words_of};
-use super::local_processes;
 use super::remote_processes::FarShell;
 use super::settings::BenchMachines;
+use crate::process::listens;
 
 /// The time limit for reaching a port.
 const REACH_LIMIT: Duration = Duration::from_secs(3);
@@ -38,7 +38,7 @@ pub(super) fn near_port(
 ) -> Option<(String, u16)> {
     let address: IpAddr = seen_as?.parse().ok()?;
     let port = typed
-        .or_else(|| ports().find(|port| *port != far_port && !local_processes::listens(*port)))
+        .or_else(|| ports().find(|port| *port != far_port && !listens(std::process::id(), *port)))
         .unwrap_or(far_port);
     Some((address.to_string(), port))
 }
@@ -124,7 +124,7 @@ mod tests {
     fn the_port_here_is_a_free_one_at_the_address_that_the_host_sees() {
         let seen = "192.0.2.1".to_owned();
         let (address, port) = near_port(None, *ports().start(), Some(&seen)).unwrap();
-        assert!(address == seen && port > *ports().start() && !local_processes::listens(port));
+        assert!(address == seen && port > *ports().start() && !listens(std::process::id(), port));
         assert_eq!(near_port(Some(77), 77, Some(&seen)).unwrap().1, 77);
         assert_eq!((near_port(None, 1, None), near_port(None, 1, Some(&"UNKNOWN".to_owned()))), (None, None));
     }

@@ -1,21 +1,16 @@
 //! Runs one row once, from an empty target to the account of the run.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
-
 use super::cleanup_shell::{CleanupShell, KeptProcessGroup};
-use super::error::{BenchError, words_of};
+use super::error::BenchError;
 use super::local_processes;
 use super::processes::{ProcessSnapshot, ProcessUsage};
 use super::remote_processes::{FarShell, moment_of};
 use super::result::Timing;
-use crate::process::MeasuredCommand;
+use crate::process::{PairedRun, RunFailure, RunObserver, listens};
 
 /// The interval of looks at the processes on this machine and on the host.
 const LOOK_HERE: Duration = Duration::from_millis(200);
@@ -24,12 +19,8 @@ const LOOK_THERE: Duration = Duration::from_millis(300);
 /// processor time, and processes may end before the next look, so the interval has an upper limit.
 const SHARE_OF_LOOKS: u32 = 20;
 const LOOK_THERE_AT_LEAST: Duration = Duration::from_millis(600);
-/// The time that a listener may take to exit after the other end has.
-const END_LIMIT: Duration = Duration::from_secs(10);
 /// The time that the sessions on the host may take to disappear.
 const SESSIONS_LIMIT: Duration = Duration::from_secs(2);
-/// The maximum number of bytes kept of a failed command's output.
-const WORDS_BYTES_MAX: i64 = 4096;
 
 /// The reason why there is no timing.
 #[derive(Debug)]
@@ -43,6 +34,12 @@ pub(super) enum NoTiming {
 impl From<BenchError> for NoTiming {
     fn from(error: BenchError) -> Self {
         Self::Ends(error)
+    }
+}
+
+impl From<RunFailure> for NoTiming {
+    fn from(failure: RunFailure) -> Self {
+        Self::Row(failure.0)
     }
 }
 
@@ -73,88 +70,35 @@ pub(super) struct ListeningCommand {
     pub port: u16,
 }
 
-/// A command with all processes it has started. If it is dropped before it has ended, all of them are killed.
-struct CommandTree<'a> {
-    running: Option<MeasuredCommand>,
-    group: Option<Pid>,
-    log: File,
-    _kept: KeptProcessGroup<'a>,
-}
-
-impl<'a> CommandTree<'a> {
-    fn start(mut command: Command, log: &Path, keeper: &'a CleanupShell) -> Result<Self, NoTiming> {
-        let words = |error: std::io::Error| NoTiming::Row(format!("{}: {}", log.display(), words_of(&error)));
-        let file =
-            File::options().create(true).truncate(true).read(true).write(true).open(log).map_err(words)?;
-        let write = || file.try_clone().map_err(words);
-        command.stdin(Stdio::null()).stdout(write()?).stderr(write()?).process_group(0);
-        let running =
-            MeasuredCommand::start(&mut command).map_err(|error| NoTiming::Row(error.to_string()))?;
-        let group = i32::try_from(running.pid()).ok().and_then(Pid::from_raw);
-        let kept = keeper.group(running.pid());
-        Ok(Self { running: Some(running), group, log: file, _kept: kept })
-    }
-
-    fn ended_within(&self, wait: Duration) -> bool {
-        self.running.as_ref().is_none_or(|running| running.ended_within(wait).unwrap_or(true))
-    }
-
-    /// Waits for the end and returns the processor time used in seconds. The error holds the output of a failed
-    /// command.
-    fn finish(mut self) -> Result<f64, String> {
-        let Some(running) = self.running.take() else { return Ok(0.0) };
-        let measured = running.finish().map_err(|error| error.to_string())?;
-        if measured.status.success() {
-            return Ok(measured.cpu().as_secs_f64());
-        }
-        let words = self.words();
-        Err(if words.is_empty() { measured.status.to_string() } else { words })
-    }
-
-    fn words(&mut self) -> String {
-        let length = self.log.seek(SeekFrom::End(0)).unwrap_or(0);
-        let back = i64::try_from(length).unwrap_or(0).min(WORDS_BYTES_MAX);
-        let mut bytes = Vec::new();
-        if self.log.seek(SeekFrom::End(-back)).is_ok() {
-            // Unreadable output is omitted.
-            let _ = self.log.read_to_end(&mut bytes);
-        }
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        lines[lines.len().saturating_sub(3)..].join(" / ")
-    }
-}
-
-impl Drop for CommandTree<'_> {
-    fn drop(&mut self) {
-        if let (Some(_), Some(group)) = (&self.running, self.group) {
-            // On SIGTERM ssh also ends its proxy commands.
-            let _ = kill_process_group(group, Signal::TERM);
-            if !self.ended_within(Duration::from_millis(300)) {
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-        }
-    }
-}
-
 /// The process accounts of both ends during a run.
 struct ProcessSamples<'a> {
     far: Option<&'a mut FarShell>,
+    stop: &'a dyn Fn() -> bool,
+    /// Ends all commands if this process cannot.
+    keeper: &'a CleanupShell,
+    kept: Vec<KeptProcessGroup<'a>>,
+    /// True if the listener is on the host, and its port.
+    listens_at: (bool, u16),
     here: ProcessUsage,
     there: Option<ProcessUsage>,
     sent_again: (Option<u64>, Option<u64>),
-    /// The start of the command.
+    /// The start of the command, if it has started.
     began: Instant,
+    is_running: bool,
     asked: Instant,
     next_here: Instant,
     next_there: Instant,
 }
 
 impl<'a> ProcessSamples<'a> {
-    fn begin(mut far: Option<&'a mut FarShell>, serves: bool) -> Result<Self, NoTiming> {
+    fn begin(
+        task: &BenchTask<'a>,
+        mut far: Option<&'a mut FarShell>,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Result<Self, NoTiming> {
         let moment = local_processes::moment();
         let server = far.as_ref().and_then(|far| far.server());
-        let here = ProcessUsage::new(local_processes::roots(&moment, serves, server), &moment);
+        let here = ProcessUsage::new(local_processes::roots(&moment, task.serves, server), &moment);
         let (mut there, mut sent_again) = (None, (moment.retransmitted, None));
         if let Some(far) = &mut far {
             let moment = far.moment()?;
@@ -164,12 +108,25 @@ impl<'a> ProcessSamples<'a> {
                 .then(|| ProcessUsage::new(roots, &moment));
         }
         let now = Instant::now();
-        let (began, asked, next_there) = (now, now, now);
-        Ok(Self { far, here, there, sent_again, began, asked, next_here: now + LOOK_HERE / 4, next_there })
+        Ok(Self {
+            far,
+            stop,
+            keeper: task.keeper,
+            kept: Vec::new(),
+            listens_at: task.listener.as_ref().map_or((false, 0), |listener| (listener.there, listener.port)),
+            here,
+            there,
+            sent_again,
+            began: now,
+            is_running: false,
+            asked: now,
+            next_here: now + LOOK_HERE / 4,
+            next_there: now,
+        })
     }
 
     /// Takes all looks that are due.
-    fn look(&mut self) -> Result<(), NoTiming> {
+    fn take_looks(&mut self) -> Result<(), NoTiming> {
         let now = Instant::now();
         if now >= self.next_here {
             self.here.look(&local_processes::moment(), self.since_began(now));
@@ -245,74 +202,50 @@ impl<'a> ProcessSamples<'a> {
     }
 }
 
+impl RunObserver for ProcessSamples<'_> {
+    type Failure = NoTiming;
+
+    fn started(&mut self, pid: u32) {
+        self.kept.push(self.keeper.group(pid));
+    }
+
+    fn listens(&mut self) -> Result<bool, NoTiming> {
+        Ok(match (self.listens_at, &mut self.far) {
+            ((true, port), Some(far)) => far.listens(port)?,
+            ((_, port), _) => listens(std::process::id(), port),
+        })
+    }
+
+    fn clock_starts(&mut self, at: Instant) {
+        (self.began, self.is_running) = (at, true);
+    }
+
+    fn look(&mut self) -> Result<(), NoTiming> {
+        match (self.stop)() {
+            true => Err(NoTiming::Ends(BenchError::Stopped)),
+            false if self.is_running => self.take_looks(),
+            false => Ok(()),
+        }
+    }
+}
+
 /// Runs a task to its end.
 pub(super) fn once(
     task: BenchTask<'_>,
     far: Option<&mut FarShell>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Timing, NoTiming> {
-    let mut looks = ProcessSamples::begin(far, task.serves)?;
-    let listener = match task.listener {
-        None => None,
-        Some(ListeningCommand { command, there, port }) => {
-            let group = CommandTree::start(command, &task.log.with_extension("listener"), task.keeper)?;
-            let far = if there { looks.far.as_deref_mut() } else { None };
-            wait_until_listening(far, port, group, stop).map(Some)?
-        }
-    };
-    let mut command = Command::new("sh");
-    command.args(["-c", task.near]).envs(task.environment.iter().map(|(name, value)| (name, value)));
-    let began = Instant::now();
-    looks.began = began;
-    let mut near_end = CommandTree::start(command, task.log, task.keeper)?;
-    while !near_end.ended_within(Duration::from_millis(10)) {
-        if stop() {
-            return Err(NoTiming::Ends(BenchError::Stopped));
-        }
-        if began.elapsed() > task.limit {
-            let words = near_end.words();
-            return Err(NoTiming::Row(format!("still running after {} s. {words}", task.limit.as_secs())));
-        }
-        looks.look()?;
+    let mut looks = ProcessSamples::begin(&task, far, stop)?;
+    let mut near = Command::new("sh");
+    near.args(["-c", task.near]).envs(task.environment.iter().map(|(name, value)| (name, value)));
+    let listener = task.listener.map(|listener| listener.command);
+    let mut run = PairedRun { near, listener, limit: task.limit, log: task.log };
+    for command in std::iter::once(&mut run.near).chain(&mut run.listener) {
+        command.stdin(Stdio::null());
     }
-    let mut wall = began.elapsed();
-    let mut cpu_seconds = near_end.finish().map_err(NoTiming::Row)?;
-    if let Some(listener) = listener {
-        if !listener.ended_within(END_LIMIT) {
-            return Err(NoTiming::Row("the end that listened has not ended after the other one".to_owned()));
-        }
-        wall = began.elapsed();
-        cpu_seconds += listener.finish().map_err(NoTiming::Row)?;
-    }
+    let cost = run.run(&mut looks)?;
     // Sessions of this machine's servers are not children of this process, so the sum does not include them.
-    looks.end(wall, if task.serves { 0.0 } else { cpu_seconds })
-}
-
-/// Waits until the port is open. It does not connect, because the listener accepts only one connection. `far` is the
-/// shell of the host if it listens there.
-fn wait_until_listening<'a>(
-    mut far: Option<&mut FarShell>,
-    port: u16,
-    mut listener: CommandTree<'a>,
-    stop: &dyn Fn() -> bool,
-) -> Result<CommandTree<'a>, NoTiming> {
-    let deadline = Instant::now() + END_LIMIT;
-    loop {
-        let listens = match &mut far {
-            Some(far) => far.listens(port)?,
-            None => local_processes::listens(port),
-        };
-        if listens {
-            return Ok(listener);
-        }
-        if stop() {
-            return Err(NoTiming::Ends(BenchError::Stopped));
-        }
-        if listener.ended_within(Duration::from_millis(20)) || Instant::now() > deadline {
-            let words = listener.words();
-            return Err(NoTiming::Row(format!("the end that is to listen does not. {words}")));
-        }
-    }
+    looks.end(cost.wall, if task.serves { 0.0 } else { cost.cpu.as_secs_f64() })
 }
 
 #[cfg(test)]
@@ -335,33 +268,5 @@ mod tests {
         assert!(timing.wall_seconds > 0.0 && timing.there.is_none());
         let cpu: f64 = timing.here.iter().map(|cost| cost.cpu_seconds).sum();
         assert!(cpu > 0.0, "{timing:?}");
-    }
-
-    #[test]
-    fn a_failure_has_its_own_words() {
-        let words = |script| match run(script, Duration::from_secs(100)) {
-            Err(NoTiming::Row(words)) => words,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(words("echo first; echo why >&2; exit 3"), "first / why");
-        assert_eq!(words("exit 3"), "exit status: 3");
-    }
-
-    #[test]
-    fn what_does_not_end_is_ended_with_all_it_started() {
-        let place = tempfile::tempdir().unwrap();
-        let pid = place.path().join("pid");
-        let script = format!("sleep 600 & echo $! >{}; wait", pid.display());
-        assert!(matches!(run(&script, Duration::from_millis(400)), Err(NoTiming::Row(_))));
-        let pid = std::fs::read_to_string(pid).unwrap();
-        // On a busy machine a terminated process may take a while to exit.
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-            if stat.is_empty() || stat.contains(") Z ") {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{stat}");
-        }
     }
 }

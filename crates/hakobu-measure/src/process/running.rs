@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::counters::{ProcessIo, peak_rss_bytes, process_io};
 use crate::MeasureError;
 use crate::MeasureResult;
 
@@ -24,13 +23,9 @@ pub struct CommandCost {
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
-    /// The largest peak resident set size of any single process in bytes (not the sum).
+    /// The largest peak resident set size of any single process in bytes (not the sum). Until `exec` the kernel counts
+    /// this process's own memory for the child, so measure from a small process.
     pub peak_rss_bytes: u64,
-    /// This process's own peak before the start, in bytes. The kernel counts it for the child until `exec`. A
-    /// `peak_rss_bytes` that does not exceed it is only an upper limit, so measure from a small process.
-    pub rss_floor_bytes: u64,
-    /// The I/O counters; `None` if the kernel does not report them.
-    pub io: Option<ProcessIo>,
 }
 
 impl CommandCost {
@@ -48,7 +43,6 @@ pub struct MeasuredCommand {
     child: Child,
     handle: OwnedFd,
     started: Instant,
-    rss_floor_bytes: u64,
     /// True once the child is reaped; its process ID may then belong to another process.
     reaped: bool,
 }
@@ -71,7 +65,6 @@ impl MeasuredCommand {
     /// [`MeasureError::Command`] if that fails.
     pub fn start(command: &mut Command) -> MeasureResult<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
-        let rss_floor_bytes = peak_rss_bytes(std::process::id())?;
         let started = Instant::now();
         let started_child = command.spawn().and_then(|mut child| match watch(&child) {
             Ok(handle) => Ok((child, handle)),
@@ -82,12 +75,12 @@ impl MeasuredCommand {
             }
         });
         match started_child {
-            Ok((child, handle)) => Ok(Self { name, child, handle, started, rss_floor_bytes, reaped: false }),
+            Ok((child, handle)) => Ok(Self { name, child, handle, started, reaped: false }),
             Err(cause) => Err(MeasureError::Command { during: "start", command: name, cause }),
         }
     }
 
-    /// Returns the process ID, for [`peak_rss_bytes`], [`process_io`] or a signal.
+    /// Returns the process ID, for [`peak_rss_bytes`](super::peak_rss_bytes) or a signal.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -134,8 +127,6 @@ impl MeasuredCommand {
             return Err(MeasureError::TimedOut { command: self.name.clone(), limit });
         }
         let wall = self.started.elapsed();
-        // The counters can still be read between the end of a process and its reaping.
-        let io = process_io(self.pid()).ok();
         let usage =
             hakobu_sys::process::wait_with_usage(self.pid()).map_err(|cause| self.wait_error(cause))?;
         self.reaped = true;
@@ -145,8 +136,6 @@ impl MeasuredCommand {
             user: usage.user,
             system: usage.system,
             peak_rss_bytes: usage.peak_rss_bytes,
-            rss_floor_bytes: self.rss_floor_bytes,
-            io,
         })
     }
 
@@ -188,6 +177,7 @@ fn watch(child: &Child) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::peak_rss_bytes;
     use super::*;
     use std::io::{Read, Write};
     use std::process::Stdio;
@@ -199,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_and_io_of_a_child_and_its_children_are_counted() {
+    fn cpu_of_a_child_and_its_children_is_counted() {
         // The work is done by a grandchild that the shell waits for.
         let script = "head -c 30000000 /dev/zero | cat > /dev/null; exit 3";
         let measured = measure(&mut shell(script)).unwrap();
@@ -207,9 +197,6 @@ mod tests {
         assert!(measured.cpu() > Duration::ZERO);
         assert!(measured.wall > Duration::ZERO);
         assert!(measured.peak_rss_bytes > 100_000);
-        let io = measured.io.unwrap();
-        assert!(io.read_call_bytes >= 60_000_000, "{io:?}");
-        assert!(io.write_call_bytes >= 60_000_000, "{io:?}");
     }
 
     #[test]
@@ -245,7 +232,7 @@ mod tests {
         let pid = running.pid();
         let error = running.finish_within(Duration::from_millis(50));
         assert!(matches!(error, Err(MeasureError::TimedOut { .. })));
-        assert!(process_io(pid).is_err());
+        assert!(peak_rss_bytes(pid).is_err());
     }
 
     #[test]

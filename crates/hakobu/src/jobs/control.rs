@@ -121,7 +121,7 @@ pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
         let state = jobs.forget(folder)?;
         output::tell(&format!("job {} is forgotten", folder.id()));
         if let Some(target) = target.filter(|_| state != JobState::Done) {
-            let target = crate::shell::quote(&target);
+            let target = hakobu_core::shell::quote(&target);
             output::tell(&format!(
                 "  it was not done: everything that it copied to {target} stays there, with drafts (.hakobu. and 26 \
                  characters) of unfinished files; the same command continues with them"

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hakobu_measure::table::MarkdownTable;
 use hakobu_testkit::link::{Crowding, LinkSettings};
 use serde::{Deserialize, Serialize};
 
 use super::super::session::say;
 use super::cell::{Bench, Place};
 use super::grid::{Load, Setting};
+use crate::table::MarkdownTable;
 
 /// The numbers of lanes to compare. Neighbours are one step apart.
 const COUNTS: [u16; 7] = [1, 2, 3, 4, 5, 6, 8];
@@ -206,12 +206,12 @@ fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
     };
     let place = Place::up(bench, settings(FULL_MBIT), "bbr", Load::OneFile)?;
     let rates = |setting: Setting| -> Result<([f64; 2], Vec<String>)> {
-        place.link.change(settings(FULL_MBIT))?;
+        place.ends.link()?.change(settings(FULL_MBIT))?;
         let mut seen: Vec<(f64, u64)> = Vec::new();
         let run = place.run_for(setting, Duration::from_secs_f64(ENDS_S), |seconds| {
             let mbit = if (FALLS_S..COMES_BACK_S).contains(&seconds) { QUARTER_MBIT } else { FULL_MBIT };
-            if place.link.settings().rate_bits_per_second != Some(mbit * 1_000_000) {
-                place.link.change(settings(mbit))?;
+            if place.ends.link()?.settings().rate_bits_per_second != Some(mbit * 1_000_000) {
+                place.ends.link()?.change(settings(mbit))?;
             }
             seen.push((seconds, place.stored_bytes()));
             Ok(())

@@ -1,9 +1,8 @@
 //! Renders the results as a Markdown page.
 
-use hakobu_measure::table::MarkdownTable;
-
 use super::results::{FILE_WITHIN, Pair, Results, RowResult, TREE_WITHIN};
 use crate::bench::markdown::machine_line;
+use crate::table::MarkdownTable;
 
 const METHOD: &str = "\
 `hakobu probe SOURCE TARGET`, then `hakobu copy SOURCE TARGET` at once, with the same throttle in place; of a tree once more,

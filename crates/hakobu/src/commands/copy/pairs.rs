@@ -10,7 +10,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::location::Location;
 use hakobu_core::units::format_bytes;
 
-use crate::shell;
+use hakobu_core::shell;
 
 /// The maximum number of pairs. The target opens a descriptor for each.
 const PAIRS_MAX: usize = 256;

@@ -1,10 +1,10 @@
-//! Formats tables in Markdown.
+//! Tables in Markdown, and how figures are written in them.
 
 use std::fmt;
 
-use hakobu_core::units::{format_bytes, format_rate};
+use hakobu_core::units::format_rate;
 
-use crate::statistics::{Distribution, Unit};
+use serde::Serialize;
 
 /// A table whose columns are also aligned in the Markdown source. The first column is left-aligned; all others
 /// (figures) are right-aligned.
@@ -16,7 +16,6 @@ pub struct MarkdownTable {
 
 impl MarkdownTable {
     /// Creates a table with these column headings and no rows.
-    #[must_use]
     pub fn new<T: Into<String>>(headers: impl IntoIterator<Item = T>) -> Self {
         Self { headers: headers.into_iter().map(escape).collect(), rows: Vec::new() }
     }
@@ -63,28 +62,26 @@ fn write_row(f: &mut fmt::Formatter<'_>, row: &[String], widths: &[usize]) -> fm
     writeln!(f, "|")
 }
 
+/// The unit of figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    Seconds,
+    /// Bytes of memory, or on the wire.
+    Bytes,
+    BytesPerSecond,
+    FilesPerSecond,
+}
+
 /// Formats a figure with its unit and three digits: `2.31 GB/s`, `0.184 s`.
-#[must_use]
 pub fn format_figure(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds if value < 0.9995 => format!("{value:.3} s"),
         Unit::Seconds => format!("{value:.2} s"),
-        Unit::Bytes => format_bytes(value.max(0.0) as u64),
+        Unit::Bytes => format!("{:.0} MiB", value / f64::from(1 << 20)),
         Unit::BytesPerSecond => format_rate(value),
         Unit::FilesPerSecond => format!("{value:.0} files/s"),
     }
-}
-
-/// Formats the median and, in parentheses, the spread and the extremes.
-#[must_use]
-pub fn format_summary(summary: &Distribution, unit: Unit) -> String {
-    format!(
-        "{} (±{}, {} to {})",
-        format_figure(summary.median, unit),
-        format_figure(summary.median_absolute_deviation, unit),
-        format_figure(summary.min, unit),
-        format_figure(summary.max, unit),
-    )
 }
 
 #[cfg(test)]
@@ -121,12 +118,6 @@ mod tests {
         assert_eq!(format_figure(12.346, Unit::Seconds), "12.35 s");
         assert_eq!(format_figure(2.31e9, Unit::BytesPerSecond), "2.31 GB/s");
         assert_eq!(format_figure(43_210.4, Unit::FilesPerSecond), "43210 files/s");
-        assert_eq!(format_figure(5e6, Unit::Bytes), "5.00 MB");
-    }
-
-    #[test]
-    fn a_summary_names_spread_and_extremes() {
-        let summary = Distribution::of(&[1.0, 2.0, 4.0]).unwrap();
-        assert_eq!(format_summary(&summary, Unit::Seconds), "2.00 s (±1.00 s, 1.00 s to 4.00 s)");
+        assert_eq!(format_figure(5.3e6, Unit::Bytes), "5 MiB");
     }
 }
