@@ -170,7 +170,7 @@ fn a_file_whose_comparison_is_waited_for_is_sent_as_it_is() {
             ran = sync_beside_a_slow_disk();
         }
     }
-    ran.says(&[choice, "comparing reaches"]);
+    ran.says(&[choice, ", sending "]);
     let read = ran.report["bytes"]["target_read"].as_u64().unwrap();
     assert!((32 * MIB..200 * MIB).contains(&read), "{:#}", ran.report);
 }

@@ -38,7 +38,7 @@ fn without_another_machine_there_is_no_way_to_choose() {
         let copy = Copy::new().options(&format!("--transport {transport}")).arg(&source).arg(&target);
         let ran = copy.run_to(2);
         assert!(
-            ran.err.contains(&format!("--transport {transport} is a way between machines")),
+            ran.err.contains(&format!("--transport {transport} is for transfers between machines")),
             "{}",
             ran.err
         );
