@@ -222,7 +222,11 @@ const VERIFY_WORDS: [(&str, &str, &str); 9] = [
         "How to reach the other host: auto, agent, ssh, sftp",
         "`agent` uses data connections on open ports; `ssh` sends the digests through ssh",
     ),
-    ("live", "Read a disk in use; differences may come from changes meanwhile", ""),
+    (
+        "live",
+        "Read a disk in use, which may change meanwhile",
+        "The comparison may show differences that do not last",
+    ),
     ("log_file", "Append differences, failures and notes to this file, with times", ""),
 ];
 

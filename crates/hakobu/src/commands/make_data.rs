@@ -71,7 +71,9 @@ pub struct MakeDiskArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = TRANSFER)]
     pub size: Option<u64>,
 
-    /// Compression ratio: 1 incompressible, 3 compresses to a third
+    /// Compression ratio of the content
+    ///
+    /// 1: incompressible; 3: compresses to a third
     #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio, help_heading = TRANSFER)]
     pub ratio: f64,
 
@@ -120,7 +122,9 @@ pub struct MakeTreeArguments {
     #[arg(long, value_name = "N", default_value_t = 32, help_heading = TRANSFER)]
     pub fanout: u64,
 
-    /// Size of each file, or the median with --sigma; required without --preset
+    /// Size of each file, or the median with --sigma
+    ///
+    /// Required without --preset
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, required_unless_present = "preset", help_heading = TRANSFER)]
     pub size: Option<u64>,
 
@@ -139,7 +143,9 @@ pub struct MakeTreeArguments {
     #[arg(long, value_name = "SIGMA", help_heading = TRANSFER)]
     pub sigma: Option<f64>,
 
-    /// Compression ratio: 1 incompressible, 3 compresses to a third
+    /// Compression ratio of the content
+    ///
+    /// 1: incompressible; 3: compresses to a third
     #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio, help_heading = TRANSFER)]
     pub ratio: f64,
 

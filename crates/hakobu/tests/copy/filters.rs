@@ -189,7 +189,7 @@ fn explain_names_the_rule() {
     let (code, said) = explain("missing", "");
     assert!(code == 1 && said.contains("missing"), "{said}");
     let (code, said) = explain("notes", "-x");
-    assert!(code == 0 && said.contains("no rule leaves it out"), "{said}");
+    assert!(code == 0 && said.contains("no rule excludes it"), "{said}");
     if !no_root() {
         let small = Small::mount(&pair.source.join("mounted"), "size=1m");
         fs::write(small.0.join("inner"), "content").unwrap();

@@ -30,7 +30,7 @@ pub struct FilterArguments {
     #[arg(long, value_name = "WHEN", help_heading = FILTERS)]
     pub newer_than: Option<String>,
 
-    /// Only files last changed before: 7d (ago), or 2026-11-01
+    /// Only files last changed before: 7d, or 2026-11-01
     #[arg(long, value_name = "WHEN", help_heading = FILTERS)]
     pub older_than: Option<String>,
 

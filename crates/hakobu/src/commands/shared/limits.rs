@@ -26,7 +26,9 @@ pub struct LimitArguments {
     #[arg(long, value_name = "N", help_heading = PERFORMANCE)]
     pub iops_limit: Option<String>,
 
-    /// Slow down while more than 1 % of source reads take longer than MS milliseconds
+    /// Slow down while source reads are slower than MS
+    ///
+    /// That is, while more than 1 % of them take longer than MS milliseconds
     #[arg(long, value_name = "MS", help_heading = PERFORMANCE)]
     pub source_p99: Option<String>,
 }
