@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Chosen;
 use super::rows::{Course, Goal, Group, Row, Way};
-use super::world::quoted;
+use super::world::quoted_path;
 
 /// The required and the aimed-for speed of each row, as a multiple of the earlier build's speed.
 const AT_LEAST: f64 = 0.95;
@@ -44,7 +44,7 @@ fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
 /// Returns `line` rewritten to use the earlier build at both ends, or `None` if it is not a hakobu command.
 fn earlier(line: &str, program: &Path) -> Option<String> {
     let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
-    let program = quoted(program);
+    let program = quoted_path(program);
     let agent = if rest.contains("$HOST") { format!("--agent {program} ") } else { String::new() };
     Some(format!("{program} {verb} {agent}{rest}"))
 }

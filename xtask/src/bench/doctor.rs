@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,12 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use hakobu_measure::statistics::median;
-use hakobu_testkit::link::{Link, LinkSettings, Namespace};
-use hakobu_testkit::sshd::{Sshd, SshdOptions};
+use hakobu_testkit::link::{LinkSettings, Namespace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::ends::{Ends, EndsNetwork};
 use super::machine::Machine;
+use super::preparation::{Preparation, write};
 use super::session::say;
 use super::sources::Source;
 use super::workshop::Workshop;
@@ -108,13 +108,6 @@ pub struct DoctorArgs {
     program: Option<PathBuf>,
 }
 
-impl DoctorArgs {
-    /// Returns the program to measure, if one was given.
-    pub fn program(&self) -> Option<&Path> {
-        self.program.as_deref()
-    }
-}
-
 /// All results of the bench.
 #[derive(Debug, Serialize, Deserialize)]
 struct Results {
@@ -130,7 +123,7 @@ struct CaseResult {
     title: String,
     round_trip_ms: u64,
     mtu_bytes: u32,
-    machine: Value,
+    machine: Machine,
     rounds: Vec<Round>,
 }
 
@@ -163,35 +156,28 @@ struct Pair {
 ///
 /// # Errors
 /// Returns an error if something cannot be measured or the doctor does not report the expected finding.
-pub fn run(args: &DoctorArgs, workspace: &Path, target_dir: &Path, built: &Path) -> Result<()> {
+pub fn run(args: &DoctorArgs) -> Result<()> {
     let cases: Vec<_> =
         CASES.iter().filter(|case| args.case.as_deref().is_none_or(|key| key == case.key)).collect();
     ensure!(!cases.is_empty(), "no case has this key");
-    let shop = Workshop::open(target_dir)?;
-    let program = shop.tools().join("hakobu");
-    fs::copy(built, &program).with_context(|| format!("copying {}", built.display()))?;
-    let output = args.output.clone().unwrap_or_else(|| workspace.join("docs/benchmarks"));
+    let prepared = Preparation::new(args.program.as_deref())?;
+    let output = prepared.output(args.output.as_deref(), true);
     let mut results = earlier(&output);
     for case in cases {
-        let machine = serde_json::to_value(Machine::look(workspace))?;
+        let machine = Machine::look(&prepared.workspace);
         let mut rounds = Vec::new();
         for number in 1..=args.rounds {
             say(&format!("{}, MTU {}: round {number} of {}", case.title, args.mtu, args.rounds));
-            rounds.push(Bed::up(&shop, &program, case, args.mtu)?.round(case)?);
+            rounds.push(Bed::up(&prepared, case, args.mtu)?.round(case)?);
         }
         let (title, round_trip_ms) = (case.title.to_owned(), case.round_trip_ms);
         let result = CaseResult { title, round_trip_ms, mtu_bytes: args.mtu, machine, rounds };
         results.cases.insert(format!("{}-{}", case.key, args.mtu), result);
     }
-    fs::create_dir_all(&output)?;
-    fs::write(output.join("doctor.json"), serde_json::to_string_pretty(&results)? + "\n")?;
-    fs::write(output.join("doctor.md"), page(&results))?;
+    write(&output, "doctor", &results, &[("md", page(&results))])?;
     println!("{}", table(&results));
     let off = results.cases.values().filter(|case| case.worst() > MARGIN).count();
-    if args.check && off > 0 {
-        drop(shop);
-        std::process::exit(1);
-    }
+    ensure!(!args.check || off == 0, "{off} cases are further off than they may be");
     Ok(())
 }
 
@@ -210,33 +196,27 @@ fn earlier(output: &Path) -> Results {
 struct Bed<'a> {
     shop: &'a Workshop,
     program: &'a Path,
-    sshd: Sshd,
-    link: Link,
+    ends: Ends,
 }
 
 impl<'a> Bed<'a> {
     /// Sets up the link with the case's bad configuration.
-    fn up(shop: &'a Workshop, program: &'a Path, case: &Case, mtu: u32) -> Result<Self> {
-        let link = Link::up(LinkSettings {
+    fn up(prepared: &'a Preparation, case: &Case, mtu: u32) -> Result<Self> {
+        let network = EndsNetwork::Link(LinkSettings {
             rate_bits_per_second: Some(RATE_BITS),
             mtu,
             ..LinkSettings::with_rtt(Duration::from_millis(case.round_trip_ms))
-        })?;
-        for end in [link.near(), link.far()] {
+        });
+        let ends = Ends::up(&prepared.shop, network)?;
+        for end in [ends.link()?.near(), ends.link()?.far()] {
             for (name, value) in RIGHT.into_iter().chain(case.parameter) {
                 end.set_parameter(name, value)?;
             }
         }
         if let Some(queue) = case.queue {
-            shell(link.near(), &format!("tc qdisc replace dev {DEVICE} root {queue}"))?;
+            shell(ends.link()?.near(), &format!("tc qdisc replace dev {DEVICE} root {queue}"))?;
         }
-        let sshd = Sshd::start(&SshdOptions {
-            path_dirs: vec![shop.tools().to_owned()],
-            netns: Some(link.far().name().to_owned()),
-            address: IpAddr::V4(link.far().address()),
-            ..SshdOptions::default()
-        })?;
-        Ok(Self { shop, program, sshd, link })
+        Ok(Self { shop: &prepared.shop, program: &prepared.program, ends })
     }
 
     fn round(&self, case: &Case) -> Result<Round> {
@@ -265,8 +245,9 @@ impl<'a> Bed<'a> {
         }
         round.hakobu.measured_before = Some(self.copy(Some(lanes), rate)?);
         round.hakobu_by_default.measured_before = Some(self.copy(None, rate)?);
+        let link = self.ends.link()?;
         for finding in &findings {
-            let end = if finding["host"].is_null() { self.link.near() } else { self.link.far() };
+            let end = if finding["host"].is_null() { link.near() } else { link.far() };
             let command = finding["command"].as_str().context("command")?;
             shell(end, command)?;
             round.commands.push(command.to_owned());
@@ -284,9 +265,9 @@ impl<'a> Bed<'a> {
     /// Runs the doctor, and returns what it says about the network path and its findings about the network.
     fn doctor(&self) -> Result<(Value, Vec<Value>)> {
         self.shop.go_on()?;
-        let mut command = self.link.near().command(self.program);
-        command.args(["doctor", "--json", "throwaway"]).env("HAKOBU_SSH", self.sshd.ssh_command());
-        let output = command.stderr(Stdio::inherit()).output()?;
+        let mut command = self.ends.command(self.program);
+        let output =
+            command.args(["doctor", "--json", self.ends.sshd().host()]).stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "hakobu doctor: {}", output.status);
         let all: Value = serde_json::from_slice(&output.stdout)?;
         for unread in all["unread"].as_array().into_iter().flatten() {
@@ -311,8 +292,8 @@ impl<'a> Bed<'a> {
         // Whole MiB, so that few different sources take up memory.
         let bytes = if bytes > 1 { bytes & !0xf_ffff } else { bytes };
         let source = self.shop.source(Source::File { bytes })?;
-        let mut command = self.link.near().command(self.program);
-        command.args(["copy", "--quiet"]).env("HAKOBU_SSH", self.sshd.ssh_command());
+        let mut command = self.ends.command(self.program);
+        command.args(["copy", "--quiet"]);
         if let Some(lanes) = lanes {
             command.args(["--lanes", &lanes.to_string()]);
         }
@@ -327,14 +308,15 @@ impl<'a> Bed<'a> {
     /// Returns the rate of a single connection, measured with `iperf3`.
     fn stream(&self) -> Result<f64> {
         self.shop.go_on()?;
-        let mut server = self.link.far().command("iperf3");
+        let link = self.ends.link()?;
+        let mut server = link.far().command("iperf3");
         let mut server =
             server.args(["-s", "-1"]).stdout(Stdio::null()).spawn().context("starting iperf3")?;
-        let address = self.link.far().address().to_string();
+        let address = link.far().address().to_string();
         let (seconds, omitted) = (STREAM_SECONDS.to_string(), STREAM_OMITTED_SECONDS.to_string());
         let measured = (0..20).find_map(|_| {
             std::thread::sleep(Duration::from_millis(100));
-            let mut client = self.link.near().command("iperf3");
+            let mut client = link.near().command("iperf3");
             let output = client.args(["-c", &address, "-J", "-t", &seconds, "-O", &omitted]).output().ok()?;
             let told: Value = serde_json::from_slice(&output.stdout).ok()?;
             told["end"]["sum_received"]["bits_per_second"].as_f64()
@@ -430,21 +412,18 @@ fn table(results: &Results) -> String {
 
 fn page(results: &Results) -> String {
     let machine = results.cases.values().map(|case| &case.machine).next().cloned().unwrap_or_default();
-    let text = |name: &str| machine[name].as_str().unwrap_or_default().to_owned();
     let worst = results.cases.values().map(CaseResult::worst).fold(0.0, f64::max);
     let mut verdicts = String::new();
     for case in results.cases.values() {
         let word = if case.worst() <= MARGIN { "reached" } else { "missed" };
-        let load = case.machine["load_at_start"].as_f64().unwrap_or_default();
-        let (commit, at) = (&case.machine["commit"], &case.machine["measured_at"]);
+        let Machine { commit, measured_at, load_at_start, .. } = &case.machine;
         verdicts.push_str(&format!(
-            "- {}, MTU {}: the worst is off by {:.0} %, at most 20 %: {word}. {} rounds, {}, commit {}, load {load:.2} when it began.\n",
+            "- {}, MTU {}: the worst is off by {:.0} %, at most 20 %: {word}. {} rounds, {measured_at}, commit {}, load {load_at_start:.2} when it began.\n",
             case.title,
             case.mtu_bytes,
             case.worst() * 100.0,
             case.rounds.len(),
-            at.as_str().unwrap_or_default(),
-            commit.as_str().unwrap_or_default(),
+            commit.as_deref().unwrap_or_default(),
         ));
     }
     format!(
@@ -461,10 +440,10 @@ fn page(results: &Results) -> String {
          clock of the whole command less that of the same on one byte. The doctor foretells what hakobu gets with the lanes that it\n\
          begins with, so that is what it is held to; what it gets by itself, trying others while it runs, stands below. Where no\n\
          device tells its speed, as at these ends, what a queue takes away beyond what it lets through is not foretold.\n",
-        text("cpu"),
-        machine["cores"],
-        text("kernel"),
-        text("congestion_control"),
+        machine.cpu,
+        machine.cores,
+        machine.kernel,
+        machine.congestion_control,
         worst * 100.0,
         table(results),
     )

@@ -11,12 +11,14 @@ use clap::Args;
 use hakobu_measure::generate::{self, SizeDistribution, TreeSpec};
 use hakobu_measure::process::{MeasuredCommand, peak_rss_bytes};
 use hakobu_measure::statistics::median;
-use hakobu_testkit::devices::{self, LoopDevice};
 use serde::Serialize;
 
+use super::ext4_disk::Ext4Disk;
 use super::machine::Machine;
+use super::markdown::machine_line;
+use super::preparation::{Preparation, write};
 use super::session::say;
-use super::workshop::Workshop;
+use super::workshop::{Workshop, remove};
 use crate::table::MarkdownTable;
 
 /// The number of inodes of the file system, and its size in bytes, little of which is used.
@@ -60,7 +62,7 @@ pub struct LargeArgs {
     output: Option<PathBuf>,
     /// The program to measure [default: built from here, release]
     #[arg(long, value_name = "PATH")]
-    pub program: Option<PathBuf>,
+    program: Option<PathBuf>,
 }
 
 /// All results of the bench.
@@ -106,30 +108,22 @@ struct Demand {
 ///
 /// # Errors
 /// Returns an error without root, enough memory or the tools of ext4, if a run fails, or if the user interrupts.
-pub fn run(args: &LargeArgs, workspace: &Path, target_dir: &Path, program: &Path) -> Result<()> {
-    let shop = Workshop::open(target_dir)?;
-    let machine = Machine::look(workspace);
-    let image = shop.memory().join("large.img");
-    fs::File::create(&image)?.set_len(IMAGE_BYTES).context("making the image")?;
-    let device = LoopDevice::over(&image, &[]).context("making a device of it")?;
+pub fn run(args: &LargeArgs) -> Result<()> {
+    let prepared = Preparation::new(args.program.as_deref())?;
+    let (shop, program) = (&prepared.shop, &prepared.program);
     let inodes = INODES.to_string();
-    devices::run("mkfs.ext4", &["-q", "-m", "0", "-N", &inodes], device.path()).context("making ext4")?;
-    let at = shop.memory().join("large");
-    fs::create_dir(&at)?;
-    let mounted = devices::mount(device.path(), &at, &["-o", "noatime"]).context("mounting it")?;
+    let disk = Ext4Disk::new(shop, "large", IMAGE_BYTES, &["-m", "0", "-N", &inodes])?;
+    let divisor = if args.quick { QUICK_DIVISOR } else { 1 };
     let mut trees = Vec::new();
     for tree in &TREES {
-        let divisor = if args.quick { QUICK_DIVISOR } else { 1 };
-        trees.push(measure(&shop, &at, program, tree, divisor)?);
+        trees.push(measure(shop, disk.at(), program, tree, divisor)?);
     }
-    drop((mounted, device));
+    drop(disk);
+    let machine = prepared.machine.clone();
     let results = Results { schema: "hakobu.bench.large/1", quick: args.quick, machine, trees };
-    let usual = if args.quick { target_dir.join("bench") } else { workspace.join("docs/benchmarks") };
-    let output = args.output.clone().unwrap_or(usual);
-    fs::create_dir_all(&output)?;
     let demands = results.demands()?;
-    fs::write(output.join("large.json"), serde_json::to_string_pretty(&results)? + "\n")?;
-    fs::write(output.join("large.md"), results.page(&demands))?;
+    let output = prepared.output(args.output.as_deref(), !args.quick);
+    write(&output, "large", &results, &[("md", results.page(&demands, &prepared.hakobu))])?;
     println!("{}", table(&demands));
     ensure!(!args.check || demands.iter().all(Demand::is_met), "not all is as it must be");
     Ok(())
@@ -147,7 +141,7 @@ fn measure(shop: &Workshop, at: &Path, program: &Path, tree: &Tree, divisor: u64
     let (mut copies, mut again) = (Vec::new(), Vec::new());
     for round in 0..tree.rounds {
         shop.go_on()?;
-        remove(&target)?;
+        remove(&target);
         settle()?;
         copies.push(once(program, "copy", &source, &target, entries)?);
         settle()?;
@@ -158,8 +152,8 @@ fn measure(shop: &Workshop, at: &Path, program: &Path, tree: &Tree, divisor: u64
     let same =
         Command::new(program).args(["verify", "-q"]).args([slashed(&source), slashed(&target)]).status()?;
     ensure!(same.success(), "the target is not as the source, {same}");
-    remove(&source)?;
-    remove(&target)?;
+    remove(&source);
+    remove(&target);
     Ok(Measured { key: tree.key, files, directories, second_names, copies, again })
 }
 
@@ -219,13 +213,6 @@ fn has_file(directory: &Path) -> bool {
 
 fn slashed(path: &Path) -> PathBuf {
     path.join("")
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("removing a tree"),
-        _ => Ok(()),
-    }
 }
 
 impl Demand {
@@ -291,7 +278,7 @@ impl Results {
         ])
     }
 
-    fn page(&self, demands: &[Demand]) -> String {
+    fn page(&self, demands: &[Demand], hakobu: &str) -> String {
         let mut trees = MarkdownTable::new([
             "files",
             "directories",
@@ -318,12 +305,10 @@ impl Results {
             ];
             trees.push(counts.map(|count| count.to_string()).into_iter().chain(figures));
         }
-        let Machine { cpu, cores, kernel, measured_at, commit, load_at_start, .. } = &self.machine;
-        let commit = commit.as_deref().unwrap_or("unknown");
         format!(
             "# Trees of many entries\n\nMade by `cargo xtask bench large`; it writes all rounds to `large.json`.\n\n\
-             {cpu}, {cores} cores, Linux {kernel}. {measured_at}, commit {commit}. Load when it began: \
-             {load_at_start:.2}.\n\n{}\n## How it is measured\n\n{METHOD}\n{trees}",
+             {}\n{}\n## How it is measured\n\n{METHOD}\n{trees}",
+            machine_line(&self.machine, hakobu),
             table(demands)
         )
     }

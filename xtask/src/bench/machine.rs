@@ -8,7 +8,7 @@ use hakobu_measure::memory;
 use serde::{Deserialize, Serialize};
 
 /// The machine, the time and the commit of a measurement.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Machine {
     pub cpu: String,
     pub cores: usize,

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use hakobu_measure::process::measure;
 
 use super::workshop::{Workshop, remove};
-use super::world::{FAR_BIN, NEAR_BIN, quoted};
+use super::world::{FAR_BIN, NEAR_BIN, quoted_path};
 
 /// Run a program and note its peak memory
 #[derive(Debug, clap::Args)]
@@ -102,7 +102,7 @@ impl<'a> Stand<'a> {
             let into = self.shop.tools().join(figures);
             remove(&into);
             fs::create_dir(&into).with_context(|| format!("making {}", into.display()))?;
-            let words = [own.as_path(), into.as_path(), self.program].map(quoted);
+            let words = [own.as_path(), into.as_path(), self.program].map(quoted_path);
             let [own, into, program] = &words;
             // Remove the symbolic link first, or the script would be written into the program.
             remove(&self.shop.tools().join(bin).join("hakobu"));

@@ -6,6 +6,8 @@
 mod before;
 mod content;
 mod doctor;
+mod ends;
+mod ext4_disk;
 mod ground;
 mod groups;
 mod judge;
@@ -18,40 +20,38 @@ mod machine;
 mod markdown;
 mod measured;
 mod peers;
+mod preparation;
 mod probe;
 mod proof;
 mod results;
 mod rows;
 mod runs;
 mod session;
+mod slow_ends;
 mod sources;
 mod svg;
 mod tuning;
 mod verdicts;
 mod veth;
 mod workshop;
-mod workspace;
 mod world;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
 use judge::RowResult;
-use machine::Machine;
 use measured::Stand;
 use peers::Peers;
+use preparation::{Preparation, write};
 use proof::Digests;
 use results::{GroupResult, Results};
 use rows::{Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Table, Way};
 use session::{Session, say};
 use sources::Source;
 use workshop::Workshop;
-use workspace::{directories, program};
 use world::World;
 
 /// The divisor of sizes under `--quick`.
@@ -132,21 +132,13 @@ pub fn run(args: BenchArgs) -> Result<()> {
         What::Copy(args) => table(&groups::copy::TABLE, &args),
         What::Disks(args) => table(&groups::disks::TABLE, &args),
         What::Trees(args) => table(&groups::trees::TABLE, &args),
-        What::Large(args) => {
-            let (workspace, target_dir) = directories()?;
-            let built = program(args.program.as_deref(), &workspace, &target_dir)?;
-            large::run(&args, &workspace, &target_dir, &built)
-        }
+        What::Large(args) => large::run(&args),
         What::Ways(args) => table(&groups::ways::TABLE, &args),
         What::Rsync(args) => table(&groups::rsync::TABLE, &args),
         What::Links(args) => links::run(&args),
         What::Verdicts(args) => verdicts::run(&args),
         What::Probe(args) => probe::run(&args),
-        What::Doctor(args) => {
-            let (workspace, target_dir) = directories()?;
-            let built = program(args.program(), &workspace, &target_dir)?;
-            doctor::run(&args, &workspace, &target_dir, &built)
-        }
+        What::Doctor(args) => doctor::run(&args),
         What::Measured(args) => measured::run(&args),
     }
 }
@@ -163,27 +155,16 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     ensure!(!args.check || rounds >= CHECK_ROUNDS_LEAST, "--check takes {CHECK_ROUNDS_LEAST} rounds or more");
     let mut chosen = choose(table, args.rows.as_deref(), args.extra);
     ensure!(!chosen.is_empty(), "no row has that in its key or title");
-    let started = Instant::now();
-    let (workspace, target_dir) = directories()?;
-    let built = program(args.program.as_deref(), &workspace, &target_dir)?;
-    let shop = Workshop::open(&target_dir)?;
-    // Measure a copy, so that the next build does not change it.
-    let program = shop.tools().join("hakobu-measured");
-    fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
+    let prepared = Preparation::new(args.program.as_deref())?;
+    let shop = &prepared.shop;
     if let Some(earlier) = &args.before {
-        let copied = shop.tools().join("hakobu-before");
-        fs::copy(earlier, &copied).with_context(|| format!("copying {}", earlier.display()))?;
-        chosen = before::beside(&chosen, &copied);
-    }
-    let machine = Machine::look(&workspace);
-    if machine.load_at_start > 0.5 {
-        say(&format!("the machine is busy (load {}): do not judge by these figures", machine.load_at_start));
+        chosen = before::beside(&chosen, &shop.take(earlier, "hakobu-before")?);
     }
     let tools =
         chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.tool).filter(|tool| *tool != OURS);
     let peers = Peers::ensure(tools.collect::<BTreeSet<_>>(), shop.installed());
-    let stand = Stand::new(&shop, &program)?;
-    let groups = measure_all(&shop, &stand, &peers, &chosen, args.quick, rounds)?;
+    let stand = Stand::new(shop, &prepared.program)?;
+    let groups = measure_all(shop, &stand, &peers, &chosen, args.quick, rounds)?;
     let mut rows: Vec<RowResult> = Vec::new();
     for (chosen, measured) in chosen.iter().zip(&groups) {
         let judged =
@@ -191,28 +172,27 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
         rows.extend(judged);
     }
     rows.push(judge::memory(MEMORY_KEY, MEMORY_TITLE, &groups));
-    let hakobu =
-        peers::version(&[&program.to_string_lossy(), "--version"], Path::new("")).unwrap_or_default();
     let results = Results {
         schema: "hakobu.bench/1",
         bench: table.key,
         table,
         quick: args.quick,
-        machine,
-        hakobu,
+        machine: prepared.machine.clone(),
+        hakobu: prepared.hakobu.clone(),
         tools: peers,
         rows,
         groups,
     };
     let whole = !args.quick && args.rows.is_none() && args.before.is_none() && rounds >= CHECK_ROUNDS_LEAST;
-    let output = args.output.clone().unwrap_or_else(|| match whole {
-        true => workspace.join("docs/benchmarks"),
-        false => target_dir.join("bench"),
-    });
-    write(&results, &output)?;
-    say(&format!("{:.0} s; results in {}", started.elapsed().as_secs_f64(), output.display()));
-    drop(shop);
-    finish(&results, args.check)
+    let output = prepared.output(args.output.as_deref(), whole);
+    let texts = [("md", markdown::page(&results)), ("svg", svg::of_results(&results))];
+    write(&output, table.key, &results, &texts)?;
+    prepared.say_end(&output);
+    println!("{}", markdown::table(&results));
+    let shortfalls = results.shortfalls();
+    shortfalls.iter().for_each(|line| say(&format!("below: {line}")));
+    ensure!(!args.check || shortfalls.is_empty(), "some rows are below what they must reach");
+    Ok(())
 }
 
 /// Returns the selected rows and the methods that they need.
@@ -276,29 +256,6 @@ fn measure_all(
         over.map(|source| source.smaller(divisor)).for_each(|source: Source| shop.forget(source));
     }
     Ok(measured)
-}
-
-fn write(results: &Results, output: &Path) -> Result<()> {
-    fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
-    let json = serde_json::to_string_pretty(results)? + "\n";
-    let files = [("json", json), ("md", markdown::page(results)), ("svg", svg::chart(results))];
-    for (extension, text) in files {
-        let path = output.join(format!("{}.{extension}", results.table.key));
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-    }
-    Ok(())
-}
-
-fn finish(results: &Results, check: bool) -> Result<()> {
-    println!("{}", markdown::table(results));
-    let shortfalls = results.shortfalls();
-    for line in &shortfalls {
-        say(&format!("below: {line}"));
-    }
-    if check && !shortfalls.is_empty() {
-        std::process::exit(1);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::runs::{Failure, Lines, Timing, once};
 use super::sources::Source;
 use super::tuning::tune;
 use super::workshop::Workshop;
-use super::world::{World, quoted};
+use super::world::{World, quoted_path};
 
 /// The number of baseline runs: the command on next to nothing.
 const BASELINE_RUNS: usize = 3;
@@ -299,7 +299,7 @@ impl Session<'_> {
 fn with_report(line: &str, report: &Path) -> Option<String> {
     let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
     matches!(verb, "copy" | "sync" | "verify")
-        .then(|| format!("hakobu {verb} --report {} {rest}", quoted(report)))
+        .then(|| format!("hakobu {verb} --report {} {rest}", quoted_path(report)))
 }
 
 /// Returns the number of baseline runs before a round. They are spread over the first, the middle and the last round,

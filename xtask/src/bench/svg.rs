@@ -1,4 +1,4 @@
-//! Renders the rows as a bar chart of each value relative to its aim.
+//! Charts of bars as SVG, and that of the rows: each value relative to its aim.
 
 use std::fmt::Write;
 
@@ -8,84 +8,124 @@ use super::results::Results;
 const WIDTH: f64 = 900.0;
 const BARS_FROM: f64 = 400.0;
 const BARS_TO: f64 = 800.0;
+const TOP: f64 = 56.0;
+const LINE: f64 = 24.0;
 /// The position of the aim as a share of the bars' width. Longer bars are cut off at the end.
 const AIM_AT: f64 = 0.7;
-const LINE: f64 = 24.0;
-const TOP: f64 = 56.0;
-const WORK_MOST_CHARACTERS: usize = 34;
+const LABEL_CHARACTERS_MAX: usize = 34;
+const GOOD: &str = "#2e8b57";
+const FAIR: &str = "#4682b4";
+const BAD: &str = "#c0504d";
 
-/// Returns the chart as an SVG document.
-pub fn chart(results: &Results) -> String {
-    let bars: Vec<(String, &GoalResult)> = results
-        .rows
-        .iter()
-        .flat_map(|row| row.goals.iter().map(move |goal| (label(row.key, goal), goal)))
-        .filter(|(_, goal)| goal.aim.is_some())
-        .collect();
-    let height = TOP + bars.len() as f64 * LINE + 16.0;
-    let aim_x = BARS_FROM + AIM_AT * (BARS_TO - BARS_FROM);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
-         viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"13\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"12\" y=\"22\" font-size=\"16\" fill=\"#222222\">{}: what is reached, relative to the aim</text>\n\
-         <text x=\"12\" y=\"42\" fill=\"#666666\">line: the aim · tick: at least · numbers: times the peer, seconds, MiB</text>\n",
-        escaped(results.table.heading)
-    );
-    for (index, (label, goal)) in bars.iter().enumerate() {
-        bar(&mut svg, TOP + index as f64 * LINE, label, goal);
+/// A chart of horizontal bars. Positions are shares of the longest bar, from 0 to 1.
+#[derive(Debug)]
+pub struct BarChart {
+    pub title: String,
+    /// The explanation of lines and ticks.
+    pub key: String,
+    pub bars: Vec<ChartBar>,
+    /// The positions of dashed lines over all bars.
+    pub lines: Vec<f64>,
+}
+
+/// A bar with its label.
+#[derive(Debug)]
+pub struct ChartBar {
+    pub label: String,
+    /// The length and the text at the end, or `None` if there is no figure.
+    pub value: Option<(f64, String)>,
+    pub colour: &'static str,
+    /// The position of a tick.
+    pub tick: Option<f64>,
+}
+
+impl BarChart {
+    /// Returns the chart as an SVG document.
+    pub fn document(&self) -> String {
+        let height = TOP + self.bars.len() as f64 * LINE + 16.0;
+        let x_of = |share: f64| BARS_FROM + share * (BARS_TO - BARS_FROM);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
+             viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"13\">\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+             <text x=\"12\" y=\"22\" font-size=\"16\" fill=\"#222222\">{}</text>\n\
+             <text x=\"12\" y=\"42\" fill=\"#666666\">{}</text>\n",
+            escaped(&self.title),
+            escaped(&self.key)
+        );
+        for (index, bar) in self.bars.iter().enumerate() {
+            let y = TOP + index as f64 * LINE;
+            let (label_x, text_y, rect_y) = (BARS_FROM - 8.0, y + 16.0, y + 4.0);
+            let label = escaped(&bar.label);
+            let _ = writeln!(
+                svg,
+                "<text x=\"{label_x}\" y=\"{text_y}\" text-anchor=\"end\" fill=\"#222222\">{label}</text>"
+            );
+            let Some((share, text)) = &bar.value else {
+                let _ =
+                    writeln!(svg, "<text x=\"{BARS_FROM}\" y=\"{text_y}\" fill=\"#999999\">no figure</text>");
+                continue;
+            };
+            let (width, colour, text_x) = (x_of(*share) - BARS_FROM, bar.colour, BARS_TO + 8.0);
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{BARS_FROM}\" y=\"{rect_y}\" width=\"{width:.1}\" height=\"16\" fill=\"{colour}\"/>\n\
+                 <text x=\"{text_x}\" y=\"{text_y}\" fill=\"#222222\">{text}</text>"
+            );
+            if let Some(tick) = bar.tick {
+                line(&mut svg, x_of(tick), (y + 2.0, y + 22.0), "stroke-width=\"2\"");
+            }
+        }
+        for share in &self.lines {
+            line(&mut svg, x_of(*share), (TOP, height - 12.0), "stroke-dasharray=\"4 3\"");
+        }
+        svg + "</svg>\n"
     }
-    let bottom = height - 12.0;
+}
+
+fn line(svg: &mut String, x: f64, (from, to): (f64, f64), style: &str) {
     let _ = writeln!(
         svg,
-        "<line x1=\"{aim_x}\" y1=\"{TOP}\" x2=\"{aim_x}\" y2=\"{bottom}\" stroke=\"#222222\" stroke-dasharray=\"4 3\"/>"
+        "<line x1=\"{x:.1}\" y1=\"{from}\" x2=\"{x:.1}\" y2=\"{to}\" stroke=\"#222222\" {style}/>"
     );
-    svg.push_str("</svg>\n");
-    svg
+}
+
+/// Returns the colour of a bar that reaches the aim, only the requirement, or neither.
+pub fn colour(reaches_aim: bool, is_enough: bool) -> &'static str {
+    match (reaches_aim, is_enough) {
+        (true, _) => GOOD,
+        (false, true) => FAIR,
+        (false, false) => BAD,
+    }
+}
+
+/// Returns a chart of each judged value relative to its aim.
+pub fn of_results(results: &Results) -> String {
+    let goals = results.rows.iter().flat_map(|row| row.goals.iter().map(move |goal| (row.key, goal)));
+    let bars = goals.filter(|(_, goal)| goal.aim.is_some()).map(|(key, goal)| ChartBar {
+        label: label(key, goal),
+        value: goal.value.map(|value| {
+            (share(goal, value), format!("{}{}", goal.judged.number(value), goal.judged.unit()))
+        }),
+        colour: colour(goal.verdict == Verdict::Aim, goal.verdict == Verdict::Enough),
+        tick: goal.at_least.map(|at_least| share(goal, at_least)),
+    });
+    let chart = BarChart {
+        title: format!("{}: what is reached, relative to the aim", results.table.heading),
+        key: "line: the aim · tick: at least · numbers: times the peer, seconds, MiB".to_owned(),
+        bars: bars.collect(),
+        lines: vec![AIM_AT],
+    };
+    chart.document()
 }
 
 fn label(key: &str, goal: &GoalResult) -> String {
     let against = goal.peer.as_deref().map(|peer| format!(" : {peer}")).unwrap_or_default();
     let label = format!("{key}{against}");
-    if label.chars().count() <= WORK_MOST_CHARACTERS {
+    if label.chars().count() <= LABEL_CHARACTERS_MAX {
         return label;
     }
-    label.chars().take(WORK_MOST_CHARACTERS - 1).chain(['…']).collect()
-}
-
-fn bar(svg: &mut String, y: f64, label: &str, goal: &GoalResult) {
-    let (middle, text_y) = (BARS_FROM - 8.0, y + 16.0);
-    let _ = writeln!(
-        svg,
-        "<text x=\"{middle}\" y=\"{text_y}\" text-anchor=\"end\" fill=\"#222222\">{}</text>",
-        escaped(label)
-    );
-    let Some(value) = goal.value else {
-        let _ = writeln!(svg, "<text x=\"{BARS_FROM}\" y=\"{text_y}\" fill=\"#999999\">no figure</text>");
-        return;
-    };
-    let width = share(goal, value) * (BARS_TO - BARS_FROM);
-    let colour = match goal.verdict {
-        Verdict::Aim => "#2e8b57",
-        Verdict::Enough => "#4682b4",
-        _ => "#c0504d",
-    };
-    let _ = writeln!(
-        svg,
-        "<rect x=\"{BARS_FROM}\" y=\"{}\" width=\"{width:.1}\" height=\"16\" fill=\"{colour}\"/>",
-        y + 4.0
-    );
-    if let Some(at_least) = goal.at_least {
-        let x = BARS_FROM + share(goal, at_least) * (BARS_TO - BARS_FROM);
-        let (from, to) = (y + 2.0, y + 22.0);
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" y1=\"{from}\" x2=\"{x:.1}\" y2=\"{to}\" stroke=\"#222222\" stroke-width=\"2\"/>"
-        );
-    }
-    let text = format!("{}{}", goal.judged.number(value), goal.judged.unit());
-    let x = BARS_TO + 8.0;
-    let _ = writeln!(svg, "<text x=\"{x}\" y=\"{text_y}\" fill=\"#222222\">{text}</text>");
+    label.chars().take(LABEL_CHARACTERS_MAX - 1).chain(['…']).collect()
 }
 
 /// Returns the length of a bar, from 0 to 1. Longer is better, even if a small value is better.
@@ -136,9 +176,14 @@ mod tests {
 
     #[test]
     fn names_cannot_break_the_document() {
-        let mut svg = String::new();
-        let goal = goal(Judged::Seconds);
-        bar(&mut svg, 0.0, &label("key", &goal), &goal);
+        let bar = ChartBar {
+            label: label("key", &goal(Judged::Seconds)),
+            value: None,
+            colour: colour(false, true),
+            tick: None,
+        };
+        let chart = BarChart { title: String::new(), key: String::new(), bars: vec![bar], lines: vec![] };
+        let svg = chart.document();
         assert!(svg.contains("key : a &lt;b&gt; &amp; c"), "{svg}");
     }
 }

@@ -190,6 +190,16 @@ impl Workshop {
         Ok(path)
     }
 
+    /// Copies a program into the directory for programs.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be copied.
+    pub fn take(&self, program: &Path, name: &str) -> Result<PathBuf> {
+        let copied = self.tools.join(name);
+        fs::copy(program, &copied).with_context(|| format!("copying {}", program.display()))?;
+        Ok(copied)
+    }
+
     /// Creates a symbolic link in a directory of tools, replacing what is there.
     ///
     /// # Errors

@@ -2,19 +2,20 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hakobu_testkit::link::{Link, LinkSettings};
+use hakobu_measure::bench::shell::quoted;
+use hakobu_testkit::link::LinkSettings;
 use hakobu_testkit::rsyncd::{DaemonAddress, Module, Rsyncd};
-use hakobu_testkit::sshd::{Sshd, SshdOptions};
+use hakobu_testkit::sshd::Sshd;
 
+use super::ends::{Ends, EndsNetwork};
 use super::rows::Place;
-use super::veth::Veth;
 use super::workshop::Workshop;
 
 /// The directory of tools that comes first on the near PATH.
@@ -24,78 +25,45 @@ pub const FAR_BIN: &str = "far-bin";
 /// The directory of installed tools, on both PATHs.
 pub const INSTALLED_BIN: &str = "bin";
 
-/// The time that processes at the far end have to exit after the near end.
-const SESSIONS_END_LIMIT: Duration = Duration::from_secs(20);
+/// The time that the rsync daemon has to end its sessions.
+const DAEMON_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The module of the rsync daemon: the bench's directory in memory.
 const MODULE: &str = "bench";
 
-/// Both ends of a group. Dropping it stops the server and then removes the network.
+/// Both ends of a group. Dropping it stops the servers and then removes the network.
 #[derive(Debug)]
 pub struct World {
     place: Place,
     // Fields are dropped in this order.
-    sshd: Sshd,
-    near_netns: Option<String>,
-    far_netns: Option<String>,
-    address: IpAddr,
-    path: OsString,
     rsyncd: Option<Rsyncd>,
+    ends: Ends,
+    path: OsString,
     memory: PathBuf,
-    link: Option<Link>,
-    _veth: Option<Veth>,
 }
 
 impl World {
     /// Sets up the place.
     ///
     /// # Errors
-    /// Returns an error if sshd cannot be started, or a namespace or device cannot be created (root is needed).
+    /// Returns the errors of [`Ends::up`].
     pub fn up(place: Place, shop: &Workshop) -> Result<Self> {
-        let mut link = None;
-        let mut veth = None;
-        let (near_netns, far_netns, address) = match place {
-            Place::Loopback | Place::SlowFs => (None, None, Ipv4Addr::LOCALHOST),
-            Place::LongLink | Place::CappedLink => {
-                let link = link.insert(Link::up(link_settings(place))?);
-                (
-                    Some(link.near().name().to_owned()),
-                    Some(link.far().name().to_owned()),
-                    link.far().address(),
-                )
-            }
-            Place::Veth | Place::VethCubic => {
-                let veth = veth.insert(Veth::up((place == Place::VethCubic).then_some("cubic"))?);
-                (Some(veth.near().to_owned()), Some(veth.far().to_owned()), veth.far_address())
-            }
-        };
+        let ends = Ends::up(shop, network(place))?;
+        let memory = shop.memory().to_owned();
         let rsyncd = (place == Place::CappedLink)
             .then(|| {
-                let listens = DaemonAddress { address, netns: far_netns.as_deref() };
-                let module = Module { name: MODULE, path: shop.memory(), lines: "" };
+                let address = ends.link()?.far().address();
+                let listens = DaemonAddress { address, netns: Some(ends.link()?.far().name()) };
+                let module = Module { name: MODULE, path: &memory, lines: "" };
                 Rsyncd::start_at(listens, &[module]).context("starting an rsync daemon")
             })
             .transpose()?;
-        let address = IpAddr::V4(address);
-        let sshd = Sshd::start(&SshdOptions {
-            address,
-            netns: far_netns.clone(),
-            path_dirs: vec![shop.tools().join(FAR_BIN), shop.installed().join(INSTALLED_BIN)],
-            ..SshdOptions::default()
-        })
-        .context("starting sshd")?;
-        let path = add_ssh_tools(shop, &sshd)?;
-        let memory = shop.memory().to_owned();
-        Ok(Self { place, sshd, near_netns, far_netns, address, path, rsyncd, memory, link, _veth: veth })
+        let path = add_ssh_tools(shop, ends.sshd())?;
+        Ok(Self { place, rsyncd, ends, path, memory })
     }
 
     pub fn place(&self) -> Place {
         self.place
-    }
-
-    /// Returns the far end's host name for ssh.
-    pub fn host(&self) -> &'static str {
-        self.sshd.host()
     }
 
     /// Returns the rsync URL of a path in memory, or `None` if there is no daemon.
@@ -115,12 +83,12 @@ impl World {
 
     /// Returns a command line at the near end, with its environment except for the paths.
     pub fn near(&self, line: &str) -> Command {
-        self.shell(self.near_netns.as_deref(), line)
+        self.shell(self.ends.netns().map(|(near, _)| near), line)
     }
 
     /// Returns a command line at the far end, started without ssh.
     pub fn far(&self, line: &str) -> Command {
-        self.shell(self.far_netns.as_deref(), line)
+        self.shell(self.ends.netns().map(|(_, far)| far), line)
     }
 
     fn shell(&self, netns: Option<&str>, line: &str) -> Command {
@@ -131,7 +99,8 @@ impl World {
         words.extend(["bash", "-o", "pipefail", "-c", line]);
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).env("PATH", &self.path).env("LC_ALL", "C.UTF-8");
-        command.env("HOST", self.host()).env("ADDRESS", self.address.to_string());
+        let sshd = self.ends.sshd();
+        command.env("HOST", sshd.host()).env("ADDRESS", sshd.address().to_string());
         // The user's settings for hakobu must not affect the measurement.
         command.env_remove("HAKOBU_SSH");
         command
@@ -143,33 +112,27 @@ impl World {
     /// # Errors
     /// Returns an error if the counters cannot be read.
     pub fn travelled_bytes(&self) -> Result<u64> {
-        let table = fs::read_to_string(format!("/proc/{}/net/dev", self.sshd.id()))?;
-        travelled(&table, self.far_netns.is_none()).context("/proc/net/dev has another format")
+        let table = fs::read_to_string(format!("/proc/{}/net/dev", self.ends.sshd().id()))?;
+        travelled(&table, self.ends.netns().is_none()).context("/proc/net/dev has another format")
     }
 
-    /// Waits until nobody is logged in at the far end. Processes there may run for a moment after the near end has
-    /// ended, and keep their disk open.
+    /// Waits until nobody is logged in at the far end, and the rsync daemon serves nobody.
     ///
     /// # Errors
     /// Returns an error if they keep running.
     pub fn wait_for_sessions(&self) -> Result<()> {
-        let deadline = Instant::now() + SESSIONS_END_LIMIT;
-        let served = || self.rsyncd.as_ref().is_some_and(|daemon| !daemon.serving().is_empty());
-        while served() || !self.sshd.processes().is_empty() {
-            ensure!(
-                Instant::now() < deadline,
-                "the far side still runs {SESSIONS_END_LIMIT:?} after the near one"
-            );
+        self.ends.wait_for_sessions()?;
+        let deadline = Instant::now() + DAEMON_LIMIT;
+        while self.rsyncd.as_ref().is_some_and(|daemon| !daemon.serving().is_empty()) {
+            ensure!(Instant::now() < deadline, "the rsync daemon still serves after {DAEMON_LIMIT:?}");
             sleep(LOOK_EVERY);
         }
         Ok(())
     }
 
-    /// Returns the longest delay of a packet on the emulated link beyond its due time. More than some milliseconds mean
-    /// that the machine was too busy for the link.
+    /// Returns the longest delay of a packet on the emulated link beyond its due time.
     pub fn link_late_most(&self) -> Option<Duration> {
-        let counters = self.link.as_ref()?.counters();
-        Some(counters.near_to_far.late_most.max(counters.far_to_near.late_most))
+        self.ends.link_late_most()
     }
 }
 
@@ -184,18 +147,21 @@ fn travelled(table: &str, on_loopback: bool) -> Option<u64> {
     ours.map(|(_, figures)| bytes(figures)).sum()
 }
 
-fn link_settings(place: Place) -> LinkSettings {
+fn network(place: Place) -> EndsNetwork {
     match place {
-        Place::CappedLink => LinkSettings {
+        Place::Loopback | Place::SlowFs => EndsNetwork::Loopback,
+        Place::Veth => EndsNetwork::Veth(None),
+        Place::VethCubic => EndsNetwork::Veth(Some("cubic")),
+        Place::CappedLink => EndsNetwork::Link(LinkSettings {
             connection_rate_bits_per_second: Some(50_000_000),
             mtu: 9000,
             ..LinkSettings::with_rtt(Duration::from_millis(20))
-        },
-        _ => LinkSettings {
+        }),
+        Place::LongLink => EndsNetwork::Link(LinkSettings {
             rate_bits_per_second: Some(1_000_000_000),
             mtu: 9000,
             ..LinkSettings::with_rtt(Duration::from_millis(100))
-        },
+        }),
     }
 }
 
@@ -207,7 +173,7 @@ fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
         let found = std::env::split_paths(&usual).map(|dir| dir.join(tool)).find(|path| path.is_file());
         let found = found.with_context(|| format!("there is no {tool}"))?;
         let config = sshd.client_config();
-        let line = format!("exec {} -F {} \"$@\"", quoted(&found), quoted(&config));
+        let line = format!("exec {} -F {} \"$@\"", quoted_path(&found), quoted_path(&config));
         shop.script(NEAR_BIN, tool, &line)?;
     }
     let first = [shop.tools().join(NEAR_BIN), shop.installed().join(INSTALLED_BIN)];
@@ -215,8 +181,8 @@ fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
 }
 
 /// Returns a path quoted for a shell.
-pub fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+pub fn quoted_path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
 }
 
 #[cfg(test)]

@@ -3,25 +3,23 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::sleep;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hakobu_testkit::link::{Link, LinkSettings};
-use hakobu_testkit::sshd::{Sshd, SshdOptions};
-use rustix::process::{Pid, Signal, kill_process};
+use hakobu_measure::process::{CommandGroup, RunFailure};
+use hakobu_testkit::link::LinkSettings;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::super::ends::{Ends, EndsNetwork};
 use super::super::workshop::Workshop;
-use super::super::world::FAR_BIN;
 use super::grid::{Cell, Load, Setting};
 
 /// The number of repetitions of the default and of the best fixed setting, in turn.
 const RERUNS: usize = 2;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The time that a run and its far end have to stop after they are told to.
+/// The time that a run has to stop after it is told to.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// The unit of `st_blocks` in bytes.
 const BLOCK_BYTES: u64 = 512;
@@ -114,8 +112,7 @@ pub fn measure(bench: &Bench<'_>, cell: &Cell, commit: Option<String>) -> Result
         best_runs.push(place.run(best)?);
     }
     let emulator = processor_time().saturating_sub(used).as_secs_f64() / began.elapsed().as_secs_f64();
-    let counters = place.link.counters();
-    let late = counters.near_to_far.late_most.max(counters.far_to_near.late_most);
+    let late = place.ends.link_late_most().unwrap_or_default();
     Ok(Measured {
         cell: cell.clone(),
         commit,
@@ -140,9 +137,7 @@ pub struct Place<'a> {
     bench: &'a Bench<'a>,
     source: &'a Path,
     targets: PathBuf,
-    // Fields are dropped in this order.
-    sshd: Sshd,
-    pub link: Link,
+    pub ends: Ends,
 }
 
 impl<'a> Place<'a> {
@@ -156,23 +151,16 @@ impl<'a> Place<'a> {
         congestion_control: &str,
         load: Load,
     ) -> Result<Self> {
-        let link = Link::up(settings)?;
-        for end in [link.near(), link.far()] {
+        let ends = Ends::up(bench.shop, EndsNetwork::Link(settings))?;
+        for end in [ends.link()?.near(), ends.link()?.far()] {
             end.set_congestion_control(congestion_control)?;
         }
-        let sshd = Sshd::start(&SshdOptions {
-            address: link.far().address().into(),
-            netns: Some(link.far().name().to_owned()),
-            path_dirs: vec![bench.shop.tools().join(FAR_BIN)],
-            ..SshdOptions::default()
-        });
-        let sshd = sshd.context("starting sshd")?;
         let source = match load {
             Load::OneFile => &bench.file,
             Load::SmallFiles => &bench.tree,
         };
-        let targets = bench.shop.memory().join(format!("at-{}", link.far().name()));
-        Ok(Self { bench, source, targets, sshd, link })
+        let targets = bench.shop.memory().join(format!("at-{}", ends.link()?.far().name()));
+        Ok(Self { bench, source, targets, ends })
     }
 
     fn run(&self, setting: Setting) -> Result<Run> {
@@ -196,43 +184,43 @@ impl<'a> Place<'a> {
         }
         fs::create_dir_all(&self.targets).context("making a target")?;
         let words = self.targets.with_extension("words");
-        let mut child = self.start(setting, &words)?;
+        let group = CommandGroup::start(self.command(setting), &words)?;
         let began = Instant::now();
-        let ended = self.watch(&mut child, began, limit, look);
-        let seconds = began.elapsed().as_secs_f64();
-        let bytes = self.stored_bytes();
-        if !matches!(ended, Ok(Some(_))) {
-            stop(&mut child)?;
-        }
-        self.wait_for_far_side()?;
+        let ended = self.watch(&group, began, limit, look);
+        let (seconds, bytes) = (began.elapsed().as_secs_f64(), self.stored_bytes());
+        let outcome = match ended {
+            Ok(true) => group.finish::<RunFailure>(STOP_LIMIT, || Ok(())).map(drop).map_err(Into::into),
+            other => {
+                group.end(STOP_LIMIT);
+                other.map(drop)
+            }
+        };
+        self.ends.wait_for_sessions()?;
         let said = fs::read_to_string(&words).unwrap_or_default();
-        ensure!(
-            ended?.is_none_or(|status| status.success()) && bytes > 0,
-            "{setting}: {bytes} bytes arrived within {seconds:.1} s: {said}"
-        );
+        outcome.with_context(|| format!("{setting}, after {seconds:.1} s"))?;
+        ensure!(bytes > 0, "{setting}: nothing arrived within {seconds:.1} s: {said}");
         let told = said.lines().filter(|line| line.starts_with("why: lanes: ")).map(str::to_owned).collect();
         Ok(Run { bytes, seconds, told })
     }
 
-    /// Waits for the run. Returns its exit status, or `None` if `limit` has passed.
+    /// Waits for the run. Returns false if `limit` has passed before its end.
     fn watch(
         &self,
-        child: &mut Child,
+        group: &CommandGroup,
         began: Instant,
         limit: Duration,
         mut look: impl FnMut(f64) -> Result<()>,
-    ) -> Result<Option<ExitStatus>> {
+    ) -> Result<bool> {
         loop {
-            if let Some(status) = child.try_wait().context("waiting for hakobu")? {
-                return Ok(Some(status));
+            let left = limit.saturating_sub(began.elapsed());
+            if group.ended_within(LOOK_EVERY.min(left))? {
+                return Ok(true);
             }
             self.bench.shop.go_on()?;
-            let left = limit.saturating_sub(began.elapsed());
             if left.is_zero() {
-                return Ok(None);
+                return Ok(false);
             }
             look(began.elapsed().as_secs_f64())?;
-            sleep(LOOK_EVERY.min(left));
         }
     }
 
@@ -254,26 +242,11 @@ impl<'a> Place<'a> {
         bytes
     }
 
-    fn start(&self, setting: Setting, words: &Path) -> Result<Child> {
-        let target = format!("{}:{}/", self.sshd.host(), self.targets.display());
-        let mut command: Command = self.link.near().command(self.bench.program);
-        command.args(["copy", "--why"]).args(setting.arguments()).arg(self.source).arg(target);
-        command.env("HAKOBU_SSH", self.sshd.ssh_command()).stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(fs::File::create(words).context("making a file for what hakobu says")?);
-        command.spawn().context("starting hakobu")
-    }
-
-    /// Waits until nothing runs at the far end, which may take a moment after the near end has ended.
-    fn wait_for_far_side(&self) -> Result<()> {
-        let began = Instant::now();
-        while !self.sshd.processes().is_empty() {
-            ensure!(
-                began.elapsed() < STOP_LIMIT,
-                "the far side still runs {STOP_LIMIT:?} after the near one"
-            );
-            sleep(LOOK_EVERY);
-        }
-        Ok(())
+    fn command(&self, setting: Setting) -> Command {
+        let mut command = self.ends.command(self.bench.program);
+        command.args(["copy", "--why"]).args(setting.arguments()).arg(self.source);
+        command.arg(format!("{}:{}/", self.ends.sshd().host(), self.targets.display()));
+        command
     }
 }
 
@@ -282,20 +255,6 @@ impl Drop for Place<'_> {
         // It may not have been made.
         let _ = fs::remove_dir_all(&self.targets);
     }
-}
-
-/// Stops a run with SIGTERM, and kills it if it does not stop.
-fn stop(child: &mut Child) -> Result<()> {
-    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process without a number")?;
-    kill_process(id, Signal::TERM).context("stopping hakobu")?;
-    let began = Instant::now();
-    while child.try_wait().context("waiting for hakobu")?.is_none() {
-        if began.elapsed() > STOP_LIMIT {
-            child.kill().context("killing hakobu")?;
-        }
-        sleep(LOOK_EVERY);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -11,18 +11,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use hakobu_measure::generate::{self, FileSpec, SizeDistribution, TreeSpec, available_threads};
 
 use super::machine::Machine;
+use super::preparation::{Preparation, write};
 use super::session::say;
 use super::sources::GIB;
-use super::workshop::Workshop;
-use super::workspace;
-use super::world::FAR_BIN;
 use cell::{Bench, Measured, measure};
 use changes::Changes;
 use grid::Cell;
@@ -72,23 +70,13 @@ pub fn run(args: &LinksArgs) -> Result<()> {
     let chosen: Vec<Cell> = Cell::all().into_iter().filter(|cell| is_chosen(args, cell)).collect();
     ensure!(!chosen.is_empty(), "no cell has that in its name");
     ensure!(args.seconds >= 1.0, "a run takes a second at least");
-    let began = Instant::now();
-    let (workspace, target_dir) = workspace::directories()?;
-    let built = workspace::program(args.program.as_deref(), &workspace, &target_dir)?;
-    let shop = Workshop::open(&target_dir)?;
-    // Measure a copy, so that the next build does not change it.
-    let program = shop.tools().join("hakobu-measured");
-    fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
-    shop.link(FAR_BIN, "hakobu", &program)?;
-    let output = args.output.clone().unwrap_or_else(|| target_dir.join("bench"));
-    let machine = Machine::look(&workspace);
-    if machine.load_at_start > 0.5 {
-        say(&format!("the machine is busy (load {}): do not judge by these figures", machine.load_at_start));
-    }
-    let store = Store::open(&output, machine)?;
+    let prepared = Preparation::new(args.program.as_deref())?;
+    let shop = &prepared.shop;
+    let output = prepared.output(args.output.as_deref(), false);
+    let store = Store::open(&output, prepared.machine.clone())?;
     let mut bench = Bench {
-        shop: &shop,
-        program: &program,
+        shop,
+        program: &prepared.program,
         file: shop.memory().join("file"),
         tree: shop.memory().join("tree"),
         limit: Duration::from_secs_f64(args.seconds),
@@ -106,12 +94,9 @@ pub fn run(args: &LinksArgs) -> Result<()> {
     };
     let results = store.results();
     println!("{}", page::summary(&results.cells));
-    say(&format!("{:.0} s; results in {}", began.elapsed().as_secs_f64(), output.display()));
-    drop(shop);
+    prepared.say_end(&output);
     measured?;
-    if args.check && !page::is_enough(&results) {
-        std::process::exit(1);
-    }
+    ensure!(!args.check || page::is_enough(&results), "a cell or the median is below what it must reach");
     Ok(())
 }
 
@@ -168,7 +153,6 @@ struct Store {
 impl Store {
     /// Loads the earlier results.
     fn open(output: &Path, machine: Machine) -> Result<Self> {
-        fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
         let path = output.join(format!("{KEY}.json"));
         let measured = match fs::read(&path) {
             Err(_) => (Vec::new(), None),
@@ -199,13 +183,7 @@ impl Store {
 
     fn write(&self) -> Result<()> {
         let results = self.results();
-        let json = serde_json::to_string_pretty(&results)? + "\n";
-        let files = [("json", json), ("md", page::page(&results)), ("svg", page::chart(&results))];
-        for (extension, text) in files {
-            let path = self.output.join(format!("{KEY}.{extension}"));
-            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        }
-        Ok(())
+        write(&self.output, KEY, &results, &[("md", page::page(&results)), ("svg", page::chart(&results))])
     }
 
     fn results(&self) -> Results {

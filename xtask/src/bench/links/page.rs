@@ -8,6 +8,7 @@ use super::cell::{Measured, mean};
 use super::changes::Changes;
 use super::grid::{Load, Setting};
 use super::results::Results;
+use crate::bench::svg::{BarChart, ChartBar, colour};
 use crate::table::MarkdownTable;
 
 /// The required goodput of the default relative to the best setting, in each cell and in the median.
@@ -122,49 +123,23 @@ fn table(cells: &[&Measured]) -> MarkdownTable {
     table
 }
 
-const WIDTH: f64 = 900.0;
-const BARS_FROM: f64 = 330.0;
-const BARS_TO: f64 = 820.0;
-const LINE: f64 = 18.0;
-const TOP: f64 = 56.0;
 /// The ratio at the end of the bars.
 const RATIO_MOST: f64 = 1.2;
 
 /// Returns a chart with the ratio of each cell as a bar, and a line at the requirement.
 pub fn chart(results: &Results) -> String {
-    let height = TOP + results.cells.len() as f64 * LINE + 16.0;
-    let x_of = |ratio: f64| BARS_FROM + (ratio / RATIO_MOST).clamp(0.0, 1.0) * (BARS_TO - BARS_FROM);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
-         viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"12\" y=\"22\" font-size=\"16\" fill=\"#222222\">Goodput of the default, relative to the best fixed \
-         setting</text>\n\
-         <text x=\"12\" y=\"42\" fill=\"#666666\">dashed: {EACH_AT_LEAST}, which each has to reach, and 1</text>\n"
-    );
-    for (index, measured) in results.cells.iter().enumerate() {
-        let (y, ratio) = (TOP + index as f64 * LINE, measured.ratio());
-        let colour = if ratio < EACH_AT_LEAST { "#c0504d" } else { "#4682b4" };
-        let (text_y, end) = (y + 13.0, x_of(ratio));
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{text_y}\" text-anchor=\"end\" fill=\"#222222\">{}</text>\n\
-             <rect x=\"{BARS_FROM}\" y=\"{}\" width=\"{:.1}\" height=\"13\" fill=\"{colour}\"/>\n\
-             <text x=\"{}\" y=\"{text_y}\" fill=\"#222222\">{ratio:.2}</text>",
-            BARS_FROM - 8.0,
-            measured.cell,
-            y + 2.0,
-            end - BARS_FROM,
-            BARS_TO + 8.0
-        );
-    }
-    for x in [x_of(EACH_AT_LEAST), x_of(1.0)] {
-        let bottom = height - 12.0;
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\" stroke=\"#222222\" stroke-dasharray=\"4 3\"/>"
-        );
-    }
-    svg.push_str("</svg>\n");
-    svg
+    let share = |ratio: f64| (ratio / RATIO_MOST).clamp(0.0, 1.0);
+    let bar = |measured: &Measured| ChartBar {
+        label: measured.cell.to_string(),
+        value: Some((share(measured.ratio()), format!("{:.2}", measured.ratio()))),
+        colour: colour(false, measured.ratio() >= EACH_AT_LEAST),
+        tick: None,
+    };
+    let chart = BarChart {
+        title: "Goodput of the default, relative to the best fixed setting".to_owned(),
+        key: format!("dashed: {EACH_AT_LEAST}, which each has to reach, and 1"),
+        bars: results.cells.iter().map(bar).collect(),
+        lines: vec![share(EACH_AT_LEAST), share(1.0)],
+    };
+    chart.document()
 }

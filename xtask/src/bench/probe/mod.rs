@@ -4,25 +4,21 @@
 mod limits;
 mod page;
 mod results;
-mod stage;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
 use super::machine::{Machine, load};
+use super::preparation::{Preparation, write};
 use super::session::say;
+use super::slow_ends::{SlowEnds, SlowRun};
 use super::sources::Source;
-use super::workshop::Workshop;
-use super::world::FAR_BIN;
-use super::{peers, workspace};
-use limits::{LIMITS, Limit, Work};
+use limits::{LIMITS, Limit, words};
 use results::{FILE_WITHIN, Pair, Results, RowResult, TREE_WITHIN};
-use stage::{Ran, Stage};
 
 /// The divisor of sizes under `--quick`.
 const QUICK_DIVISOR: u64 = 8;
@@ -58,56 +54,37 @@ pub struct ProbeBenchArgs {
 /// # Errors
 /// Returns an error if nothing can be measured or the user interrupts. A limit's failure is part of the results.
 pub fn run(args: &ProbeBenchArgs) -> Result<()> {
-    let started = Instant::now();
-    let (workspace, target_dir) = workspace::directories()?;
-    let built = workspace::program(args.program.as_deref(), &workspace, &target_dir)?;
     let wanted = |limit: &&Limit| {
         let text = format!("{} {}", limit.key, limit.title).to_lowercase();
         args.rows.as_deref().is_none_or(|substring| text.contains(&substring.to_lowercase()))
     };
     let limits: Vec<&Limit> = LIMITS.iter().filter(wanted).collect();
-    if limits.is_empty() {
-        bail!("no limit has that in its key or title");
-    }
-    let output = args.output.clone().unwrap_or_else(|| match args.quick {
-        true => target_dir.join("bench"),
-        false => workspace.join("docs/benchmarks"),
-    });
-    let shop = Workshop::open(&target_dir)?;
-    let program = shop.tools().join("hakobu-measured");
-    fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
-    shop.link(FAR_BIN, "hakobu", &program)?;
-    let machine = Machine::look(&workspace);
-    let hakobu =
-        peers::version(&[&program.to_string_lossy(), "--version"], Path::new("")).unwrap_or_default();
-    let mut results = Results {
-        schema: "hakobu.bench/1",
-        bench: "probe",
-        quick: args.quick,
-        machine,
-        hakobu,
-        rows: Vec::new(),
-    };
+    ensure!(!limits.is_empty(), "no limit has that in its key or title");
+    let bench = Bench { prepared: &Preparation::new(args.program.as_deref())?, args };
+    let output = bench.prepared.output(args.output.as_deref(), !args.quick);
     let earlier = if args.merge { earlier(&output) } else { Vec::new() };
+    let mut measured: Vec<RowResult> = Vec::new();
     for limit in limits {
-        let bench = Bench { shop: &shop, program: &program, args };
-        results.rows.extend(bench.measure(limit)?);
+        measured.extend(bench.measure(limit)?);
         // Write after each limit, so that nothing is lost if a later one fails.
-        let known = |row: &RowResult| results.rows.iter().any(|new| new.key == row.key);
+        let known = |row: &RowResult| measured.iter().any(|new| new.key == row.key);
         let mut rows: Vec<RowResult> = earlier.iter().filter(|row| !known(row)).cloned().collect();
-        rows.extend(results.rows.iter().cloned());
+        rows.extend(measured.iter().cloned());
         rows.sort_by_key(|row| LIMITS.iter().position(|limit| limit.key == row.key));
-        write(
-            &Results { rows, machine: Machine::look(&workspace), hakobu: results.hakobu.clone(), ..results },
-            &output,
-        )?;
+        let results = Results {
+            schema: "hakobu.bench/1",
+            bench: "probe",
+            quick: args.quick,
+            machine: Machine::look(&bench.prepared.workspace),
+            hakobu: bench.prepared.hakobu.clone(),
+            rows,
+        };
+        write(&output, "probe", &results, &[("md", page::page(&results))])?;
     }
-    say(&format!("{:.0} s; results in {}", started.elapsed().as_secs_f64(), output.display()));
-    let off: Vec<String> = results.rows.iter().filter(|row| !row.is_within()).map(page::shortfall).collect();
+    bench.prepared.say_end(&output);
+    let off: Vec<String> = measured.iter().filter(|row| !row.is_within()).map(page::shortfall).collect();
     off.iter().for_each(|line| say(&format!("too far off: {line}")));
-    if args.check && !off.is_empty() {
-        std::process::exit(1);
-    }
+    ensure!(!args.check || off.is_empty(), "some predictions are too far off");
     Ok(())
 }
 
@@ -118,19 +95,8 @@ fn earlier(output: &Path) -> Vec<RowResult> {
     serde_json::from_value(all["rows"].clone()).unwrap_or_default()
 }
 
-fn write(results: &Results, output: &Path) -> Result<()> {
-    fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
-    let json = serde_json::to_string_pretty(results)? + "\n";
-    for (extension, text) in [("json", json), ("md", page::page(results))] {
-        let path = output.join(format!("probe.{extension}"));
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-    }
-    Ok(())
-}
-
 struct Bench<'a> {
-    shop: &'a Workshop,
-    program: &'a Path,
+    prepared: &'a Preparation,
     args: &'a ProbeBenchArgs,
 }
 
@@ -138,19 +104,21 @@ impl Bench<'_> {
     /// Measures all copies under one limit.
     fn measure(&self, limit: &'static Limit) -> Result<Vec<RowResult>> {
         let mut rows = Vec::new();
-        for work in limit.works {
-            let work = work.smaller(if self.args.quick { QUICK_DIVISOR } else { 1 });
-            say(&format!("{}: {}", limit.title, work.words()));
-            let mut new = match work {
-                Work::File { .. } => vec![RowResult::new(limit, &work.words(), FILE_WITHIN)],
-                Work::Tree { .. } => vec![
-                    RowResult::new(limit, &format!("{}, first copy", work.words()), TREE_WITHIN),
-                    RowResult::new(limit, &format!("{}, nothing to do", work.words()), TREE_WITHIN),
+        let shop = &self.prepared.shop;
+        for source in limit.sources {
+            let source = source.smaller(if self.args.quick { QUICK_DIVISOR } else { 1 });
+            let words = words(source);
+            say(&format!("{}: {words}", limit.title));
+            let mut new = match source.is_tree() {
+                false => vec![RowResult::new(limit, &words, FILE_WITHIN)],
+                true => vec![
+                    RowResult::new(limit, &format!("{words}, first copy"), TREE_WITHIN),
+                    RowResult::new(limit, &format!("{words}, nothing to do"), TREE_WITHIN),
                 ],
             };
-            if let Err(error) = self.pairs(limit, work, &mut new) {
-                self.shop.go_on()?;
-                let why = self.shop.scrub(&format!("{error:#}"));
+            if let Err(error) = self.pairs(limit, source, &mut new) {
+                shop.go_on()?;
+                let why = shop.scrub(&format!("{error:#}"));
                 say(&format!("  failed: {why}"));
                 new.iter_mut().for_each(|row| row.failed = Some(why.clone()));
             }
@@ -159,25 +127,23 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    fn pairs(&self, limit: &'static Limit, work: Work, rows: &mut [RowResult]) -> Result<()> {
-        let source: Source = work.source();
-        let made = self.shop.source(source)?;
-        self.shop.warm(2 * source.memory_bytes())?;
-        let stage = Stage::up(self.shop, self.program, limit, &made, source)?;
+    fn pairs(&self, limit: &'static Limit, source: Source, rows: &mut [RowResult]) -> Result<()> {
+        let shop = &self.prepared.shop;
+        let mut ends = SlowEnds::up(shop, &self.prepared.program, (limit.slow, limit.network), source)?;
+        shop.warm(2 * source.memory_bytes())?;
         for round in 0..self.args.rounds {
-            self.shop.go_on()?;
-            stage.fresh()?;
+            shop.go_on()?;
+            ends.fresh()?;
             let load = load();
-            let probe = stage.hakobu(&["probe", "--json"])?;
-            let made: Value = serde_json::from_slice(&probe.printed).context("reading the prediction")?;
-            let made = &made["prediction"];
-            let add = |row: &mut RowResult, span: &Value, ran: &Ran| -> Result<()> {
+            let probe = ends.probe()?;
+            let made = &probe.report["prediction"];
+            let add = |row: &mut RowResult, span: &Value, ran: &SlowRun| -> Result<()> {
                 let predicted_seconds = span["seconds"].as_f64().context("there is no prediction")?;
                 let pair = Pair {
                     predicted_seconds,
                     came_seconds: ran.seconds,
                     predicted_limit: span["limited_by"].as_str().unwrap_or_default().to_owned(),
-                    reported_limit: ran.limit.clone(),
+                    reported_limit: ran.report["bottleneck"]["stage"].as_str().map(str::to_owned),
                     probe_seconds: probe.seconds,
                     load,
                 };
@@ -191,14 +157,14 @@ impl Bench<'_> {
                 row.pairs.push(pair);
                 Ok(())
             };
-            stage.cold()?;
-            let copied = stage.copy()?;
+            ends.cold()?;
+            let copied = ends.copy()?;
             match rows {
                 [file] => add(file, &made["file"]["span"], &copied)?,
                 [first, again] => {
                     add(first, &made["tree"]["first_copy"], &copied)?;
-                    stage.cold()?;
-                    add(again, &made["tree"]["unchanged"], &stage.copy()?)?;
+                    ends.cold()?;
+                    add(again, &made["tree"]["unchanged"], &ends.copy()?)?;
                 }
                 _ => {}
             }

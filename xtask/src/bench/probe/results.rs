@@ -1,5 +1,6 @@
 //! Predictions and the measured times.
 
+use hakobu_measure::statistics::median;
 use serde::{Deserialize, Serialize};
 
 use super::super::machine::Machine;
@@ -57,9 +58,7 @@ impl RowResult {
 
     /// Returns the median of the ratios.
     pub(super) fn median(&self) -> Option<f64> {
-        let mut ratios: Vec<f64> = self.pairs.iter().map(Pair::ratio).collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios.get(ratios.len() / 2).copied()
+        median(&self.pairs.iter().map(Pair::ratio).collect::<Vec<_>>())
     }
 
     pub(super) fn is_within(&self) -> bool {

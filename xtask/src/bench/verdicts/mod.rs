@@ -1,33 +1,25 @@
 //! `cargo xtask bench verdicts`: slows down one resource at a time, and checks that hakobu reports it as the limit.
 
-mod bed;
 mod page;
 mod results;
 mod stages;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Child;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
-use super::machine::Machine;
+use super::preparation::{Preparation, write};
 use super::session::say;
-use super::workshop::Workshop;
-use super::workspace;
-use bed::Bed;
+use super::slow_ends::SlowEnds;
+use super::sources::Source;
 use results::{Results, Row, Run};
-use stages::{Content, STAGES, Stage};
+use stages::{STAGES, Stage};
 
 /// The required share of correct verdicts.
 const RIGHT_LEAST: f64 = 0.95;
-/// The time after which a run counts as failed.
-const RUN_LIMIT: Duration = Duration::from_secs(120);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The arguments of `bench verdicts`.
 #[derive(Debug, Args)]
@@ -57,24 +49,14 @@ pub struct VerdictsArgs {
 /// # Errors
 /// Returns an error if a stage cannot be set up or a run fails.
 pub fn run(args: &VerdictsArgs) -> Result<()> {
-    let (workspace, target_dir) = workspace::directories()?;
-    let built = workspace::program(args.program.as_deref(), &workspace, &target_dir)?;
     let wanted = |stage: &&Stage| args.stage.as_ref().is_none_or(|part| stage.key.contains(part.as_str()));
     let stages: Vec<_> = STAGES.iter().filter(wanted).collect();
     ensure!(!stages.is_empty(), "no stage has that in its key");
-    let output = args.output.clone().unwrap_or_else(|| match args.runs {
-        10.. => workspace.join("docs/benchmarks"),
-        _ => target_dir.join("bench"),
-    });
-    let shop = Workshop::open(&target_dir)?;
-    fs::create_dir_all(shop.tools().join("far"))?;
-    let program = shop.tools().join("far/hakobu");
-    fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
-    let version = super::peers::version(&[&program.to_string_lossy(), "--version"], Path::new(""));
-    let machine = serde_json::to_value(Machine::look(&workspace))?;
+    let prepared = Preparation::new(args.program.as_deref())?;
+    let output = prepared.output(args.output.as_deref(), args.runs >= 10);
     let mut results = earlier(&output)?;
     for stage in stages {
-        for (name, content) in [("file", stage.file), ("tree", stage.tree)] {
+        for (name, source) in [("file", stage.file), ("tree", stage.tree)] {
             if args.content.as_ref().is_some_and(|wanted| wanted != name) {
                 continue;
             }
@@ -82,59 +64,41 @@ pub fn run(args: &VerdictsArgs) -> Result<()> {
                 key: stage.key.to_owned(),
                 content: name.to_owned(),
                 verdict: stage.verdict.to_owned(),
-                machine: machine.clone(),
-                hakobu: version.clone().unwrap_or_default(),
-                runs: tried(&shop, &program, (stage, content), args.runs)?,
+                machine: prepared.machine.clone(),
+                hakobu: prepared.hakobu.clone(),
+                runs: tried(&prepared, stage, source, args.runs).with_context(|| stage.title)?,
             };
             say(&format!("{} ({name}): {} of {} right", stage.title, row.right(), row.runs.len()));
             results.rows.retain(|known| known.key != row.key || known.content != row.content);
             results.rows.push(row);
             // Keep the results so far, even if a later stage fails.
-            write(&mut results, &output)?;
+            let place = |row: &Row| STAGES.iter().position(|stage| stage.key == row.key);
+            results.rows.retain(|row| place(row).is_some());
+            results.rows.sort_by_key(|row| (row.content.clone(), place(row)));
+            write(&output, "verdicts", &results, &[("md", page::page(&results))])?;
         }
     }
     say(&page::tables(&results));
-    let (right, all) =
-        results.rows.iter().fold((0, 0), |(right, all), row| (right + row.right(), all + row.runs.len()));
-    drop(shop);
-    if args.check && (right as f64) < RIGHT_LEAST * all as f64 {
-        std::process::exit(1);
-    }
+    let (right, all) = results::right_of_all(&results.rows);
+    ensure!(!args.check || right as f64 >= RIGHT_LEAST * all as f64, "{right} of {all} are right");
     Ok(())
 }
 
 /// Runs hakobu `runs` times with one resource slowed down.
-fn tried(
-    shop: &Workshop,
-    program: &Path,
-    (stage, content): (&Stage, Content),
-    runs: u16,
-) -> Result<Vec<Run>> {
-    let mut bed = Bed::up(shop, program, stage.slow, content).with_context(|| stage.title)?;
+fn tried(prepared: &Preparation, stage: &Stage, source: Source, runs: u16) -> Result<Vec<Run>> {
+    let shop = &prepared.shop;
+    let mut ends = SlowEnds::up(shop, &prepared.program, (stage.slow, stage.network), source)?;
     let mut tried = Vec::new();
     for _ in 0..runs {
         shop.go_on()?;
-        let mut child = bed.command(content)?.spawn().context("starting hakobu")?;
-        wait_for(&mut child, shop)?;
-        let text = fs::read(&bed.report).with_context(|| format!("{}: there is no report", stage.title))?;
-        let run = read(&serde_json::from_slice(&text)?).with_context(|| stage.title)?;
+        ends.fresh()?;
+        let run = read(&ends.copy()?.report)?;
         say(&format!("  {} {:.0} %, {:.1} s", run.said, run.share * 100.0, run.seconds));
         tried.push(run);
     }
+    drop(ends);
+    shop.forget(source);
     Ok(tried)
-}
-
-fn wait_for(child: &mut Child, shop: &Workshop) -> Result<()> {
-    let deadline = Instant::now() + RUN_LIMIT;
-    while child.try_wait()?.is_none() {
-        if Instant::now() >= deadline || shop.interrupted() {
-            let _ = child.kill();
-            child.wait()?;
-            bail!("a run that did not end");
-        }
-        sleep(LOOK_EVERY);
-    }
-    Ok(())
 }
 
 /// Extracts the verdict from a report.
@@ -162,24 +126,12 @@ fn earlier(output: &Path) -> Result<Results> {
     }
 }
 
-fn write(results: &mut Results, output: &Path) -> Result<()> {
-    let place = |row: &Row| STAGES.iter().position(|stage| stage.key == row.key);
-    results.rows.retain(|row| place(row).is_some());
-    results.rows.sort_by_key(|row| (row.content.clone(), place(row)));
-    fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
-    let json = serde_json::to_string_pretty(results)? + "\n";
-    for (name, text) in [("verdicts.json", json), ("verdicts.md", page::page(results))] {
-        let path = output.join(name);
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::bench::machine::Machine;
 
     fn said(said: &str) -> Run {
         let report = json!({"outcome": "done", "bottleneck": {"stage": said, "share": 0.5, "resources": {"network": 1}},
@@ -205,7 +157,7 @@ mod tests {
             key: "network".into(),
             content: "tree".into(),
             verdict: "network".into(),
-            machine: json!({"measured_at": "then"}),
+            machine: Machine::default(),
             hakobu: "hakobu 1".into(),
             runs,
         };

@@ -1,7 +1,8 @@
 //! Renders the verdicts as a page.
 
-use super::results::{Results, Row};
-use super::stages::STAGES;
+use super::results::{Results, Row, right_of_all};
+use super::stages::{STAGES, words};
+use crate::bench::markdown::machine_line;
 use crate::table::MarkdownTable;
 
 const METHOD: &str = "\
@@ -14,7 +15,9 @@ unmounted before each run, so that nothing of it is in the page cache.
 pub fn page(results: &Results) -> String {
     let mut page = "# What limits a run: is hakobu right?\n\n".to_owned();
     page.push_str("Made by `cargo xtask bench verdicts`; it writes all runs to `verdicts.json`.\n\n");
-    page.push_str(&machine(&results.rows));
+    if let Some(row) = results.rows.iter().max_by_key(|row| &row.machine.measured_at) {
+        page.push_str(&machine_line(&row.machine, &row.hakobu));
+    }
     page.push_str(&tables(results));
     page.push_str("\n## How it is measured\n\n");
     page.push_str(METHOD);
@@ -39,8 +42,7 @@ pub fn tables(results: &Results) -> String {
         for row in &rows {
             table.push(cells(row));
         }
-        let (right, all) =
-            rows.iter().fold((0, 0), |(right, all), row| (right + row.right(), all + row.runs.len()));
+        let (right, all) = right_of_all(rows);
         text.push_str(&format!("\n## {heading}\n\n{table}\n"));
         text.push_str(&format!(
             "Right in {right} of {all}, {:.0} %.\n",
@@ -60,26 +62,8 @@ fn cells(row: &Row) -> [String; 7] {
         row.verdict.clone(),
         format!("{} of {}", row.right(), row.runs.len()),
         otherwise.join(", "),
-        content.map(|content| content.words()).unwrap_or_default(),
+        content.map(words).unwrap_or_default(),
         format!("{:.1}", row.seconds()),
-        row.machine["measured_at"].as_str().unwrap_or_default().to_owned(),
+        row.machine.measured_at.clone(),
     ]
-}
-
-/// Returns a line about the machine and the build of the latest row.
-fn machine(rows: &[Row]) -> String {
-    let when = |row: &&Row| row.machine["measured_at"].as_str().unwrap_or_default().to_owned();
-    let Some(row) = rows.iter().max_by_key(when) else { return String::new() };
-    let text = |key: &str| row.machine[key].as_str().unwrap_or("unknown");
-    let gibibytes = row.machine["memory_bytes"].as_f64().unwrap_or(0.0) / f64::from(1 << 30);
-    format!(
-        "{}, {} cores, {gibibytes:.1} GiB of memory, Linux {}, TCP {}. {}, commit {}. Load when it began: {}.\n",
-        text("cpu"),
-        row.machine["cores"],
-        text("kernel"),
-        text("congestion_control"),
-        row.hakobu,
-        text("commit"),
-        row.machine["load_at_start"],
-    )
 }

@@ -6,6 +6,8 @@ use hakobu_measure::statistics::median;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::bench::machine::Machine;
+
 /// All results.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Results {
@@ -23,7 +25,7 @@ pub(super) struct Row {
     /// `file` or `tree`.
     pub(super) content: String,
     pub(super) verdict: String,
-    pub(super) machine: Value,
+    pub(super) machine: Machine,
     pub(super) hakobu: String,
     pub(super) runs: Vec<Run>,
 }
@@ -39,6 +41,11 @@ pub(super) struct Run {
     pub(super) resources: BTreeMap<String, f64>,
     pub(super) stages: BTreeMap<String, f64>,
     pub(super) file_server: Option<Value>,
+}
+
+/// Returns the number of right verdicts, and of all.
+pub(super) fn right_of_all<'a>(rows: impl IntoIterator<Item = &'a Row>) -> (usize, usize) {
+    rows.into_iter().fold((0, 0), |(right, all), row| (right + row.right(), all + row.runs.len()))
 }
 
 impl Row {

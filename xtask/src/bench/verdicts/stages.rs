@@ -1,35 +1,13 @@
 //! The resources that are slowed down, one at a time, and the verdict that is right for each.
 
-/// The resource that is slowed down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slow {
-    SourceRead,
-    SourceProcessor,
-    Network,
-    Window,
-    TargetWrite,
-    TargetProcessor,
-    SourceServer,
-    TargetServer,
-    ServerRate,
-}
+use crate::bench::slow_ends::{SlowNetwork, SlowPart};
+use crate::bench::sources::Source;
 
-/// The content that is copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// One file.
-    File { size_bytes: u64 },
-    /// Files of equal size.
-    Tree { files: u64, file_bytes: u64 },
-}
-
-impl Content {
-    /// Returns the words of the table.
-    pub fn words(self) -> String {
-        match self {
-            Self::File { size_bytes } => format!("{} MB", size_bytes / 1_000_000),
-            Self::Tree { files, file_bytes } => format!("{files} × {} kB", file_bytes / 1000),
-        }
+/// Returns the words of the table for a source.
+pub fn words(source: Source) -> String {
+    match source {
+        Source::Tree { files, file_bytes, .. } => format!("{files} × {} kB", file_bytes / 1000),
+        source => format!("{} MB", source.bytes() / 1_000_000),
     }
 }
 
@@ -41,24 +19,25 @@ pub struct Stage {
     pub title: &'static str,
     /// A description of how it is slowed down.
     pub how: &'static str,
-    pub slow: Slow,
+    pub slow: SlowPart,
+    pub network: SlowNetwork,
     /// The right verdict, in hakobu's words.
     pub verdict: &'static str,
-    pub file: Content,
-    pub tree: Content,
+    pub file: Source,
+    pub tree: Source,
 }
 
 /// The rate of a slow disk in bytes per second.
-pub const DISK_BYTES_PER_SECOND: u64 = 40_000_000;
+const DISK_BYTES_PER_SECOND: u64 = 40_000_000;
 /// The share of one processor that a slow end has, in percent.
-pub const PROCESSOR_PERCENT: u32 = 20;
+const PROCESSOR_PERCENT: u32 = 20;
 
-const fn file(size_bytes: u64) -> Content {
-    Content::File { size_bytes }
+const fn file(bytes: u64) -> Source {
+    Source::File { bytes }
 }
 
-const fn tree(files: u64, file_bytes: u64) -> Content {
-    Content::Tree { files, file_bytes }
+const fn tree(files: u64, file_bytes: u64) -> Source {
+    Source::Tree { files, directories: files / 50, file_bytes }
 }
 
 pub const STAGES: [Stage; 9] = [
@@ -67,7 +46,8 @@ pub const STAGES: [Stage; 9] = [
         title: "source read",
         how: "ext4 on a loop device with 40 MB/s for reading (block layer's throttle of a control group), not in the page \
               cache",
-        slow: Slow::SourceRead,
+        slow: SlowPart::SourceDisk(DISK_BYTES_PER_SECOND),
+        network: SlowNetwork::Loopback,
         verdict: "source read",
         file: file(200_000_000),
         tree: tree(4_000, 50_000),
@@ -76,7 +56,8 @@ pub const STAGES: [Stage; 9] = [
         key: "source-processor",
         title: "source CPU",
         how: "a control group with a fifth of a processor",
-        slow: Slow::SourceProcessor,
+        slow: SlowPart::SourceProcessor(PROCESSOR_PERCENT),
+        network: SlowNetwork::Loopback,
         verdict: "source processor",
         file: file(1_500_000_000),
         tree: tree(60_000, 4_096),
@@ -85,7 +66,8 @@ pub const STAGES: [Stage; 9] = [
         key: "network",
         title: "network rate",
         how: "a link of 200 Mbit/s with a round trip of 5 ms",
-        slow: Slow::Network,
+        slow: SlowPart::Network,
+        network: SlowNetwork::Rate(200_000_000, 5),
         verdict: "network",
         file: file(100_000_000),
         tree: tree(2_000, 50_000),
@@ -94,7 +76,8 @@ pub const STAGES: [Stage; 9] = [
         key: "window",
         title: "RTT with a small window",
         how: "a link of 1 Gbit/s with a round trip of 40 ms, `tcp_rmem` at the target 256 KiB at most",
-        slow: Slow::Window,
+        slow: SlowPart::Network,
+        network: SlowNetwork::TargetWindow(1_000_000_000, 40, 256 << 10),
         verdict: "target's receive window",
         file: file(100_000_000),
         tree: tree(2_000, 50_000),
@@ -103,7 +86,8 @@ pub const STAGES: [Stage; 9] = [
         key: "target-write",
         title: "target write",
         how: "ext4 on a loop device with 40 MB/s for writing; 1 % of what the page cache may hold unwritten is for it",
-        slow: Slow::TargetWrite,
+        slow: SlowPart::TargetDisk(DISK_BYTES_PER_SECOND),
+        network: SlowNetwork::Loopback,
         verdict: "target write",
         file: file(250_000_000),
         tree: tree(5_000, 50_000),
@@ -112,7 +96,8 @@ pub const STAGES: [Stage; 9] = [
         key: "target-processor",
         title: "target CPU",
         how: "a control group with a fifth of a processor, for sshd and all that it starts",
-        slow: Slow::TargetProcessor,
+        slow: SlowPart::TargetProcessor(PROCESSOR_PERCENT),
+        network: SlowNetwork::Loopback,
         verdict: "target processor",
         file: file(1_500_000_000),
         tree: tree(60_000, 4_096),
@@ -121,7 +106,8 @@ pub const STAGES: [Stage; 9] = [
         key: "source-server",
         title: "file-server latency, at the source",
         how: "sshfs over a link of 1 Gbit/s with a round trip of 20 ms; the target is here",
-        slow: Slow::SourceServer,
+        slow: SlowPart::SourceServer,
+        network: SlowNetwork::Rate(1_000_000_000, 20),
         verdict: "latency of the source's file server",
         file: file(300_000_000),
         tree: tree(1_000, 4_096),
@@ -130,7 +116,8 @@ pub const STAGES: [Stage; 9] = [
         key: "target-server",
         title: "file-server latency, at the target",
         how: "sshfs over a link of 1 Gbit/s with a round trip of 20 ms; the source is here",
-        slow: Slow::TargetServer,
+        slow: SlowPart::TargetServer,
+        network: SlowNetwork::Rate(1_000_000_000, 20),
         verdict: "latency of the target's file server",
         file: file(300_000_000),
         tree: tree(300, 4_096),
@@ -139,7 +126,8 @@ pub const STAGES: [Stage; 9] = [
         key: "server-rate",
         title: "a file server's rate, not its latency",
         how: "sshfs over a link of 50 Mbit/s with a round trip of 1 ms; the target is here",
-        slow: Slow::ServerRate,
+        slow: SlowPart::SourceServer,
+        network: SlowNetwork::Rate(50_000_000, 1),
         verdict: "source read",
         file: file(30_000_000),
         tree: tree(600, 50_000),

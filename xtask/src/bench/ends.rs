@@ -1,0 +1,125 @@
+//! The two ends of runs: the near one, where commands start, and the far one behind an ssh server.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use hakobu_testkit::link::{Link, LinkSettings};
+use hakobu_testkit::sshd::{Sshd, SshdOptions};
+
+use super::veth::Veth;
+use super::workshop::Workshop;
+use super::world::{FAR_BIN, INSTALLED_BIN};
+
+/// The time that processes at the far end have to exit after the near end.
+const SESSIONS_END_LIMIT: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The network between the ends.
+#[derive(Debug, Clone, Copy)]
+pub enum EndsNetwork {
+    Loopback,
+    Link(LinkSettings),
+    /// A pair of veth devices, with a congestion control other than the machine's if one is named.
+    Veth(Option<&'static str>),
+}
+
+/// Both ends. Dropping it stops the server and then removes the network.
+#[derive(Debug)]
+pub struct Ends {
+    // Fields are dropped in this order.
+    sshd: Sshd,
+    link: Option<Link>,
+    veth: Option<Veth>,
+}
+
+impl Ends {
+    /// Sets up the network, and a server at the far end that has the tools of the bench.
+    ///
+    /// # Errors
+    /// Returns an error if the server cannot be started, or a namespace or device cannot be created (root is needed).
+    pub fn up(shop: &Workshop, network: EndsNetwork) -> Result<Self> {
+        let (mut link, mut veth) = (None, None);
+        let far: Option<(String, Ipv4Addr)> = match network {
+            EndsNetwork::Loopback => None,
+            EndsNetwork::Link(settings) => {
+                let far = link.insert(Link::up(settings).context("bringing up a link")?).far();
+                Some((far.name().to_owned(), far.address()))
+            }
+            EndsNetwork::Veth(congestion_control) => {
+                let veth = veth.insert(Veth::up(congestion_control)?);
+                Some((veth.far().to_owned(), veth.far_address()))
+            }
+        };
+        let sshd = Sshd::start(&SshdOptions {
+            address: far.as_ref().map_or(Ipv4Addr::LOCALHOST, |far| far.1).into(),
+            netns: far.map(|far| far.0),
+            path_dirs: vec![shop.tools().join(FAR_BIN), shop.installed().join(INSTALLED_BIN)],
+            ..SshdOptions::default()
+        });
+        Ok(Self { sshd: sshd.context("starting sshd")?, link, veth })
+    }
+
+    pub fn sshd(&self) -> &Sshd {
+        &self.sshd
+    }
+
+    /// Returns the emulated link.
+    ///
+    /// # Errors
+    /// Returns an error if there is none.
+    pub fn link(&self) -> Result<&Link> {
+        self.link.as_ref().context("there is no link")
+    }
+
+    /// Returns the network namespaces of the near and of the far end.
+    pub fn netns(&self) -> Option<(&str, &str)> {
+        let of_veth = || self.veth.as_ref().map(|veth| (veth.near(), veth.far()));
+        self.link.as_ref().map(|link| (link.near().name(), link.far().name())).or_else(of_veth)
+    }
+
+    /// Returns a command at the near end that reaches the far one by ssh.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = match self.netns() {
+            Some((near, _)) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", near]).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        self.set_environment(&mut command);
+        command
+    }
+
+    /// Sets the environment of a command of hakobu. The user's settings must not affect the measurement.
+    pub fn set_environment(&self, command: &mut Command) {
+        command.stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
+        command.env("HAKOBU_SSH", self.sshd.ssh_command()).env("HAKOBU_SETTINGS", "none");
+    }
+
+    /// Waits until nobody is logged in at the far end. Processes there may run for a moment after the near end has
+    /// ended, and keep their disk open.
+    ///
+    /// # Errors
+    /// Returns an error if they keep running.
+    pub fn wait_for_sessions(&self) -> Result<()> {
+        let deadline = Instant::now() + SESSIONS_END_LIMIT;
+        while !self.sshd.processes().is_empty() {
+            let limit = SESSIONS_END_LIMIT;
+            ensure!(Instant::now() < deadline, "the far side still runs {limit:?} after the near one");
+            sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Returns the longest delay of a packet on the emulated link beyond its due time. More than some milliseconds mean
+    /// that the machine was too busy for the link.
+    pub fn link_late_most(&self) -> Option<Duration> {
+        let counters = self.link.as_ref()?.counters();
+        Some(counters.near_to_far.late_most.max(counters.far_to_near.late_most))
+    }
+}
