@@ -40,6 +40,7 @@ pub mod plant;
 pub mod probe;
 pub mod report;
 pub mod requirements;
+pub mod shell;
 pub mod stopping;
 pub mod tag;
 pub mod times;

@@ -1,6 +1,6 @@
 //! Builds ssh command lines.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
@@ -47,11 +47,11 @@ pub enum SessionCommand<'a> {
 
 /// Builds the command that only logs in, with more options such as `IdentityAgent=none`. `None` if it is not OpenSSH.
 pub(super) fn trial(settings: &SshSettings, options: &[&str]) -> Result<Option<Command>, SshError> {
-    if program(settings)? == Program::Other {
+    if program(settings) == Program::Other {
         return Ok(None);
     }
     let ours = options.iter().flat_map(|option| ["-o", option]).chain(NOBODY_THERE).map(str::to_owned);
-    let mut command = log_in(settings, &with_options(settings, &ours.collect::<Vec<_>>())?)?;
+    let mut command = log_in(settings, &with_options(settings, &ours.collect::<Vec<_>>()))?;
     command.arg("true");
     Ok(Some(command))
 }
@@ -71,30 +71,30 @@ pub(super) enum Program {
 }
 
 /// Returns the kind of the user's ssh command.
-pub(super) fn program(settings: &SshSettings) -> Result<Program, SshError> {
-    let words = split(&settings.ssh_command)?;
-    let first = words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
-    Ok(match words.iter().position(|word| is_ssh(word)) {
+pub(super) fn program(settings: &SshSettings) -> Program {
+    let words = &settings.ssh_command;
+    let first = words.first().map(|word| file_name(word)).unwrap_or_default();
+    match words.iter().position(|word| is_ssh(word)) {
         None => Program::Other,
         Some(0) => Program::Here,
-        Some(_) if WRAPPERS.contains(&first) => Program::Here,
+        Some(_) if WRAPPERS.iter().any(|wrapper| first == *wrapper) => Program::Here,
         Some(_) => Program::Elsewhere,
-    })
+    }
 }
 
 /// Builds an ssh command that opens no session: `-G`, or `-O` and `check`. Only for OpenSSH.
 pub(super) fn question(settings: &SshSettings, ours: &[&str]) -> Result<Command, SshError> {
     let ours: Vec<String> = ours.iter().map(|&word| word.to_owned()).collect();
-    log_in(settings, &with_options(settings, &ours)?)
+    log_in(settings, &with_options(settings, &ours))
 }
 
 /// Builds the command that prints ssh's configuration without any configuration files. Only for OpenSSH.
-pub(super) fn question_of_nobody(settings: &SshSettings) -> Result<Command, SshError> {
-    let words = split(&settings.ssh_command)?;
+pub(super) fn question_of_nobody(settings: &SshSettings) -> Command {
+    let words = &settings.ssh_command;
     let own = words.iter().position(|word| is_ssh(word)).map_or(words.len(), |program| program + 1);
-    let mut command = Command::new(words.first().map_or("ssh", String::as_str));
+    let mut command = Command::new(words.first().map_or(OsStr::new("ssh"), OsString::as_os_str));
     command.args(words.get(1..own).unwrap_or_default()).args(["-G", "-F", "none", "--", "localhost"]);
-    Ok(command)
+    command
 }
 
 /// Builds the command of one session, with more arguments for OpenSSH before the user's own.
@@ -112,7 +112,7 @@ pub(super) fn session(
         }
         SessionCommand::Command(_) => {}
     }
-    let mut command = log_in(settings, &with_options(settings, &ours)?)?;
+    let mut command = log_in(settings, &with_options(settings, &ours))?;
     if let SessionCommand::Subsystem(what) | SessionCommand::Command(what) = session {
         command.arg(what);
     }
@@ -121,12 +121,12 @@ pub(super) fn session(
 
 /// Returns the user's command with the arguments `ours` right after the program: ssh takes the first value that it is
 /// given.
-pub(super) fn with_options(settings: &SshSettings, ours: &[String]) -> Result<Vec<String>, SshError> {
-    let mut words = split(&settings.ssh_command)?;
+pub(super) fn with_options(settings: &SshSettings, ours: &[String]) -> Vec<OsString> {
+    let mut words = settings.ssh_command.clone();
     // Other programs also have `-s`, but not the other options. Their position in the command is unknown.
     let at = words.iter().position(|word| is_ssh(word)).map_or(words.len(), |program| program + 1);
-    words.splice(at..at, ours.iter().cloned());
-    Ok(words)
+    words.splice(at..at, ours.iter().map(OsString::from));
+    words
 }
 
 /// Builds the command that starts an agent, with pipes as its standard input and output. `ours` are more arguments for
@@ -137,7 +137,7 @@ pub(super) fn build(settings: &SshSettings, ours: &[String]) -> Result<Command, 
     {
         return Err(unusable("agent path", path, "it is empty or holds a NUL"));
     }
-    let mut command = log_in(settings, &with_options(settings, ours)?)?;
+    let mut command = log_in(settings, &with_options(settings, ours))?;
     let flags = (settings.sudo, settings.always_upload, settings.nice);
     command.arg(script::command_line(flags, settings.agent_path.as_deref()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -145,7 +145,7 @@ pub(super) fn build(settings: &SshSettings, ours: &[String]) -> Result<Command, 
 }
 
 /// Builds the command of these words up to the host; the remote command is to follow.
-fn log_in(settings: &SshSettings, words: &[String]) -> Result<Command, SshError> {
+fn log_in(settings: &SshSettings, words: &[OsString]) -> Result<Command, SshError> {
     check("host", &settings.host)?;
     if let Some(user) = &settings.user {
         check("user", user)?;
@@ -174,8 +174,13 @@ fn log_in(settings: &SshSettings, words: &[String]) -> Result<Command, SshError>
 
 /// Returns true if this is a program named ssh. It may be run directly or through a wrapper (`ip netns exec x ssh`,
 /// `sshpass ssh`). Others (dbclient, plink) get no options that they may not know.
-fn is_ssh(word: &str) -> bool {
-    word.rsplit('/').next() == Some("ssh")
+fn is_ssh(word: &OsStr) -> bool {
+    file_name(word) == "ssh"
+}
+
+/// Returns what follows the last slash.
+fn file_name(word: &OsStr) -> &OsStr {
+    word.as_bytes().rsplit(|byte| *byte == b'/').next().map_or(word, OsStr::from_bytes)
 }
 
 /// Refuses names that ssh would parse as options, and invalid names.
@@ -195,36 +200,6 @@ fn check(what: &'static str, name: &[u8]) -> Result<(), SshError> {
 fn unusable(what: &'static str, text: &[u8], why: &'static str) -> SshError {
     let text = String::from_utf8_lossy(text).into_owned();
     SshError::Unusable { what, text, why }
-}
-
-/// Splits into words as a shell does: blanks, `'…'`, `"…"` and `\`. Nothing is expanded.
-fn split(text: &str) -> Result<Vec<String>, SshError> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut rest = text.chars();
-    let open = || unusable("ssh command", text.as_bytes(), "a quote is left open");
-    while let Some(letter) = rest.next() {
-        match (quote, letter) {
-            (Some(mark), _) if mark == letter => quote = None,
-            (Some('"'), '\\') => match rest.next().ok_or_else(open)? {
-                escaped @ ('"' | '\\' | '$' | '`') => word.get_or_insert_default().push(escaped),
-                other => word.get_or_insert_default().extend(['\\', other]),
-            },
-            (None, '\\') => word.get_or_insert_default().push(rest.next().ok_or_else(open)?),
-            (None, '\'' | '"') => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (None, _) if letter.is_ascii_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(letter),
-        }
-    }
-    if quote.is_some() {
-        return Err(open());
-    }
-    words.extend(word);
-    Ok(words)
 }
 
 /// Returns arguments for an ssh with its own connection that asks nobody and prints [`LOGGED_IN`]; `login` are the
@@ -250,25 +225,9 @@ pub(super) fn words(options: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use hakobu_core::shell::split;
+
     use super::*;
-
-    fn words(text: &str) -> Vec<String> {
-        split(text).unwrap()
-    }
-
-    #[test]
-    fn words_are_split_as_a_shell_does() {
-        assert_eq!(words("ssh -p 22  -i x"), ["ssh", "-p", "22", "-i", "x"]);
-        assert_eq!(
-            words(r#"ssh -o 'ProxyCommand=nc %h %p' "a \"b\" \c""#),
-            ["ssh", "-o", "ProxyCommand=nc %h %p", r#"a "b" \c"#]
-        );
-        assert_eq!(words(r"a\ b''c ''"), ["a bc", ""]);
-        assert!(words("  ").is_empty());
-        for open in ["ssh 'a", "ssh \"a", "ssh \\"] {
-            assert!(split(open).is_err(), "{open}");
-        }
-    }
 
     fn arguments(settings: &SshSettings) -> Vec<String> {
         let command = build(settings, &[]).unwrap();
@@ -293,22 +252,22 @@ mod tests {
     #[test]
     fn other_programs_get_no_options_of_openssh() {
         let mut settings = SshSettings::new(b"far".to_vec());
-        settings.ssh_command = "dbclient -y".to_owned();
+        settings.ssh_command = split("dbclient -y").unwrap();
         assert_eq!(arguments(&settings)[..3], ["-y", "-T", "far"]);
     }
 
     #[test]
     fn a_trial_asks_nothing_whatever_the_users_options_are() {
         let mut settings = SshSettings::new(b"far".to_vec());
-        settings.ssh_command = "nice ssh -o BatchMode=no".to_owned();
+        settings.ssh_command = split("nice ssh -o BatchMode=no").unwrap();
         let command = trial(&settings, &["IdentityAgent=none"]).unwrap().unwrap();
         let all: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(all[..5], ["ssh", "-o", "IdentityAgent=none", "-o", "BatchMode=yes"]);
         assert_eq!(all[all.len() - 3..], ["--", "far", "true"]);
-        settings.ssh_command = "dbclient".to_owned();
+        settings.ssh_command = split("dbclient").unwrap();
         assert!(trial(&settings, &[]).unwrap().is_none());
         settings.host = b"-oProxyCommand=x".to_vec();
-        settings.ssh_command = "ssh".to_owned();
+        settings.ssh_command = split("ssh").unwrap();
         assert!(trial(&settings, &[]).is_err());
     }
 
@@ -319,7 +278,7 @@ mod tests {
             command.get_args().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
         };
         let mut settings = SshSettings::new(b"far".to_vec());
-        settings.ssh_command = "sshpass -e ssh -4".to_owned();
+        settings.ssh_command = split("sshpass -e ssh -4").unwrap();
         let sftp = words(&settings, SessionCommand::Subsystem("sftp"));
         assert!(sftp.starts_with("-e ssh -q -s -4 -T") && sftp.ends_with("-- far sftp"), "{sftp}");
         let forward = words(&settings, SessionCommand::Forward { address: "::1", port: 7 });
@@ -330,8 +289,8 @@ mod tests {
             ("docker exec -i x ssh", Program::Elsewhere),
             ("dbclient -y", Program::Other),
         ] {
-            settings.ssh_command = typed.to_owned();
-            assert_eq!(program(&settings).unwrap(), expected, "{typed}");
+            settings.ssh_command = split(typed).unwrap();
+            assert_eq!(program(&settings), expected, "{typed}");
         }
     }
 

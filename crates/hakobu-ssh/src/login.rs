@@ -49,8 +49,7 @@ impl<'a> SshMethod<'a> {
     /// Returns the settings that this login is made with.
     pub fn settings(&self) -> SshSettings {
         let mut settings = SshSettings::new(self.host.host.clone().into_bytes());
-        settings.ssh_command =
-            self.ssh.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ");
+        settings.ssh_command = self.ssh.to_vec();
         settings.user = self.host.user.clone().map(String::into_bytes);
         settings.port = self.host.port;
         settings.time_limit = self.time_limit.unwrap_or(settings.time_limit);
@@ -59,33 +58,5 @@ impl<'a> SshMethod<'a> {
         (settings.sudo, settings.nice) = (self.sudo, self.nice);
         settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
         settings
-    }
-}
-
-/// Quotes one word for a command line that is split as a shell splits it. Users see the result as well.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:@%+,".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_a_shell_would_read_is_quoted() {
-        for (word, expected) in [
-            ("ssh", "ssh"),
-            ("-oX=1", "-oX=1"),
-            ("a b", "'a b'"),
-            ("it's", r"'it'\''s'"),
-            ("", "''"),
-            ("~", "'~'"),
-        ] {
-            assert_eq!(quoted(word), expected);
-        }
     }
 }

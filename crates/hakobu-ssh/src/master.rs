@@ -116,6 +116,7 @@ fn spawn(mut command: Command, said: SshOutput) -> Result<SshChild, SshError> {
 
 #[cfg(test)]
 mod tests {
+    use hakobu_core::shell::split;
     use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
     use super::*;
@@ -124,7 +125,7 @@ mod tests {
 
     fn settings(server: &Sshd, more: &str) -> SshSettings {
         let mut settings = SshSettings::new(server.host().as_bytes().to_vec());
-        settings.ssh_command = format!("{}{more}", server.ssh_command());
+        settings.ssh_command = split(format!("{}{more}", server.ssh_command())).unwrap();
         settings
     }
 
@@ -163,7 +164,7 @@ mod tests {
         assert!(matches!(Master::log_in(slow, &stopped), Err(SshError::TimedOut { .. })));
         assert!(began.elapsed() < Duration::from_secs(60));
         let mut other = settings(&server, "");
-        other.ssh_command = "dbclient".to_owned();
+        other.ssh_command = vec!["dbclient".into()];
         assert!(Master::log_in(other, &NEVER).unwrap().is_none());
     }
 }

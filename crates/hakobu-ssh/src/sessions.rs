@@ -36,6 +36,7 @@ use super::shared_login::{self, LoginSocket, Sharing, SshConfigFacts};
 use super::ssh_output::{SAID_BYTES_MAX, each_piece};
 use super::start::{RunningAgent, start_with};
 use hakobu_core::prompts::Prompts;
+use hakobu_core::shell;
 
 pub use super::command::SessionCommand;
 pub use super::ssh_output::SshOutput;
@@ -196,10 +197,10 @@ impl Sessions {
     /// # Errors
     /// [`SshError::Further`] if the login fails; otherwise the errors of [`first`](Self::first).
     pub fn further(&self, session: SessionCommand<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
-        let program = command::program(&self.settings)?;
+        let program = command::program(&self.settings);
         if let (Program::Other, SessionCommand::Forward { .. }) = (program, session) {
             let why = "only OpenSSH's ssh can connect to a port of the far machine";
-            let text = self.settings.ssh_command.clone();
+            let text = shell::quote_all(&self.settings.ssh_command);
             return Err(SshError::Unusable { what: "ssh command", text, why });
         }
         self.settle();

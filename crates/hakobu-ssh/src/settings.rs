@@ -1,15 +1,18 @@
 //! The settings for starting an agent on a remote host.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use hakobu_core::shell;
 
 use super::answer::printable;
 
 /// The settings for starting an agent.
 #[derive(Debug, Clone)]
 pub struct SshSettings {
-    /// The ssh command, split into words as a shell splits them.
-    pub ssh_command: String,
+    /// The ssh program and its arguments. Never empty.
+    pub ssh_command: Vec<OsString>,
     /// The host, or its alias in the user's ssh configuration.
     pub host: Vec<u8>,
     /// The user; ssh's own choice if absent.
@@ -37,7 +40,7 @@ pub struct SshSettings {
 impl SshSettings {
     /// Returns the command with which the user can try the login, made printable.
     pub(super) fn typed(&self) -> String {
-        let mut words = vec![self.ssh_command.clone()];
+        let mut words = vec![shell::quote_all(&self.ssh_command)];
         words.extend(self.port.map(|port| format!("-p {port}")));
         let user = self.user.as_ref().map(|user| format!("{}@", printable(user)));
         words.push(format!("{}{}", user.unwrap_or_default(), printable(&self.host)));
@@ -48,7 +51,7 @@ impl SshSettings {
     #[must_use]
     pub fn new(host: Vec<u8>) -> Self {
         Self {
-            ssh_command: "ssh".to_owned(),
+            ssh_command: vec!["ssh".into()],
             host,
             user: None,
             port: None,

@@ -60,7 +60,7 @@ pub(super) struct SshConfigFacts {
 /// Reads the user's configuration.
 pub(super) fn find(settings: &SshSettings) -> Result<SshConfigFacts, SshError> {
     let none = SshConfigFacts { sharing: Sharing::None, login: Vec::new() };
-    if command::program(settings)? != Program::Here {
+    if command::program(settings) != Program::Here {
         return Ok(none);
     }
     let Some(configuration) = ask(command::question(settings, &["-G"])?)? else { return Ok(none) };
@@ -96,7 +96,7 @@ fn ciphers(settings: &SshSettings, configured: Option<&str>) -> Result<Vec<Strin
     let Some(preferred) = configured.and_then(preferred).filter(|_| has_aes()) else {
         return Ok(Vec::new());
     };
-    let own = ask(command::question_of_nobody(settings)?)?;
+    let own = ask(command::question_of_nobody(settings))?;
     let is_untouched = own.and_then(|own| value(&own, "ciphers")).as_deref() == configured;
     Ok(if is_untouched { words(&[&format!("Ciphers={preferred}")]) } else { Vec::new() })
 }
@@ -211,7 +211,7 @@ impl LoginSocket {
     pub(super) fn for_no_login(&self, settings: &SshSettings) -> Vec<String> {
         let mut words = self.for_further();
         // ssh refuses -J together with it.
-        if !settings.ssh_command.contains("-J") {
+        if !settings.ssh_command.iter().any(|word| word.to_string_lossy().contains("-J")) {
             words.extend(self::words(&["ProxyCommand=false"]));
         }
         words
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!((preferred(fast), preferred("aes128-ctr")), (None, None));
         let found = |ssh: &str| {
             let mut settings = SshSettings::new(b"far".to_vec());
-            settings.ssh_command = ssh.to_owned();
+            settings.ssh_command = hakobu_core::shell::split(ssh).unwrap();
             find(&settings).unwrap().login.iter().any(|word| word.starts_with("Ciphers="))
         };
         assert_eq!(found("ssh -F none"), has_aes());

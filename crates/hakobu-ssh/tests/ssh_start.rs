@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use hakobu_core::prompts::{NoPrompts, Prompts, Secret};
+use hakobu_core::shell::split;
 use hakobu_ssh::{AgentOrigin, RunningAgent, SshError, SshSettings, UnattendedLogin, login, start};
 use hakobu_testkit::sshd::{Shell, Sshd, SshdOptions, Sudo, User, no_root};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -65,7 +66,7 @@ fn install(to: &Path) {
 
 fn settings(server: &Sshd) -> SshSettings {
     let mut settings = SshSettings::new(server.host().as_bytes().to_vec());
-    settings.ssh_command = server.ssh_command();
+    settings.ssh_command = split(server.ssh_command()).unwrap();
     settings.uploads = vec![fake_agent()];
     settings
 }
@@ -429,8 +430,8 @@ fn a_host_key_that_is_unknown_or_changed_is_sshs_to_refuse() {
         // ssh's own output goes to this process's standard error; a wrapper keeps it.
         let words = server.known_hosts().with_file_name("words");
         let mut settings = settings(&server);
-        settings.ssh_command =
-            format!("sh -c 'exec {} \"$@\" 2>{}' ssh", server.ssh_command(), words.display());
+        let script = format!("exec {} \"$@\" 2>{}", server.ssh_command(), words.display());
+        settings.ssh_command = vec!["sh".into(), "-c".into(), script.into(), "ssh".into()];
         let error = start(&settings, &mut NoPrompts).unwrap_err();
         assert!(matches!(error, SshError::Login { .. }), "{error}");
         let words = fs::read_to_string(words).unwrap();
@@ -449,7 +450,7 @@ fn users_and_hosts_that_cannot_be_reached() {
 
     let mut closed = settings(&server);
     drop(server);
-    closed.ssh_command = "ssh -F /dev/null -o BatchMode=yes".to_owned();
+    closed.ssh_command = split("ssh -F /dev/null -o BatchMode=yes").unwrap();
     closed.host = b"127.0.0.1".to_vec();
     closed.port = Some(1);
     let error = start(&closed, &mut NoPrompts).unwrap_err();
@@ -493,7 +494,7 @@ impl Drop for Killed {
 fn it_is_known_beforehand_whether_a_login_would_ask() {
     let sshd = Sshd::start(&SshdOptions::default()).unwrap();
     let mut settings = SshSettings::new(sshd.host().as_bytes().to_vec());
-    settings.ssh_command = sshd.ssh_command();
+    settings.ssh_command = split(sshd.ssh_command()).unwrap();
     assert_eq!(login(&settings), UnattendedLogin::Works);
 
     let place = shared_dir();
@@ -515,10 +516,10 @@ fn it_is_known_beforehand_whether_a_login_would_ask() {
     let own_lines = known.lines().filter(|line| !line.contains("IdentityAgent none"));
     fs::write(&config, own_lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     let by_agent = format!("env SSH_AUTH_SOCK={} ssh -F {}", socket.display(), config.display());
-    settings.ssh_command.clone_from(&by_agent);
+    settings.ssh_command = split(by_agent).unwrap();
     assert_eq!(login(&settings), UnattendedLogin::WithAgent);
     drop(agent);
     assert_eq!(login(&settings), UnattendedLogin::Asks);
-    settings.ssh_command = "dbclient".to_owned();
+    settings.ssh_command = vec!["dbclient".into()];
     assert_eq!(login(&settings), UnattendedLogin::Unknown);
 }

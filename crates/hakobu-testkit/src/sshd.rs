@@ -21,6 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hakobu_core::shell::quote;
 use tempfile::TempDir;
 
 use configuration::{ALIAS, write_client_config, write_server_config};
@@ -226,20 +227,16 @@ fn spawn(at: &Path, options: &SshdOptions) -> io::Result<Child> {
 fn mount_script(options: &SshdOptions) -> String {
     let mut script = String::new();
     for path in &options.noexec {
-        let path = quoted(path);
+        let path = quote(path);
         script.push_str(&format!(
             "if [ -d {path} ]; then mount --bind {path} {path}; mount -o remount,bind,noexec {path}; fi; "
         ));
     }
     for (path, bytes) in &options.small {
-        let path = quoted(path);
+        let path = quote(path);
         script.push_str(&format!("mount -t tmpfs -o mode=1777,size={bytes} none {path}; "));
     }
     script
-}
-
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 fn wait_until_listening(at: &Path, child: &mut Child) -> io::Result<()> {

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::foreign::Answer;
 use crate::messages::{error, hint};
-use crate::{cli, foreign, shell};
+use crate::{cli, foreign};
+use hakobu_core::shell;
 
 /// Options that are the program's own, before any command.
 const PROGRAM_OPTIONS: [&str; 4] = ["-h", "--help", "-V", "--version"];

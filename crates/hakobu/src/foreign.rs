@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 
 use crate::cli;
-use crate::shell;
+use hakobu_core::shell;
 
 mod dd;
 mod table;

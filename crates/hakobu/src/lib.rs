@@ -25,7 +25,6 @@ pub mod report;
 pub mod report_file;
 pub mod run;
 pub mod settings_file;
-pub mod shell;
 pub mod signals;
 pub mod ssh_hosts;
 pub mod version;

@@ -19,8 +19,8 @@ use hakobu_transfer::jobs::going_on;
 use indicatif::ProgressBar;
 
 use crate::log_file::LogFile;
-use crate::shell;
 use crate::words::{self, Machines, note};
+use hakobu_core::shell;
 
 pub mod disks;
 pub mod doctor;

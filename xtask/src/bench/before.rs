@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
+use hakobu_core::shell::quote;
+
 use super::Chosen;
 use super::rows::{Course, Goal, Group, Row, Way};
-use super::world::quoted_path;
 
 /// The required and the aimed-for speed of each row, as a multiple of the earlier build's speed.
 const AT_LEAST: f64 = 0.95;
@@ -44,7 +45,7 @@ fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
 /// Returns `line` rewritten to use the earlier build at both ends, or `None` if it is not a hakobu command.
 fn earlier(line: &str, program: &Path) -> Option<String> {
     let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
-    let program = quoted_path(program);
+    let program = quote(program);
     let agent = if rest.contains("$HOST") { format!("--agent {program} ") } else { String::new() };
     Some(format!("{program} {verb} {agent}{rest}"))
 }
@@ -69,7 +70,7 @@ mod tests {
                 assert_eq!(ways.len(), 2 * rows.len(), "{}", group.name);
                 for (row, goals) in rows {
                     let peer = group.way(goals[0].peer().unwrap()).unwrap();
-                    assert!(group.way(row.way).unwrap().is_ours() && peer.near.starts_with("'/old' "));
+                    assert!(group.way(row.way).unwrap().is_ours() && peer.near.starts_with("/old "));
                 }
             }
         }
@@ -78,11 +79,8 @@ mod tests {
     #[test]
     fn both_ends_are_of_the_earlier_build() {
         let line = |line| earlier(line, Path::new("/old"));
-        assert_eq!(line("hakobu sync $SOURCE/ $TARGET/").unwrap(), "'/old' sync $SOURCE/ $TARGET/");
-        assert_eq!(
-            line("hakobu copy $HOST:$SOURCE x").unwrap(),
-            "'/old' copy --agent '/old' $HOST:$SOURCE x"
-        );
+        assert_eq!(line("hakobu sync $SOURCE/ $TARGET/").unwrap(), "/old sync $SOURCE/ $TARGET/");
+        assert_eq!(line("hakobu copy $HOST:$SOURCE x").unwrap(), "/old copy --agent /old $HOST:$SOURCE x");
         assert_eq!(line("fio --name x"), None);
     }
 }

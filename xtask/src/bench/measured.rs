@@ -12,10 +12,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use hakobu_core::shell::quote;
 use hakobu_measure::process::measure;
 
 use super::workshop::{Workshop, remove};
-use super::world::{FAR_BIN, NEAR_BIN, quoted_path};
+use super::world::{FAR_BIN, NEAR_BIN};
 
 /// Run a program and note its peak memory
 #[derive(Debug, clap::Args)]
@@ -102,7 +103,7 @@ impl<'a> Stand<'a> {
             let into = self.shop.tools().join(figures);
             remove(&into);
             fs::create_dir(&into).with_context(|| format!("making {}", into.display()))?;
-            let words = [own.as_path(), into.as_path(), self.program].map(quoted_path);
+            let words = [own.as_path(), into.as_path(), self.program].map(quote);
             let [own, into, program] = &words;
             // Remove the symbolic link first, or the script would be written into the program.
             remove(&self.shop.tools().join(bin).join("hakobu"));

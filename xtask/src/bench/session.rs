@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use hakobu_core::shell::quote;
 
 use super::ground::Ground;
 use super::killed::killed;
@@ -17,7 +18,7 @@ use super::runs::{Failure, Lines, Timing, once};
 use super::sources::Source;
 use super::tuning::tune;
 use super::workshop::Workshop;
-use super::world::{World, quoted_path};
+use super::world::World;
 
 /// The number of baseline runs: the command on next to nothing.
 const BASELINE_RUNS: usize = 3;
@@ -299,7 +300,7 @@ impl Session<'_> {
 fn with_report(line: &str, report: &Path) -> Option<String> {
     let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
     matches!(verb, "copy" | "sync" | "verify")
-        .then(|| format!("hakobu {verb} --report {} {rest}", quoted_path(report)))
+        .then(|| format!("hakobu {verb} --report {} {rest}", quote(report)))
 }
 
 /// Returns the number of baseline runs before a round. They are spread over the first, the middle and the last round,
@@ -315,7 +316,7 @@ mod tests {
     #[test]
     fn only_what_makes_reports_is_asked_for_one() {
         let with = |line| with_report(line, Path::new("/r"));
-        assert_eq!(with("hakobu sync -q a b").unwrap(), "hakobu sync --report '/r' -q a b");
+        assert_eq!(with("hakobu sync -q a b").unwrap(), "hakobu sync --report /r -q a b");
         assert_eq!(with("hakobu make-data disk a"), None);
         assert_eq!(with("dd if=a"), None);
     }

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hakobu_measure::bench::shell::quoted;
+use hakobu_core::shell::quote;
 use hakobu_testkit::link::LinkSettings;
 use hakobu_testkit::rsyncd::{DaemonAddress, Module, Rsyncd};
 use hakobu_testkit::sshd::Sshd;
@@ -173,16 +173,11 @@ fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
         let found = std::env::split_paths(&usual).map(|dir| dir.join(tool)).find(|path| path.is_file());
         let found = found.with_context(|| format!("there is no {tool}"))?;
         let config = sshd.client_config();
-        let line = format!("exec {} -F {} \"$@\"", quoted_path(&found), quoted_path(&config));
+        let line = format!("exec {} -F {} \"$@\"", quote(&found), quote(&config));
         shop.script(NEAR_BIN, tool, &line)?;
     }
     let first = [shop.tools().join(NEAR_BIN), shop.installed().join(INSTALLED_BIN)];
     std::env::join_paths(first.into_iter().chain(std::env::split_paths(&usual))).context("making the PATH")
-}
-
-/// Returns a path quoted for a shell.
-pub fn quoted_path(path: &Path) -> String {
-    quoted(&path.to_string_lossy())
 }
 
 #[cfg(test)]

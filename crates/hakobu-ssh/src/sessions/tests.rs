@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
+use hakobu_core::shell::split;
 use hakobu_testkit::sshd::{Password, Sshd, SshdOptions, no_root};
 
 use super::*;
@@ -29,7 +30,7 @@ fn server(lines: &[&str]) -> Sshd {
 
 fn sessions(server: &Sshd, ssh_command: String) -> Sessions {
     let mut settings = SshSettings::new(server.host().as_bytes().to_vec());
-    settings.ssh_command = ssh_command;
+    settings.ssh_command = split(ssh_command).unwrap();
     Sessions::new(settings).unwrap()
 }
 
@@ -226,7 +227,7 @@ fn another_program_is_left_as_it_is() {
     let path = directory.path().join("dbclient");
     fs::write(&path, "echo \"$*\"; exec cat\n").unwrap();
     let mut settings = SshSettings::new(b"far".to_vec());
-    settings.ssh_command = format!("sh {}", path.display());
+    settings.ssh_command = split(format!("sh {}", path.display())).unwrap();
     let sessions = Sessions::new(settings).unwrap();
     for pipe in [
         sessions.first(SessionCommand::Subsystem("sftp")).unwrap(),

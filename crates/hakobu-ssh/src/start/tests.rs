@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::script;
 use hakobu_core::prompts::NoPrompts;
+use hakobu_core::shell::split;
 
 /// An agent that prints the preamble and echoes its input.
 const AGENT: &str = "#!/bin/sh\nprintf \"\\000hakobu:agent\\n\"\nexec cat\n";
@@ -40,7 +41,7 @@ impl Far {
         );
         fs::write(at.join("ssh"), script).unwrap();
         let mut settings = SshSettings::new(b"far".to_vec());
-        settings.ssh_command = format!("sh {}/ssh", at.display());
+        settings.ssh_command = split(format!("sh {}/ssh", at.display())).unwrap();
         Self { root, settings }
     }
 
@@ -238,7 +239,7 @@ fn silence_ends() {
 #[test]
 fn a_missing_ssh_is_named() {
     let mut settings = SshSettings::new(b"far".to_vec());
-    settings.ssh_command = "/nowhere/ssh -v".to_owned();
+    settings.ssh_command = vec!["/nowhere/ssh".into(), "-v".into()];
     let error = start(&settings, &mut NoPrompts).unwrap_err();
     assert!(error.to_string().contains("/nowhere/ssh"), "{error}");
 }

@@ -115,7 +115,7 @@ pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
         if state != JobState::Done
             && let Ok(target) = target
         {
-            let target = crate::shell::quote(&target.0);
+            let target = hakobu_core::shell::quote(&target.0);
             output::tell(&format!(
                 "  it was not done: what it has brought to {target} stays there, and drafts (.hakobu. and 26 \
                  characters) may; the same command goes on with them"

@@ -12,7 +12,8 @@ use serde_json::Value;
 use super::command::JobCommand;
 use super::tail::Tail;
 use crate::render::{json, summary};
-use crate::{exit, output, shell};
+use crate::{exit, output};
+use hakobu_core::shell;
 
 /// The schema of the output of `list --json` and `show --json`.
 const JOBS_SCHEMA: &str = "hakobu.jobs/1";

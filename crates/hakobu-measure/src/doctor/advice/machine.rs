@@ -1,7 +1,11 @@
 //! Advice on processors, disks, process limits and mounts.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use hakobu_core::host::{Capped, HostFacts, HostMount, Processors};
 use hakobu_core::path::lossy;
+use hakobu_core::shell::quote;
 use hakobu_core::units::format_bytes;
 
 use super::finding::{ExpectedGain, Finding, FindingHost, Severity, in_command};
@@ -124,7 +128,7 @@ fn limits(facts: &HostFacts, add: &mut AddFinding<'_>) {
 
 fn mounted(mount: &HostMount, add: &mut AddFinding<'_>) {
     let (path, kind) = (lossy(&mount.path), mount.kind.shown());
-    let word = quoted(&mount.path);
+    let word = quote(OsStr::from_bytes(&mount.path));
     let of_server = ["nfs", "nfs4", "cifs", "smb3"].iter().any(|server| mount.kind.is(server));
     if mount.has("rw") && mount.has("sync") {
         let words = [
@@ -159,15 +163,5 @@ fn mounted(mount: &HostMount, add: &mut AddFinding<'_>) {
             format!("mount -o remount,cache=strict {word}  # and in /etc/fstab"),
         ];
         add("mount-no-cache", Severity::Costs, words, None);
-    }
-}
-
-/// Quotes a path for a shell. Returns a placeholder if it contains characters that a terminal must not show.
-fn quoted(path: &[u8]) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.:@+".contains(byte);
-    match std::str::from_utf8(path) {
-        Ok(text) if path.iter().all(plain) => text.to_owned(),
-        Ok(text) if lossy(path) == text => format!("'{}'", text.replace('\'', "'\\''")),
-        _ => "PATH".to_owned(),
     }
 }

@@ -33,7 +33,8 @@ use crate::render::{RenderSettings, Renderer};
 use crate::report_file::ReportFile;
 use crate::settings_file::ssh_variable;
 use crate::words::machines;
-use crate::{exit, messages, output, run, shell, signals};
+use crate::{exit, messages, output, run, signals};
+use hakobu_core::shell;
 
 /// The niceness that gives way to everything else.
 const LOWEST_PRIORITY: i32 = 19;

@@ -9,7 +9,7 @@ use std::path::Path;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::location::Location;
 
-use crate::shell;
+use hakobu_core::shell;
 
 /// The most pairs of one run: each costs the target a descriptor.
 const PAIRS_MAX: usize = 256;

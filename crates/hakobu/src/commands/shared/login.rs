@@ -12,7 +12,7 @@ use hakobu_core::request::{self, CopyRequest};
 use super::findings::{Findings, usage};
 use crate::commands::shared::headings::CONNECTION;
 use crate::settings_file::{FileLogin, FromFile, SSH_VARIABLE};
-use crate::shell;
+use hakobu_core::shell;
 
 /// The login on another machine.
 #[derive(Debug, Args)]

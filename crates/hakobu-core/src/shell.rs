@@ -3,22 +3,25 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use crate::path::lossy;
+
 /// A command line that a shell reads back as exactly these arguments.
 pub fn quote_all<T: AsRef<OsStr>>(arguments: impl IntoIterator<Item = T>) -> String {
-    let words: Vec<String> = arguments.into_iter().map(|word| quote(word.as_ref())).collect();
+    let words: Vec<String> = arguments.into_iter().map(quote).collect();
     words.join(" ")
 }
 
 /// One argument for a shell: as it is where that is safe, else in single quotes, and as `$'…'`
 /// where it has bytes that must not reach a terminal.
-pub fn quote(argument: &OsStr) -> String {
+pub fn quote(argument: impl AsRef<OsStr>) -> String {
+    let argument = argument.as_ref();
     let bytes = argument.as_bytes();
     // `~` expands at the beginning of a word only, `=` matters in a command's name only.
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(byte);
     if !bytes.is_empty() && bytes.iter().all(plain) {
         return String::from_utf8_lossy(bytes).into_owned();
     }
-    let escaped = hakobu_core::path::lossy(bytes);
+    let escaped = lossy(bytes);
     if argument.to_str() == Some(&escaped) {
         return format!("'{}'", escaped.replace('\'', r"'\''"));
     }
@@ -42,11 +45,11 @@ pub fn quote(argument: &OsStr) -> String {
 ///
 /// # Errors
 /// A quote that is not closed, or no word at all, in words.
-pub fn split(command: &OsStr) -> Result<Vec<OsString>, &'static str> {
+pub fn split(command: impl AsRef<OsStr>) -> Result<Vec<OsString>, &'static str> {
     let mut words: Vec<OsString> = Vec::new();
     let mut word: Option<Vec<u8>> = None;
     let mut quote: Option<u8> = None;
-    for &byte in command.as_bytes() {
+    for &byte in command.as_ref().as_bytes() {
         match (quote, byte) {
             (Some(open), _) if byte == open => quote = None,
             (None, b'\'' | b'"') => {
