@@ -23,8 +23,13 @@ pub(super) fn output(command: &mut Command) -> Result<String, String> {
     command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = MeasuredCommand::start(command).map_err(|error| error.to_string())?;
     let (stdout, stderr) = (running.child_mut().stdout.take(), running.child_mut().stderr.take());
-    let text = stdout.map_or_else(|| Ok(String::new()), |stream| read(stream, deadline))?;
-    let complaint = stderr.map_or_else(|| Ok(String::new()), |stream| read(stream, deadline))?;
+    let (text, complaint) = std::thread::scope(|scope| {
+        // A tool may fill one of them before it closes the other.
+        let complaint = scope.spawn(|| stderr.map_or(Ok(String::new()), |stream| read(stream, deadline)));
+        let text = stdout.map_or(Ok(String::new()), |stream| read(stream, deadline));
+        (text, complaint.join().unwrap_or_else(|_| Err("reading its messages failed".to_owned())))
+    });
+    let (text, complaint) = (text?, complaint?);
     let cost = running.finish_within(TIME_LIMIT).map_err(|error| error.to_string())?;
     match cost.status.success() {
         true => Ok(text),
@@ -74,6 +79,7 @@ mod tests {
         assert_eq!(shell("echo a; echo b >&2").unwrap(), "a\n");
         assert_eq!(shell("echo a; echo b >&2; echo 'c d' >&2; exit 3").unwrap_err(), "c d");
         assert!(shell("exit 3").unwrap_err().contains('3'));
+        assert_eq!(shell("head -c 300000 /dev/zero >&2; echo a").unwrap(), "a\n");
         assert!(output(&mut Command::new("/no/such/tool")).unwrap_err().contains("/no/such/tool"));
     }
 
