@@ -178,25 +178,19 @@ impl Source {
     /// Returns the unit of speeds.
     pub fn unit(self) -> Unit {
         match self {
-            Self::Tree { file_bytes, .. } if file_bytes >= LARGE_BYTES => Unit::BytesPerSecond,
-            Self::Tree { files: 1, .. } => Unit::BytesPerSecond,
-            Self::Tree { .. } | Self::Dressed { .. } => Unit::FilesPerSecond,
+            Self::Tree { files: 2.., file_bytes: ..LARGE_BYTES, .. } | Self::Dressed { .. } => {
+                Unit::FilesPerSecond
+            }
             _ => Unit::BytesPerSecond,
-        }
-    }
-
-    /// Returns the number of files of a tree.
-    fn files(self) -> u64 {
-        match self {
-            Self::Tree { files, .. } | Self::Dressed { files, .. } => files,
-            _ => 1,
         }
     }
 
     /// Returns the amount of data, in what [`unit`](Self::unit) counts.
     pub fn amount(self) -> u64 {
         match self {
-            Self::Tree { files: 2.., .. } | Self::Dressed { .. } => self.files(),
+            Self::Tree { files, .. } | Self::Dressed { files, .. } if self.unit() == Unit::FilesPerSecond => {
+                files
+            }
             _ => self.bytes(),
         }
     }
@@ -271,6 +265,14 @@ mod tests {
         assert_eq!(Source::DISK.smaller(8), Source::disk(GIB / 2, GIB / 2, Medium::Memory));
         let sparse = Source::Image { bytes: 256 * GIB, data_bytes: GIB / 8 };
         assert_eq!(Source::SPARSE_IMAGE.smaller(8), sparse);
+    }
+
+    #[test]
+    fn few_large_files_are_measured_in_bytes() {
+        let measured = |source: Source| (source.unit(), source.amount());
+        assert_eq!(measured(Source::TWO_LARGE), (Unit::BytesPerSecond, 2 * GIB));
+        assert_eq!(measured(Source::LARGE_IN_TREE), (Unit::BytesPerSecond, GIB));
+        assert_eq!(measured(Source::TREE), (Unit::FilesPerSecond, 100_000));
     }
 
     #[test]
