@@ -1,16 +1,14 @@
 //! Measures transfers and machines: `bench`, `probe`, `doctor`, test data, statistics of repeated runs, and the
 //! kernel's counters for a process.
 //!
-//! This crate must not share code with the copier. It generates data and compares trees with its own code, so that a
-//! fault in one does not hide a fault in the other. Only [`doctor`], [`probe`] and the processor time of a thread use
+//! This crate must not share code with the copier. It generates data with its own code, so that a fault
+//! in one does not hide a fault in the other. Only [`doctor`], [`probe`] and the processor time of a thread use
 //! types of `hakobu-core`, since these facts and figures are sent between hosts. How sizes and rates are written for
 //! people comes from there as well.
 
 pub mod bench;
-pub mod compare;
 pub mod doctor;
 pub mod generate;
-pub mod holes;
 pub mod memory;
 pub mod probe;
 pub mod process;
@@ -18,5 +16,4 @@ pub mod statistics;
 
 mod error;
 
-pub use compare::compare;
 pub use error::{MeasureError, MeasureResult};

@@ -1,11 +1,12 @@
 //! Test support that must not be part of the program: the conformance suite for endpoints, fault injection, emulated
 //! links between network namespaces, loop devices, disks that corrupt writes, throw-away servers for ssh, sshfs and
-//! rsync, and virtual machines.
+//! rsync, virtual machines, and the comparison of files and trees.
 
 pub mod bad_medium;
 pub mod conformance;
 pub mod devices;
 pub mod faults;
+pub mod file_difference;
 pub mod link;
 pub mod partition_table;
 pub mod rsyncd;
@@ -13,6 +14,7 @@ pub mod slow_fs;
 pub mod sshd;
 pub mod sshfs;
 pub mod throttle;
+pub mod tree_difference;
 pub mod vm;
 
 mod random;

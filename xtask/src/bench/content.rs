@@ -248,7 +248,7 @@ pub fn change(path: &Path, bytes: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hakobu_measure::holes::first_difference;
+    use hakobu_testkit::file_difference::first_difference;
     use std::os::unix::fs::MetadataExt;
 
     #[test]

@@ -8,9 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use hakobu_measure::compare;
-use hakobu_measure::compare::EntryDifference;
-use hakobu_measure::holes;
+use hakobu_testkit::file_difference::first_difference;
+use hakobu_testkit::tree_difference::{EntryDifference, compare};
 use serde_json::Value;
 
 use super::ground::Paths;
@@ -38,7 +37,7 @@ pub fn arrived(way: &Way, paths: Paths<'_>) -> Result<()> {
             entries_arrived(way, source, target)?;
             dress_arrived(source, target)
         }
-        Source::Disk { .. } | Source::Image { .. } => match holes::first_difference(source, target)? {
+        Source::Disk { .. } | Source::Image { .. } => match first_difference(source, target)? {
             Some(offset) => bail!("what arrived differs from byte {offset} on"),
             None => Ok(()),
         },

@@ -264,7 +264,7 @@ fn owners_are_kept_by_number_and_the_mask_changes_nothing() {
 
 /// A stranger's files do not become setuid here.
 fn assert_same_but_root_mode(source: &Path, target: &Path, name: &str) {
-    use hakobu_measure::compare::{EntryDifference, compare};
+    use hakobu_testkit::tree_difference::{EntryDifference, compare};
     let differences = compare(source, target).unwrap();
     let allowed =
         |what: &EntryDifference| name == "pulled" && matches!(what, EntryDifference::Mode(0o6777, 0o777));

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use hakobu_measure::compare::compare;
 use hakobu_measure::generate::{self, FileSpec, SizeDistribution, TreeSpec};
 use hakobu_testkit::link::Link;
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
+use hakobu_testkit::tree_difference::compare;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;

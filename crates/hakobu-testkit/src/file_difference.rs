@@ -8,8 +8,7 @@ use std::path::Path;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-use crate::MeasureError;
-use crate::MeasureResult;
+use crate::tree_difference::at;
 
 const READ_BYTES: u64 = 256 * 1024;
 
@@ -18,27 +17,26 @@ const READ_BYTES: u64 = 256 * 1024;
 ///
 /// # Errors
 ///
-/// [`MeasureError::Io`] if one of the files cannot be read.
-pub fn first_difference(left_path: &Path, right_path: &Path) -> MeasureResult<Option<u64>> {
-    let open = |path| File::open(path).map_err(MeasureError::io("open", path));
+/// One of the files cannot be read.
+pub fn first_difference(left_path: &Path, right_path: &Path) -> io::Result<Option<u64>> {
+    let open = |path| File::open(path).map_err(at("open", path));
     let (left, right) = (open(left_path)?, open(right_path)?);
-    let size = |file: &File, path| Ok(file.metadata().map_err(MeasureError::io("examine", path))?.len());
+    let size = |file: &File, path| file.metadata().map(|found| found.len()).map_err(at("examine", path));
     let sizes = (size(&left, left_path)?, size(&right, right_path)?);
     let size_bytes = sizes.0.min(sizes.1);
     let mut buffers = (vec![0; READ_BYTES as usize], vec![0; READ_BYTES as usize]);
     let mut offset = 0;
     loop {
-        let left_data = next_data(&left, offset, size_bytes).map_err(MeasureError::io("read", left_path))?;
-        let right_data =
-            next_data(&right, offset, size_bytes).map_err(MeasureError::io("read", right_path))?;
+        let left_data = next_data(&left, offset, size_bytes).map_err(at("read", left_path))?;
+        let right_data = next_data(&right, offset, size_bytes).map_err(at("read", right_path))?;
         offset = left_data.min(right_data);
         if offset >= size_bytes {
             return Ok((sizes.0 != sizes.1).then_some(size_bytes));
         }
         let length = (size_bytes - offset).min(READ_BYTES) as usize;
         let (found, other) = (&mut buffers.0[..length], &mut buffers.1[..length]);
-        left.read_exact_at(found, offset).map_err(MeasureError::io("read", left_path))?;
-        right.read_exact_at(other, offset).map_err(MeasureError::io("read", right_path))?;
+        left.read_exact_at(found, offset).map_err(at("read", left_path))?;
+        right.read_exact_at(other, offset).map_err(at("read", right_path))?;
         if found != other {
             let same = found.iter().zip(other).take_while(|(a, b)| a == b).count();
             return Ok(Some(offset + same as u64));

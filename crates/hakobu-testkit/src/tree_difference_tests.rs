@@ -1,5 +1,4 @@
 use super::*;
-use crate::generate::{SizeDistribution, TreeSpec, tree};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
@@ -13,16 +12,17 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
-        let spec = TreeSpec {
-            files: 12,
-            directories: 2,
-            size: SizeDistribution::Fixed(READ_BYTES as u64 + 100),
-            links: true,
-            ..TreeSpec::default()
-        };
         let (left, right) = (place.path().join("left"), place.path().join("right"));
-        tree(&left, &spec).unwrap();
-        tree(&right, &spec).unwrap();
+        for root in [&left, &right] {
+            for directory in ["d0000001", "d0000002"] {
+                fs::create_dir_all(root.join(directory)).unwrap();
+            }
+            fs::write(root.join(FILE), vec![7; READ_BYTES + 100]).unwrap();
+            symlink("f0000000", root.join(LINK)).unwrap();
+            for path in [FILE, LINK, "d0000001", "d0000002", "."] {
+                set_time(&root.join(path), 1_000_000_000, 5);
+            }
+        }
         let pair = Self { _place: place, left, right };
         assert_eq!(pair.differences(), []);
         pair

@@ -10,9 +10,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::MeasureError;
-use crate::MeasureResult;
-
 const READ_BYTES: usize = 256 * 1024;
 
 /// A difference between two trees.
@@ -66,8 +63,8 @@ impl fmt::Display for TreeDifference {
 ///
 /// # Errors
 ///
-/// [`MeasureError::Io`] for anything that cannot be read; the list is never silently shortened.
-pub fn compare(left: &Path, right: &Path) -> MeasureResult<Vec<TreeDifference>> {
+/// Anything that cannot be read; the list is never silently shortened.
+pub fn compare(left: &Path, right: &Path) -> io::Result<Vec<TreeDifference>> {
     let mut comparison = Comparison {
         left,
         right,
@@ -109,7 +106,7 @@ impl Comparison<'_> {
     }
 
     /// Compares one entry. Returns true if both are directories.
-    fn entry(&mut self, path: &Path) -> MeasureResult<bool> {
+    fn entry(&mut self, path: &Path) -> io::Result<bool> {
         let (left_path, right_path) = self.sides(path);
         let left = examine(&left_path)?;
         let right = examine(&right_path)?;
@@ -120,8 +117,8 @@ impl Comparison<'_> {
         }
         self.attributes(path, &left, &right);
         if left.is_symlink() {
-            let left = fs::read_link(&left_path).map_err(MeasureError::io("read", &left_path))?;
-            let right = fs::read_link(&right_path).map_err(MeasureError::io("read", &right_path))?;
+            let left = fs::read_link(&left_path).map_err(at("read", &left_path))?;
+            let right = fs::read_link(&right_path).map_err(at("read", &right_path))?;
             if left != right {
                 self.found(path, EntryDifference::LinkTarget(left, right));
             }
@@ -153,14 +150,14 @@ impl Comparison<'_> {
         }
     }
 
-    fn content(&mut self, path: &Path, left_path: &Path, right_path: &Path) -> MeasureResult<()> {
-        let mut left = File::open(left_path).map_err(MeasureError::io("open", left_path))?;
-        let mut right = File::open(right_path).map_err(MeasureError::io("open", right_path))?;
+    fn content(&mut self, path: &Path, left_path: &Path, right_path: &Path) -> io::Result<()> {
+        let mut left = File::open(left_path).map_err(at("open", left_path))?;
+        let mut right = File::open(right_path).map_err(at("open", right_path))?;
         let mut offset = 0;
         loop {
             let (left_buffer, right_buffer) = &mut self.buffers;
-            let got = fill(&mut left, left_buffer).map_err(MeasureError::io("read", left_path))?;
-            let other = fill(&mut right, right_buffer).map_err(MeasureError::io("read", right_path))?;
+            let got = fill(&mut left, left_buffer).map_err(at("read", left_path))?;
+            let other = fill(&mut right, right_buffer).map_err(at("read", right_path))?;
             if got != other {
                 let same = got.iter().zip(other).take_while(|(a, b)| a == b).count();
                 self.found(path, EntryDifference::Content(offset + same as u64));
@@ -174,7 +171,7 @@ impl Comparison<'_> {
     }
 
     /// Returns the names that both directories have, and records those that only one has.
-    fn names(&mut self, path: &Path) -> MeasureResult<Vec<PathBuf>> {
+    fn names(&mut self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let (left_path, right_path) = self.sides(path);
         let mut sides: BTreeMap<OsString, (bool, bool)> = BTreeMap::new();
         for name in list(&left_path)? {
@@ -196,14 +193,19 @@ impl Comparison<'_> {
     }
 }
 
-fn examine(path: &Path) -> MeasureResult<Metadata> {
-    fs::symlink_metadata(path).map_err(MeasureError::io("examine", path))
+/// Names the operation and its path in an error; for `map_err`.
+pub(crate) fn at(during: &'static str, path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{during} {}: {error}", path.display()))
 }
 
-fn list(path: &Path) -> MeasureResult<Vec<OsString>> {
+fn examine(path: &Path) -> io::Result<Metadata> {
+    fs::symlink_metadata(path).map_err(at("examine", path))
+}
+
+fn list(path: &Path) -> io::Result<Vec<OsString>> {
     fs::read_dir(path)
         .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect())
-        .map_err(MeasureError::io("list", path))
+        .map_err(at("list", path))
 }
 
 /// Reads until the buffer is full or the file ends.
@@ -235,5 +237,5 @@ fn kind(metadata: &Metadata) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "compare_tests.rs"]
+#[path = "tree_difference_tests.rs"]
 mod tests;
