@@ -65,11 +65,6 @@ pub struct DeviceFacts {
 }
 
 impl DeviceFacts {
-    /// Returns true if it is a partition.
-    pub fn is_partition(&self) -> bool {
-        self.identity.whole.is_some()
-    }
-
     /// Returns all signatures known to be on it, each with the number of its partition if it is in one.
     pub fn all_contents(&self) -> impl Iterator<Item = (Option<u32>, &Signature)> {
         let inside = |partition: &'_ Partition| Some(partition.number);

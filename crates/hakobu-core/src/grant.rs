@@ -131,11 +131,6 @@ impl Grant {
             _ => Ok(()),
         }
     }
-
-    /// Returns the mode without the bits that this grant does not allow.
-    pub fn allowed_mode(&self, mode: u32) -> u32 {
-        if self.may_set_id { mode } else { mode & !0o6000 }
-    }
 }
 
 fn beyond(during: &'static str) -> Error {
@@ -190,6 +185,5 @@ mod tests {
         assert!(grant.check_write(&EntryPath::new("file").unwrap()).is_ok());
         assert!(grant.check_write(&EntryPath::new("file/x").unwrap()).is_err());
         assert!(grant.check_bytes(11).is_err());
-        assert_eq!(grant.allowed_mode(0o4755), 0o755);
     }
 }

@@ -110,12 +110,6 @@ impl Connection {
         &self.meta
     }
 
-    /// Returns the number of bytes of the payload that are not yet consumed.
-    #[must_use]
-    pub fn payload_left_bytes(&self) -> usize {
-        self.payload_left
-    }
-
     /// Consumes the next piece of the payload; `None` at its end.
     ///
     /// A piece has at least `least_bytes` (or the rest of the payload, or [`PIECE_LIMIT_BYTES`], if that is less), so

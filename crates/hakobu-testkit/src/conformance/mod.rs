@@ -70,17 +70,6 @@ pub fn run_all(harness: &dyn Harness) {
     assert!(failed.is_empty(), "these cases failed:\n  {}", failed.join("\n  "));
 }
 
-/// Runs a single case by name, for debugging.
-///
-/// # Panics
-/// If it fails, or there is no such case for this harness.
-pub fn run_one(harness: &dyn Harness, name: &str) {
-    let abilities = HarnessCapabilities::of(harness);
-    let case = cases(&abilities).find(|case| case.name == name);
-    let Some(case) = case else { panic!("there is no case {name:?} for this harness and user") };
-    (case.run)(&Workplace::new(harness, &abilities));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -314,17 +314,6 @@ impl Mounted {
         Ok(String::from_utf8_lossy(&said.stdout).lines().count())
     }
 
-    /// Kills the server of a FUSE mount, as in a crash: everything there fails with `ENOTCONN`.
-    ///
-    /// # Errors
-    /// Returns an error if there is no such server.
-    pub fn kill_server(&mut self) -> anyhow::Result<()> {
-        let server = self.server.as_mut().context("no server of our own is behind this mount")?;
-        server.kill()?;
-        server.wait()?;
-        Ok(())
-    }
-
     fn image(&mut self, size_mib: u64, make: &str, words: &[&str], package: &str) -> anyhow::Result<()> {
         let image = self.folder.join("image");
         File::create(&image)?.set_len(size_mib << 20)?;

@@ -29,7 +29,7 @@ fn a_disk_is_called_by_its_world_wide_name() {
     );
     let partition = recorded.facts("8:2");
     assert_eq!(partition.identity.id, "naa.50014ee2b1f0c3d4-part2");
-    assert!(partition.is_partition() && partition.size_bytes == 1 << 20);
+    assert!(partition.identity.whole.is_some() && partition.size_bytes == 1 << 20);
     assert_eq!(relation(&partition.identity, &facts.identity), DeviceRelation::PartOf);
 }
 
