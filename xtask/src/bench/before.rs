@@ -6,6 +6,7 @@ use std::path::Path;
 use hakobu_core::shell::quote;
 
 use super::Chosen;
+use super::judged::Judged;
 use super::rows::{Course, Goal, Group, Row, Way};
 
 /// The required and the aimed-for speed of each row, as a multiple of the earlier build's speed.
@@ -29,8 +30,11 @@ fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
         }
         let Some(near) = earlier(way.near, program) else { continue };
         let name: &'static str = leak(format!("{} before", way.name));
-        let goals: &'static [Goal] =
-            Vec::leak(vec![Goal::Times { peer: name, at_least: AT_LEAST, aim: AIM }]);
+        let goals: &'static [Goal] = Vec::leak(vec![Goal {
+            judged: Judged::TimesFaster,
+            peer: Some(name),
+            marks: Some((AT_LEAST, AIM)),
+        }]);
         ways.extend([**way, Way { name, near: leak(near), ..**way }]);
         rows.push(Row { goals, ..**row });
     }
@@ -69,7 +73,7 @@ mod tests {
             for Chosen { group, ways, rows } in chosen {
                 assert_eq!(ways.len(), 2 * rows.len(), "{}", group.name);
                 for (row, goals) in rows {
-                    let peer = group.way(goals[0].peer().unwrap()).unwrap();
+                    let peer = group.way(goals[0].peer.unwrap()).unwrap();
                     assert!(group.way(row.way).unwrap().is_ours() && peer.near.starts_with("/old "));
                 }
             }

@@ -99,11 +99,11 @@ pub fn row(group: &Group, row: &Row, goals: &[Goal], ways: &[WayResult]) -> RowR
 fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> GoalResult {
     let find = |name: &str| ways.iter().find(|way| way.name == name);
     let ours = find(row.way);
-    let theirs = goal.peer().and_then(find);
-    let judged = goal.judged();
-    let values = ours.and_then(|ours| values(goal, ours, theirs));
-    let mut marks = goal.marks().filter(|_| !group.extra);
-    if let (Goal::Repeated { at_most, aim }, Some(_), Some(ours)) = (goal, marks, ours) {
+    let theirs = goal.peer.and_then(find);
+    let judged = goal.judged;
+    let values = ours.and_then(|ours| values(judged, ours, theirs));
+    let mut marks = goal.marks.filter(|_| !group.extra);
+    if let (Judged::SecondsRepeated, Some((at_most, aim)), Some(ours)) = (judged, marks, ours) {
         marks = Some((allowed_seconds(at_most, ours), aim));
     }
     let (at_least, aim) = (marks.map(|marks| marks.0), marks.map(|marks| marks.1));
@@ -117,7 +117,7 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> Goal
     };
     let middle = |way: Option<&WayResult>| way.and_then(|way| median(&shown(judged, way)));
     GoalResult {
-        peer: goal.peer().map(str::to_owned),
+        peer: goal.peer.map(str::to_owned),
         unit: match judged {
             Judged::TimesFaster => ours.map_or(Unit::Seconds, |ours| ours.unit),
             Judged::TimesLonger | Judged::Seconds => Unit::Seconds,
@@ -139,9 +139,9 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> Goal
 }
 
 /// Returns the judged value of each round.
-fn values(goal: Goal, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Vec<f64>> {
-    let values = match (goal, theirs) {
-        (Goal::Times { .. } | Goal::Beside { .. }, Some(theirs)) => {
+fn values(judged: Judged, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Vec<f64>> {
+    let values = match (judged, theirs) {
+        (Judged::TimesFaster, Some(theirs)) => {
             // A method that would take too long is measured with less work, so its time is scaled up.
             let times = match (ours.kind.bytes(), theirs.kind.bytes()) {
                 // Sources of empty files have no bytes, so equal sizes must not be divided.
@@ -151,15 +151,15 @@ fn values(goal: Goal, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Ve
             let whole: Vec<f64> = theirs.net_seconds.iter().map(|seconds| seconds * times).collect();
             paired_ratios(&whole, &ours.net_seconds)
         }
-        (Goal::TimesLonger { .. }, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
-        (Goal::TimesFewerBytes { .. }, Some(theirs)) if ours.usable() && theirs.usable() => {
+        (Judged::TimesLonger, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
+        (Judged::TimesFewerBytes, Some(theirs)) if ours.usable() && theirs.usable() => {
             paired_ratios(&travelled(theirs), &travelled(ours))
         }
-        (Goal::Seconds { .. }, _) => Some(ours.net_seconds.clone()),
-        (Goal::BytesRead { .. }, _) if ours.usable() => {
+        (Judged::Seconds, _) => Some(ours.net_seconds.clone()),
+        (Judged::BytesRead, _) if ours.usable() => {
             read(ours).map(|rounds| rounds.iter().map(|bytes| bytes / ours.kind.bytes() as f64).collect())
         }
-        (Goal::Repeated { .. }, _) if ours.usable() => repeated(ours)
+        (Judged::SecondsRepeated, _) if ours.usable() => repeated(ours)
             .map(|rounds| rounds.iter().map(|round| round.bytes / round.bytes_per_second).collect()),
         _ => None,
     };

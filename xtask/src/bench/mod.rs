@@ -203,7 +203,7 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
     };
     let mut chosen = Vec::new();
     for group in table.groups.iter().filter(|group| extra || !group.extra) {
-        let available = |goal: &Goal| match goal.peer() {
+        let available = |goal: &Goal| match goal.peer {
             Some(peer) => group.way(peer).is_some_and(|way| extra || !way.extra),
             None => true,
         };
@@ -217,7 +217,7 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
         let mut names: BTreeSet<&str> = BTreeSet::new();
         for (row, goals) in &rows {
             names.insert(row.way);
-            names.extend(goals.iter().filter_map(Goal::peer));
+            names.extend(goals.iter().filter_map(|goal| goal.peer));
         }
         let ways: Vec<&'static Way> = group.ways.iter().filter(|way| names.contains(way.name)).collect();
         if !ways.is_empty() {

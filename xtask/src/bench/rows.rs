@@ -191,59 +191,13 @@ impl Way {
 
 /// A requirement of a row.
 #[derive(Debug, Clone, Copy)]
-pub enum Goal {
-    /// Speed as a multiple of another method's.
-    Times { peer: &'static str, at_least: f64, aim: f64 },
-    /// Time as a multiple of another method's.
-    TimesLonger { peer: &'static str, at_most: f64, aim: f64 },
-    /// Bytes that the other method sends over the network, as a multiple of ours.
-    TimesFewerBytes { peer: &'static str, at_least: f64, aim: f64 },
-    /// Seconds beyond the baseline.
-    Seconds { at_most: f64, aim: f64 },
-    /// Bytes read per byte of the source, at the end where it is more.
-    BytesRead { at_most: f64, aim: f64 },
-    /// Seconds of work done again after a kill: up to `at_most`, or the time of 2 % of the source if that is longer.
-    Repeated { at_most: f64, aim: f64 },
-    /// A comparison with another method, for information only.
-    Beside { peer: &'static str },
-}
-
-impl Goal {
-    /// Returns the name of the method that ours is compared with.
-    pub fn peer(&self) -> Option<&'static str> {
-        match self {
-            Self::Times { peer, .. }
-            | Self::TimesLonger { peer, .. }
-            | Self::TimesFewerBytes { peer, .. }
-            | Self::Beside { peer } => Some(peer),
-            Self::Seconds { .. } | Self::BytesRead { .. } | Self::Repeated { .. } => None,
-        }
-    }
-
-    pub fn judged(&self) -> Judged {
-        match self {
-            Self::Times { .. } | Self::Beside { .. } => Judged::TimesFaster,
-            Self::TimesLonger { .. } => Judged::TimesLonger,
-            Self::TimesFewerBytes { .. } => Judged::TimesFewerBytes,
-            Self::Seconds { .. } => Judged::Seconds,
-            Self::BytesRead { .. } => Judged::BytesRead,
-            Self::Repeated { .. } => Judged::SecondsRepeated,
-        }
-    }
-
-    /// Returns the requirement and the aim, or `None` if the value is for information only.
-    pub fn marks(&self) -> Option<(f64, f64)> {
-        match *self {
-            Self::Times { at_least, aim, .. } | Self::TimesFewerBytes { at_least, aim, .. } => {
-                Some((at_least, aim))
-            }
-            Self::TimesLonger { at_most, aim, .. }
-            | Self::Seconds { at_most, aim }
-            | Self::BytesRead { at_most, aim }
-            | Self::Repeated { at_most, aim } => Some((at_most, aim)),
-            Self::Beside { .. } => None,
-        }
-    }
+pub struct Goal {
+    pub judged: Judged,
+    /// The name of the method that ours is compared with.
+    pub peer: Option<&'static str>,
+    /// The required value and the aim, or `None` if the value is for information only. Work that is done again after a
+    /// kill may take 2 % of the source if that is longer.
+    pub marks: Option<(f64, f64)>,
 }
 
 /// One row of the table.
@@ -273,6 +227,18 @@ pub struct Group {
 }
 
 impl Group {
+    /// A group without methods and rows, to take from what most groups have.
+    pub const USUAL: Self = Self {
+        name: "",
+        place: Place::Loopback,
+        source: Source::ONE_BYTE_FILE,
+        target: Target::Fresh,
+        travels: true,
+        ways: &[],
+        rows: &[],
+        extra: false,
+    };
+
     pub fn way(&self, name: &str) -> Option<&'static Way> {
         self.ways.iter().find(|way| way.name == name)
     }

@@ -1,8 +1,9 @@
 //! The groups, rows and requirements of `bench copy`.
 
+use super::super::judged::Judged;
 use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
 use super::super::sources::Source;
-use super::goals::{beside, times};
+use super::goals::{alone, beside, times};
 
 pub const TABLE: Table = Table {
     key: "copy",
@@ -61,10 +62,8 @@ const TREE_PUSH_GOALS: &[Goal] = &[times("rsync over ssh", 2.0, 3.0), times("tar
 
 const LARGE_FILE: Group = Group {
     name: "large file",
-    place: Place::Loopback,
     source: Source::LARGE,
     target: Target::Discard,
-    travels: true,
     // Methods that are compared with each other are adjacent; scp and dd take longest.
     ways: &[
         SCP,
@@ -115,15 +114,12 @@ const LARGE_FILE: Group = Group {
             ],
         },
     ],
-    extra: false,
+    ..Group::USUAL
 };
 
 const TO_FILE: Group = Group {
     name: "file to file",
-    place: Place::Loopback,
     source: Source::MIDDLE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[
         Way::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
         Way::new(
@@ -139,15 +135,12 @@ const TO_FILE: Group = Group {
         way: "hakobu",
         goals: &[times("dd | ssh | dd", 1.8, 2.5), beside("qcp")],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const TREE_TO_HOST: Group = Group {
     name: "tree to the host",
-    place: Place::Loopback,
     source: Source::TREE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[TREE_PUSH, RSYNC_SSH, TAR_SSH_TAR],
     rows: &[Row {
         key: "tree-ssh",
@@ -155,14 +148,12 @@ const TREE_TO_HOST: Group = Group {
         way: "hakobu",
         goals: TREE_PUSH_GOALS,
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const TREE_HERE: Group = Group {
     name: "tree, local",
-    place: Place::Loopback,
     source: Source::TREE,
-    target: Target::Fresh,
     travels: false,
     ways: &[
         TREE_LOCAL,
@@ -184,12 +175,11 @@ const TREE_HERE: Group = Group {
             beside("rcp"),
         ],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const AGAIN_HERE: Group = Group {
     name: "second run, local",
-    place: Place::Loopback,
     source: Source::TREE,
     target: Target::Equal,
     travels: false,
@@ -208,12 +198,11 @@ const AGAIN_HERE: Group = Group {
             goals: &[times("rsync -aHAX", 2.0, 2.7), beside("rsync -a")],
         },
     ],
-    extra: false,
+    ..Group::USUAL
 };
 
 const AGAIN_HOST: Group = Group {
     name: "second run, to the host",
-    place: Place::Loopback,
     source: Source::TREE,
     target: Target::Equal,
     travels: false,
@@ -224,15 +213,13 @@ const AGAIN_HOST: Group = Group {
         way: "hakobu",
         goals: &[times("rsync over ssh", 2.0, 3.0)],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const LINK_FILE: Group = Group {
     name: "long link, one file",
     place: Place::LongLink,
     source: Source::LINK_FILE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[
         Way::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
         Way::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
@@ -246,27 +233,21 @@ const LINK_FILE: Group = Group {
         way: "hakobu",
         goals: &[times("iperf3 -P 8", 0.85, 0.95), beside("scp")],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const LINK_TREE: Group = Group {
     name: "long link, small files",
     place: Place::LongLink,
     source: Source::LINK_TREE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[TREE_PUSH, RSYNC_SSH.extra(), TAR_SSH_TAR.extra()],
     rows: &[Row {
         key: "link-tree",
         title: "RTT 100 ms: 10 000 × 4 KiB, after login",
         way: "hakobu",
-        goals: &[
-            Goal::Seconds { at_most: 2.0, aim: 1.0 },
-            beside("rsync over ssh"),
-            beside("tar | ssh | tar"),
-        ],
+        goals: &[alone(Judged::Seconds, 2.0, 1.0), beside("rsync over ssh"), beside("tar | ssh | tar")],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const fn file_over(place: Place, name: &'static str, rows: &'static [Row]) -> Group {

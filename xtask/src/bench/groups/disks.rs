@@ -1,8 +1,9 @@
 //! The groups, rows and requirements of `bench disks`.
 
-use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
+use super::super::judged::Judged;
+use super::super::rows::{Group, Row, Table, Target, Way};
 use super::super::sources::Source;
-use super::goals::{beside, times};
+use super::goals::{against, alone, beside, times};
 
 pub const TABLE: Table = Table {
     key: "disks",
@@ -30,10 +31,8 @@ const PUSH: Way = Way::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET");
 
 const DISKS: Group = Group {
     name: "disk to disk",
-    place: Place::Loopback,
     source: Source::DISK,
     target: Target::Disk,
-    travels: true,
     // Methods that are compared with each other are adjacent.
     ways: &[
         Way::new(
@@ -71,13 +70,13 @@ const DISKS: Group = Group {
             key: "medium",
             title: "the same as the first with --verify medium: times as long",
             way: "hakobu, verifying",
-            goals: &[Goal::TimesLonger { peer: "hakobu", at_most: 1.5, aim: 1.15 }],
+            goals: &[against(Judged::TimesLonger, "hakobu", 1.5, 1.15)],
         },
         Row {
             key: "resume",
             title: "killed half way, then the same command: work done again",
             way: "hakobu, killed and again",
-            goals: &[Goal::Repeated { at_most: 2.0, aim: 1.0 }],
+            goals: &[alone(Judged::SecondsRepeated, 2.0, 1.0)],
         },
         Row {
             key: "variants",
@@ -86,12 +85,11 @@ const DISKS: Group = Group {
             goals: &[beside("hakobu pull"), beside("hakobu, 1 lane"), beside("hakobu, 4 lanes")],
         },
     ],
-    extra: false,
+    ..Group::USUAL
 };
 
 const DELTA: Group = Group {
     name: "disk to a disk that differs a little",
-    place: Place::Loopback,
     source: Source::DISK,
     target: Target::Changed,
     travels: false,
@@ -126,20 +124,18 @@ const DELTA: Group = Group {
             key: "delta-read",
             title: "bytes read for that on either side, for each byte there is",
             way: "hakobu sync",
-            goals: &[Goal::BytesRead { at_most: 1.01, aim: 1.01 }],
+            goals: &[alone(Judged::BytesRead, 1.01, 1.01)],
         },
     ],
-    extra: false,
+    ..Group::USUAL
 };
 
 const ZEROS_WAYS: &[Way] = &[PUSH, Way::ours("hakobu, zeros", PUSH.near).of(Source::ZEROS_DISK)];
 
 const ZEROS: Group = Group {
     name: "disk with zeros",
-    place: Place::Loopback,
     source: Source::DISK,
     target: Target::Blank,
-    travels: true,
     ways: ZEROS_WAYS,
     rows: &[Row {
         key: "zeros",
@@ -147,7 +143,7 @@ const ZEROS: Group = Group {
         way: "hakobu, zeros",
         goals: &[times("hakobu", 2.0, 2.0)],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const ZEROS_OVER_DATA: Group = Group {
@@ -164,10 +160,7 @@ const ZEROS_OVER_DATA: Group = Group {
 
 const HOLES: Group = Group {
     name: "image with holes",
-    place: Place::Loopback,
     source: Source::IMAGE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[
         PUSH,
         Way::ours("hakobu, holes", PUSH.near).of(Source::HOLES_IMAGE),
@@ -181,32 +174,28 @@ const HOLES: Group = Group {
         way: "hakobu, holes",
         goals: &[
             times("hakobu", 4.0, 4.0),
-            Goal::TimesFewerBytes { peer: "hakobu", at_least: 8.0, aim: 8.0 },
+            against(Judged::TimesFewerBytes, "hakobu", 8.0, 8.0),
             beside("hakobu, holes hashed"),
         ],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const SPARSE: Group = Group {
     name: "huge image",
-    place: Place::Loopback,
     source: Source::SPARSE_IMAGE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[PUSH],
     rows: &[Row {
         key: "sparse",
         title: "2 TiB image of which 1 GiB is used, to the ssh host's tmpfs",
         way: "hakobu",
-        goals: &[Goal::Seconds { at_most: 60.0, aim: 60.0 }],
+        goals: &[alone(Judged::Seconds, 60.0, 60.0)],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const OWN_DISK: Group = Group {
     name: "disk to disk, on the machine's own",
-    place: Place::Loopback,
     source: Source::OWN_DISK,
     target: Target::Disk,
     travels: false,
@@ -227,14 +216,12 @@ const OWN_DISK: Group = Group {
         way: "hakobu",
         goals: &[times("fio", 0.9, 0.9), beside("dd")],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const MAKE_DATA: Group = Group {
     name: "test data",
-    place: Place::Loopback,
     source: Source::MADE,
-    target: Target::Fresh,
     travels: false,
     ways: &[
         Way::ours("make-data", "hakobu make-data disk $TARGET --size $BYTES"),
@@ -250,7 +237,7 @@ const MAKE_DATA: Group = Group {
         way: "make-data",
         goals: &[times("dd if=/dev/urandom", 3.0, 3.0)],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 /// All groups. Groups with the same source are adjacent, since sources are created on first use and removed after their

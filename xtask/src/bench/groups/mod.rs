@@ -14,7 +14,7 @@ pub const TABLES: [super::rows::Table; 5] =
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::{Course, Goal, Group, Target};
+    use super::super::rows::{Course, Group, Target};
     use super::super::sources::Source;
     use super::*;
     use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ mod tests {
             for row in group.rows {
                 assert!(group.way(row.way).unwrap().is_ours(), "{}", row.title);
                 named.insert(row.way);
-                named.extend(row.goals.iter().filter_map(Goal::peer));
+                named.extend(row.goals.iter().filter_map(|goal| goal.peer));
             }
             let ways: BTreeSet<_> = group.ways.iter().map(|way| way.name).collect();
             assert_eq!(named, ways, "{}", group.name);
@@ -42,10 +42,10 @@ mod tests {
     fn what_is_checked_is_always_measured() {
         for group in groups() {
             for goal in group.rows.iter().flat_map(|row| row.goals) {
-                let Some((at_least, aim)) = goal.marks() else { continue };
-                let peer = goal.peer().map(|peer| group.way(peer).unwrap());
+                let Some((at_least, aim)) = goal.marks else { continue };
+                let peer = goal.peer.map(|peer| group.way(peer).unwrap());
                 assert!(!group.extra && peer.is_none_or(|peer| !peer.extra), "{}", group.name);
-                assert!(if goal.judged().more_is_better() { at_least <= aim } else { aim <= at_least });
+                assert!(if goal.judged.more_is_better() { at_least <= aim } else { aim <= at_least });
             }
         }
     }

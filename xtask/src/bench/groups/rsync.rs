@@ -1,6 +1,6 @@
 //! The groups and rows of `bench rsync`: several connections to an unmodified rsync daemon.
 
-use super::super::rows::{Group, Place, Row, Table, Target, Way};
+use super::super::rows::{Group, Place, Row, Table, Way};
 use super::super::sources::Source;
 use super::goals::{beside, times};
 
@@ -39,8 +39,6 @@ const DIVISIBLE: Group = Group {
     name: "what can be divided",
     place: Place::CappedLink,
     source: Source::DIVISIBLE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[
         RSYNC,
         HAKOBU,
@@ -52,7 +50,7 @@ const DIVISIBLE: Group = Group {
         way: "hakobu",
         goals: &[times("one rsync", 8.0, 12.0), times("fpsync -n 64", 1.1, 1.2)],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const WITH_ONE_ALONE: Group = Group {

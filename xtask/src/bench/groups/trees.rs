@@ -1,8 +1,9 @@
 //! The groups, rows and requirements of `bench trees`.
 
+use super::super::judged::Judged;
 use super::super::rows::{Group, Place, Row, Table, Target, Way};
 use super::super::sources::Source;
-use super::goals::{beside, fewer_bytes, times};
+use super::goals::{against, beside, times};
 
 pub const TABLE: Table = Table {
     key: "trees",
@@ -36,7 +37,6 @@ const RCLONE: Way = Way::new("rclone", "rclone", "rclone sync -q $SOURCE $TARGET
 
 const AGAIN: Group = Group {
     name: "a million files, nothing changed",
-    place: Place::Loopback,
     source: Source::MILLION,
     target: Target::Equal,
     travels: false,
@@ -61,7 +61,7 @@ const AGAIN: Group = Group {
             goals: &[times("rsync -aHAX", 2.0, 2.7), beside("rsync -a")],
         },
     ],
-    extra: false,
+    ..Group::USUAL
 };
 
 const AGAIN_SSH: Group = Group {
@@ -173,7 +173,7 @@ const PAGES: Group = Group {
             key: "pages-bytes",
             title: "bytes on the wire for that: times fewer",
             way: "hakobu",
-            goals: &[fewer_bytes("rsync -a", 0.91, 1.0)],
+            goals: &[against(Judged::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
         },
     ],
     ..AGAIN
@@ -193,7 +193,7 @@ const SHIFTED: Group = Group {
             key: "shifted-bytes",
             title: "bytes on the wire for that: times fewer",
             way: "hakobu",
-            goals: &[fewer_bytes("rsync -a", 0.91, 1.0)],
+            goals: &[against(Judged::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
         },
     ],
     ..PAGES

@@ -1,8 +1,9 @@
 //! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run at the other end.
 
-use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
+use super::super::judged::Judged;
+use super::super::rows::{Group, Place, Row, Table, Way};
 use super::super::sources::Source;
-use super::goals::{beside, times};
+use super::goals::{alone, beside, times};
 
 pub const TABLE: Table = Table {
     key: "ways",
@@ -45,10 +46,7 @@ const IPERF_8: Way = Way::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $P
 
 const SFTP_LARGE: Group = Group {
     name: "sftp, two large files",
-    place: Place::Loopback,
     source: Source::TWO_LARGE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[SCP_TREE, SFTP_TREE, SCP_PARALLEL],
     rows: &[Row {
         key: "sftp-large",
@@ -56,15 +54,12 @@ const SFTP_LARGE: Group = Group {
         way: "hakobu",
         goals: &[times("two scp", 1.1, 1.5), times("scp -r", 1.3, 1.5)],
     }],
-    extra: false,
+    ..Group::USUAL
 };
 
 const SSH_LARGE: Group = Group {
     name: "agent through ssh",
-    place: Place::Loopback,
     source: Source::MIDDLE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[DD_SSH, SSH_FILE, Way::ours("hakobu, sftp", SFTP_FILE.near)],
     rows: &[Row {
         key: "ssh-large",
@@ -72,15 +67,12 @@ const SSH_LARGE: Group = Group {
         way: "hakobu",
         goals: &[times("dd | ssh | dd", 0.9, 1.0), beside("hakobu, sftp")],
     }],
-    extra: false,
+    ..SFTP_LARGE
 };
 
 const SFTP_SMALL: Group = Group {
     name: "sftp, small files",
-    place: Place::Loopback,
     source: Source::LINK_TREE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[SCP_TREE, SFTP_TREE, SFTP_PUT],
     rows: &[Row {
         key: "sftp-small",
@@ -88,32 +80,27 @@ const SFTP_SMALL: Group = Group {
         way: "hakobu",
         goals: &[times("scp -r", 4.0, 6.0), times("sftp put -r", 4.0, 6.0)],
     }],
-    extra: false,
+    ..SFTP_LARGE
 };
 
 const SFTP_LINK_SMALL: Group = Group {
     name: "sftp, long link, small files",
     place: Place::LongLink,
     source: Source::LINK_TREE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[SFTP_TREE],
     rows: &[Row {
         key: "sftp-link-small",
         title: "SFTP, RTT 100 ms: 10 000 × 4 KiB, after login",
         way: "hakobu",
-        goals: &[Goal::Seconds { at_most: 20.0, aim: 5.0 }],
+        goals: &[alone(Judged::Seconds, 20.0, 5.0)],
     }],
-    extra: false,
+    ..SFTP_LARGE
 };
 
 /// `scp` takes four round trips for each file, so it is measured with few files.
 const SFTP_LINK_FEW: Group = Group {
     name: "sftp, long link, a sample",
-    place: Place::LongLink,
     source: Source::LINK_SAMPLE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[SCP_TREE, SFTP_TREE],
     rows: &[Row {
         key: "sftp-link-few",
@@ -121,15 +108,12 @@ const SFTP_LINK_FEW: Group = Group {
         way: "hakobu",
         goals: &[times("scp -r", 20.0, 40.0)],
     }],
-    extra: false,
+    ..SFTP_LINK_SMALL
 };
 
 const LINK_FILE: Group = Group {
     name: "long link, one file",
-    place: Place::LongLink,
     source: Source::LINK_FILE,
-    target: Target::Fresh,
-    travels: true,
     ways: &[SCP, SFTP_FILE, Way::ours("hakobu, ssh", SSH_FILE.near), DD_SSH, IPERF_8],
     rows: &[
         Row {
@@ -145,7 +129,7 @@ const LINK_FILE: Group = Group {
             goals: &[times("dd | ssh | dd", 4.0, 6.0), beside("iperf3 -P 8")],
         },
     ],
-    extra: false,
+    ..SFTP_LINK_SMALL
 };
 
 /// All groups. Groups with the same source are adjacent.
