@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 82] = [
+const VERBS: [&str; 83] = [
     "accept",
     "add",
     "adopt",
