@@ -1,8 +1,8 @@
 //! The words for names in a report: stages, transports, losses, differences, kinds of errors.
 //! A name that is not known here is of another version, and is shown as it is.
 
-use super::language::Language;
 use super::page::{LineSpan, PageLine, name, said, words};
+use crate::language::Language;
 
 /// A name with its meaning in each language.
 type NamedMeaning = (&'static str, &'static str, &'static str);
