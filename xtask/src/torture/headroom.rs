@@ -53,7 +53,7 @@ impl Headroom {
         while surplus >= BLOCK_BYTES {
             let length = surplus / BLOCK_BYTES * BLOCK_BYTES;
             match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length) {
-                // What is free is an estimate on some file systems.
+                // Free space is an estimate on some file systems.
                 Err(Errno::NOSPC) => surplus = surplus / 16 * 15,
                 result => return result.context("making the ballast"),
             }

@@ -33,7 +33,7 @@ impl Scene<'_> {
         let free = space::free(&self.ground.true_target)?;
         let slack = setting.slack_bytes();
         let outlook = demand.outlook(free, slack);
-        // What interrupted runs have left may be deleted or used.
+        // Leftovers of interrupted runs may be deleted or used.
         let left = leftovers(&walk(&self.ground.true_target)?);
         let most =
             SpaceAmount { bytes: free.bytes + left.bytes, inodes: free.inodes.saturating_add(left.inodes) };

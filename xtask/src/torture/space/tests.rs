@@ -86,7 +86,7 @@ fn an_update_needs_more_at_once_than_afterwards() {
     let update = demand("update", &copy(), source(), vec![old.clone()]);
     let free = SpaceAmount { bytes: 200 * KIB, inodes: 100 };
     assert_eq!(update.outlook(free, SLACK), SpaceOutlook::EnoughAfterwards, "{update:?}");
-    // What is there already needs nothing.
+    // Files that are already there need nothing.
     let equal = demand("equal", &copy(), source(), source());
     assert_eq!(equal.outlook(free, SLACK), SpaceOutlook::Enough, "{equal:?}");
     // Deletion may make room, but only after everything has arrived.
