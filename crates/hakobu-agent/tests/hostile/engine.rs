@@ -203,7 +203,7 @@ fn fewer_listings_than_were_asked_for() {
         ErrorKind::Protocol,
         instead(kind::LIST, |target, request, _| target.answer_bytes(kind::LISTED, 0, request, &[], &[])),
     );
-    assert!(error.detail.contains("something else"), "{error}");
+    assert!(error.detail.contains("unexpected answer"), "{error}");
 }
 
 #[test]
