@@ -24,7 +24,6 @@ use crate::endpoint::{Change, DraftId, DraftKind, Pick, Picks, SourceFile, failu
 use crate::entry::{EntryKind, EntryMetadata, SET_ID};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extended::{Classes, Extended, ExtendedAsk};
-use crate::job::Removal;
 use crate::listing::Listing;
 use crate::losses::LossKind;
 use crate::losses::Losses;
@@ -315,10 +314,7 @@ impl<'a> Join<'a> {
         }
         let is_new = matches!(action, Action::Create | Action::Replace);
         let able = &self.shared.able;
-        // A run that only removes leaves the attributes to the run that copies: it restores those that are there.
-        let kept = target.filter(|target| {
-            self.shared.setup.job.removal == Removal::Remove && target.kind == EntryKind::Directory
-        });
+        let kept = self.shared.keeps_attributes(target);
         let counted = match (action, target) {
             _ if self.hashes() => CountedDirectory::Not,
             _ if kept.is_some() => CountedDirectory::Unchanged,

@@ -12,6 +12,7 @@ use super::work_sizes::WorkSizes;
 use crate::capabilities::Capabilities;
 use crate::counters::{LaneCounters, ThreadTime};
 use crate::endpoint::{SourceEndpoint, TargetEndpoint};
+use crate::entry::{EntryKind, EntryMetadata};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Difference, Different, EntryAction, EntryChange, Event, Failure, Observer};
 use crate::extended::{Classes, ExtendedAsk};
@@ -136,6 +137,16 @@ impl EngineState<'_> {
             let path = path.as_bytes().to_vec();
             self.setup.observer.event(Event::Changed(EntryChange { action, path, size_bytes }));
         }
+    }
+
+    /// Returns the directory at the target whose attributes stay as they are, in a run that only removes: it leaves them to
+    /// the run that copies, and restores what a removal changes.
+    pub(super) fn keeps_attributes<'m>(
+        &self,
+        target: Option<&'m EntryMetadata>,
+    ) -> Option<&'m EntryMetadata> {
+        let removes = self.setup.job.removal == Removal::Remove;
+        target.filter(|target| removes && target.kind == EntryKind::Directory)
     }
 
     /// Returns true if even unchanged entries have to be examined for metadata that an earlier run lost.

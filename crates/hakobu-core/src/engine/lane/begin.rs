@@ -261,15 +261,13 @@ impl Worker<'_> {
     ) -> Result<()> {
         self.counters.entries_scanned.add(1);
         let verifies = self.shared.setup.job.mode == Mode::Compare;
-        let removes = self.shared.setup.job.removal == Removal::Remove;
         if !verifies
-            && !removes
+            && self.shared.setup.job.removal != Removal::Remove
             && let Some(origin) = place.0.first()
         {
             self.shared.check_top((&origin.path, &place.1), metadata, there).map_err(at_source)?;
         }
-        // A run that only removes leaves the attributes to the run that copies: it restores those that are there.
-        let kept = there.filter(|there| removes && there.kind == EntryKind::Directory);
+        let kept = self.shared.keeps_attributes(there);
         let (state, counted, touched) = match there.map(|there| there.kind) {
             Some(EntryKind::Directory) if kept.is_some() => {
                 (TargetState::Unknown, CountedDirectory::Unchanged, TouchedAttributes::Not)
