@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 88] = [
+const VERBS: [&str; 89] = [
     "accept",
     "add",
     "adopt",
@@ -24,6 +24,7 @@ const VERBS: [&str; 88] = [
     "count",
     "cover",
     "cut",
+    "decide",
     "define",
     "delete",
     "describe",
