@@ -146,7 +146,7 @@ struct Scene<'a> {
     took_place: bool,
     /// True if a run was ever killed.
     had_kill: bool,
-    /// The places of runs with a fault.
+    /// The places of runs with a fault or with too little space.
     killed_at: BTreeSet<PathBuf>,
 }
 
@@ -304,7 +304,8 @@ impl Scene<'_> {
             // Any run removes drafts of other places' runs from the directories that it writes to.
             seen.retain(|path, _| !generate::is_draft(path.base()));
         }
-        // Drafts in a place within this one stay if this one does not write there.
+        // Drafts in a place within this one may stay or go: a run looks through directories that only the target has
+        // where listings are asked for ahead, as over a network.
         let within = |path: &Path| {
             self.killed_at
                 .iter()
@@ -466,6 +467,8 @@ impl Scene<'_> {
             None => None,
         };
         let ran = self.run(matter.step)?;
+        // A run that ends for lack of space keeps the drafts of large files.
+        self.killed_at.insert(matter.place.clone());
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
         let mut wrong = ran.wrong();
