@@ -41,6 +41,9 @@ impl Classes {
     pub const TRUSTED: Self = Self(8);
     /// `security.selinux`, which belongs to the policy of the machine that the entry is on.
     pub const SELINUX: Self = Self(16);
+    /// `system.nfs4_acl`: NFSv4 access control lists. They are never copied, and count as lost where access control lists
+    /// are to be preserved and one says more than the mode.
+    pub const NFS4_ACL: Self = Self(32);
     /// The classes that are preserved by default.
     pub const USUAL: Self = Self(1 | 2 | 4 | 8);
 
@@ -58,6 +61,7 @@ impl Classes {
     pub fn of(name: &[u8]) -> Option<Self> {
         match name {
             b"system.posix_acl_access" | b"system.posix_acl_default" => Some(Self::ACL),
+            NFS4_ACCESS_LIST => Some(Self::NFS4_ACL),
             b"security.capability" => Some(Self::CAPABILITY),
             b"security.selinux" => Some(Self::SELINUX),
             // XFS shows access control lists a second time under these names.
@@ -92,6 +96,7 @@ impl Classes {
             (Self::CAPABILITY, "capabilities"),
             (Self::TRUSTED, "trusted.* and security.*"),
             (Self::SELINUX, "SELinux labels"),
+            (Self::NFS4_ACL, "NFSv4 access lists"),
         ];
         let own = names.into_iter().filter(|(class, _)| self.contains(*class));
         own.map(|(_, name)| name).collect::<Vec<_>>().join(", ")
@@ -100,7 +105,7 @@ impl Classes {
     /// Returns the kind of loss if an attribute of this class is lost.
     pub fn loss(self) -> LossKind {
         match self {
-            Self::ACL => LossKind::Acl,
+            Self::ACL | Self::NFS4_ACL => LossKind::Acl,
             Self::CAPABILITY => LossKind::SetId,
             _ => LossKind::Xattr,
         }
@@ -280,6 +285,33 @@ fn malformed(what: &str) -> Error {
 /// The name of the attribute with the access control list of an entry.
 pub const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
+/// The name of the attribute with the access control list of an entry on NFSv4.
+pub const NFS4_ACCESS_LIST: &[u8] = b"system.nfs4_acl";
+
+/// Returns true if an NFSv4 access control list says more than the mode: if it names a user or a group, or is inherited
+/// by new entries. The value has the form that `system.nfs4_acl` shows (RFC 7530, section 6.2: a count, and for each
+/// entry a type, flags, a mask and a name). A value of another form says more.
+pub fn says_more_than_mode(list: &[u8]) -> bool {
+    /// The flags of an entry that new entries inherit.
+    const INHERITED: u32 = 0x0F;
+    const BY_MODE: [&[u8]; 3] = [b"OWNER@", b"GROUP@", b"EVERYONE@"];
+    let number = |rest: &mut &[u8]| {
+        let (number, tail) = rest.split_first_chunk::<4>()?;
+        *rest = tail;
+        Some(u32::from_be_bytes(*number))
+    };
+    let by_mode = |rest: &mut &[u8]| {
+        let [_, flags, _, name_bytes] = [number(rest)?, number(rest)?, number(rest)?, number(rest)?];
+        let name_bytes = name_bytes as usize;
+        let (padded, tail) = rest.split_at_checked(name_bytes.checked_next_multiple_of(4)?)?;
+        *rest = tail;
+        Some(flags & INHERITED == 0 && BY_MODE.contains(&&padded[..name_bytes]))
+    };
+    let mut rest = list;
+    let Some(count) = number(&mut rest) else { return true };
+    !((0..count).all(|_| by_mode(&mut rest) == Some(true)) && rest.is_empty())
+}
+
 /// Returns the mode bits that may remain if an access control list cannot be kept, so that nobody gains permissions
 /// that the list denies.
 ///
@@ -382,6 +414,36 @@ mod tests {
     fn what_could_not_be_read_is_equal_to_nothing() {
         assert!(are_equal(0, 0) && are_equal(5, 5) && !are_equal(5, 6));
         assert!(!are_equal(UNREADABLE, UNREADABLE) && !are_equal(UNREADABLE, 0));
+    }
+
+    /// Returns an NFSv4 list with these entries of flags and name.
+    fn nfs4_list(entries: &[(u32, &str)]) -> Vec<u8> {
+        let mut list = (entries.len() as u32).to_be_bytes().to_vec();
+        for (flags, name) in entries {
+            for number in [0, *flags, 0x0016_01bf, name.len() as u32] {
+                list.extend_from_slice(&number.to_be_bytes());
+            }
+            list.extend_from_slice(name.as_bytes());
+            list.resize(list.len().next_multiple_of(4), 0);
+        }
+        list
+    }
+
+    #[test]
+    fn an_nfs4_list_of_owner_group_and_everyone_says_no_more_than_the_mode() {
+        // Flag 0x40 says that the name is a group's.
+        let plain = nfs4_list(&[(0, "OWNER@"), (0x40, "GROUP@"), (0, "EVERYONE@")]);
+        assert!(!says_more_than_mode(&plain));
+        for entries in
+            [&[(0, "OWNER@"), (0, "alice@example.org")][..], &[(0x0B, "OWNER@")], &[(0x40, "staff")]]
+        {
+            assert!(says_more_than_mode(&nfs4_list(entries)), "{entries:?}");
+        }
+        for cut in 0..plain.len() {
+            assert!(says_more_than_mode(&plain[..cut]), "{cut} bytes");
+        }
+        assert!(says_more_than_mode(&[&plain[..], &[0; 4]].concat()));
+        assert!(says_more_than_mode(&[255; 64]));
     }
 
     /// Returns a list with these entries of tag and bits.

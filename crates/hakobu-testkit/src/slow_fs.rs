@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{
     BackgroundSession, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, SessionACL,
-    TimeOrNow, WriteFlags,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    SessionACL, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, mknodat, statvfs, utimensat};
 
@@ -24,6 +24,12 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, mknodat, statvfs, utimensat
 const REMEMBERED: Duration = Duration::from_secs(1);
 /// The number of threads, and so of operations that can wait at the same time.
 const THREADS: usize = 64;
+
+/// The attribute of an entry that is shown as [`SHOWN_LIST`].
+const BACKING_LIST: &str = "user.nfs4_acl";
+const SHOWN_LIST: &str = "system.nfs4_acl";
+/// The maximum size of a shown attribute in bytes.
+const VALUE_BYTES_MAX: usize = 4096;
 
 /// The file system, mounted until this is dropped.
 #[derive(Debug)]
@@ -41,7 +47,8 @@ struct WaitCount {
 }
 
 impl SlowFs {
-    /// Mounts the content of `backing` on an empty directory. Each operation takes at least `delay`.
+    /// Mounts the content of `backing` on an empty directory. Each operation takes at least `delay`. If `backing` has an
+    /// attribute `user.nfs4_acl`, this attribute of each entry is shown as `system.nfs4_acl`, as on NFSv4.
     ///
     /// # Errors
     /// If mounting fails.
@@ -63,7 +70,8 @@ impl SlowFs {
         let waiting = Arc::new(WaitCount::default());
         let paths = Mutex::new(root);
         let (files, next) = (Mutex::default(), AtomicU64::new(1));
-        let slow = SlowFileSystem { delay, fails, waiting: waiting.clone(), paths, files, next };
+        let has_lists = rustix::fs::getxattr(backing, BACKING_LIST, &mut [0; VALUE_BYTES_MAX][..]).is_ok();
+        let slow = SlowFileSystem { delay, fails, has_lists, waiting: waiting.clone(), paths, files, next };
         let mut config = fuser::Config::default();
         (config.n_threads, config.clone_fd, config.acl) = (Some(THREADS), true, SessionACL::All);
         Ok(Self { _session: fuser::spawn_mount(slow, at, &config)?, waiting })
@@ -93,6 +101,8 @@ pub enum FailingCall {
 struct SlowFileSystem {
     delay: Duration,
     fails: Option<FailingCall>,
+    /// True if entries have NFSv4 access control lists. Otherwise there are no extended attributes.
+    has_lists: bool,
     waiting: Arc<WaitCount>,
     /// The latest known path of each inode.
     paths: Mutex<HashMap<u64, PathBuf>>,
@@ -192,6 +202,22 @@ impl SlowFileSystem {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.files).insert(number, Arc::new(file));
         FileHandle(number)
+    }
+
+    /// Answers with a value, or with its size if that is asked for.
+    fn value(reply: ReplyXattr, size: u32, value: &[u8]) {
+        match size as usize {
+            0 => reply.size(value.len() as u32),
+            room if room < value.len() => reply.error(Errno::ERANGE),
+            _ => reply.data(value),
+        }
+    }
+
+    /// Returns the NFSv4 access control list of an entry.
+    fn list(&self, inode: INodeNo) -> io::Result<Vec<u8>> {
+        let mut value = [0; VALUE_BYTES_MAX];
+        let bytes = rustix::fs::lgetxattr(self.path(inode)?, BACKING_LIST, &mut value[..])?;
+        Ok(value[..bytes].to_vec())
     }
 
     fn file(&self, handle: FileHandle) -> io::Result<Arc<File>> {
@@ -457,6 +483,31 @@ impl Filesystem for SlowFileSystem {
             }
         }
         reply.ok();
+    }
+
+    fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if !self.has_lists {
+            return reply.error(Errno::ENOSYS);
+        }
+        self.wait();
+        if name != SHOWN_LIST {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        match self.list(inode) {
+            Ok(list) => Self::value(reply, size, &list),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn listxattr(&self, _: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
+        if !self.has_lists {
+            return reply.error(Errno::ENOSYS);
+        }
+        self.wait();
+        match self.list(inode) {
+            Ok(_) => Self::value(reply, size, format!("{SHOWN_LIST}\0").as_bytes()),
+            Err(_) => Self::value(reply, size, &[]),
+        }
     }
 
     fn statfs(&self, _: &Request, inode: INodeNo, reply: ReplyStatfs) {

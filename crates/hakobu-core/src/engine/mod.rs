@@ -82,14 +82,16 @@ pub fn run(setup: &Setup<'_>) -> RunSummary {
     let (ask, links, accounts) = (what_to_keep(setup), Links::default(), Accounts::default());
     let masked = missed(setup) & Classes::ACL;
     let of_trees = setup.job.items.iter().any(|item| item.place == DraftKind::File);
-    if setup.job.mode == Mode::Compare && of_trees && !ask.miss.is_empty() {
+    // NFSv4 lists are never compared; the entries that have one are counted.
+    let uncompared = ask.miss.without(Classes::NFS4_ACL);
+    if setup.job.mode == Mode::Compare && of_trees && !uncompared.is_empty() {
         let advice = match setup.target.capabilities().special_files {
             true => "; as root there and with --allow setuid, all that its file system holds is compared",
             false => "",
         };
         let words = format!(
             "not compared, because the target's side may not set them or cannot hold them: {}{advice}",
-            ask.miss.words()
+            uncompared.words()
         );
         setup.observer.event(Event::Notice { words });
     }
@@ -171,7 +173,9 @@ fn seen(setup: &Setup<'_>) -> Classes {
     // A source that shows extended attributes but no access control lists has none. ACLs still count as seen, so that
     // new entries do not keep those inherited from the target's directories.
     let seen = if seen.is_empty() { seen } else { seen | Classes::ACL };
-    setup.job.extended & seen
+    let asked = setup.job.extended;
+    let asked = if asked.contains(Classes::ACL) { asked | Classes::NFS4_ACL } else { asked };
+    asked & seen
 }
 
 /// Returns the extended attributes to keep that the target cannot hold.

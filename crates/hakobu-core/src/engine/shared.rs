@@ -157,7 +157,7 @@ impl EngineState<'_> {
     /// Returns the extended attributes that the target loses although `--require` forbids it.
     pub(super) fn required(&self) -> Classes {
         let class = |kind: &LossKind| match kind {
-            LossKind::Acl => Classes::ACL,
+            LossKind::Acl => Classes::ACL | Classes::NFS4_ACL,
             LossKind::Xattr => Classes::USER | Classes::TRUSTED | Classes::SELINUX,
             LossKind::SetId => Classes::CAPABILITY,
             _ => Classes::NONE,

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use hakobu_core::entry::EntryMetadata;
 use hakobu_core::extended::{
     ACCESS_LIST, ATTRIBUTE_VALUE_BYTES_MAX, Classes, Extended, ExtendedAsk, ExtendedRef, UNREADABLE,
-    mode_without_list,
+    mode_without_list, says_more_than_mode,
 };
 use hakobu_core::grant::Grant;
 use hakobu_core::losses::LossKind;
@@ -30,6 +30,8 @@ type NameAndValue = (Vec<u8>, Vec<u8>);
 const NAMES_BYTES_MAX: usize = 64 * 1024;
 /// The attribute with the file capabilities of a program.
 const CAPABILITY: &CStr = c"security.capability";
+/// The attribute with the access control list of an entry on NFSv4.
+const NFS4_LIST: &CStr = c"system.nfs4_acl";
 /// The maximum size of a capability value in bytes. The kernel's own structure has 24.
 const CAPABILITY_BYTES_MAX: usize = 64;
 /// The size of a buffer in bytes that holds the names of most entries.
@@ -158,6 +160,9 @@ impl ExtendedReader {
         let wanted = ask.keep | ask.miss;
         let Some(class) = Classes::of(name).filter(|class| wanted.contains(*class)) else { return Ok(()) };
         let is_kept = ask.keep.contains(class);
+        if class == Classes::NFS4_ACL && !self.has_nfs4_list(place, attribute) {
+            return Ok(());
+        }
         if !is_kept {
             if !lost.contains(&class.loss()) {
                 lost.push(class.loss());
@@ -176,6 +181,16 @@ impl ExtendedReader {
             Err(errno) => return Err(unread(errno, &format!("reading {}", shown(name)))),
         }
         Ok(())
+    }
+
+    /// Returns true if an entry has an NFSv4 access control list that says more than its mode. One that cannot be read
+    /// counts as such.
+    fn has_nfs4_list(&mut self, place: AttributeOwner<'_>, attribute: &CStr) -> bool {
+        self.value.resize(ATTRIBUTE_VALUE_BYTES_MAX, 0);
+        match place.get(attribute, &mut self.value) {
+            Ok(bytes) => says_more_than_mode(&self.value[..bytes]),
+            Err(errno) => errno != Errno::NODATA,
+        }
     }
 
     /// Returns the summary of the attributes of some classes for a listing.
@@ -245,10 +260,24 @@ fn shown(name: &[u8]) -> String {
 /// Returns the classes that this user can read in a directory.
 pub(crate) fn seen(directory: &OwnedFd) -> Classes {
     let mut classes = held(directory) | Classes::CAPABILITY;
+    if has_nfs4_lists(directory) {
+        classes = classes | Classes::NFS4_ACL;
+    }
     if !rustix::process::geteuid().is_root() {
         classes = classes.without(Classes::TRUSTED);
     }
     classes
+}
+
+/// Returns true if a directory has an NFSv4 access control list, as all entries on such a mount do.
+fn has_nfs4_lists(directory: &OwnedFd) -> bool {
+    let mut room = [0u8; 1];
+    // A descriptor opened with `O_PATH` cannot be queried.
+    let read = match fgetxattr(directory, NFS4_LIST, &mut room[..]) {
+        Err(Errno::BADF) => getxattr(proc_path(directory), NFS4_LIST, &mut room[..]),
+        read => read,
+    };
+    matches!(read, Ok(_) | Err(Errno::RANGE))
 }
 
 /// Returns the classes that this user can set on new entries of a directory within a grant.

@@ -57,6 +57,57 @@ fn trees_come_from_there_and_go_there() {
     Copy::verify().args(&typed).run_to(0);
 }
 
+/// Returns an NFSv4 access control list with an entry for the owner and one for this name.
+fn nfs4_list(name: &str) -> Vec<u8> {
+    let mut list = 2u32.to_be_bytes().to_vec();
+    for name in ["OWNER@", name] {
+        [0, 0, 0x0016_01bf, name.len() as u32]
+            .iter()
+            .for_each(|number: &u32| list.extend_from_slice(&number.to_be_bytes()));
+        list.extend_from_slice(name.as_bytes());
+        list.resize(list.len().next_multiple_of(4), 0);
+    }
+    list
+}
+
+#[test]
+fn nfs4_access_lists_that_say_more_than_the_mode_count_as_lost() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let (backing, at) = (place.path().join("backing"), place.path().join("source"));
+    fs::create_dir_all(backing.join("directory")).unwrap();
+    fs::create_dir(&at).unwrap();
+    let set = |path: &std::path::Path, name: &str| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, "user.nfs4_acl", &nfs4_list(name), flags).unwrap();
+    };
+    set(&backing, "EVERYONE@");
+    set(&backing.join("directory"), "staff@example.org");
+    for (name, bytes, whose) in
+        [("plain", 10, "GROUP@"), ("listed", 10, "alice@example.org"), ("large", 9 << 20, "bob@example.org")]
+    {
+        set(&file(&backing.join(name), bytes), whose);
+    }
+    let _mounted = SlowFs::mount(&at, &backing, Duration::from_micros(50)).unwrap();
+    let ends = [contents(&at), place.path().join("target").into()];
+    Copy::new().options("-n").args(&ends).run_to(0);
+    for run in 0..2 {
+        let ran = Copy::new().args(&ends).run_to(0);
+        assert_eq!((ran.entries("created") > 0, ran.lost("acl")), (run == 0, 3), "{:#}", ran.report);
+    }
+    let compared = Copy::verify().args(&ends).run_to(3);
+    assert_eq!((compared.entries("different"), compared.lost("acl")), (0, 3), "{:#}", compared.report);
+    let ran = Copy::new().options("--require acl").args(&ends).run_to(6);
+    assert_eq!(ran.failures().len(), 3, "{:#}", ran.report);
+    // A single file, and a run that keeps no lists.
+    let single = [at.join("listed"), place.path().join("single")];
+    assert_eq!(Copy::new().args(&single).run_to(0).lost("acl"), 1);
+    let without = Copy::new().options("--preserve no-acl").args(&ends).run_to(0);
+    assert_eq!(without.lost("acl"), 0, "{:#}", without.report);
+}
+
 /// A short read is not the end of a file: at the source, in comparisons, when the target is verified, and in reused
 /// data.
 #[test]
