@@ -76,7 +76,7 @@ fn delete_first(
         for failure in &planned.summary.failures {
             surroundings.observer.event(Event::Failure(failure.clone()));
         }
-        return planned;
+        return without_changes(planned);
     }
     if !has_extras || !is_wanted(&planned, surroundings.observer) {
         return run_once(counting, surroundings, carryover);
@@ -85,8 +85,9 @@ fn delete_first(
         Ok(true) => {}
         Ok(false) => return run_once(counting, surroundings, carryover),
         Err(error) => {
-            planned.summary.fatal = Some(error);
-            return planned;
+            let detail = format!("{}, and nothing was copied", error.detail);
+            planned.summary.fatal = Some(Error { detail, ..error });
+            return without_changes(planned);
         }
     }
     let mut done = run_once(&removing(counting, &planned), surroundings, carryover);
@@ -97,6 +98,21 @@ fn delete_first(
         return after_copying(&copying(counting), surroundings, carryover, &done);
     }
     done
+}
+
+/// Returns a plan as a run that changed nothing: without what it would have created, updated and lost.
+fn without_changes(mut planned: Transfer) -> Transfer {
+    let counters = &mut planned.summary.counters;
+    *counters = CounterTotals {
+        entries_created: 0,
+        directories_created: 0,
+        entries_updated: 0,
+        entries_attributes_only: 0,
+        planned_bytes: 0,
+        ..std::mem::take(counters)
+    };
+    planned.summary.losses.clear();
+    planned
 }
 
 /// Makes one more run after one that has compared and copied the whole tree. The entries that were left alone are those

@@ -269,6 +269,25 @@ fn before_anything_is_brought_over() {
     assert_same(&source, &target);
 }
 
+#[test]
+fn a_refused_deletion_before_the_copy_changes_nothing_and_says_so() {
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    fs::create_dir(&target).unwrap();
+    file(&source.join("new"), 10);
+    file(&target.join("old"), 10);
+    let typed = [contents(&source), target.clone().into()];
+    let ran = Copy::sync().options("--delete-during --max-delete 0 --itemize").args(&typed).run_to(6);
+    ran.says(&["none was deleted, and nothing was copied", "refused: 0 created"]);
+    assert_eq!((ran.entries("created"), ran.entries("deleted")), (0, 0), "{:#}", ran.report);
+    assert!(!target.join("new").exists() && target.join("old").exists());
+    // Where it is deleted last, all else is done.
+    let ran = Copy::sync().options("--delete --max-delete 0").args(&typed).run_to(6);
+    assert_eq!((ran.entries("created"), ran.entries("deleted")), (1, 0), "{:#}", ran.report);
+    assert!(target.join("new").exists() && target.join("old").exists());
+}
+
 /// Runs `sync` on a terminal, types the answer, and returns the exit code and the output.
 fn asked(pair: &Pair, answer: &str) -> (i32, String) {
     let [from, to] = pair.here().map(|typed| typed.into_string().unwrap());
