@@ -52,6 +52,8 @@ pub struct DigestArguments {
     pub location: OsString,
 
     /// Algorithm: blake3, sha256
+    ///
+    /// sha256 is for a file or disk; the digest of a tree is blake3.
     #[arg(long, value_name = "NAME", default_value = "blake3", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["blake3", "sha256"]), help_heading = TRANSFER)]
     pub algorithm: String,

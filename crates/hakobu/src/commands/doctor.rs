@@ -25,7 +25,7 @@ in both directions. Where advice depends on the throughput of the link, up to 25
 there. Without HOST, only what is certain about this machine is reported.
 
 Each finding has a fact, its consequence, the command that changes it and, where it can be predicted, the rate before \
-and after. Rates are given for hakobu's first connections, and for a single connection, as other tools use. If nothing holds \
+and after. Rates are for the number of connections that hakobu starts with, and for one, which is what other tools use. If nothing holds \
 transfers back, one line says so. Settings that this login may not read are named.
 
 Examples:

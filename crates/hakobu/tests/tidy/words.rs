@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{files, read, root};
 
 /// The verbs that commit subjects begin with. Add one if it is an imperative and none of these fits.
-const VERBS: [&str; 89] = [
+const VERBS: [&str; 90] = [
     "accept",
     "add",
     "adopt",
@@ -86,6 +86,7 @@ const VERBS: [&str; 89] = [
     "skip",
     "sort",
     "split",
+    "start",
     "stop",
     "tell",
     "test",

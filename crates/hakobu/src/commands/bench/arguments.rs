@@ -12,8 +12,8 @@ use crate::commands::shared::headings::{CONNECTION, DISKS, OUTPUT, PERFORMANCE};
 /// The text below the help.
 pub(crate) const HELP: &str = "\
 Measures hakobu and the tools that are installed on both hosts: dd | ssh, scp, nc, mbuffer, rsync and tar | ssh, with \
-several ciphers, compressors and block sizes, in both directions, started from either side, with random data and \
-text, from memory to nothing, to memory, and from disk to disk. Without HOST only this machine is measured. Tools \
+several ciphers, compressors and block sizes, in both directions, started from either side. The data is random or \
+text, and goes from memory to /dev/null, from memory to memory, or from disk to disk. Without HOST only this machine is measured. Tools \
 that are missing are skipped and listed.
 
 Runs are interleaved, and each figure is the median of the rounds. The time that the same command takes for one byte, \

@@ -61,7 +61,7 @@ pub(crate) const VERIFY_HELP: &str = "\
 Both sides read their own data; only digests are sent. For a tree, names, kinds, permissions, owners, times, extended \
 attributes and content are compared, and each difference is one line on standard output. As with `hakobu copy`, `dir` is \
 compared with TARGET/dir, `dir/` with TARGET. For a disk, as many bytes are compared as SOURCE has; TARGET may be larger. A \
-single file is compared as in a tree, of a disk only the content.
+single file is compared like a file in a tree. Of a disk, only the content is compared.
 
 Examples:
   hakobu verify data/ host:/srv/data
@@ -94,8 +94,8 @@ pub struct CopyArguments {
     /// Choose the verification: wire, medium, none
     ///
     /// `wire` verifies everything that is copied; `medium` also reads back what was written (one file or disk only); `none`
-    /// verifies nothing. Default: as `wire`, except for large files that share their blocks with the source (reflink, on one
-    /// machine), which are not read
+    /// verifies nothing. Default: as `wire`; but where a local copy of a large file can be a reflink (btrfs, XFS), nothing is
+    /// read or verified
     #[arg(long, value_name = "HOW", hide_possible_values = true, help_heading = TRANSFER,
         value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
     pub verify: Option<String>,
@@ -128,7 +128,7 @@ pub struct CopyArguments {
     #[arg(long, help_heading = TRANSFER, conflicts_with = "whole_file")]
     pub in_place: bool,
 
-    /// Send large files of a tree that changed as a whole, not only the changed blocks
+    /// In a tree, send a large file that changed whole, not only its changed blocks
     #[arg(short = 'W', long, help_heading = TRANSFER)]
     pub whole_file: bool,
 

@@ -32,7 +32,7 @@ Examples:
   hakobu probe disk.img host:/dev/sdb --confirm ID
 
 Exit codes: 0 measured, even if a copy would fail; 1 failed, or a host was lost (what was measured is printed); 2 \
-wrong usage; 6 refused: a disk in use, another disk than --confirm names, or a page that would overwrite a disk or \
+wrong usage; 6 refused: a disk in use, another disk than --confirm names, or --html would overwrite a disk or \
 another file; 130 interrupted.";
 
 /// The arguments of `probe`.
@@ -67,7 +67,9 @@ pub struct ProbeArguments {
     #[command(flatten)]
     pub limits: LimitArguments,
 
-    /// Compression of the copy; its effect is not predicted
+    /// Compression of the copy (the figures are without it)
+    ///
+    /// probe says whether the copy would compress.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = PERFORMANCE)]
     pub compress: String,
 

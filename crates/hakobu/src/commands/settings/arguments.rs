@@ -13,7 +13,7 @@ pub(crate) const USAGE: &str = "hakobu settings [OPTIONS] [OPTIONS OF COPY] [SOU
 /// The text below the help.
 pub(crate) const SETTINGS_HELP: &str = "\
 A settings file holds options that need not be typed each time. It is TOML: a key is an option of hakobu copy \
-without its dashes. Keys at the top apply to all runs; keys in the first matching section override them.
+without its dashes. Keys at the top apply to all runs. Matching sections override them; for each key, the first that sets it counts.
 
   ssh = \"ssh -i ~/.ssh/backup\"
   [[host]]

@@ -22,7 +22,8 @@ pub struct FilterArguments {
 
     /// Copy only the paths listed in FILE
     ///
-    /// One path per line (or NUL-separated), relative to SOURCE; missing paths are errors
+    /// One path per line (or NUL-separated), relative to SOURCE. A path missing there is an error; if `sync` deletes, it is
+    /// deleted at the target instead
     #[arg(long, value_name = "FILE", help_heading = FILTERS)]
     pub files_from: Option<PathBuf>,
 
