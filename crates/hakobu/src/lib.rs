@@ -14,6 +14,7 @@ pub mod exit_code;
 pub mod first_word;
 pub mod foreign;
 pub mod jobs;
+pub mod language;
 pub mod later;
 pub mod log_file;
 pub mod messages;

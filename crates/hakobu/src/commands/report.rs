@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
 use crate::commands::shared::headings::OUTPUT;
-use crate::report::Language;
+use crate::language::Language;
 
 /// The text below the options in the help.
 pub(crate) const HELP: &str = "\
@@ -36,9 +36,9 @@ pub struct ReportArguments {
         value_parser = PossibleValuesParser::new(["text", "markdown", "html"]), help_heading = OUTPUT)]
     pub format: String,
 
-    /// Language: en, ja
-    #[arg(long, value_name = "LANG", value_enum, default_value_t = Language::En, hide_possible_values = true, help_heading = OUTPUT)]
-    pub lang: Language,
+    /// Language: en, ja; default: that of the locale (LANG)
+    #[arg(long, value_name = "LANG", value_enum, hide_possible_values = true, help_heading = OUTPUT)]
+    pub lang: Option<Language>,
 
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]

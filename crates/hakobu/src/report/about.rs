@@ -5,9 +5,9 @@ use hakobu_core::report::{
 };
 use hakobu_core::units::format_bytes;
 
-use super::language::Language;
 use super::page::{LineSpan, PageBlock, PageLine, PageSection, ReportPage, name, path, words};
 use super::{limits, lists, outcome, sums, words as vocabulary};
+use crate::language::Language;
 use crate::words::escaped_lines;
 
 /// The page of a report.

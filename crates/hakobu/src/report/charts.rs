@@ -5,8 +5,8 @@ use std::fmt::Write;
 use hakobu_core::units::format_rate;
 
 use super::html::escaped;
-use super::language::{Language, clamped};
 use super::page::{Chart, Series};
+use crate::language::{Language, clamped};
 
 /// The drawing's units, which the page scales to its width.
 const WIDTH: f64 = 760.0;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use hakobu_core::units::format_rate;
 
 use super::charts;
-use super::language::Language;
 use super::page::{LineSpan, NewsTone, PageBlock, PageLine, RateBar, ReportPage};
+use crate::language::Language;
 
 /// A reader that obeys it would not even load what had got into the page.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";

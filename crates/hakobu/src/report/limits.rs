@@ -6,9 +6,9 @@ use hakobu_core::report::{
 };
 use hakobu_core::units::format_rate;
 
-use super::language::{Language, clamped};
 use super::page::{Chart, PageBlock, PageLine, PageSection, Series, said, words};
 use super::words as vocabulary;
+use crate::language::{Language, clamped};
 
 /// As many stages are shown; there are fewer, but for a report that somebody else made.
 const STAGES_MAX: usize = 12;

@@ -3,9 +3,9 @@
 use hakobu_core::report::{Report, ReportDeletion, ReportDifference};
 use hakobu_core::units::format_bytes;
 
-use super::language::Language;
 use super::page::{PageBlock, PageLine, PageSection, name, path, said, words};
 use super::words as vocabulary;
+use crate::language::Language;
 
 /// Returns the section on the attributes that the target could not keep.
 pub fn losses(report: &Report, language: Language) -> Option<PageSection> {

@@ -4,8 +4,8 @@
 //! table, in which a bar would. Our own words hold nothing that Markdown would take for its own but
 //! what is escaped here.
 
-use super::language::{Language, clamped};
 use super::page::{LineSpan, PageBlock, PageLine, ReportPage};
+use crate::language::{Language, clamped};
 
 /// How long a bar of all the time would be.
 const BAR_LETTERS: f64 = 20.0;

@@ -11,7 +11,6 @@ use hakobu_core::error::Result;
 mod about;
 mod charts;
 pub(crate) mod html;
-mod language;
 mod limits;
 mod lists;
 pub(crate) mod markdown;
@@ -23,14 +22,14 @@ pub(crate) mod text;
 pub(crate) mod words;
 pub(crate) mod write;
 
-pub use language::Language;
-
 use crate::commands::report::ReportArguments;
+use crate::language::Language;
 use crate::{exit, output};
 
 /// Shows a report; returns the exit code.
 pub fn report(typed: &ReportArguments) -> u8 {
-    let shown = match render(&typed.file, &typed.format, typed.lang) {
+    let language = typed.lang.unwrap_or_else(Language::from_environment);
+    let shown = match render(&typed.file, &typed.format, language) {
         Ok(shown) => shown,
         Err(error) => return exit::errors(&[error]),
     };

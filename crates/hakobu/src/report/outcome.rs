@@ -2,8 +2,8 @@
 
 use hakobu_core::report::{Outcome, Report};
 
-use super::language::Language;
 use super::page::NewsTone;
+use crate::language::Language;
 use crate::render::summary::can_go_on;
 
 /// The text for an outcome, in English and in Japanese. `{failed}` is the number of failed entries.

@@ -7,7 +7,7 @@ use hakobu_core::path::lossy;
 use hakobu_core::report::from_base64;
 use jiff::Timestamp;
 
-use super::language::Language;
+use crate::language::Language;
 
 /// A piece of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

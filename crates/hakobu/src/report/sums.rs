@@ -3,8 +3,8 @@
 use hakobu_core::report::Report;
 use hakobu_core::units::{format_bytes, format_rate_and_bits};
 
-use super::language::Language;
 use super::page::{PageBlock, PageSection, words};
+use crate::language::Language;
 
 /// Returns the counts of entries by result.
 pub fn entries(report: &Report, language: Language) -> Option<PageSection> {

@@ -2,8 +2,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::language::{Language, clamped};
 use super::page::{LineSpan, PageBlock, PageLine, ReportPage};
+use crate::language::{Language, clamped};
 
 /// As many failures and the like are listed; the other formats have all.
 const RECORDS_MAX: usize = 20;

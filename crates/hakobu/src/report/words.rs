@@ -3,8 +3,8 @@
 
 use hakobu_core::path::lossy;
 
-use super::language::Language;
 use super::page::{LineSpan, PageLine, name, said, words};
+use crate::language::Language;
 
 /// A name with its meaning in each language.
 type NamedMeaning = (&'static str, &'static str, &'static str);

@@ -11,7 +11,7 @@ use hakobu_measure::bench::result::{
 use jiff::Timestamp;
 
 use super::host_settings::BenchHostSettings;
-use crate::report::Language;
+use crate::language::Language;
 use crate::report::page::{
     NewsTone, PageBlock, PageLine, PageSection, RateBar, ReportPage, name, said, words,
 };

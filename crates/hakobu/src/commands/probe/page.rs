@@ -8,7 +8,7 @@ use hakobu_transfer::probe::{EndMeasurements, ProbeResults};
 
 use super::figures::{core_rate, counts, latency, rate, read_how, seconds, step, write_how};
 use super::{caveats, obstacle};
-use crate::report::Language;
+use crate::language::Language;
 use crate::report::page::{
     NewsTone, PageBlock, PageLine, PageSection, RateBar, ReportPage, name, said, words,
 };

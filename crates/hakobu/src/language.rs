@@ -1,5 +1,7 @@
-//! The two languages, and how each writes numbers and times.
+//! The two languages, which of them the user wants, and how each writes numbers and times.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use hakobu_core::units::{format_count, format_duration, format_milliseconds};
@@ -8,6 +10,8 @@ use jiff::tz::{TimeZone, offset};
 
 /// How times are written, but for their zone.
 const TIME_FORMAT: &str = "%Y-%m-%d %H:%M:%S";
+/// The variables that name the user's locale. The first that is not empty counts.
+const LOCALE_VARIABLES: [&str; 3] = ["LC_ALL", "LC_MESSAGES", "LANG"];
 /// The time zone of Japan, which has no summer time.
 const JAPAN_HOURS: i8 = 9;
 
@@ -22,6 +26,32 @@ pub enum Language {
 }
 
 impl Language {
+    /// Returns the language of the user's locale.
+    pub fn from_environment() -> Self {
+        Self::from_variables(|name| std::env::var_os(name))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let locale =
+            LOCALE_VARIABLES.iter().filter_map(|name| variable(name)).find(|locale| !locale.is_empty());
+        locale.map_or(Self::En, |locale| Self::from_locale(locale.as_bytes()))
+    }
+
+    /// Returns the language of a locale such as `ja_JP.UTF-8`. Another charset than UTF-8 cannot be written, so its language
+    /// is English.
+    fn from_locale(locale: &[u8]) -> Self {
+        let locale = locale.split(|&byte| byte == b'@').next().unwrap_or_default();
+        let mut parts = locale.splitn(2, |&byte| byte == b'.');
+        let name = parts.next().unwrap_or_default();
+        let is_utf8 = parts.next().is_none_or(|charset| {
+            charset.eq_ignore_ascii_case(b"UTF-8") || charset.eq_ignore_ascii_case(b"UTF8")
+        });
+        match name.split(|&byte| byte == b'_').next() {
+            Some(b"ja") if is_utf8 => Self::Ja,
+            _ => Self::En,
+        }
+    }
+
     /// Its name for programs.
     pub fn tag(self) -> &'static str {
         self.say("en", "ja")
@@ -56,7 +86,12 @@ impl Language {
 
     /// A time span: `3 min 20 s`, `3 分 20 秒`.
     pub fn seconds(self, seconds: f64) -> String {
-        self.time(format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+        self.duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    }
+
+    /// A time span, as [`Language::seconds`].
+    pub fn duration(self, duration: Duration) -> String {
+        self.time(format_duration(duration))
     }
 
     /// The time of one operation: `6.1 ms`, `6.1 ミリ秒`.
@@ -106,6 +141,29 @@ pub fn clamped(share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_variable_that_is_not_empty_names_the_language() {
+        let language = |set: &[(&str, &str)]| {
+            Language::from_variables(|name| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            })
+        };
+        for locale in ["ja", "ja_JP", "ja_JP.UTF-8", "ja_JP.utf8", "ja.UTF-8", "ja_JP.UTF-8@x", "ja_JP@x"] {
+            assert_eq!(language(&[("LANG", locale)]), Language::Ja, "{locale}");
+        }
+        for locale in
+            ["", "C", "POSIX", "C.UTF-8", "en_US.UTF-8", "ja_JP.eucJP", "ja_JP.SJIS", "jam_JM", "x_ja"]
+        {
+            assert_eq!(language(&[("LANG", locale)]), Language::En, "{locale}");
+        }
+        let (japanese, neutral) = ("ja_JP.UTF-8", "C");
+        assert_eq!(language(&[]), Language::En);
+        assert_eq!(language(&[("LANG", japanese), ("LC_ALL", neutral)]), Language::En);
+        assert_eq!(language(&[("LANG", neutral), ("LC_MESSAGES", japanese)]), Language::Ja);
+        assert_eq!(language(&[("LC_ALL", japanese), ("LC_MESSAGES", neutral)]), Language::Ja);
+        assert_eq!(language(&[("LC_ALL", ""), ("LC_MESSAGES", ""), ("LANG", japanese)]), Language::Ja);
+    }
 
     #[test]
     fn each_language_has_its_own_way() {
