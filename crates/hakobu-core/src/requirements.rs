@@ -208,14 +208,18 @@ fn finer_times(able: &Capabilities) -> Option<String> {
 fn times_beyond(able: &Capabilities) -> Option<String> {
     let first = (able.time_first_s > i64::MIN).then(|| {
         let (year, before) = (year_of(able.time_first_s), year_of(able.time_first_s.saturating_sub(1)));
-        format!("before {}", if year == before { year + 1 } else { year })
+        if year == before { year + 1 } else { year }
     });
     let last = (able.time_last_s < i64::MAX).then(|| {
         let (year, behind) = (year_of(able.time_last_s), year_of(able.time_last_s.saturating_add(1)));
-        format!("after {}", if year == behind { year - 1 } else { year })
+        if year == behind { year - 1 } else { year }
     });
-    let limits: Vec<_> = first.into_iter().chain(last).collect();
-    (!limits.is_empty()).then(|| format!("times {}", limits.join(" and ")))
+    match (first, last) {
+        (Some(first), Some(last)) => Some(format!("times before {first} and after {last}")),
+        (Some(first), None) => Some(format!("times before {first}")),
+        (None, Some(last)) => Some(format!("times after {last}")),
+        (None, None) => None,
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,10 @@ use std::time::Duration;
 use hakobu_core::path::lossy;
 use hakobu_ssh::peer_output::line_stands;
 use rustix::termios::{LocalModes, tcgetattr, tcgetwinsize};
+use unicode_width::UnicodeWidthChar;
+
+use crate::language::Language;
+use crate::translation::localized;
 
 /// A login that is faster needs no words.
 const SHOWN_AFTER: Duration = Duration::from_millis(200);
@@ -29,9 +33,9 @@ pub(crate) struct ConnectingLine {
 
 impl ConnectingLine {
     /// Shows the line after a moment.
-    pub(crate) fn show(host: &str) -> Self {
+    pub(crate) fn show(host: &str, language: Language) -> Self {
         let (end, ended) = mpsc::channel::<()>();
-        let words = format!("connecting to {} …", lossy(host.as_bytes()));
+        let words = localized!(language, "connecting to {} …", lossy(host.as_bytes()));
         let thread = spawn(move || {
             if ended.recv_timeout(SHOWN_AFTER) != Err(RecvTimeoutError::Timeout) {
                 return;
@@ -77,7 +81,12 @@ fn columns() -> usize {
 
 /// The words, cut off where they would not fit in one line.
 fn fitting(words: &str, columns: usize) -> String {
-    words.chars().take(columns.saturating_sub(1)).collect()
+    let mut left = columns.saturating_sub(1);
+    let fits = |letter: &char| {
+        let width = letter.width().unwrap_or(0);
+        left.checked_sub(width).map(|rest| left = rest).is_some()
+    };
+    words.chars().take_while(fits).collect()
 }
 
 /// Returns true if the terminal does not echo, as while a password is typed.
@@ -94,5 +103,6 @@ mod tests {
         assert_eq!(fitting("connecting to h …", 80), "connecting to h …");
         assert_eq!(fitting("connecting to h …", 11), "connecting");
         assert_eq!(fitting("x", 0), "");
+        assert_eq!(fitting("h に接続中 …", 9), "h に接続");
     }
 }

@@ -4,20 +4,22 @@ use clap::error::{ContextKind, ContextValue};
 use hakobu_core::error::{Error, ErrorKind};
 
 pub use crate::exit_code::{FAILED, INTERRUPTED, WRONG_USAGE, code_of};
+use crate::language::Language;
 use crate::{color, messages, output, words};
 
 /// Prints an error about the arguments.
 pub fn wrong_usage(lines: &[String]) -> u8 {
     for line in lines {
-        output::tell(&words::escaped_lines(line));
+        output::tell_translated(&words::escaped_lines(line));
     }
     WRONG_USAGE
 }
 
 /// Prints the errors that were found in the arguments. Returns the code of the worst.
 pub fn errors(errors: &[Error]) -> u8 {
+    let language = Language::from_environment();
     for error in errors {
-        output::tell(&words::error(error));
+        output::tell(&words::error(error, language));
     }
     if errors.is_empty() { FAILED } else { code_of_errors(errors) }
 }
@@ -37,8 +39,11 @@ pub fn clap_error(mut error: clap::Error) -> u8 {
     if !error.use_stderr() {
         return output::print(color::help(&error.render(), color::on_stdout()).as_bytes());
     }
-    let rendered = error.render().to_string();
-    output::tell(&words::escaped_lines(&with_hints(&rendered)));
+    let rendered = words::escaped_lines(&with_hints(&error.render().to_string()));
+    match error.kind() {
+        clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => output::tell(&rendered),
+        _ => output::tell_translated(&rendered),
+    }
     WRONG_USAGE
 }
 

@@ -28,6 +28,7 @@ pub mod run;
 pub mod settings_file;
 pub mod signals;
 pub mod ssh_hosts;
+mod translation;
 pub mod version;
 pub mod words;
 
@@ -63,7 +64,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Some(Answer::Rejected(words)) => return exit::wrong_usage(&words),
         Some(Answer::Accepted { arguments, note }) => {
             if !arguments.iter().any(|word| word == "-q" || word == "--quiet") {
-                output::tell(&words::escaped_lines(&messages::note(&note)));
+                output::tell_translated(&words::escaped_lines(&messages::note(&note)));
             }
             return dispatch_ours(&arguments);
         }

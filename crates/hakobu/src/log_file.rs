@@ -14,6 +14,7 @@ use hakobu_core::report::{Report, ReportDifference};
 use hakobu_endpoints::block::inspect::{KernelDirectories, is_stray};
 
 use crate::clock::now;
+use crate::language::Language;
 use crate::render::change_line;
 use crate::render::summary;
 use crate::words;
@@ -69,11 +70,14 @@ impl LogFile {
         match event {
             Event::Changed(change) => self.write(&change_line(change)),
             Event::Failure(failure) => {
-                let line = words::failure(&failure.path, &failure.error);
+                let line = words::failure(&failure.path, &failure.error, Language::En);
                 self.line("failed", line.strip_prefix("failed: ").unwrap_or(&line));
             }
             Event::Difference(difference) => {
-                self.line("difference", &summary::difference_words(&ReportDifference::from(difference)));
+                self.line(
+                    "difference",
+                    &summary::difference_words(&ReportDifference::from(difference), Language::En),
+                );
             }
             Event::Notice { words } => self.line("note", &lossy(words.as_bytes())),
             _ => {}
@@ -87,7 +91,7 @@ impl LogFile {
             self.line("error", &lossy(words.as_bytes()));
         }
         let outcome = summary::words_of(report.outcome);
-        let counts = summary::entries(report);
+        let counts = summary::entries(report, Language::En);
         self.line("finished", &format!("{outcome}, exit code {}: {counts}", report.exit_code));
     }
 

@@ -6,7 +6,8 @@ use std::io::{self, ErrorKind, Write};
 use hakobu_sys::standard::was_closed;
 
 use crate::exit_code::FAILED;
-use crate::{color, messages};
+use crate::language::Language;
+use crate::{color, messages, translation};
 
 /// Standard output as a place to write to, which fails where it was closed when the program began: the runtime has put
 /// something else in its place, where everything would be lost.
@@ -32,13 +33,13 @@ pub fn print(bytes: &[u8]) -> u8 {
         return 0;
     }
     if was_closed(1) {
-        tell(&messages::error("writing to standard output: it is closed"));
+        tell_translated(&messages::error("writing to standard output: it is closed"));
         return FAILED;
     }
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            tell(&messages::error(&format!("writing to standard output: {error}")));
+            tell_translated(&messages::error(&format!("writing to standard output: {error}")));
             FAILED
         }
         _ => 0,
@@ -48,6 +49,11 @@ pub fn print(bytes: &[u8]) -> u8 {
 /// Writes lines to standard error. Errors are ignored, because they cannot be reported.
 pub(crate) fn tell(words: &str) {
     let _ = remarks().write_all(format!("{}\n", words.trim_end_matches('\n')).as_bytes());
+}
+
+/// Writes messages of the program to standard error, in the language of the user.
+pub(crate) fn tell_translated(words: &str) {
+    tell(&translation::lines(Language::from_environment(), words));
 }
 
 /// Standard error, where labels of messages are colored. Whole lines are written to it.

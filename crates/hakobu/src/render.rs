@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use hakobu_agent::stream;
 use hakobu_core::error::Error;
 use hakobu_core::event::{EntryChange, Event, Failure, Observer};
 use hakobu_core::job::Mode;
@@ -18,7 +19,9 @@ use hakobu_core::units::{format_bytes, format_count};
 use hakobu_transfer::jobs::going_on;
 use indicatif::ProgressBar;
 
+use crate::language::Language;
 use crate::log_file::LogFile;
+use crate::translation::{localized, phrase, text};
 use crate::words::{self, Machines, note};
 use hakobu_core::shell;
 
@@ -60,6 +63,8 @@ pub struct RenderSettings {
     pub compares_content: bool,
     /// A line of progress on standard error, which must be a terminal.
     pub progress: bool,
+    /// The language of the lines for people.
+    pub language: Language,
 }
 
 type LineTo = Box<dyn Fn(&str) + Send + Sync>;
@@ -175,44 +180,52 @@ impl Renderer {
         if self.settings.quiet || self.settings.mode.is_digest() {
             return;
         }
-        let (doing, to) = match (self.settings.mode, self.settings.dry_run) {
-            (Mode::Compare, _) => ("comparing", "with"),
-            (Mode::Delta, true) => ("would synchronise", "to"),
-            (_, true) => ("would copy", "to"),
-            (Mode::Copy | Mode::Digest(_), false) => ("copying", "to"),
-            (Mode::Delta, false) => ("synchronising", "to"),
+        let language = self.settings.language;
+        let name = |place: &[u8]| match [stream::INPUT_NAME, stream::OUTPUT_NAME].contains(&place) {
+            true => phrase(language, &lossy(place)),
+            false => lossy(place),
         };
-        let names: Vec<String> = sources.iter().map(|source| lossy(source.as_ref())).collect();
+        let names: Vec<String> = sources.iter().map(|source| name(source.as_ref())).collect();
         let sources = match names.as_slice() {
             [one] => one.clone(),
-            [one, two] => format!("{one} and {two}"),
-            [one, two, more @ ..] => format!("{one}, {two} and {} more", more.len()),
-            [] => "nothing".to_owned(),
+            [one, two] => localized!(language, "{} and {}", one, two),
+            [one, two, more @ ..] => localized!(language, "{}, {} and {} more", one, two, more.len()),
+            [] => phrase(language, "nothing"),
         };
-        self.result_line(&format!("{doing} {sources} {to} {}", lossy(target)));
+        let target = name(target);
+        self.result_line(&match (self.settings.mode, self.settings.dry_run) {
+            (Mode::Compare, _) => localized!(language, "comparing {} with {}", sources, target),
+            (Mode::Delta, true) => localized!(language, "would synchronise {} to {}", sources, target),
+            (_, true) => localized!(language, "would copy {} to {}", sources, target),
+            (Mode::Copy | Mode::Digest(_), false) => {
+                localized!(language, "copying {} to {}", sources, target)
+            }
+            (Mode::Delta, false) => localized!(language, "synchronising {} to {}", sources, target),
+        });
     }
 
     /// Ends progress and says how the run ended.
     pub fn finish(&self, report: &Report) {
         self.end_progress();
+        let language = self.settings.language;
         let shown = self.state().failures_seen;
         if shown == 0 {
             // They were not announced one by one, as from a run that ended on the far side.
             for failure in report.failures.iter().take(FAILURES_SHOWN_MAX as usize) {
-                self.remark(&words::report_failure(failure));
+                self.remark(&words::report_failure(failure, language));
             }
         }
         if let Some(error) = &report.error
             && report.outcome != Outcome::Interrupted
         {
-            self.remark(&words::report_error(error, &self.machines));
+            self.remark(&words::report_error(error, &self.machines, language));
         }
         if self.settings.mode.is_digest() {
             return;
         }
         self.left_alone(&report.entries);
         if !self.settings.quiet {
-            for line in summary::lines(report, self.settings.verbose) {
+            for line in summary::lines(report, self.settings.verbose, language) {
                 self.result_line(&line);
             }
         }
@@ -222,7 +235,7 @@ impl Renderer {
                 Err(_) => report.command.clone(),
             };
             let command = self.go_on.clone().unwrap_or_else(typed);
-            self.remark(&format!("to go on: {command}"));
+            self.remark(&localized!(language, "to go on: {}", command));
         }
         if self.settings.json {
             self.json(&JsonEvent::finished(report));
@@ -265,7 +278,7 @@ impl Renderer {
             }
             let reason = reason.to_owned();
             if self.settings.why {
-                self.remark(&format!("why: {choice}: {reason}"));
+                self.why(&choice, &reason);
             }
             if let Some(event) = JsonEvent::of(&Event::Decision { choice, reason })
                 && self.settings.json
@@ -273,6 +286,13 @@ impl Renderer {
                 self.json(&event);
             }
         }
+    }
+
+    /// Says the reason of a choice. Both are printable.
+    fn why(&self, choice: &str, reason: &str) {
+        let language = self.settings.language;
+        let (choice, reason) = (text(language, choice), text(language, reason));
+        self.remark(&localized!(language, "why: {}: {}", choice, reason));
     }
 
     /// Returns true if this decision was printed before, and records it. A run that also deletes consists of two.
@@ -354,28 +374,29 @@ impl Renderer {
             state.failures_seen
         };
         if seen <= FAILURES_SHOWN_MAX {
-            self.remark(&words::failure(&failure.path, &failure.error));
+            self.remark(&words::failure(&failure.path, &failure.error, self.settings.language));
         } else if seen == FAILURES_SHOWN_MAX + 1 {
-            self.remark("more failures follow; --report FILE has them all");
+            self.remark(&phrase(self.settings.language, "more failures follow; --report FILE has them all"));
         }
     }
 
     fn progress(&self, snapshot: &hakobu_core::counters::CounterTotals) {
         let elapsed = self.began.elapsed();
-        let (line, figures, json_is_due) = {
+        let (figures, json_is_due) = {
             let mut state = self.state();
             let figures = state.progress.update(elapsed, snapshot);
             let due = elapsed.as_secs_f64() - state.json_progress_at >= JSON_PROGRESS_SECONDS;
             if due {
                 state.json_progress_at = elapsed.as_secs_f64();
             }
-            (figures.line(), figures, due)
+            (figures, due)
         };
         if let Some(line_to) = &self.line_to {
-            line_to(&line);
+            // The record of a job is English.
+            line_to(&figures.line(Language::En));
         }
         if let Some(bar) = &self.bar {
-            bar.set_message(line);
+            bar.set_message(figures.line(self.settings.language));
         }
         if self.settings.json && json_is_due {
             self.json(&JsonEvent::progress(&figures));
@@ -404,19 +425,22 @@ impl Observer for Renderer {
             Event::Progress(snapshot) => self.progress(snapshot),
             Event::Failure(failure) => self.failure(failure),
             Event::Notice { words } if !self.settings.quiet => {
-                if let Some(line) = note(self.notes.fetch_add(1, Relaxed), "note", words) {
+                if let Some(line) = note(self.notes.fetch_add(1, Relaxed), words, self.settings.language) {
                     self.remark(&line);
                 }
             }
             Event::Decision { choice, reason } if self.settings.why => {
-                let (choice, reason) = (lossy(choice.as_bytes()), lossy(reason.as_bytes()));
-                self.remark(&format!("why: {choice}: {reason}"));
+                self.why(&lossy(choice.as_bytes()), &lossy(reason.as_bytes()));
             }
             Event::Decision { choice, .. } if self.settings.verbose => {
-                self.remark(&format!("chosen: {}", lossy(choice.as_bytes())));
+                let (language, choice) = (self.settings.language, lossy(choice.as_bytes()));
+                self.remark(&localized!(language, "chosen: {}", text(language, &choice)));
             }
             Event::Difference(difference) if !self.settings.json => {
-                self.result_line(&summary::difference_words(&ReportDifference::from(difference)));
+                self.result_line(&summary::difference_words(
+                    &ReportDifference::from(difference),
+                    self.settings.language,
+                ));
             }
             Event::Planned { action, path, size_bytes } if !self.settings.json => {
                 let action = lossy(action.as_bytes());

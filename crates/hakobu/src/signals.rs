@@ -34,7 +34,7 @@ pub fn cancel_flag() -> io::Result<Arc<AtomicBool>> {
         for _ in signals.forever() {
             match flag.swap(true, SeqCst) {
                 false => stopping::ask(Instant::now()),
-                true if passes::holds_still() => output::tell(HELD),
+                true if passes::holds_still() => output::tell_translated(HELD),
                 true => signal_hook::low_level::exit(i32::from(INTERRUPTED)),
             }
         }

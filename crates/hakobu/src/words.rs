@@ -6,7 +6,9 @@ use hakobu_core::path::lossy;
 use hakobu_core::report::{ReportError, ReportFailure};
 use hakobu_core::request::CopyRequest;
 
+use crate::language::Language;
 use crate::messages;
+use crate::translation;
 
 /// The advice for a login whose key is restricted to a directory.
 const RESTRICTED: &str = "the key that logs in there is restricted (hakobu agent --restrict in authorized_keys over there): \
@@ -32,29 +34,28 @@ pub(crate) fn machines(request: &CopyRequest) -> Machines {
 }
 
 /// An error that ends the program, and a hint for the user. It has to do with this machine.
-pub fn error(error: &Error) -> String {
-    let words = plain(&error.during, &lossy(&error.at), &error.detail);
+pub fn error(error: &Error, language: Language) -> String {
+    let words = plain(&error.during, &lossy(&error.at), &error.detail, language);
     let advice = || advice(&ReportError::from(error), &Machines::default());
-    with_hint(words, error.hint.as_deref().or_else(advice))
+    with_hint(words, error.hint.as_deref().or_else(advice), language)
 }
 
 /// Formats an error for the standard error of an agent, which other programs write to as well.
 pub fn agent_error(error: &Error) -> String {
-    let words = report_error(&ReportError::from(error), &Machines::default());
+    let words = report_error(&ReportError::from(error), &Machines::default(), Language::En);
     format!("hakobu: {}", words.strip_prefix(messages::ERROR).unwrap_or(&words).trim_start())
 }
 
-fn with_hint(words: String, hint: Option<&str>) -> String {
-    match hint {
-        Some(hint) => format!("{words}\n{}", messages::hint(&escaped_lines(hint))),
-        None => words,
-    }
+fn with_hint(words: String, hint: Option<&str>, language: Language) -> String {
+    let Some(hint) = hint.map(escaped_lines) else { return words };
+    let hint = messages::labelled(language, messages::HINT, &translation::text(language, &hint));
+    format!("{words}\n{hint}")
 }
 
 /// The error that ended a run.
-pub fn report_error(error: &ReportError, machines: &Machines) -> String {
-    let words = plain(&error.during, &lossy(error.at.as_bytes()), &error.error);
-    with_hint(words, advice(error, machines))
+pub fn report_error(error: &ReportError, machines: &Machines, language: Language) -> String {
+    let words = plain(&error.during, &lossy(error.at.as_bytes()), &error.error, language);
+    with_hint(words, advice(error, machines), language)
 }
 
 /// Returns advice on an error, if the error contains none itself.
@@ -99,39 +100,53 @@ fn is_of_a_daemon(at: &str) -> bool {
 }
 
 /// One entry that failed, in one line.
-pub fn failure(path: &[u8], error: &Error) -> String {
-    failed_line(&lossy(path), &error.during, &lossy(&error.at), &error.reason())
+pub fn failure(path: &[u8], error: &Error, language: Language) -> String {
+    failed_line(&lossy(path), &error.during, &lossy(&error.at), &error.reason(), language)
 }
 
 /// One entry that failed, from a report.
-pub fn report_failure(failure: &ReportFailure) -> String {
+pub fn report_failure(failure: &ReportFailure, language: Language) -> String {
     let at = failure.at.as_deref().unwrap_or_default();
-    failed_line(&lossy(failure.path.as_bytes()), &failure.during, &lossy(at.as_bytes()), &failure.error)
+    let path = lossy(failure.path.as_bytes());
+    failed_line(&path, &failure.during, &lossy(at.as_bytes()), &failure.error, language)
 }
 
 /// `at` is the place at the target; empty if it failed at the source.
-fn failed_line(path: &str, during: &str, at: &str, detail: &str) -> String {
-    // "looking at" and the like lead to the place by themselves.
-    let at = match (at.is_empty(), during.ends_with(" at") || during.ends_with(" in")) {
-        (true, false) => String::new(),
-        (true, true) => " it".to_owned(),
-        (false, false) => format!(" at {at}"),
-        (false, true) => format!(" {at}"),
-    };
+fn failed_line(path: &str, during: &str, at: &str, detail: &str, language: Language) -> String {
     // The top has no name of its own, and of some failures it is not known whose they are.
     let path = if path.is_empty() { "." } else { path };
-    format!("failed: {path}: {}{at}: {}", lossy(during.as_bytes()), lossy(detail.as_bytes()))
+    let (during, detail) = (lossy(during.as_bytes()), lossy(detail.as_bytes()));
+    let words = match language {
+        Language::En => {
+            // "looking at" and the like lead to the place by themselves.
+            let at = match (at.is_empty(), during.ends_with(" at") || during.ends_with(" in")) {
+                (true, false) => String::new(),
+                (true, true) => " it".to_owned(),
+                (false, false) => format!(" at {at}"),
+                (false, true) => format!(" {at}"),
+            };
+            format!("{path}: {during}{at}: {detail}")
+        }
+        Language::Ja => {
+            let (step, detail) = (translation::step(language, &during), translation::text(language, &detail));
+            let parts = [path, step, at, &detail];
+            parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+        }
+    };
+    messages::labelled(language, messages::FAILED, &words)
 }
 
-fn plain(during: &str, place: &str, detail: &str) -> String {
-    let mut words = messages::error(&lossy(during.as_bytes()));
+fn plain(during: &str, place: &str, detail: &str, language: Language) -> String {
+    let during = lossy(during.as_bytes());
+    let mut words = messages::labelled(language, messages::ERROR, translation::step(language, &during));
     if !place.is_empty() {
-        words.push(' ');
+        // A Japanese step is a noun, to which no place belongs.
+        words.push_str(language.say(" ", ": "));
         words.push_str(place);
     }
     if !detail.is_empty() {
         words.push_str(": ");
-        words.push_str(&escaped_lines(detail).replace('\n', "\n  "));
+        words.push_str(&translation::text(language, &escaped_lines(detail)).replace('\n', "\n  "));
     }
     words
 }
@@ -163,17 +178,18 @@ const NOTES_MAX: u64 = 500;
 const NOTE_CHARS_MAX: usize = 4000;
 
 /// A note in one line, printable. `said`: how many were said before; nothing where that was enough.
-pub fn note(said: u64, prefix: &str, words: &str) -> Option<String> {
-    match said.cmp(&NOTES_MAX) {
+pub fn note(said: u64, words: &str, language: Language) -> Option<String> {
+    let words = match said.cmp(&NOTES_MAX) {
         std::cmp::Ordering::Less => {
             let mut chars = words.chars();
             let cut: String = chars.by_ref().take(NOTE_CHARS_MAX).collect();
             let rest = if chars.next().is_some() { " \u{2026}" } else { "" };
-            Some(format!("{prefix}: {}{rest}", lossy(cut.as_bytes())))
+            format!("{}{rest}", translation::text(language, &lossy(cut.as_bytes())))
         }
-        std::cmp::Ordering::Equal => Some(format!("{prefix}: \u{2026} further notes are suppressed")),
-        std::cmp::Ordering::Greater => None,
-    }
+        std::cmp::Ordering::Equal => translation::phrase(language, "\u{2026} further notes are suppressed"),
+        std::cmp::Ordering::Greater => return None,
+    };
+    Some(messages::labelled(language, messages::NOTE, &words))
 }
 
 /// Control and deceptive characters escaped, but lines stay lines.
@@ -189,16 +205,19 @@ mod tests {
 
     use super::*;
 
+    const EN: Language = Language::En;
+    const JA: Language = Language::Ja;
+
     #[test]
     fn an_error_says_what_to_do() {
         let lost = Error::new(ErrorKind::ConnectionLost, "sending to", "broken pipe").at("h\x1b[2J");
-        let words = error(&lost);
+        let words = error(&lost, EN);
         assert!(words.starts_with("error: sending to h\\u{1b}[2J: broken pipe\nhint: "), "{words}");
-        assert_eq!(words, report_error(&ReportError::from(&lost), &Machines::default()));
+        assert_eq!(words, report_error(&ReportError::from(&lost), &Machines::default(), EN));
         assert!(words.contains("--retry-for"), "{words}");
         // Verbs that only inspect have no such option.
         let looking = Machines { only_looks: true, ..Machines::default() };
-        let words = report_error(&ReportError::from(&lost), &looking);
+        let words = report_error(&ReportError::from(&lost), &looking, EN);
         assert!(words.ends_with("hint: check the network, then run the same command again"), "{words}");
     }
 
@@ -207,7 +226,7 @@ mod tests {
         let said = |at: &str, sudo| {
             let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", "no").at(at);
             let machines = Machines { far: vec!["h".into(), "me@i".into()], sudo, ..Machines::default() };
-            report_error(&ReportError::from(&error), &machines)
+            report_error(&ReportError::from(&error), &machines, EN)
         };
         assert!(said("h:/x", false).contains("--sudo") && said("me@i:x", false).contains("--sudo"));
         assert!(said("/x", false).ends_with("hint: run hakobu as a user who may"));
@@ -221,7 +240,7 @@ mod tests {
         let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", refused);
         let error = error.in_step(ErrorStep::Restriction).at("h:/etc");
         let machines = Machines { far: vec!["h".into()], ..Machines::default() };
-        let words = report_error(&ReportError::from(&error), &machines);
+        let words = report_error(&ReportError::from(&error), &machines, EN);
         assert!(words.contains("hint: the key that logs in there is restricted"), "{words}");
         assert!(!words.contains("--sudo"), "{words}");
     }
@@ -229,17 +248,17 @@ mod tests {
     #[test]
     fn the_other_sides_words_stay_lines_but_cannot_move_the_cursor() {
         let told = Error::new(ErrorKind::Io, "starting ssh", "Host key changed!\n\x1b[31mbeware\r");
-        assert_eq!(error(&told), "error: starting ssh: Host key changed!\n  \\u{1b}[31mbeware\\r");
-        assert_eq!(failure(b"a\nb", &told).lines().count(), 1);
+        assert_eq!(error(&told, EN), "error: starting ssh: Host key changed!\n  \\u{1b}[31mbeware\\r");
+        assert_eq!(failure(b"a\nb", &told, EN).lines().count(), 1);
     }
 
     #[test]
     fn notes_are_cut_and_come_to_an_end() {
-        assert_eq!(note(0, "note", "a\u{1b}b"), Some("note: a\\u{1b}b".to_owned()));
-        assert!(note(0, "note", &"x".repeat(1 << 20)).is_some_and(|line| line.len() < 5000));
-        let mut all = (0..10_000).filter_map(|said| note(said, "note", "x"));
+        assert_eq!(note(0, "a\u{1b}b", EN), Some("note: a\\u{1b}b".to_owned()));
+        assert!(note(0, &"x".repeat(1 << 20), EN).is_some_and(|line| line.len() < 5000));
+        let mut all = (0..10_000).filter_map(|said| note(said, "x", EN));
         assert_eq!(all.next_back().as_deref(), Some("note: \u{2026} further notes are suppressed"));
-        assert_eq!((0..10_000).filter_map(|said| note(said, "note", "x")).count() as u64, NOTES_MAX + 1);
+        assert_eq!((0..10_000).filter_map(|said| note(said, "x", EN)).count() as u64, NOTES_MAX + 1);
     }
 
     #[test]
@@ -247,14 +266,34 @@ mod tests {
         let failed = |at: &str| {
             let error = Error::new(ErrorKind::Io, "making the file", "no").at(at);
             let failed = Failure { path: b"x".to_vec(), error };
-            assert_eq!(failure(&failed.path, &failed.error), report_failure(&ReportFailure::from(&failed)));
-            failure(&failed.path, &failed.error)
+            let line = failure(&failed.path, &failed.error, EN);
+            assert_eq!(line, report_failure(&ReportFailure::from(&failed), EN));
+            line
         };
         assert_eq!(failed("h:/t\x07/x"), "failed: x: making the file at h:/t\\u{7}/x: no");
         assert_eq!(failed(""), "failed: x: making the file: no");
         let error = Error::new(ErrorKind::PermissionDenied, "looking at", "no");
-        let said = |error: &Error| failure(b"x", error);
+        let said = |error: &Error| failure(b"x", error, EN);
         assert_eq!(said(&error.clone().at("/t/x")), "failed: x: looking at /t/x: no");
         assert_eq!(said(&error), "failed: x: looking at it: no");
+    }
+
+    #[test]
+    fn a_translated_error_keeps_its_place() {
+        let denied = Error::new(ErrorKind::PermissionDenied, "creating the directory", "permission denied");
+        let denied = denied.at("reading: permission denied\x1b");
+        assert_eq!(
+            error(&denied, JA),
+            "エラー: ディレクトリの作成: reading: permission denied\\u{1b}: アクセス権がない\n\
+             ヒント: アクセス権のあるユーザーで hakobu を実行する"
+        );
+        assert_eq!(
+            failure(b"it is closed; reading: permission denied", &denied, JA),
+            "失敗: it is closed; reading: permission denied: ディレクトリの作成: \
+             reading: permission denied\\u{1b}: アクセス権がない"
+        );
+        let unknown = Error::new(ErrorKind::Io, "frobbing", "odd: it is closed").at("x");
+        assert_eq!(error(&unknown, JA), "エラー: frobbing: x: odd: 閉じている");
+        assert_eq!(failure(b"", &Error::new(ErrorKind::Io, "reading", "odd"), JA), "失敗: .: 読み取り: odd");
     }
 }

@@ -22,6 +22,7 @@ use serde::Serialize;
 use crate::commands::shared::findings::Findings;
 use crate::commands::shared::headings::{DISKS, OUTPUT, TRANSFER};
 use crate::commands::shared::login::LoginArguments;
+use crate::language::Language;
 use crate::prompts::Terminal;
 use crate::render::json::{self, JsonPath};
 use crate::render::progress_bar::shows_progress;
@@ -139,8 +140,8 @@ pub fn digest(typed: &DigestArguments) -> u8 {
         Ok(cancel) => cancel,
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
-    let shown =
-        RenderSettings { mode: request.mode, progress: shows_progress(), ..RenderSettings::default() };
+    let (progress, language) = (shows_progress(), Language::from_environment());
+    let shown = RenderSettings { mode: request.mode, progress, language, ..RenderSettings::default() };
     let renderer = Renderer::new(shown).with_machines(machines(&request));
     let manifest = Manifest {
         inner: &renderer,

@@ -19,6 +19,7 @@ use crate::commands::shared::findings::Findings;
 use crate::commands::shared::headings::OUTPUT;
 use crate::commands::shared::login::LoginArguments;
 use crate::commands::shared::looking;
+use crate::language::Language;
 use crate::render::json::{JsonPath, one_line};
 use crate::settings_file::{name_places, ssh_variable};
 use crate::{exit, output, words};
@@ -151,7 +152,7 @@ pub fn ls(typed: &LsArguments) -> u8 {
         };
         let mut fail = |_: &EntryPath, error: Error| {
             failed += 1;
-            output::tell(&words::error(&error));
+            output::tell(&words::error(&error, Language::from_environment()));
         };
         let listed = list(&request, (terminal, observer), cancel, &mut show, &mut fail);
         Ok((String::new(), listed.err()))

@@ -35,11 +35,16 @@ pub fn page(verb: Option<&str>) -> Option<io::Result<Vec<u8>>> {
 }
 
 /// The variables that hakobu reads, and what they do.
-const ENVIRONMENT: [(&str, &str); 8] = [
+const ENVIRONMENT: [(&str, &str); 9] = [
     ("HAKOBU_SSH", "The ssh command to log in with, unless --ssh is given. Overrides settings files."),
     ("HAKOBU_SETTINGS", "A settings file to use instead of the usual ones; none for no settings file."),
     ("HAKOBU_STATE", "The directory for jobs and for the state of interrupted runs."),
     ("RSYNC_PASSWORD", "The password for an rsync daemon."),
+    (
+        "LC_ALL, LC_MESSAGES, LANG",
+        "The locale, of which the first that is not empty counts. Where it is Japanese, as ja_JP.UTF-8, messages and reports \
+         are, too.",
+    ),
     ("NO_COLOR", "If set and not empty, output is not colored."),
     ("CLICOLOR_FORCE", "If set, not empty and not 0, output is colored even if it is not a terminal."),
     ("XDG_CONFIG_HOME", "The directory of hakobu/config.toml; the default is ~/.config."),

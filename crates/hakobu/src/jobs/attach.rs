@@ -36,7 +36,9 @@ pub fn attach(id: Option<&str>) -> Result<u8> {
         }
         if cancel.load(Relaxed) {
             clear(bar.as_ref());
-            output::tell(&format!("job {id} continues; to follow it again: hakobu jobs attach {id}"));
+            output::tell_translated(&format!(
+                "job {id} continues; to follow it again: hakobu jobs attach {id}"
+            ));
             return Ok(exit::INTERRUPTED);
         }
         if let (Some(bar), Some(line)) = (&bar, folder.progress()) {
@@ -92,7 +94,9 @@ fn ended(folder: &JobFolder) -> u8 {
     let (state, ended) = folder.state();
     if ended.is_none() && state != JobState::Running {
         let id = folder.id();
-        output::tell(&format!("job {id} ended without a report; to go on: hakobu jobs resume {id}"));
+        output::tell_translated(&format!(
+            "job {id} ended without a report; to go on: hakobu jobs resume {id}"
+        ));
     }
     ended.map_or(exit::FAILED, |ended| ended.exit_code)
 }

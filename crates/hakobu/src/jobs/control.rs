@@ -26,18 +26,20 @@ pub fn pause(id: &str) -> Result<u8> {
     let deadline = Instant::now() + STOP_LIMIT;
     while folder.is_running() {
         if Instant::now() > deadline {
-            output::tell(&format!("job {id} was asked to stop, and has not yet; see hakobu jobs show {id}"));
+            output::tell_translated(&format!(
+                "job {id} was asked to stop, and has not yet; see hakobu jobs show {id}"
+            ));
             return Ok(exit::FAILED);
         }
         sleep(Duration::from_millis(50));
     }
     match folder.state().0 {
         JobState::Paused => {
-            output::tell(&format!("job {id} is paused; to go on: hakobu jobs resume {id}"));
+            output::tell_translated(&format!("job {id} is paused; to go on: hakobu jobs resume {id}"));
             Ok(0)
         }
         state => {
-            output::tell(&format!("job {id} has ended before it was paused: {}", state.name()));
+            output::tell_translated(&format!("job {id} has ended before it was paused: {}", state.name()));
             Ok(if state == JobState::Done { 0 } else { exit::FAILED })
         }
     }
@@ -49,7 +51,7 @@ pub fn resume(id: &str) -> Result<u8> {
     let id = folder.id();
     match folder.state().0 {
         JobState::Done => {
-            output::tell(&format!("job {id} is done"));
+            output::tell_translated(&format!("job {id} is done"));
             return Ok(0);
         }
         JobState::Running => {
@@ -73,10 +75,12 @@ pub fn resume_all() -> Result<u8> {
     for id in jobs.ids()? {
         match jobs.open(id).and_then(|folder| resume_interrupted(&folder)) {
             Ok(None) => {}
-            Ok(Some(StartResult::Runs)) => output::tell(&format!("job {id} continues")),
-            Ok(Some(StartResult::Ended(0))) => output::tell(&format!("job {id} has ended already: done")),
+            Ok(Some(StartResult::Runs)) => output::tell_translated(&format!("job {id} continues")),
+            Ok(Some(StartResult::Ended(0))) => {
+                output::tell_translated(&format!("job {id} has ended already: done"));
+            }
             Ok(Some(StartResult::Ended(_))) => {
-                output::tell(&format!("job {id} has ended at once; see hakobu jobs show {id}"));
+                output::tell_translated(&format!("job {id} has ended at once; see hakobu jobs show {id}"));
                 code = exit::FAILED;
             }
             Err(error) => {
@@ -119,10 +123,10 @@ pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
     for folder in &folders {
         let target = folder.record().ok().and_then(|record| written_target(&record));
         let state = jobs.forget(folder)?;
-        output::tell(&format!("job {} is forgotten", folder.id()));
+        output::tell_translated(&format!("job {} is forgotten", folder.id()));
         if let Some(target) = target.filter(|_| state != JobState::Done) {
             let target = hakobu_core::shell::quote(&target);
-            output::tell(&format!(
+            output::tell_translated(&format!(
                 "  it was not done: everything that it copied to {target} stays there, with drafts (.hakobu. and 26 \
                  characters) of unfinished files; the same command continues with them"
             ));

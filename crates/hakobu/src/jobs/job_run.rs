@@ -19,6 +19,7 @@ use hakobu_transfer::jobs::{JobFolder, JobRunLock, LimitsStamp};
 use super::handshake::{ASKING, BEGUN, GO_ON};
 use super::limits::LimitWatcher;
 use crate::commands::shared::limits::LimitArguments;
+use crate::language::Language;
 use crate::output;
 use crate::prompts::Terminal;
 use crate::render::{Renderer, summary};
@@ -109,14 +110,14 @@ impl JobRun {
         }
         let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.keep_agreed(&confirmed) {
-            output::tell(&crate::words::error(&error));
+            output::tell(&crate::words::error(&error, Language::from_environment()));
         }
         confirmed.clear();
         if self.unattended {
             return;
         }
         if self.password_asked.load(Relaxed) {
-            output::tell(
+            output::tell_translated(
                 "note: sudo asked for a password, so the job cannot log in again by itself; to allow that, let the \
                  remote user run hakobu with NOPASSWD in sudoers",
             );

@@ -52,12 +52,12 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
         return refused(ErrorKind::Unsupported, words.to_owned());
     }
     folder.write_limits(&limits)?;
-    let from = match folder.is_running() {
-        true => "from now on",
-        false => "from its next run on",
-    };
     let now = request.limits.first_words().map(|words| format!("; at this time of day {words}"));
-    output::tell(&format!("job {id}, {from}: {}{}", request.limits.words(), now.unwrap_or_default()));
+    let limits = request.limits.words() + &now.unwrap_or_default();
+    output::tell_translated(&match folder.is_running() {
+        true => format!("job {id}, from now on: {limits}"),
+        false => format!("job {id}, from its next run on: {limits}"),
+    });
     Ok(0)
 }
 

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use super::command::JobCommand;
 use super::tail::Tail;
+use crate::language::Language;
 use crate::render::{json, summary};
+use crate::translation::phrase;
 use crate::{exit, output};
 use hakobu_core::shell;
 
@@ -147,7 +149,8 @@ pub fn list(as_json: bool) -> Result<u8> {
 
 fn table(all: &[JobView]) -> String {
     if all.is_empty() {
-        return "no jobs; hakobu copy --detach starts one\n".to_owned();
+        let words = phrase(Language::from_environment(), "no jobs; hakobu copy --detach starts one");
+        return format!("{words}\n");
     }
     let standings: Vec<_> = all.iter().map(JobView::standing).collect();
     let width = standings.iter().map(|words| words.chars().count()).max().unwrap_or(0).max(PROGRESS.len());

@@ -80,7 +80,7 @@ fn detach_request(typed: &CopyArguments, request: &CopyRequest, arguments: &[OsS
     tell_how_to_watch(&folder);
     for (host, login) in logins(request) {
         if let Some(words) = warning(login) {
-            output::tell(&format!("note: {host}: {words}"));
+            output::tell_translated(&format!("note: {host}: {words}"));
         }
     }
     Ok(code)
@@ -89,7 +89,9 @@ fn detach_request(typed: &CopyArguments, request: &CopyRequest, arguments: &[OsS
 /// Prints how to follow a job.
 pub(super) fn tell_how_to_watch(folder: &JobFolder) {
     let id = folder.id();
-    output::tell(&format!("job {id} continues in the background; to follow it: hakobu jobs attach {id}"));
+    output::tell_translated(&format!(
+        "job {id} continues in the background; to follow it: hakobu jobs attach {id}"
+    ));
 }
 
 /// Returns a warning for a job that may be unable to log in again.

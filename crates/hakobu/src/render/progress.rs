@@ -6,7 +6,10 @@ use std::time::Duration;
 use hakobu_core::counters::CounterTotals;
 use hakobu_core::pace::time_words;
 use hakobu_core::report::Bottleneck;
-use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
+use hakobu_core::units::{format_bytes, format_rate};
+
+use crate::language::Language;
+use crate::translation::{localized, phrase};
 
 /// The rate is that of this long.
 const WINDOW: Duration = Duration::from_secs(5);
@@ -104,7 +107,7 @@ impl RecentProgress {
 
 impl ProgressFigures {
     /// One line for a terminal, the most important first, since a narrow one cuts it off.
-    pub fn line(&self) -> String {
+    pub fn line(&self, language: Language) -> String {
         let mut parts = Vec::new();
         let bytes_moved = self.bytes_done.saturating_add(self.bytes_under_way);
         let seen = format_bytes(self.bytes_seen);
@@ -113,22 +116,28 @@ impl ProgressFigures {
             // Rounded down: 100 % means complete.
             parts.push(format!("{:3.0} %", (share * 100.0).floor()));
         }
-        let at_least = if self.scan_done { "" } else { "at least " };
-        parts.push(format!("{} of {at_least}{seen}", format_bytes(bytes_moved)));
+        let moved = format_bytes(bytes_moved);
+        parts.push(match self.scan_done {
+            true => localized!(language, "{} of {}", moved, seen),
+            false => localized!(language, "{} of at least {}", moved, seen),
+        });
         if self.paused_until_s.is_none() {
             parts.push(format_rate(self.bytes_per_second));
         }
-        parts.extend(self.left.map(|left| format!("{} left", format_duration(left))));
+        parts.extend(self.left.map(|left| localized!(language, "{} left", language.duration(left))));
         parts.extend(match self.paused_until_s {
-            Some(until_s) => Some(format!("paused until {}", time_words(until_s))),
-            None => self.bottleneck.as_ref().map(|limit| format!("limit: {}", limit.words())),
+            Some(until_s) => Some(localized!(language, "paused until {}", time_words(until_s))),
+            None => self.bottleneck.as_ref().map(|limit| {
+                let stage = phrase(language, &limit.stage);
+                localized!(language, "limit: {} {} %", stage, format!("{:.0}", limit.share * 100.0))
+            }),
         });
         if self.entries_seen > 1 {
-            let done = format_count(self.entries_done);
-            parts.push(format!("{done}/{} entries", format_count(self.entries_seen)));
+            let (done, seen) = (language.count(self.entries_done), language.count(self.entries_seen));
+            parts.push(localized!(language, "{}/{} entries", done, seen));
         }
         if self.entries_failed > 0 {
-            parts.push(format!("{} failed", format_count(self.entries_failed)));
+            parts.push(localized!(language, "{} failed", language.count(self.entries_failed)));
         }
         parts.join("  ")
     }
@@ -160,11 +169,15 @@ mod tests {
         let figures = progress.update(Duration::from_secs(1), &snapshot);
         assert_eq!((figures.bytes_done, figures.bytes_under_way), (0, 1 << 20));
         assert_eq!(figures.bytes_per_second, f64::from(1 << 20));
-        assert!(figures.line().starts_with(" 10 %  1.05 MB of 10.5 MB"), "{}", figures.line());
+        assert!(
+            figures.line(Language::En).starts_with(" 10 %  1.05 MB of 10.5 MB"),
+            "{}",
+            figures.line(Language::En)
+        );
         snapshot.source_read_bytes = 10 << 20;
         let figures = progress.update(Duration::from_secs(2), &snapshot);
         assert_eq!((figures.bytes_done, figures.bytes_under_way), (0, (10 << 20) - 1));
-        assert!(figures.line().starts_with(" 99 %"), "{}", figures.line());
+        assert!(figures.line(Language::En).starts_with(" 99 %"), "{}", figures.line(Language::En));
         snapshot.target_written_bytes = 10 << 20;
         let figures = progress.update(Duration::from_secs(3), &snapshot);
         assert_eq!((figures.bytes_done, figures.bytes_under_way), (10 << 20, 0));
@@ -213,13 +226,31 @@ mod tests {
     fn the_line_says_rate_time_left_and_limit() {
         let mut progress = RecentProgress::default();
         figures(&mut progress, at(0, 0, true));
-        let line = figures(&mut progress, at(2, 1_000_000_000, true)).line();
+        let line = figures(&mut progress, at(2, 1_000_000_000, true)).line(Language::En);
         assert_eq!(
             line,
             " 20 %  2.00 GB of 10.0 GB  500 MB/s  16.0 s left  limit: send 75 %  300/1 200 entries"
         );
-        let line = figures(&mut progress, at(3, 1_500_000_000, false)).line();
+        let line = figures(&mut progress, at(3, 1_500_000_000, false)).line(Language::En);
         assert!(line.starts_with("2.50 GB of at least 10.0 GB  500 MB/s  limit: send 75 %  300/1"), "{line}");
+    }
+
+    #[test]
+    fn the_line_is_in_the_language_of_the_user() {
+        let mut progress = RecentProgress::default();
+        figures(&mut progress, at(0, 0, true));
+        let mut said = figures(&mut progress, at(2, 1_000_000_000, true));
+        said.entries_failed = 1_000;
+        assert_eq!(
+            said.line(Language::Ja),
+            " 20 %  2.00 GB / 10.0 GB  500 MB/s  残り 16.0 秒  ボトルネック: 暗号化と送信 75 %  300/1,200 件  失敗 1,000"
+        );
+        said.scan_done = false;
+        assert!(
+            said.line(Language::Ja).starts_with("2.00 GB / 10.0 GB 以上  "),
+            "{}",
+            said.line(Language::Ja)
+        );
     }
 
     #[test]
@@ -228,11 +259,11 @@ mod tests {
         figures(&mut progress, at(0, 0, true));
         let (when, mut snapshot) = at(2, 1_000_000_000, true);
         snapshot.paused_until_s = Some(13 * 3600 + 5 * 60);
-        let line = progress.update(when, &snapshot).line();
+        let line = progress.update(when, &snapshot).line(Language::En);
         assert_eq!(line, " 20 %  2.00 GB of 10.0 GB  paused until 13:05  300/1 200 entries");
         // Then it goes on as if it had begun there.
         let (when, snapshot) = at(3, 1_500_000_000, true);
-        let line = progress.update(when, &snapshot).line();
+        let line = progress.update(when, &snapshot).line(Language::En);
         assert!(line.starts_with(" 25 %  2.50 GB of 10.0 GB  500 MB/s"), "{line}");
     }
 
@@ -253,6 +284,6 @@ mod tests {
         figures(&mut progress, at(5, 9_500_000_000, true));
         let figures = figures(&mut progress, at(4, 1, true));
         assert_eq!(figures.bytes_per_second, 0.0);
-        assert!(!figures.line().is_empty());
+        assert!(!figures.line(Language::En).is_empty());
     }
 }

@@ -1,18 +1,18 @@
 //! The last lines of a run.
 
-use std::time::Duration;
-
 use hakobu_core::counters::LaneStage;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
     self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, ReportEnd,
-    ReportEntries, UsedTransport, Verified, from_base64,
+    UsedTransport, Verified, from_base64,
 };
 use hakobu_core::request::CipherChoice;
-use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
+use hakobu_core::units::{format_bytes, format_rate};
 
+use crate::language::Language;
 use crate::report::words::loss_name;
+use crate::translation::{localized, phrase, text};
 
 /// The most failures that are shown; the report has them all.
 pub const FAILURES_SHOWN_MAX: u64 = 20;
@@ -23,37 +23,40 @@ const ADVICE_FROM_SECONDS: f64 = 10.0;
 const VERDICT_FROM_SECONDS: f64 = 0.1;
 
 /// The summary, line by line.
-pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
+pub fn lines(report: &Report, verbose: bool, language: Language) -> Vec<String> {
     let began = report.something_done() || report.entries.scanned > 0;
     if report.error.is_some() && !began && report.outcome != Outcome::Interrupted {
         // The error has been said; zeros would add nothing.
         return Vec::new();
     }
-    let mut lines = vec![format!("{}: {}", outcome_words(report), entries(report))];
-    lines.push(speed(report));
-    lines.extend(outages(report));
-    lines.extend(paused(report));
-    lines.extend(held_still(report));
+    let outcome = phrase(language, outcome_words(report));
+    let mut lines = vec![format!("{outcome}: {}", entries(report, language))];
+    lines.push(speed(report, language));
+    lines.extend(outages(report, language));
+    lines.extend(paused(report, language));
+    lines.extend(held_still(report, language));
     if report.verified == Verified::Medium && !verbose {
-        lines.push(format!("verified: {}", check(report)));
+        lines.push(localized!(language, "verified: {}", phrase(language, check(report))));
     }
-    lines.extend(advice(report, verbose));
+    lines.extend(advice(report, verbose, language));
     if let Some(digest) = &report.digest_blake3 {
         lines.push(format!("blake3 {}", lossy(digest.as_bytes())));
     } else if verbose && let Some(reason) = &report.digest_blake3_reason {
-        lines.push(format!("no digest: {}", lossy(reason.as_bytes())));
+        let reason = lossy(reason.as_bytes());
+        lines.push(localized!(language, "no digest: {}", text(language, &reason)));
     }
     lines.extend(report.pairs.iter().map(|pair| {
-        let digest = pair.digest_blake3.as_deref().unwrap_or("no digest");
-        let ends = format!("{} to {}", lossy(pair.source.as_bytes()), lossy(pair.target.as_bytes()));
+        let digest = pair.digest_blake3.clone().unwrap_or_else(|| phrase(language, "no digest"));
+        let (source, target) = (lossy(pair.source.as_bytes()), lossy(pair.target.as_bytes()));
+        let ends = localized!(language, "{} to {}", source, target);
         format!("blake3 {}  {ends}", lossy(digest.as_bytes()))
     }));
-    lines.extend(differences(report));
-    lines.extend(sampled(report));
-    lines.extend(losses(report));
-    lines.extend(failures(report));
+    lines.extend(differences(report, language));
+    lines.extend(sampled(report, language));
+    lines.extend(losses(report, language));
+    lines.extend(failures(report, language));
     if verbose {
-        lines.extend(details(report));
+        lines.extend(details(report, language));
     }
     lines
 }
@@ -89,36 +92,62 @@ pub fn words_of(outcome: Outcome) -> &'static str {
     }
 }
 
-/// `3 created (1 directory), 2 updated, 1 000 unchanged, 2 failed`. The first three are there even if they are 0, except for
-/// a single file, disk or stream.
-pub(crate) fn entries(report: &Report) -> String {
+/// `3 created (1 directory), 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
+pub(crate) fn entries(report: &Report, language: Language) -> String {
     let entries = &report.entries;
     let compares = report.only_compared;
     // Of a plan that holds, its first word says what it is.
     let would_fail = report.dry_run && report.outcome == Outcome::Failed;
     let is_one = entries.scanned == 1 && entries.created + entries.updated + entries.unchanged == 1;
-    let (created, updated) = match would_fail {
-        true => ("to create", "to update"),
-        false if is_one && report.target.identity.is_some() => ("created", "disk written"),
-        false if is_one && keeps_nothing(&report.target) => ("created", "written"),
-        false => ("created", "updated"),
+    let count = |count| language.count(count);
+    let created = count(entries.created);
+    let created = match would_fail {
+        true => localized!(language, "{} to create", created),
+        false => localized!(language, "{} created", created),
     };
-    [
-        (entries.created, created, !compares),
-        (entries.updated, updated, !compares),
-        (entries.unchanged, if compares { "equal" } else { "unchanged" }, true),
-        (entries.attributes_only, "with new attributes only", false),
-        (entries.different, "different", false),
-        (entries.deleted, "deleted", false),
-        (entries.only_in_target, "only in the target", false),
-        (entries.skipped, "skipped", false),
-        (entries.failed, "failed", false),
-    ]
-    .into_iter()
-    .filter(|(count, _, always)| *always && !is_one || *count > 0)
-    .map(|(count, word, _)| format!("{} {word}{}", format_count(count), kinds(entries, word)))
-    .collect::<Vec<_>>()
-    .join(", ")
+    let updated = count(entries.updated);
+    let updated = match would_fail {
+        true => localized!(language, "{} to update", updated),
+        false if is_one && report.target.identity.is_some() => {
+            localized!(language, "{} disk written", updated)
+        }
+        false if is_one && keeps_nothing(&report.target) => localized!(language, "{} written", updated),
+        false => localized!(language, "{} updated", updated),
+    };
+    let unchanged = count(entries.unchanged);
+    let unchanged = match compares {
+        true => localized!(language, "{} equal", unchanged),
+        false => localized!(language, "{} unchanged", unchanged),
+    };
+    let directories = match entries.directories_created {
+        0 => String::new(),
+        1 => phrase(language, " (1 directory)"),
+        many => localized!(language, " ({} directories)", count(many)),
+    };
+    let sockets = match entries.sockets_skipped {
+        0 => String::new(),
+        1 => phrase(language, " (1 socket)"),
+        many => localized!(language, " ({} sockets)", count(many)),
+    };
+    let attributes_only = count(entries.attributes_only);
+    let only_in_target = count(entries.only_in_target);
+    let counts = [
+        (entries.created, !compares, created + &directories),
+        (entries.updated, !compares, updated),
+        (entries.unchanged, true, unchanged),
+        (
+            entries.attributes_only,
+            false,
+            localized!(language, "{} with new attributes only", attributes_only),
+        ),
+        (entries.different, false, localized!(language, "{} different", count(entries.different))),
+        (entries.deleted, false, localized!(language, "{} deleted", count(entries.deleted))),
+        (entries.only_in_target, false, localized!(language, "{} only in the target", only_in_target)),
+        (entries.skipped, false, localized!(language, "{} skipped", count(entries.skipped)) + &sockets),
+        (entries.failed, false, localized!(language, "{} failed", count(entries.failed))),
+    ];
+    let shown = counts.into_iter().filter(|(count, always, _)| *always && !is_one || *count > 0);
+    shown.map(|(_, _, words)| words).collect::<Vec<_>>().join(language.say(", ", "、"))
 }
 
 /// Returns true if the target is standard output or a device that keeps nothing.
@@ -126,46 +155,33 @@ fn keeps_nothing(target: &ReportEnd) -> bool {
     target.typed == "-" || target.typed.ends_with("/dev/null")
 }
 
-/// ` (31 directories)` behind the word for created entries, ` (1 socket)` behind that for skipped ones.
-fn kinds(entries: &ReportEntries, word: &str) -> String {
-    let (count, one, many) = match word {
-        "created" | "to create" => (entries.directories_created, "directory", "directories"),
-        "skipped" => (entries.sockets_skipped, "socket", "sockets"),
-        _ => return String::new(),
-    };
-    match count {
-        0 => String::new(),
-        1 => format!(" (1 {one})"),
-        count => format!(" ({} {many})", format_count(count)),
-    }
-}
-
-fn speed(report: &Report) -> String {
-    let words = |seconds: f64| format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+fn speed(report: &Report, language: Language) -> String {
+    let words = |seconds: f64| language.seconds(seconds);
     // The time that the rate is of: logging in is no part of it.
     let moving = if report.seconds.transfer > 0.0 { report.seconds.transfer } else { report.seconds.total };
     if report.dry_run {
         let (bytes, total) = (format_bytes(report.bytes.planned), words(report.seconds.total));
-        return format!("up to {bytes} to transfer, checked in {total}");
+        return localized!(language, "up to {} to transfer, checked in {}", bytes, total);
     }
-    let mut line = format!("{} in {}", format_bytes(report.bytes_done), words(moving));
+    let mut line = localized!(language, "{} in {}", format_bytes(report.bytes_done), words(moving));
     if report.bytes_done > report.bytes.target_written && !report.only_compared {
-        line.push_str(&format!(" ({} written)", format_bytes(report.bytes.target_written)));
+        line.push_str(&localized!(language, " ({} written)", format_bytes(report.bytes.target_written)));
     }
     if let Some(ratio) = ratio(report) {
-        line.push_str(&format!(" (compressed {ratio:.1} to 1)"));
+        line.push_str(&localized!(language, " (compressed {} to 1)", format!("{ratio:.1}")));
     }
     if report.throughput_bytes_per_second > 0 {
         line.push_str(&format!(": {}", format_rate(report.throughput_bytes_per_second as f64)));
     }
     if let Some(limit) = report.bottleneck.as_ref().filter(|_| has_verdict(report)) {
-        line.push_str(&format!(", limited by: {}", limit_words(limit, is_little_sent(report))));
+        let limit = limit_words(limit, is_little_sent(report), language);
+        line.push_str(&localized!(language, ", limited by: {}", limit));
     }
     if report.resumed {
-        line.push_str("; the rest was there from an interrupted run");
+        line.push_str(&phrase(language, "; the rest was there from an interrupted run"));
     }
     if report.seconds.total > moving {
-        line.push_str(&format!("; {} in all", words(report.seconds.total)));
+        line.push_str(&localized!(language, "; {} in all", words(report.seconds.total)));
     }
     line
 }
@@ -194,49 +210,64 @@ fn is_little_sent(report: &Report) -> bool {
 }
 
 /// Describes the bottleneck and its utilization, and that of the network if it is not the bottleneck and data was sent.
-fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
+fn limit_words(limit: &Bottleneck, little_sent: bool, language: Language) -> String {
     let busy = |share: f64| format!("{:.0} %", share * 100.0);
     let asked = [
         (LaneStage::Held.name(), "--bwlimit"),
         (OPERATION_LIMIT, "--iops-limit"),
         (LATENCY_LIMIT, "--source-p99"),
     ];
-    if let Some((name, option)) = asked.into_iter().find(|(name, _)| *name == limit.stage) {
-        return format!("{name} ({option}, as requested, for {} of the time)", busy(limit.share));
+    let name = phrase(language, &lossy(limit.stage.as_bytes()));
+    if let Some((_, option)) = asked.into_iter().find(|(name, _)| *name == limit.stage) {
+        let share = busy(limit.share);
+        return localized!(language, "{} ({}, as requested, for {} of the time)", name, option, share);
     }
     let network = limit.resources.get(NETWORK).filter(|_| limit.stage != NETWORK && !little_sent);
-    let network = network.map(|share| format!(", network {} used", busy(*share))).unwrap_or_default();
-    let each = limit.file_server.map(|server| format_milliseconds(server.operation_ms));
-    let each = each.map(|each| format!("{each} for each operation, ")).unwrap_or_default();
-    format!("{} ({each}{} busy{network})", lossy(limit.stage.as_bytes()), busy(limit.share))
+    let network =
+        network.map(|share| localized!(language, ", network {} used", busy(*share))).unwrap_or_default();
+    let each = limit.file_server.map(|server| language.milliseconds(server.operation_ms));
+    let each = each.map(|each| localized!(language, "{} for each operation, ", each)).unwrap_or_default();
+    let share = localized!(language, "{} busy", busy(limit.share));
+    format!("{name} ({each}{share}{network})")
 }
 
 /// Returns advice on a faster run, if the run was long enough to matter.
-fn advice(report: &Report, verbose: bool) -> Option<String> {
+fn advice(report: &Report, verbose: bool, language: Language) -> Option<String> {
     let limit = report.bottleneck.as_ref()?;
     // The error that ended the run says what is wrong.
     let matters = report.error.is_none()
         && has_verdict(report)
         && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
-    (matters && !limit.advice.is_empty()).then(|| format!("advice: {}", lossy(limit.advice.as_bytes())))
+    let advice = lossy(limit.advice.as_bytes());
+    (matters && !advice.is_empty()).then(|| localized!(language, "advice: {}", text(language, &advice)))
 }
 
 /// The first ranges of large files and disks that differ, and how much that is in all.
-fn differences(report: &Report) -> Vec<String> {
+fn differences(report: &Report, language: Language) -> Vec<String> {
     // The others were listed as they were found.
     let ranges: Vec<_> = report.differences.iter().filter(|known| known.offset_bytes.is_some()).collect();
-    let mut lines: Vec<_> =
-        ranges.iter().take(FAILURES_SHOWN_MAX as usize).map(|range| difference_words(range)).collect();
-    if !lines.is_empty() {
-        let (count, bytes) = (format_count(ranges.len() as u64), format_bytes(report.differing_bytes));
-        let differ = if ranges.len() == 1 { "range differs" } else { "ranges differ" };
-        lines.push(format!("{bytes} in {count} {differ}; all are in the report (--report FILE)"));
+    let shown = ranges.iter().take(FAILURES_SHOWN_MAX as usize);
+    let mut lines: Vec<_> = shown.map(|range| difference_words(range, language)).collect();
+    let bytes = format_bytes(report.differing_bytes);
+    match ranges.len() {
+        0 => {}
+        1 => lines.push(localized!(
+            language,
+            "{} in 1 range differs; all are in the report (--report FILE)",
+            bytes
+        )),
+        count => lines.push(localized!(
+            language,
+            "{} in {} ranges differ; all are in the report (--report FILE)",
+            bytes,
+            language.count(count as u64)
+        )),
     }
     lines
 }
 
 /// `only in the source: a/b`, `differs: a/c: bytes 0 to 262144`.
-pub(crate) fn difference_words(difference: &ReportDifference) -> String {
+pub(crate) fn difference_words(difference: &ReportDifference, language: Language) -> String {
     // A name that is not UTF-8 is shown by its bytes, so that it can be found.
     let bytes = difference.path_base64.as_deref().and_then(from_base64);
     let path = match (bytes, difference.path.as_str()) {
@@ -248,25 +279,25 @@ pub(crate) fn difference_words(difference: &ReportDifference) -> String {
     let lossy = |text: &str| lossy(text.as_bytes());
     let values = values.map(|(source, target)| format!(" {} != {}", lossy(source), lossy(target)));
     let values = values.unwrap_or_default();
-    let differs = |what: &str| format!("differs: {path}: {what}{values}");
+    let differs = |what: String| localized!(language, "differs: {}: {}{}", path, what, values);
     match difference.what.as_str() {
-        "only_in_source" => format!("only in the source: {path}"),
-        "only_in_target" => format!("only in the target: {path}"),
-        "kind" if values.is_empty() => differs("another kind of entry"),
-        "time" => differs("modification time"),
-        "xattr" => differs("extended attributes or ACLs"),
-        "links" => differs("not a hard link to the same file"),
+        "only_in_source" => localized!(language, "only in the source: {}", path),
+        "only_in_target" => localized!(language, "only in the target: {}", path),
+        "kind" if values.is_empty() => differs(phrase(language, "another kind of entry")),
+        "time" => differs(phrase(language, "modification time")),
+        "xattr" => differs(phrase(language, "extended attributes or ACLs")),
+        "links" => differs(phrase(language, "not a hard link to the same file")),
         "range" => {
             let offset = difference.offset_bytes.unwrap_or(0);
             let end = offset.saturating_add(difference.length_bytes.unwrap_or(0));
-            differs(&format!("bytes {offset} to {end}"))
+            differs(localized!(language, "bytes {} to {}", offset, end))
         }
-        what => differs(what),
+        what => differs(phrase(language, what)),
     }
 }
 
 /// Describes how far a sample without differences covers the rest.
-fn sampled(report: &Report) -> Option<String> {
+fn sampled(report: &Report, language: Language) -> Option<String> {
     let read = report.entries.compared;
     let differing =
         report.differences.iter().any(|difference| matches!(difference.what.as_str(), "content" | "range"));
@@ -275,59 +306,90 @@ fn sampled(report: &Report) -> Option<String> {
     }
     // If a share p of the files differed, none of n would be seen with a chance of (1 - p)^n: 5 % at p = 3 / n.
     let share = 1.0 - 0.05_f64.powf(1.0 / read as f64);
-    Some(format!(
-        "the content of {} files was compared, taken at random: with 95 % confidence less than {:.2} % of the files differ",
-        format_count(read),
-        share * 100.0
+    Some(localized!(
+        language,
+        "the content of {} files was compared, taken at random: with 95 % confidence less than {} % of the files differ",
+        language.count(read),
+        format!("{:.2}", share * 100.0)
     ))
 }
 
-fn losses(report: &Report) -> impl Iterator<Item = String> {
-    report.losses.iter().map(|loss| {
-        let (what, example) = (loss_name(&loss.what), lossy(loss.example.as_bytes()));
+fn losses(report: &Report, language: Language) -> impl Iterator<Item = String> {
+    report.losses.iter().map(move |loss| {
+        let (what, example) = (loss_name(&loss.what, language), lossy(loss.example.as_bytes()));
         // The top of a tree has no name of its own.
         let example = if example.is_empty() { ".".to_owned() } else { example };
-        let entries = if loss.count == 1 { "entry" } else { "entries" };
-        let (count, side) = (format_count(loss.count), lossy(loss.side.as_bytes()));
-        let next = match loss.what == LossKind::SetId.name() && report.rights_withheld {
-            true => ": from another host they are copied only with --allow setuid",
-            false => "",
+        let (entries, side) = (language.entries(loss.count), lossy(loss.side.as_bytes()));
+        let side = match language {
+            Language::En => side,
+            Language::Ja => phrase(language, &format!("the {side}")),
         };
-        let not = if report.only_compared { "not compared" } else { "not preserved" };
-        format!("{not}: {what} of {count} {entries}, such as {example} at the {side}{next}")
+        let next = match loss.what == LossKind::SetId.name() && report.rights_withheld {
+            true => phrase(language, ": from another host they are copied only with --allow setuid"),
+            false => String::new(),
+        };
+        match report.only_compared {
+            true => localized!(
+                language,
+                "not compared: {} of {}, such as {} at the {}{}",
+                what,
+                entries,
+                example,
+                side,
+                next
+            ),
+            false => {
+                localized!(
+                    language,
+                    "not preserved: {} of {}, such as {} at the {}{}",
+                    what,
+                    entries,
+                    example,
+                    side,
+                    next
+                )
+            }
+        }
     })
 }
 
-fn failures(report: &Report) -> Option<String> {
+fn failures(report: &Report, language: Language) -> Option<String> {
     let count = report.failures.len() as u64;
-    let shown = match count {
-        0 => return None,
-        1..=FAILURES_SHOWN_MAX => "listed above",
-        _ => "the first are listed above, all of them in the report (--report FILE)",
-    };
-    Some(format!("{} failed: {shown}", format_count(count)))
+    let failed = language.count(count);
+    match count {
+        0 => None,
+        1..=FAILURES_SHOWN_MAX => Some(localized!(language, "{} failed: listed above", failed)),
+        _ => Some(localized!(
+            language,
+            "{} failed: the first are listed above, all of them in the report (--report FILE)",
+            failed
+        )),
+    }
 }
 
 /// `transport: sftp, encrypted by ssh, 2 lanes, checked by ssh alone`
-fn transport(report: &Report) -> String {
+fn transport(report: &Report, language: Language) -> String {
     let lanes = match report.lanes_max {
-        1 => "1 lane".to_owned(),
-        lanes => format!("{lanes} lanes"),
+        1 => phrase(language, "1 lane"),
+        lanes => localized!(language, "{} lanes", lanes),
     };
-    let encryption = encryption(report).map(|words| format!(", {words}")).unwrap_or_default();
-    format!("transport: {}{encryption}, {lanes}, {}", report.transport.name(), check(report))
+    let check = phrase(language, check(report));
+    let words =
+        [Some(report.transport.name().to_owned()), encryption(report, language), Some(lanes), Some(check)];
+    let words: Vec<_> = words.into_iter().flatten().collect();
+    localized!(language, "transport: {}", words.join(language.say(", ", "、")))
 }
 
 /// Describes the encryption of the data. `None` if no data leaves this machine.
-fn encryption(report: &Report) -> Option<String> {
+fn encryption(report: &Report, language: Language) -> Option<String> {
     let by_ssh = report.transport.relies_on_ssh() || report.transport.is_through_ssh();
     let cipher = report.cipher.as_deref().filter(|cipher| *cipher != CipherChoice::None.name());
     Some(match (by_ssh, cipher.map(|cipher| lossy(cipher.as_bytes()))) {
         _ if report.transport == UsedTransport::Local => return None,
-        (true, Some(cipher)) => format!("encrypted by ssh and by {cipher}"),
-        (true, None) => "encrypted by ssh".to_owned(),
-        (false, Some(cipher)) => format!("encrypted by {cipher}"),
-        (false, None) => "not encrypted".to_owned(),
+        (true, Some(cipher)) => localized!(language, "encrypted by ssh and by {}", cipher),
+        (true, None) => phrase(language, "encrypted by ssh"),
+        (false, Some(cipher)) => localized!(language, "encrypted by {}", cipher),
+        (false, None) => phrase(language, "not encrypted"),
     })
 }
 
@@ -345,54 +407,56 @@ fn check(report: &Report) -> &'static str {
 }
 
 /// How long the service was stopped at most.
-fn held_still(report: &Report) -> Option<String> {
-    let time = Duration::try_from_secs_f64(report.seconds.held_still?).unwrap_or_default();
-    Some(format!("the source was frozen for {}", format_duration(time)))
+fn held_still(report: &Report, language: Language) -> Option<String> {
+    let time = language.seconds(report.seconds.held_still?);
+    Some(localized!(language, "the source was frozen for {}", time))
 }
 
 /// Whoever comes back in the morning learns why it took longer.
-fn outages(report: &Report) -> Option<String> {
+fn outages(report: &Report, language: Language) -> Option<String> {
     let outages = &report.outages;
-    let time = format_duration(Duration::try_from_secs_f64(outages.seconds).unwrap_or_default());
+    let time = language.seconds(outages.seconds);
     match outages.count {
         0 => None,
-        1 => Some(format!("connection lost once: {time} without it")),
-        count => Some(format!("connection lost {} times: {time} without it", format_count(count))),
+        1 => Some(localized!(language, "connection lost once: {} without it", time)),
+        count => {
+            let count = language.count(count);
+            Some(localized!(language, "connection lost {} times: {} without it", count, time))
+        }
     }
 }
 
 /// A pause is asked for as well, but says nothing of the rate.
-fn paused(report: &Report) -> Option<String> {
-    let time = format_duration(Duration::try_from_secs_f64(report.seconds.paused).unwrap_or_default());
-    (report.seconds.paused > 0.0).then(|| format!("paused for {time} by the timetable of --bwlimit"))
+fn paused(report: &Report, language: Language) -> Option<String> {
+    let time = language.seconds(report.seconds.paused);
+    (report.seconds.paused > 0.0)
+        .then(|| localized!(language, "paused for {} by the timetable of --bwlimit", time))
 }
 
-fn details(report: &Report) -> Vec<String> {
+fn details(report: &Report, language: Language) -> Vec<String> {
     let seconds = &report.seconds;
-    let spent = |seconds: f64| format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let spent = |seconds: f64| language.seconds(seconds);
+    let (connect, scan, transfer) = (spent(seconds.connect), spent(seconds.scan), spent(seconds.transfer));
     let mut lines = vec![
-        transport(report),
-        format!(
-            "time: connect {}, scan {}, transfer {}",
-            spent(seconds.connect),
-            spent(seconds.scan),
-            spent(seconds.transfer)
-        ),
+        transport(report, language),
+        localized!(language, "time: connect {}, scan {}, transfer {}", connect, scan, transfer),
     ];
     if let Some(bottleneck) = &report.bottleneck {
         let mut stages: Vec<_> = bottleneck.stages.iter().collect();
         stages.sort_by(|a, b| b.1.total_cmp(a.1));
-        let stages = stages.iter().map(|(stage, share)| {
+        let stage = |(stage, share): (&String, &f64)| {
             let stage = match report.only_compared && *stage == "target write" {
                 true => "target read",
                 false => stage.as_str(),
             };
-            format!("{stage} {:.0} %", *share * 100.0)
-        });
-        lines.push(format!("lanes: {}", stages.collect::<Vec<_>>().join(", ")));
+            format!("{} {:.0} %", phrase(language, stage), *share * 100.0)
+        };
+        let stages: Vec<_> = stages.into_iter().map(stage).collect();
+        lines.push(localized!(language, "lanes: {}", stages.join(language.say(", ", "、"))));
     }
     if let (Some(sent), Some(received)) = (report.bytes.wire_sent, report.bytes.wire_received) {
-        lines.push(format!("wire: {} sent, {} received", format_bytes(sent), format_bytes(received)));
+        let (sent, received) = (format_bytes(sent), format_bytes(received));
+        lines.push(localized!(language, "wire: {} sent, {} received", sent, received));
     }
     lines
 }
@@ -404,6 +468,8 @@ mod tests {
     use hakobu_core::report::{FileServer, ReportLoss};
 
     use super::*;
+
+    const EN: Language = Language::En;
 
     fn report() -> Report {
         let mut sum = CounterTotals { entries_created: 3, entries_updated: 2, ..CounterTotals::default() };
@@ -423,11 +489,11 @@ mod tests {
         let full = Error::new(ErrorKind::NoSpace, "planning", "too little room");
         report.conclude(&[], Some(&full), false);
         assert_eq!(
-            lines(&report, false)[0],
+            lines(&report, false, EN)[0],
             "plan that would fail: 3 to create, 2 to update, 1 000 unchanged"
         );
         report.dry_run = false;
-        assert!(lines(&report, false)[0].starts_with("failed: 3 created, 2 updated"));
+        assert!(lines(&report, false, EN)[0].starts_with("failed: 3 created, 2 updated"));
     }
 
     #[test]
@@ -436,7 +502,7 @@ mod tests {
             let mut report = Report::default();
             report.set_figures(&CounterTotals { entries_scanned: 1, ..sum });
             report.target.typed = typed.into();
-            entries(&report)
+            entries(&report, EN)
         };
         let (created, updated) = (
             CounterTotals { entries_created: 1, ..CounterTotals::default() },
@@ -456,10 +522,11 @@ mod tests {
             "done: 3 created, 2 updated, 1 000 unchanged",
             "1.07 GB in 2.80 s: 382 MB/s, limited by: source read (61 % busy); 2.90 s in all",
         ];
-        assert_eq!(lines(&report(), false), expected);
+        assert_eq!(lines(&report(), false, EN), expected);
         assert!(!can_go_on(&report()));
-        let advice =
-            |report: &Report, verbose| lines(report, verbose).iter().any(|line| line.starts_with("advice: "));
+        let advice = |report: &Report, verbose| {
+            lines(report, verbose, EN).iter().any(|line| line.starts_with("advice: "))
+        };
         assert!(advice(&report(), true));
         let mut long = report();
         long.seconds.transfer = 600.0;
@@ -468,7 +535,7 @@ mod tests {
             let mut report = report();
             (report.bytes.wire_sent, report.bytes.wire_received) = (Some(sent), Some(9));
             report.bottleneck.as_mut().unwrap().resources.insert(NETWORK.to_owned(), 1.0);
-            lines(&report, false)[1].contains("network 100 % used")
+            lines(&report, false, EN)[1].contains("network 100 % used")
         };
         assert!(network(1 << 30) && !network(1 << 20));
         let mut afar = report();
@@ -476,7 +543,7 @@ mod tests {
         limit.stage = "latency of the source's file server".into();
         limit.file_server = Some(FileServer { operation_ms: 6.13, answer_ms: 2.0 });
         assert_eq!(
-            lines(&afar, false)[1],
+            lines(&afar, false, EN)[1],
             "1.07 GB in 2.80 s: 382 MB/s, limited by: latency of the source's file server (6.1 ms for each \
              operation, 61 % busy); 2.90 s in all"
         );
@@ -489,7 +556,7 @@ mod tests {
             (report.transport, report.cipher) = (transport, cipher.map(str::to_owned));
             (report.verified, report.lanes_max) = (verified, lanes_max);
             report.target.typed = target.into();
-            super::transport(&report)
+            super::transport(&report, EN)
         };
         use Verified::{Medium, None as Unchecked, Wire};
         for (words, found) in [
@@ -523,7 +590,7 @@ mod tests {
         }
         let plan =
             Report { dry_run: true, transport: UsedTransport::Sftp, lanes_max: 1, ..Report::default() };
-        assert_eq!(transport(&plan), "transport: sftp, encrypted by ssh, 1 lane, nothing written");
+        assert_eq!(transport(&plan, EN), "transport: sftp, encrypted by ssh, 1 lane, nothing written");
     }
 
     #[test]
@@ -538,7 +605,7 @@ mod tests {
             example,
             example_base64,
         }];
-        let said = lines(&report, true).join("\n");
+        let said = lines(&report, true, EN).join("\n");
         assert!(said.contains("\nblake3 ab12\n"), "{said}");
         assert!(
             said.contains(
@@ -554,7 +621,7 @@ mod tests {
         let mut report = report();
         report.conclude(&[], Some(&Error::new(ErrorKind::Cancelled, "copying", "")), true);
         assert!(can_go_on(&report));
-        assert!(lines(&report, false)[0].starts_with("interrupted: 3 created"));
+        assert!(lines(&report, false, EN)[0].starts_with("interrupted: 3 created"));
         report.conclude(&[], Some(&Error::new(ErrorKind::ConnectionLost, "copying", "")), false);
         assert!(can_go_on(&report));
         report.conclude(&[], Some(&Error::new(ErrorKind::NoSpace, "copying", "")), false);
@@ -565,6 +632,25 @@ mod tests {
     fn a_run_that_never_began_has_no_summary() {
         let mut report = Report::default();
         report.conclude(&[], Some(&Error::new(ErrorKind::NotFound, "opening", "")), false);
-        assert_eq!(lines(&report, false), Vec::<String>::new());
+        assert_eq!(lines(&report, false, EN), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_japanese_summary_has_all_of_it() {
+        let mut report = report();
+        report.entries.directories_created = 1;
+        report.entries.skipped = 2;
+        assert_eq!(
+            lines(&report, false, Language::Ja),
+            [
+                "完了: 作成 3(うちディレクトリ 1)、更新 2、変更なし 1,000、スキップ 2",
+                "2.80 秒で 1.07 GB: 382 MB/s、ボトルネック: コピー元の読み取り (61 % 使用)、合計 2.90 秒",
+            ]
+        );
+        let verbose = lines(&report, true, Language::Ja).join("\n");
+        assert!(
+            !verbose.contains("time:") && verbose.contains("レーン: コピー元の読み取り 61 %"),
+            "{verbose}"
+        );
     }
 }

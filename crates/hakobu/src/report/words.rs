@@ -374,9 +374,9 @@ pub fn loss(key: &str, language: Language) -> LineSpan {
     known_or_name(&LOSSES, key, language)
 }
 
-/// Returns the English name of a loss, printable.
-pub(crate) fn loss_name(key: &str) -> String {
-    known(&LOSSES, key, Language::En).map_or_else(|| lossy(key.as_bytes()), str::to_owned)
+/// Returns the name of a loss, printable.
+pub(crate) fn loss_name(key: &str, language: Language) -> String {
+    known(&LOSSES, key, language).map_or_else(|| lossy(key.as_bytes()), str::to_owned)
 }
 
 /// Returns the meaning of a loss.

@@ -23,6 +23,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use self::arguments::BenchArguments;
 use self::host_settings::BenchHostSettings;
 use crate::commands::shared::{login, looking};
+use crate::language::Language;
 use crate::render::progress_bar::shows_progress;
 use crate::report::write::{self, ReportFormat};
 use crate::report::{html, markdown, text};
@@ -66,7 +67,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
     looking::end_when_interrupted(Arc::clone(&cancel), FAREWELL);
-    held.words().iter().for_each(|words| output::tell(&messages::note(words)));
+    held.words().iter().for_each(|words| output::tell_translated(&messages::note(words)));
     let bar = bar();
     let outcome = bench_run::bench(&settings, &mut |progress| show(&bar, progress), &|| cancel.load(Relaxed));
     bar.finish_and_clear();
@@ -80,6 +81,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
             output::tell(&words::report_error(
                 &(&error).into(),
                 &Machines { far, sudo: false, only_looks: true },
+                Language::from_environment(),
             ));
             exit::code_of(error.kind)
         }
@@ -109,7 +111,7 @@ fn finish(typed: &BenchArguments, bench: &BenchResults, held: &BenchHostSettings
         },
     };
     if let Some(why) = &bench.ended_early {
-        output::tell(&messages::error(&format!(
+        output::tell_translated(&messages::error(&format!(
             "{}; what was measured until then is above",
             lossy(why.as_bytes())
         )));
@@ -257,7 +259,7 @@ fn bar() -> ProgressBar {
 fn show(bar: &ProgressBar, progress: BenchProgress) {
     match progress {
         BenchProgress::Says(words) => {
-            bar.suspend(|| output::tell(&messages::note(&lossy(words.as_bytes()))));
+            bar.suspend(|| output::tell_translated(&messages::note(&lossy(words.as_bytes()))));
         }
         BenchProgress::Run(done, total, label) => {
             bar.set_length(total as u64);

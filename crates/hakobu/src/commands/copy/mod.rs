@@ -26,6 +26,7 @@ use self::arguments::CopyArguments;
 use self::request::{request, without_effect};
 use crate::clock::now;
 use crate::jobs::{JobRun, detach};
+use crate::language::Language;
 use crate::log_file::LogFile;
 use crate::prompts::Terminal;
 use crate::render::progress_bar::shows_progress;
@@ -57,8 +58,8 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         Err(errors) => return not_begun(&errors, job),
     };
     if !typed.quiet {
-        without_effect(typed, mode).iter().for_each(|words| output::tell(&messages::note(words)));
-        colons::warnings(typed).iter().for_each(|words| output::tell(&messages::warning(words)));
+        without_effect(typed, mode).iter().for_each(|words| output::tell_translated(&messages::note(words)));
+        colons::warnings(typed).iter().for_each(|words| output::tell_translated(&messages::warning(words)));
     }
     request.unattended = job.is_some_and(JobRun::is_unattended);
     if request.nice {
@@ -177,7 +178,7 @@ fn tell_settings(typed: &CopyArguments) {
     let from = typed.login.from_files.iter().map(|from| format!("--{} ({})", from.keyword, from.place));
     let from: Vec<_> = from.collect();
     if !from.is_empty() {
-        output::tell(&crate::words::escaped_lines(&format!(
+        output::tell_translated(&crate::words::escaped_lines(&format!(
             "note: from settings files: {}",
             from.join(", ")
         )));
@@ -207,6 +208,7 @@ fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
         mode,
         compares_content: typed.compare == "digest",
         progress: !typed.quiet && shows_progress(),
+        language: Language::from_environment(),
     }
 }
 

@@ -8,6 +8,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::SshHost;
 
+use crate::language::Language;
 use crate::prompts::Terminal;
 use crate::render::progress_bar::shows_progress;
 use crate::words::{self, Machines};
@@ -50,7 +51,7 @@ pub(crate) fn look_partly(
     if cancel.load(Relaxed) && error.kind != ErrorKind::Cancelled {
         error = Error { kind: ErrorKind::Cancelled, detail: "it was interrupted".to_owned(), ..error };
     }
-    output::tell(&words::report_error(&(&error).into(), &machines));
+    output::tell(&words::report_error(&(&error).into(), &machines, Language::from_environment()));
     exit::code_of(error.kind)
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) 
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(farewell);
-        output::tell(&messages::error("interrupted"));
+        output::tell_translated(&messages::error("interrupted"));
         std::process::exit(i32::from(exit::INTERRUPTED));
     });
 }
@@ -77,7 +78,8 @@ impl Observer for RemarkPrinter {
     fn event(&self, event: Event) {
         if let Event::Notice { words } = event {
             static NOTES: AtomicU64 = AtomicU64::new(0);
-            if let Some(line) = words::note(NOTES.fetch_add(1, Relaxed), "note", &words) {
+            if let Some(line) = words::note(NOTES.fetch_add(1, Relaxed), &words, Language::from_environment())
+            {
                 output::tell(&line);
             }
         }
