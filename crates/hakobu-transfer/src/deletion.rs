@@ -85,7 +85,7 @@ fn delete_first(
         Ok(true) => {}
         Ok(false) => return run_once(counting, surroundings, carryover),
         Err(error) => {
-            let detail = format!("{}, and nothing was copied", error.detail);
+            let detail = format!("{}; nothing was copied", error.detail);
             planned.summary.fatal = Some(Error { detail, ..error });
             return without_changes(planned);
         }

@@ -279,7 +279,7 @@ fn a_refused_deletion_before_the_copy_changes_nothing_and_says_so() {
     file(&target.join("old"), 10);
     let typed = [contents(&source), target.clone().into()];
     let ran = Copy::sync().options("--delete-during --max-delete 0 --itemize").args(&typed).run_to(6);
-    ran.says(&["none was deleted, and nothing was copied", "refused: 0 created"]);
+    ran.says(&["none was deleted; nothing was copied", "refused: 0 created"]);
     assert_eq!((ran.entries("created"), ran.entries("deleted")), (0, 0), "{:#}", ran.report);
     assert!(!target.join("new").exists() && target.join("old").exists());
     // Where it is deleted last, all else is done.
