@@ -1,9 +1,11 @@
 //! Detection of zeros at memory speed.
 
+use std::sync::LazyLock;
+
 use crate::extent::PIECE_BYTES;
 
-/// A piece of zeros.
-pub static ZEROS: [u8; PIECE_BYTES as usize] = [0; PIECE_BYTES as usize];
+/// A piece of zeros. A constant would take as many bytes of the program.
+pub static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE_BYTES as usize]);
 
 /// Returns true if all bytes are zero. Stops at the first block that is not, so other content costs nothing.
 pub fn is_zero(bytes: &[u8]) -> bool {

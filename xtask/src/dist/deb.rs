@@ -12,7 +12,7 @@ const LAYOUT: Layout =
 /// The beginning of paths in the archives, because dpkg takes the files relative to the root.
 const TOP: &str = "./";
 
-/// Returns the version with the number of the package behind it: `0.1.1-1`.
+/// Returns the version with the number of the package behind it: `0.2.0-1`.
 pub(super) fn version(release: &Release) -> String {
     format!("{}-1", release.packaged_version())
 }

@@ -162,6 +162,8 @@ impl Workshop {
         let mut cargo = self.cargo();
         cargo.args(["build", "--locked", "-p", "hakobu", "--target", &triple, "--target-dir"]);
         cargo.arg(&self.target_dir).env("CARGO_ENCODED_RUSTFLAGS", flags(remaps));
+        // No panic passes through C, which needs no tables for it.
+        cargo.env("CFLAGS", "-fno-unwind-tables -fno-asynchronous-unwind-tables");
         match profile {
             Profile::Release => cargo.arg("--release").env("CARGO_PROFILE_RELEASE_STRIP", "symbols"),
             Profile::Dist => cargo.args(["--profile", "dist"]),

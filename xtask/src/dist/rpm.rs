@@ -37,7 +37,7 @@ const RPM_CAN: u32 = 1 << 24 | 1 << 3 | 1 << 1;
 /// The number of SHA-256 in OpenPGP.
 const SHA256: u32 = 8;
 
-/// Returns the version with the number of the package behind it: `0.1.1-1`.
+/// Returns the version with the number of the package behind it: `0.2.0-1`.
 pub(super) fn version(release: &Release) -> String {
     format!("{}-1", release.packaged_version())
 }
