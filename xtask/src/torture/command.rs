@@ -12,11 +12,11 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::check::{Proof, Violation};
-use super::ground;
-use super::ground::faults::Fault;
-use super::ground::meddling::SECRET;
-use super::ground::plants::VARIABLE;
-use super::ground::run::Surroundings;
+use super::environment;
+use super::environment::faults::Fault;
+use super::environment::meddling::SECRET;
+use super::environment::plants::VARIABLE;
+use super::environment::run::Surroundings;
 use super::model::Name;
 use super::place::Pool;
 use super::shell_word::quoted;
@@ -124,7 +124,7 @@ pub fn run_with(
         input: None,
         deadline: DEADLINE,
     };
-    let ran = ground::run::run_with(Some(fault), command, &mut around)?;
+    let ran = environment::run::run_with(Some(fault), command, &mut around)?;
     let mut strayed = ran.left_behind.clone();
     if let Some(outside) = &ran.outside {
         for (path, entry) in super::walk::walk(outside)?.iter().filter(|(_, entry)| entry.is_file()) {

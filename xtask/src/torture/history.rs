@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::environment::faults::{Fault, Process, Trigger};
 use super::generate::{self, Limits};
-use super::ground::faults::{Fault, Process, Trigger};
 use super::headroom::Headroom;
 use super::misfortune;
 use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};

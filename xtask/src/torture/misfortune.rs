@@ -1,7 +1,7 @@
-//! Chooses the fault of a step. The effects of faults are in [`ground`](super::ground). To add one, implement it there
-//! and choose it here.
+//! Chooses the fault of a step. The effects of faults are in [`environment`](super::environment). To add one, implement
+//! it there and choose it here.
 
-use super::ground::faults::{Fault, INJECTED, Process, Trigger};
+use super::environment::faults::{Fault, INJECTED, Process, Trigger};
 use super::place::Setting;
 use super::rng::Rng;
 

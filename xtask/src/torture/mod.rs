@@ -41,11 +41,11 @@
 //! - **A mutation**: add a variant of [`mutate::Mutation`], its effect in `mutate::apply` (nothing if its path does not
 //!   fit), its probability in `mutate::random`, and its shell command in `change` of [`script`]. The oracle inspects
 //!   the result, so nothing else has to know the mutation.
-//! - **A fault**: see [`ground`]; then choose it in [`misfortune`].
+//! - **A fault**: see [`environment`]; then choose it in [`misfortune`].
 //! - **A transport** or an endpoint: see [`way`].
 //! - **A list of changes**: add its option in `step::choose_lists`, and the reading of its format in [`itemization`].
 //! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`place`].
-//! - **A file system**, or a lie of one: see [`ground`]; then add its name in [`place`].
+//! - **A file system**, or a lie of one: see [`environment`]; then add its name in [`place`].
 //! - **Content, names, attributes**: see [`generate`]. A new threshold of the code goes into `THRESHOLDS`.
 //!
 //! ## An example: the option `--min-size`
@@ -76,8 +76,8 @@ use clap::Args;
 mod check;
 mod command;
 mod counts;
+pub mod environment;
 mod generate;
-pub mod ground;
 mod headroom;
 mod history;
 mod itemization;
@@ -109,7 +109,7 @@ use history::History;
 use place::Pool;
 use play::{Failure, Stage};
 
-/// Play a hostile world against the program, and compare what it does with what it promises
+/// Run the program under hostile conditions, and compare what it does with what it promises
 #[derive(Debug, Args)]
 pub struct TortureArgs {
     /// The program

@@ -1,7 +1,8 @@
 //! The file systems of both sides of a history.
 //!
-//! To add a file system, add a variant of [`FileSystemKind`] with what it can hold (see [`ground`](super::ground)), and
-//! its name with a weight in [`SOURCES`] or [`TARGETS`] below. Nothing else has to know it.
+//! To add a file system, add a variant of [`FileSystemKind`] with what it can hold (see
+//! [`environment`](super::environment)), and its name with a weight in [`SOURCES`] or [`TARGETS`] below. Nothing else
+//! has to know it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,11 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::environment::file_system::{FileSystemKind, Mounted, mount, mount_read_only_of};
+use super::environment::fuse::Lies;
+use super::environment::holds;
+use super::environment::hosts::Hosts;
 use super::generate::Limits;
-use super::ground::file_system::{FileSystemKind, Mounted, mount, mount_read_only_of};
-use super::ground::fuse::Lies;
-use super::ground::holds;
-use super::ground::hosts::Hosts;
 use super::promise::Abilities;
 use super::rng::Rng;
 use super::step::Step;

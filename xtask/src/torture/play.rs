@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use super::check::{self, Proof, Violation};
 use super::command::{self, Ran};
 use super::counts::Counts;
-use super::ground::faults::Fault;
+use super::environment::faults::Fault;
 use super::history::{Event, History};
 use super::model::Name;
 use super::place::{Ground, Pool};

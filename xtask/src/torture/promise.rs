@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ground::faults::Fault;
+use super::environment::faults::Fault;
 use super::model::{Name, Time};
 use super::select::Selection;
 use super::step::{Step, Verb};

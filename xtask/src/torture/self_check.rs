@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use super::counts::Counts;
-use super::ground::fuse::Lies;
-use super::ground::plants::{PLANTS, Plant};
+use super::environment::fuse::Lies;
+use super::environment::plants::{PLANTS, Plant};
 use super::history::{self, History};
 use super::place::{self, Pool, Setting};
 use super::play::{self, Stage};

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::check::Violation;
-use super::ground::faults::Fault;
+use super::environment::faults::Fault;
 use super::history::{Event, History};
 use super::model::{Fill, Name, Node, Time, Tree, What};
 use super::play::Failure;

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use super::ground::faults::Fault;
+use super::environment::faults::Fault;
 use super::model::{Name, Node, Tree, What};
 use super::rng::Rng;
 

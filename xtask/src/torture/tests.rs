@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::check::{self, Proof, Violation};
+use super::environment::faults::{Fault, Process, Trigger};
+use super::environment::hosts::Host;
 use super::generate::{self, Limits};
-use super::ground::faults::{Fault, Process, Trigger};
-use super::ground::hosts::Host;
 use super::history::{self, Event, History};
 use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
 use super::place::{self, Setting};

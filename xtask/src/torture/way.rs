@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::ground::hosts::{Host, Hosts};
+use super::environment::hosts::{Host, Hosts};
 use super::model::Time;
 use super::promise::Abilities;
 use super::step::{Shape, Step, Verb};

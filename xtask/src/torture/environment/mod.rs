@@ -8,7 +8,7 @@
 //! - `plants.rs`: the faults that are planted in hakobu to see whether the harness finds them.
 //! - `leftovers.rs`: names of what is created outside the harness's directory, and cleaning up after a harness that was
 //!   killed.
-//! - `command.rs`: `cargo xtask ground`, to try each of these by hand.
+//! - `command.rs`: `cargo xtask environment`, to try each of these by hand.
 //!
 //! Nothing in here uses a crate of hakobu's, since it would not notice shared errors.
 

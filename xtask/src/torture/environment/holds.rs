@@ -182,7 +182,7 @@ const TRIED_S: [i64; 19] = [
 /// # Errors
 /// Returns an error if not even a file can be created.
 pub fn differences(mounted: &mut Mounted) -> anyhow::Result<Vec<String>> {
-    let at = mounted.path().join(".ground-try");
+    let at = mounted.path().join(".environment-try");
     fs::create_dir(&at).with_context(|| format!("make {}", at.display()))?;
     let holds = mounted.holds().clone();
     let mut wrong = tried(&holds, &at)?;

@@ -1,7 +1,7 @@
 //! File systems to copy from and to: real ones in images, full ones, read-only ones, and one that lies.
 //!
 //! To add one, add a variant of [`FileSystemKind`], its creation and mounting in [`mount`], and its capabilities in
-//! `holds.rs`. Then `cargo xtask ground holds KIND` checks these.
+//! `holds.rs`. Then `cargo xtask environment holds KIND` checks these.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -359,7 +359,7 @@ impl Mounted {
         fs::create_dir(&backing)?;
         let lies = serde_json::to_string(lies)?;
         let words: [OsString; 5] =
-            ["ground".into(), "lying-fs".into(), backing.into(), self.point.clone().into(), lies.into()];
+            ["environment".into(), "lying-fs".into(), backing.into(), self.point.clone().into(), lies.into()];
         let program = std::env::current_exe().context("own program")?;
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::null());

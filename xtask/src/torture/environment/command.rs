@@ -1,4 +1,5 @@
-//! `cargo xtask ground`: starts the helper processes of the harness, and runs parts of the test environment by hand.
+//! `cargo xtask environment`: starts the helper processes of the harness, and runs parts of the test environment by
+//! hand.
 
 #![allow(clippy::print_stdout, reason = "a program for people: its results go to standard output")]
 
@@ -15,9 +16,9 @@ use super::hosts::{Host, Hosts};
 use super::run::{Surroundings, run_with};
 use super::{fuse, holds, leftovers};
 
-/// The ground under the torture harness, by hand
+/// The test environment of the torture harness, by hand
 #[derive(Debug, Args)]
-pub struct GroundArgs {
+pub struct EnvironmentArgs {
     #[command(subcommand)]
     what: What,
 }
@@ -105,7 +106,7 @@ enum What {
 ///
 /// # Errors
 /// Returns an error if it fails.
-pub fn run(args: GroundArgs) -> anyhow::Result<()> {
+pub fn run(args: EnvironmentArgs) -> anyhow::Result<()> {
     match args.what {
         What::LyingFs { root, mount_point, lies } => {
             fuse::serve(&root, &mount_point, serde_json::from_str(&lies)?)
