@@ -13,7 +13,7 @@
 //!
 //! A seed becomes a history ([`history`]): trees ([`generate`], in terms of [`model`]), hakobu commands ([`step`]),
 //! mutations in between ([`mutate`]) and faults ([`misfortune`]). Its setting is two file systems ([`place`]), and the
-//! hosts and the transport between them ([`way`]). [`play`] creates the trees ([`realize`]) and inspects both sides
+//! hosts and the transport between them ([`route`]). [`play`] creates the trees ([`realize`]) and inspects both sides
 //! before and after each step with its own system calls ([`walk`]). The expected target is predicted from the documents
 //! ([`promise`], with [`select`] for filters) and compared with the result ([`check`]). After each step come a
 //! verification, which must report what the oracle finds, and a second run, which must change nothing. A run with a
@@ -42,7 +42,7 @@
 //!   fit), its probability in `mutate::random`, and its shell command in `change` of [`script`]. The oracle inspects
 //!   the result, so nothing else has to know the mutation.
 //! - **A fault**: see [`environment`]; then choose it in [`misfortune`].
-//! - **A transport** or an endpoint: see [`way`].
+//! - **A transport** or an endpoint: see [`route`].
 //! - **A list of changes**: add its option in `step::choose_lists`, and the reading of its format in [`itemization`].
 //! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`place`].
 //! - **A file system**, or a lie of one: see [`environment`]; then add its name in [`place`].
@@ -91,6 +91,7 @@ mod play;
 mod promise;
 mod realize;
 mod rng;
+mod route;
 mod scarcity;
 mod script;
 mod select;
@@ -102,7 +103,6 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod walk;
-mod way;
 
 use counts::Counts;
 use history::History;

@@ -46,7 +46,7 @@ pub fn write(
     }
     let names = counts.by_name.lock().map(|names| names.clone()).unwrap_or_default();
     for (title, prefix) in [
-        ("Ways", "way "),
+        ("Routes", "route "),
         ("Sources", "source "),
         ("Targets", "target "),
         ("Faults that took place", "fault "),

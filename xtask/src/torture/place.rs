@@ -17,9 +17,9 @@ use super::environment::hosts::Hosts;
 use super::generate::Limits;
 use super::promise::Abilities;
 use super::rng::Rng;
+use super::route::Route;
 use super::step::Step;
 use super::walk::Snapshot;
-use super::way::Way;
 
 /// File systems of sources, with their weights. `fuse` stands for a lying one.
 const SOURCES: &[(&str, u64)] = &[
@@ -62,13 +62,13 @@ pub struct Setting {
     /// The name of the target's file system.
     pub target: String,
     /// The hosts and the transport.
-    pub way: Way,
+    pub route: Route,
 }
 
 /// Returns a random setting. If `plain` is true, it needs nothing but plain directories.
 pub fn random(rng: &mut Rng, plain: bool) -> Setting {
     if plain {
-        return Setting { source: "plain".to_owned(), target: "plain".to_owned(), way: Way::Local };
+        return Setting { source: "plain".to_owned(), target: "plain".to_owned(), route: Route::Local };
     }
     let mut pick = |list: &[(&str, u64)], lies: Vec<Lies>| {
         let weights: Vec<u64> = list.iter().map(|(_, weight)| *weight).collect();
@@ -82,9 +82,9 @@ pub fn random(rng: &mut Rng, plain: bool) -> Setting {
     };
     let source = pick(SOURCES, Lies::of_sources());
     let target = pick(TARGETS, Lies::of_targets());
-    let way = if rng.percent(55) { Way::Local } else { rng.pick(Way::ALL) };
-    let mut setting = Setting { source, target, way };
-    if way == Way::PullSftp && Setting::lies(&setting.source).fail_list_after.is_some() {
+    let route = if rng.percent(55) { Route::Local } else { rng.pick(Route::ALL) };
+    let mut setting = Setting { source, target, route };
+    if route == Route::PullSftp && Setting::lies(&setting.source).fail_list_after.is_some() {
         // OpenSSH's server reports a read error within a directory as its end.
         setting.source = "tmpfs".to_owned();
     }
@@ -124,7 +124,7 @@ impl Setting {
         lies.spoils_writing()
             || lies.no_owners
             // OpenSSH's server reports a failure if the system accepts fewer bytes than it was given.
-            || lies.short_writes && self.way == Way::PushSftp
+            || lies.short_writes && self.route == Route::PushSftp
             || self.has_little_space()
             || self.target == "exfatfuse"
     }
@@ -143,7 +143,7 @@ impl Setting {
     /// Returns true if the lack of space is the only thing that spoils a run, so that the oracle can tell whether the
     /// step fits. An SFTP server does not tell where holes are, nor does a file system that lies.
     pub fn is_judged_by_space(&self) -> bool {
-        self.has_little_space() && !self.source.starts_with("fuse") && !self.way.is_sftp()
+        self.has_little_space() && !self.source.starts_with("fuse") && !self.route.is_sftp()
     }
 
     /// Returns true if leftovers of an interrupted run stay for a day: on file systems that other machines may write to
@@ -167,7 +167,7 @@ impl Setting {
     /// truthfully, and there is enough space.
     pub fn may_be_resumed(&self) -> bool {
         let roomy = |name: &str| ["tmpfs", "ext4", "xfs", "btrfs", "plain"].contains(&name);
-        roomy(&self.source) && roomy(&self.target) && !self.is_plain() && !self.way.is_sftp()
+        roomy(&self.source) && roomy(&self.target) && !self.is_plain() && !self.route.is_sftp()
     }
 
     /// Returns the percentage of steps with a fault.
@@ -193,7 +193,7 @@ impl Setting {
         if Self::lies(&self.source).size_zero {
             source.values_mut().for_each(|entry| entry.told_bytes = 0);
         }
-        self.way.as_seen(source)
+        self.route.as_seen(source)
     }
 
     /// Returns the target as its file system shows it. Mutations bypass the lies.
@@ -213,7 +213,7 @@ impl Setting {
     /// Returns limits of a tree for which both sides have space.
     pub fn within(&self, limits: Limits) -> Limits {
         let mut limits = limits;
-        let slow = self.source.starts_with("fuse") || self.target.starts_with("fuse") || self.way.is_sftp();
+        let slow = self.source.starts_with("fuse") || self.target.starts_with("fuse") || self.route.is_sftp();
         if slow || matches!(self.target.as_str(), "ntfs3g" | "exfatfuse") || self.source_is_image() {
             limits.size_bytes = limits.size_bytes.min(9 << 20);
         }
@@ -237,7 +237,7 @@ impl Setting {
 
     /// Removes from a step what the setting does not allow.
     pub fn fit(&self, step: &mut Step) {
-        self.way.fit(step);
+        self.route.fit(step);
         let small = ["ntfs3g", "exfatfuse"].contains(&self.target.as_str()) || !self.abilities().hard_links;
         if small {
             step.in_place = false;
@@ -286,19 +286,19 @@ impl Setting {
             }
             None => Abilities::default(),
         };
-        let mut able = self.way.limit(able);
+        let mut able = self.route.limit(able);
         if Self::lies(&self.source).no_xattrs {
             // Attributes that a source cannot have are left as they are. Access control lists are removed, since they
             // would grant other permissions than the mode.
             (able.user_xattrs, able.trusted_xattrs) = (false, false);
         }
         // From an SFTP server each name is a file of its own, whatever its inode number.
-        if self.way != Way::PullSftp {
+        if self.route != Route::PullSftp {
             able.inode_numbers = Self::lies(&self.source).inode_numbers();
         }
         able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| holds::of(&kind).mtime_step_ns);
         // Over SFTP both sides show whole seconds, and entries that are equal in these are left alone.
-        if self.way.is_sftp() {
+        if self.route.is_sftp() {
             able.seen_step_ns = able.seen_step_ns.max(1_000_000_000);
         }
         let early_ns = if self.source.starts_with("fuse") { 1_000_000_000 } else { 1 };

@@ -18,11 +18,11 @@ use super::model::Name;
 use super::place::{Ground, Pool};
 use super::promise::{self, Abilities, Promise};
 use super::realize::realize;
+use super::route::Route;
 use super::select::Selection;
 use super::space::SpaceOutlook;
 use super::step::{Shape, Step, Verb};
 use super::walk::{self, Entry, Snapshot, walk};
-use super::way::Way;
 use super::{generate, known, mutate};
 use lists::ListPromise;
 
@@ -68,7 +68,7 @@ fn play_in(
     pool: &mut Pool,
     counts: &Counts,
 ) -> anyhow::Result<Option<Failure>> {
-    if history.setting.way.is_far() {
+    if history.setting.route.is_remote() {
         pool.hosts()?;
     }
     let ground = Ground::new(&history.setting, pool, stage.keep)?;
@@ -113,7 +113,7 @@ fn play_in(
         }
     }
     counts.histories.fetch_add(1, Ordering::Relaxed);
-    counts.note(&history.setting.way.name());
+    counts.note(&history.setting.route.name());
     for name in history.setting.names() {
         counts.note(&name);
     }
@@ -237,7 +237,7 @@ impl Scene<'_> {
             // A power cut casts doubt only on the place that its run wrote to. Over SFTP it casts none, since each file
             // is brought to stable storage before it gets its name.
             let was_cut = std::mem::take(&mut self.cut) && self.cut_place == matter.place;
-            let trusting = !was_cut || setting.way.is_sftp();
+            let trusting = !was_cut || setting.route.is_sftp();
             let outlook = self.outlook(&matter)?;
             let has_enough = outlook == Some(SpaceOutlook::Enough) && !setting.spoils_reading();
             if !spoiled || has_enough || step.verb == Verb::Digest {
@@ -312,7 +312,7 @@ impl Scene<'_> {
                 .any(|other| other != place && other.starts_with(place) && path.starts_with(other))
         };
         seen.retain(|path, _| !(generate::is_draft(path.base()) && within(&path.below(place))));
-        if self.history.setting.way == Way::PushSftp {
+        if self.history.setting.route == Route::PushSftp {
             // Over SFTP a draft with its final attributes cannot be recognized as one until it is renamed.
             seen.retain(|path, entry| {
                 !(self.had_kill && generate::is_draft(path.base()) && entry.mode & 0o7777 != 0o600)
@@ -520,7 +520,8 @@ impl Scene<'_> {
             // It may have been killed after it wrote its report.
             wrong.retain(|violation| !violation.words.starts_with("the exit code is None"));
         }
-        if matches!(fault, Fault::TargetDirectorySwapped { .. }) && self.history.setting.way == Way::PushSftp
+        if matches!(fault, Fault::TargetDirectorySwapped { .. })
+            && self.history.setting.route == Route::PushSftp
         {
             // An SFTP server follows symbolic links that are swapped in between.
             wrong.retain(|violation| violation.kind != "strayed");
@@ -549,7 +550,7 @@ impl Scene<'_> {
         let after = self.at(&matter.place)?;
         // A power cut before this run makes doubtful what a run that ends well has to have compared.
         let is_doubtful = self.cut && self.cut_place == matter.place && ran.code == Some(0);
-        let trusting = !is_doubtful || self.history.setting.way.is_sftp();
+        let trusting = !is_doubtful || self.history.setting.route.is_sftp();
         let promise = self.promise(matter, ran, trusting);
         let in_place = step.in_place || matches!(step.shape, Shape::OneFile(_)) && step.verb == Verb::Sync;
         let mixes = in_place && ran.code != Some(0);
@@ -596,7 +597,7 @@ impl Scene<'_> {
         wrong.extend(beside);
         let mut folders = vec![self.ground.notes.join("temporary")];
         if let Some(hosts) = self.pool.started_hosts() {
-            folders.extend(self.history.setting.way.far().map(|host| hosts.temporary(host)));
+            folders.extend(self.history.setting.route.remote_hosts().map(|host| hosts.temporary(host)));
         }
         for folder in folders {
             for entry in std::fs::read_dir(&folder).into_iter().flatten() {
@@ -649,10 +650,10 @@ impl Scene<'_> {
         }
         let report = self.ground.notes.join(format!("report-{}.json", self.runs));
         let log = self.log_file();
-        let (way, hosts) = (self.history.setting.way, self.pool.started_hosts());
+        let (route, hosts) = (self.history.setting.route, self.pool.started_hosts());
         let mut words: Vec<OsString> = vec![step.verb.word().into()];
         words.extend(step.options(&list));
-        words.extend(way.options(step.verb, hosts));
+        words.extend(route.options(step.verb, hosts));
         if step.verb != Verb::Digest {
             words.extend(["--report".into(), report.clone().into_os_string()]);
             if step.log {
@@ -664,7 +665,7 @@ impl Scene<'_> {
         }
         let mut places = places(step, &self.ground.shown_source(), &self.ground.target);
         if let [source, target] = &mut places[..] {
-            let placed = way.places(hosts, std::mem::take(source), std::mem::take(target));
+            let placed = route.locations(hosts, std::mem::take(source), std::mem::take(target));
             words.extend(placed);
         } else {
             words.extend(places);

@@ -9,8 +9,8 @@ use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
 use super::mutate;
 use super::place::{LITTLE_SPACE, Setting};
 use super::rng::Rng;
+use super::route::Route;
 use super::step::{self, Shape, Step, Verb};
-use super::way::Way;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -25,8 +25,8 @@ pub fn setting(rng: &mut Rng, setting: &Setting) -> Setting {
     let target = LITTLE_SPACE[rng.weighted(&weights)].0.to_owned();
     let plain = ["tmpfs", "ext4", "xfs", "btrfs"].contains(&setting.source.as_str());
     let source = if plain { setting.source.clone() } else { "tmpfs".to_owned() };
-    let way = if setting.way.is_sftp() { Way::Local } else { setting.way };
-    Setting { source, target, way }
+    let route = if setting.route.is_sftp() { Route::Local } else { setting.route };
+    Setting { source, target, route }
 }
 
 /// Returns the history of a seed. The setting decides about hosts and the source's file system.

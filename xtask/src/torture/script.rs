@@ -28,7 +28,7 @@ pub fn of(history: &History, failure: &Failure) -> String {
         history.seed,
         history.setting.source,
         history.setting.target,
-        history.setting.way.name()
+        history.setting.route.name()
     );
     for violation in failure.violations.iter().take(4) {
         let _ = writeln!(script, "# {}", violation.to_string().replace('\n', " "));

@@ -14,8 +14,8 @@ use super::history::{self, History};
 use super::place::{self, Pool, Setting};
 use super::play::{self, Stage};
 use super::rng::Rng;
+use super::route::Route;
 use super::scarcity;
-use super::way::Way;
 
 /// The time within which each fault must be found.
 const TIME_MAX: Duration = Duration::from_secs(120);
@@ -84,15 +84,15 @@ fn of_seed(seed: u64, plant: &str) -> History {
         "early-end-accepted" => {
             let lies = Lies { early_eof: true, one_in: 2, ..Lies::default() };
             let source = format!("fuse:{}", serde_json::to_string(&lies).unwrap_or_default());
-            history::of_seed(seed, Setting { source, target: "tmpfs".to_owned(), way: Way::Local })
+            history::of_seed(seed, Setting { source, target: "tmpfs".to_owned(), route: Route::Local })
         }
         "resume-trusts-source" => {
             let [source, target] = ["tmpfs", "tmpfs"].map(str::to_owned);
-            history::resumed(seed, Setting { source, target, way: Way::Local })
+            history::resumed(seed, Setting { source, target, route: Route::Local })
         }
         "sparse-space-counted" => {
             let [source, target] = ["tmpfs", "smalltmpfs"].map(str::to_owned);
-            scarcity::history(seed, &Setting { source, target, way: Way::Local })
+            scarcity::history(seed, &Setting { source, target, route: Route::Local })
         }
         _ => history::of_seed_within(seed, place::random(&mut rng, true), 9 << 20),
     }

@@ -10,8 +10,8 @@ use super::environment::faults::Fault;
 use super::history::{Event, History};
 use super::model::{Fill, Name, Node, Time, Tree, What};
 use super::play::Failure;
+use super::route::Route;
 use super::step::Step;
-use super::way::Way;
 
 /// The maximum duration of a reduction.
 const TIME_MAX: Duration = Duration::from_secs(40);
@@ -67,7 +67,7 @@ impl Shrinker<'_> {
                 |history| history.source.nodes.len(),
                 |history, keep| prune(Some(&mut history.source), keep),
             );
-            self.attempt(|history| history.setting.way = Way::Local);
+            self.attempt(|history| history.setting.route = Route::Local);
             self.attempt(|history| history.setting.source = "plain".to_owned());
             // A power cut needs a file system of its own, and its consequences are promised for these only.
             let is_cut = |event: &Event| matches!(event, Event::Run(step) | Event::Interrupted(step) if matches!(step.fault, Some(Fault::PowerCut { .. })));

@@ -1,6 +1,6 @@
 //! A step of a history: a hakobu command line, as data.
 //!
-//! The promise of a step is in [`promise`](super::promise), its hosts and transport are in [`way`](super::way).
+//! The promise of a step is in [`promise`](super::promise), its hosts and transport are in [`route`](super::route).
 
 use std::ffi::OsString;
 

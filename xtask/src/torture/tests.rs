@@ -13,10 +13,10 @@ use super::play::Failure;
 use super::promise::{self, Abilities};
 use super::realize::realize;
 use super::rng::Rng;
+use super::route::Route;
 use super::shrink::shrink;
 use super::step::{Pattern, Rule, Shape, Step, Verb};
 use super::walk::{Snapshot, walk};
-use super::way::Way;
 
 struct Folder(std::path::PathBuf);
 
@@ -158,7 +158,7 @@ fn a_time_out_of_range_is_equal_to_the_nearest_one() {
     let able =
         Abilities { seen_step_ns: 1_000_000_000, seen_early_step_ns: 1_000_000_000, ..Abilities::default() };
     assert!(!is_left_alone(&able));
-    assert!(is_left_alone(&Way::PushSftp.limit(able)));
+    assert!(is_left_alone(&Route::PushSftp.limit(able)));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn half_of_the_target_may_go_and_more_only_with_leave() {
 
 #[test]
 fn a_failure_is_cut_down_to_what_it_needs() {
-    let setting = Setting { source: "plain".to_owned(), target: "plain".to_owned(), way: Way::Local };
+    let setting = Setting { source: "plain".to_owned(), target: "plain".to_owned(), route: Route::Local };
     let mut history = history::of_seed(3, setting);
     let culprit = Name(b"culprit".to_vec());
     history.source.nodes.push(file(b"culprit", 1_000));

@@ -101,7 +101,7 @@ impl Hosts {
         // sshd requires this directory, whatever its configuration.
         fs::create_dir_all("/run/sshd")?;
         let number = NEXT_NETWORK.fetch_add(1, Ordering::Relaxed);
-        let cable = |way: &str| format!("ht{:x}x{number:x}{way}", std::process::id());
+        let cable = |letter: &str| format!("ht{:x}x{number:x}{letter}", std::process::id());
         let mut hosts = Self { name, folder, servers: Vec::new(), cables: ["a", "b", "c"].map(cable) };
         let network = hosts.lay_cables(number)?;
         hosts.make_keys(network)?;

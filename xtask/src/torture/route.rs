@@ -1,8 +1,8 @@
 //! The hosts and the transport of a run: one machine, or a network with an agent, through ssh, or over SFTP.
 //!
-//! To add a transport or an endpoint, add a variant of [`Way`] and to [`Way::ALL`], the form of its locations in
-//! [`Way::places`], its options in [`Way::options`], and what it cannot keep in [`Way::limit`] (as a target) and
-//! [`Way::as_seen`] (as a source).
+//! To add a transport or an endpoint, add a variant of [`Route`] and to [`Route::ALL`], the form of its locations in
+//! [`Route::locations`], its options in [`Route::options`], and what it cannot keep in [`Route::limit`] (as a target)
+//! and [`Route::as_seen`] (as a source).
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::walk::Snapshot;
 
 /// The hosts and the transport of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
+pub enum Route {
     /// Both sides on this machine.
     Local,
     /// To host a.
@@ -42,7 +42,7 @@ pub enum Way {
     PullSftp,
 }
 
-impl Way {
+impl Route {
     /// All but [`Self::Local`].
     pub const ALL: &[Self] = &[
         Self::Push,
@@ -70,12 +70,12 @@ impl Way {
     }
 
     /// Returns true if another host takes part.
-    pub fn is_far(self) -> bool {
+    pub fn is_remote(self) -> bool {
         self != Self::Local
     }
 
     /// Returns the other hosts that take part.
-    pub fn far(self) -> impl Iterator<Item = Host> {
+    pub fn remote_hosts(self) -> impl Iterator<Item = Host> {
         let (source, target) = self.hosts();
         source.into_iter().chain(target)
     }
@@ -111,7 +111,7 @@ impl Way {
     }
 
     /// Returns the locations of a source and a target as they are typed.
-    pub fn places(self, hosts: Option<&Hosts>, source: OsString, target: OsString) -> [OsString; 2] {
+    pub fn locations(self, hosts: Option<&Hosts>, source: OsString, target: OsString) -> [OsString; 2] {
         let on = |host: Option<Host>, path: OsString| match (host, hosts) {
             // A trailing slash has a meaning, and `Path` keeps it.
             (Some(host), Some(hosts)) if self.is_sftp() => hosts.sftp_location(host, Path::new(&path)),
@@ -178,6 +178,6 @@ impl Way {
 
     /// Returns a name for counting.
     pub fn name(self) -> String {
-        format!("way {self:?}").to_lowercase()
+        format!("route {self:?}").to_lowercase()
     }
 }
