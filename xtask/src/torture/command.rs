@@ -17,8 +17,8 @@ use super::environment::faults::Fault;
 use super::environment::meddling::SECRET;
 use super::environment::plants::VARIABLE;
 use super::environment::run::Surroundings;
+use super::file_systems::Pool;
 use super::model::Name;
-use super::place::Pool;
 use super::shell_word::quoted;
 
 /// The deadline of a run.
@@ -99,27 +99,27 @@ fn read_report(file: &Path) -> Value {
     fs::read(file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
 }
 
-/// Runs the program with a fault. `place` is the target's file system, the source and the target. Also returns the
-/// entries of source and target that the fault changed.
+/// Runs the program with a fault. Also returns the entries of source and target that the fault changed. `file_system`
+/// is that of the target.
 pub fn run_with(
     fault: &Fault,
     program: &Path,
     words: &[OsString],
     (report, notes): (&Path, &Path),
     pool: &mut Pool,
-    place: (&str, &Path, &Path),
+    (file_system, source, target): (&str, &Path, &Path),
     plant: Option<&str>,
 ) -> anyhow::Result<(Ran, Vec<Name>)> {
     let mut command = Command::new(program);
     command.args(words);
     surround(&mut command, notes)?;
     command.envs(plant.map(|plant| (VARIABLE, plant)));
-    let (hosts, mounted) = pool.both(place.0);
+    let (hosts, mounted) = pool.both(file_system);
     let mut around = Surroundings {
         scratch: notes,
         hosts,
-        source: Some(place.1),
-        target: Some(place.2),
+        source: Some(source),
+        target: Some(target),
         mounted,
         input: None,
         deadline: DEADLINE,
@@ -132,7 +132,7 @@ pub fn run_with(
                 strayed.push(format!("{path} of {} B was written outside of the tree", entry.size()));
             }
         }
-        if holds_secret(place.2)? {
+        if holds_secret(target)? {
             strayed.push("what a link in the source leads to was copied".to_owned());
         }
         fs::remove_dir_all(outside.parent().unwrap_or(outside))?;

@@ -4,12 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::environment::faults::{Fault, Process, Trigger};
+use super::file_systems::HistorySetting;
 use super::generate::{self, Limits};
 use super::headroom::Headroom;
 use super::misfortune;
 use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
 use super::mutate::{self, Mutation};
-use super::place::Setting;
 use super::rng::Rng;
 use super::scarcity;
 use super::step::{self, Shape, Step, Verb};
@@ -26,7 +26,7 @@ pub struct History {
     /// The seed.
     pub seed: u64,
     /// The file systems, hosts and transport.
-    pub setting: Setting,
+    pub setting: HistorySetting,
     /// The initial source.
     pub source: Tree,
     /// The initial target, if there is one.
@@ -51,7 +51,7 @@ pub enum Event {
 }
 
 /// Returns the history of a seed in a setting.
-pub fn of_seed(seed: u64, setting: Setting) -> History {
+pub fn of_seed(seed: u64, setting: HistorySetting) -> History {
     // Resuming a large file takes seconds and is rare otherwise.
     if seed.is_multiple_of(RESUMED_ONE_IN) && setting.may_be_resumed() {
         return resumed(seed, setting);
@@ -63,7 +63,7 @@ pub fn of_seed(seed: u64, setting: Setting) -> History {
 }
 
 /// Returns the history of a seed with no file larger than `size_bytes_max`.
-pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> History {
+pub fn of_seed_within(seed: u64, setting: HistorySetting, size_bytes_max: u64) -> History {
     let mut rng = Rng::new(seed);
     let mut limits = limits(&mut rng, &setting);
     limits.size_bytes = limits.size_bytes.min(size_bytes_max);
@@ -135,7 +135,7 @@ fn two_files(rng: &mut Rng, tree: &Tree) -> Option<(Name, Name)> {
 
 /// Returns a history in which a large file is copied, hakobu is killed once its journal has begun, the file is
 /// rewritten with the same size and time, and copied again.
-pub fn resumed(seed: u64, setting: Setting) -> History {
+pub fn resumed(seed: u64, setting: HistorySetting) -> History {
     let mut rng = Rng::new(seed.rotate_left(17));
     let node = |path: &[u8], what| Node {
         path: Name(path.to_vec()),
@@ -166,7 +166,7 @@ pub fn resumed(seed: u64, setting: Setting) -> History {
     History { seed, setting, source, target: None, events }
 }
 
-fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
+fn limits(rng: &mut Rng, setting: &HistorySetting) -> Limits {
     let size_bytes = match rng.below(60) {
         0 => 5 << 30,
         1 | 2 => 70 << 20,

@@ -2,11 +2,11 @@
 //! it there and choose it here.
 
 use super::environment::faults::{Fault, INJECTED, Process, Trigger};
-use super::place::Setting;
+use super::file_systems::HistorySetting;
 use super::rng::Rng;
 
 /// Returns a random fault that is possible in a setting.
-pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
+pub fn random(rng: &mut Rng, setting: &HistorySetting) -> Fault {
     let remote_hosts: Vec<_> = setting.route.remote_hosts().collect();
     let seed = rng.next();
     let process = |rng: &mut Rng| match (remote_hosts.first(), rng.below(3)) {
@@ -48,7 +48,7 @@ pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
 }
 
 /// Returns a random trigger. The times are short, since most runs end within milliseconds or soon after the login.
-fn trigger(rng: &mut Rng, setting: &Setting) -> Trigger {
+fn trigger(rng: &mut Rng, setting: &HistorySetting) -> Trigger {
     let moments: &[u64] =
         if setting.route.is_remote() { &[100, 300, 500, 700, 1000] } else { &[0, 1, 2, 3, 5, 8, 15] };
     match rng.below(8) {

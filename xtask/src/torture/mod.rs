@@ -12,11 +12,11 @@
 //! # Procedure
 //!
 //! A seed becomes a history ([`history`]): trees ([`generate`], in terms of [`model`]), hakobu commands ([`step`]),
-//! mutations in between ([`mutate`]) and faults ([`misfortune`]). Its setting is two file systems ([`place`]), and the
-//! hosts and the transport between them ([`route`]). [`play`] creates the trees ([`realize`]) and inspects both sides
-//! before and after each step with its own system calls ([`walk`]). The expected target is predicted from the documents
-//! ([`promise`], with [`select`] for filters) and compared with the result ([`check`]). After each step come a
-//! verification, which must report what the oracle finds, and a second run, which must change nothing. A run with a
+//! mutations in between ([`mutate`]) and faults ([`misfortune`]). Its setting is two file systems ([`file_systems`]),
+//! and the hosts and the transport between them ([`route`]). [`play`] creates the trees ([`realize`]) and inspects both
+//! sides before and after each step with its own system calls ([`walk`]). The expected target is predicted from the
+//! documents ([`promise`], with [`select`] for filters) and compared with the result ([`check`]). After each step come
+//! a verification, which must report what the oracle finds, and a second run, which must change nothing. A run with a
 //! fault may leave old or new entries under final names and nothing else, and repeating the command must repair
 //! everything.
 //!
@@ -44,8 +44,8 @@
 //! - **A fault**: see [`environment`]; then choose it in [`misfortune`].
 //! - **A transport** or an endpoint: see [`route`].
 //! - **A list of changes**: add its option in `step::choose_lists`, and the reading of its format in [`itemization`].
-//! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`place`].
-//! - **A file system**, or a lie of one: see [`environment`]; then add its name in [`place`].
+//! - **A file system with little space**: add it as one below, and its name to `LITTLE_SPACE` of [`file_systems`].
+//! - **A file system**, or a lie of one: see [`environment`]; then add its name in [`file_systems`].
 //! - **Content, names, attributes**: see [`generate`]. A new threshold of the code goes into `THRESHOLDS`.
 //!
 //! ## An example: the option `--min-size`
@@ -77,6 +77,7 @@ mod check;
 mod command;
 mod counts;
 pub mod environment;
+mod file_systems;
 mod generate;
 mod headroom;
 mod history;
@@ -86,7 +87,6 @@ mod misfortune;
 mod model;
 mod mutate;
 mod page;
-mod place;
 mod play;
 mod promise;
 mod realize;
@@ -105,8 +105,8 @@ mod tests;
 mod walk;
 
 use counts::Counts;
+use file_systems::Pool;
 use history::History;
-use place::Pool;
 use play::{Failure, Stage};
 
 /// Run the program under hostile conditions, and compare what it does with what it promises
@@ -254,7 +254,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
 }
 
 fn of_seed(seed: u64, plain: bool) -> History {
-    history::of_seed(seed, place::random(&mut rng::Rng::new(seed.rotate_left(32)), plain))
+    history::of_seed(seed, file_systems::random(&mut rng::Rng::new(seed.rotate_left(32)), plain))
 }
 
 fn range(args: &TortureArgs) -> anyhow::Result<(u64, u64)> {

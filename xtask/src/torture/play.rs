@@ -13,9 +13,9 @@ use super::check::{self, Proof, Violation};
 use super::command::{self, Ran};
 use super::counts::Counts;
 use super::environment::faults::Fault;
+use super::file_systems::{HistoryDirectories, Pool};
 use super::history::{Event, History};
 use super::model::Name;
-use super::place::{Ground, Pool};
 use super::promise::{self, Abilities, Promise};
 use super::realize::realize;
 use super::route::Route;
@@ -71,10 +71,10 @@ fn play_in(
     if history.setting.route.is_remote() {
         pool.hosts()?;
     }
-    let ground = Ground::new(&history.setting, pool, stage.keep)?;
-    realize(&history.source, &ground.true_source.join("source"))?;
+    let directories = HistoryDirectories::new(&history.setting, pool, stage.keep)?;
+    realize(&history.source, &directories.true_source.join("source"))?;
     if let Some(tree) = &history.target {
-        realize(tree, &ground.true_target.join("target"))?;
+        realize(tree, &directories.true_target.join("target"))?;
     }
     let able = history.setting.abilities();
     let mut scene = Scene {
@@ -83,7 +83,7 @@ fn play_in(
         pool,
         counts,
         able,
-        ground,
+        directories,
         runs: 0,
         stale: true,
         drafts: BTreeSet::new(),
@@ -99,11 +99,13 @@ fn play_in(
     for (event, happens) in history.events.iter().enumerate() {
         match happens {
             Event::Source(mutation) => {
-                mutate::apply(mutation, &scene.ground.true_source.join("source"))?;
+                mutate::apply(mutation, &scene.directories.true_source.join("source"))?;
                 scene.stale = true;
             }
-            Event::Target(mutation) => mutate::apply(mutation, &scene.ground.true_target.join("target"))?,
-            Event::Space(headroom) => headroom.make(&scene.ground.true_target)?,
+            Event::Target(mutation) => {
+                mutate::apply(mutation, &scene.directories.true_target.join("target"))?
+            }
+            Event::Space(headroom) => headroom.make(&scene.directories.true_target)?,
             Event::Run(step) | Event::Interrupted(step) => {
                 let again = matches!(happens, Event::Run(_));
                 if let Some((violations, said)) = scene.act(step, again)? {
@@ -126,7 +128,7 @@ struct Scene<'a> {
     pool: &'a mut Pool,
     counts: &'a Counts,
     able: Abilities,
-    ground: Ground,
+    directories: HistoryDirectories,
     runs: usize,
     /// True if the image of a read-only source is older than the source.
     stale: bool,
@@ -214,7 +216,7 @@ impl Scene<'_> {
     /// Plays one step. After a fault, if `again`, repeats the command without it, which must repair everything.
     fn act(&mut self, step: &Step, again: bool) -> anyhow::Result<Wrong> {
         if self.stale && self.history.setting.source_is_image() {
-            self.ground.make_image(&self.history.setting)?;
+            self.directories.make_image(&self.history.setting)?;
             self.stale = false;
         }
         self.out_of_reach.clear();
@@ -265,7 +267,7 @@ impl Scene<'_> {
 
     fn matter<'s>(&self, step: &'s Step) -> anyhow::Result<Option<Matter<'s>>> {
         let whole = self.seen()?;
-        let side = &self.ground.true_target;
+        let side = &self.directories.true_target;
         let (source, place) = match &step.shape {
             Shape::OneFile(path) => match whole.get(path) {
                 Some(entry) if entry.is_file() => (
@@ -353,7 +355,7 @@ impl Scene<'_> {
 
     /// Returns the source as its file system and the transport show it.
     fn seen(&self) -> anyhow::Result<Snapshot> {
-        Ok(self.history.setting.as_seen(walk(&self.ground.seen_source())?))
+        Ok(self.history.setting.as_seen(walk(&self.directories.seen_source())?))
     }
 
     fn promise(&self, matter: &Matter<'_>, ran: &Ran, trusting: bool) -> Promise {
@@ -489,7 +491,7 @@ impl Scene<'_> {
         let Some(fault) = &matter.step.fault else { return Ok(None) };
         if matches!(fault, Fault::PowerCut { .. }) {
             // The previous content must be on the disk, or the power cut erases it.
-            rustix::fs::syncfs(std::fs::File::open(&self.ground.true_target)?)?;
+            rustix::fs::syncfs(std::fs::File::open(&self.directories.true_target)?)?;
         }
         let (ran, mut touched) = self.run_with(matter.step, fault)?;
         if matches!(fault, Fault::SourceChanges { .. }) {
@@ -595,7 +597,7 @@ impl Scene<'_> {
         let is_renamed = |path: &Name| path.0.windows(9).any(|part| part == b".tampered");
         beside.retain(|violation| !violation.path.as_ref().is_some_and(is_renamed));
         wrong.extend(beside);
-        let mut folders = vec![self.ground.notes.join("temporary")];
+        let mut folders = vec![self.directories.notes.join("temporary")];
         if let Some(hosts) = self.pool.started_hosts() {
             folders.extend(self.history.setting.route.remote_hosts().map(|host| hosts.temporary(host)));
         }
@@ -610,7 +612,7 @@ impl Scene<'_> {
 
     /// Returns a snapshot of the target's side without the place that the step writes to.
     fn around(&self, step: &Step) -> anyhow::Result<Snapshot> {
-        let mut side = walk(&self.ground.true_target)?;
+        let mut side = walk(&self.directories.true_target)?;
         let place = Name(match &step.shape {
             Shape::OneFile(_) => b"one".to_vec(),
             Shape::Directory => b"target/source".to_vec(),
@@ -638,17 +640,17 @@ impl Scene<'_> {
 
     /// Returns the path of the log of the last run.
     fn log_file(&self) -> PathBuf {
-        self.ground.notes.join(format!("log-{}", self.runs))
+        self.directories.notes.join(format!("log-{}", self.runs))
     }
 
     /// Returns the command line of a step and the path of its report.
     fn words(&mut self, step: &Step) -> anyhow::Result<(Vec<OsString>, PathBuf)> {
         self.runs += 1;
-        let list = self.ground.notes.join(format!("list-{}", self.runs));
+        let list = self.directories.notes.join(format!("list-{}", self.runs));
         if step.files_from.is_some() {
             std::fs::write(&list, step.list())?;
         }
-        let report = self.ground.notes.join(format!("report-{}.json", self.runs));
+        let report = self.directories.notes.join(format!("report-{}.json", self.runs));
         let log = self.log_file();
         let (route, hosts) = (self.history.setting.route, self.pool.started_hosts());
         let mut words: Vec<OsString> = vec![step.verb.word().into()];
@@ -663,37 +665,43 @@ impl Scene<'_> {
                 words.push("--retry-for=5s".into());
             }
         }
-        let mut places = places(step, &self.ground.shown_source(), &self.ground.target);
-        if let [source, target] = &mut places[..] {
+        let mut locations = locations(step, &self.directories.shown_source(), &self.directories.target);
+        if let [source, target] = &mut locations[..] {
             let placed = route.locations(hosts, std::mem::take(source), std::mem::take(target));
             words.extend(placed);
         } else {
-            words.extend(places);
+            words.extend(locations);
         }
         Ok((words, report))
     }
 
     fn run(&mut self, step: &Step) -> anyhow::Result<Ran> {
         let (words, report) = self.words(step)?;
-        command::run(&self.stage.program, &words, &report, &self.ground.notes, self.stage.plant.as_deref())
+        command::run(
+            &self.stage.program,
+            &words,
+            &report,
+            &self.directories.notes,
+            self.stage.plant.as_deref(),
+        )
     }
 
     fn run_with(&mut self, step: &Step, fault: &Fault) -> anyhow::Result<(Ran, Vec<Name>)> {
         let (words, report) = self.words(step)?;
-        let target = self.ground.true_target.join(if matches!(step.shape, Shape::OneFile(_)) {
+        let target = self.directories.true_target.join(if matches!(step.shape, Shape::OneFile(_)) {
             "one"
         } else {
             "target"
         });
-        let source = self.ground.shown_source();
-        let place = (self.history.setting.target.as_str(), source.as_path(), target.as_path());
+        let source = self.directories.shown_source();
+        let locations = (self.history.setting.target.as_str(), source.as_path(), target.as_path());
         let (ran, mut touched) = command::run_with(
             fault,
             &self.stage.program,
             &words,
-            (&report, &self.ground.notes),
+            (&report, &self.directories.notes),
             self.pool,
-            place,
+            locations,
             self.stage.plant.as_deref(),
         )?;
         if step.shape == Shape::Directory {
@@ -713,7 +721,7 @@ impl Scene<'_> {
 }
 
 /// Returns source and target as they are typed.
-pub fn places(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString> {
+pub fn locations(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString> {
     let slashed = |path: &Path| {
         let mut word = path.as_os_str().to_owned();
         word.push("/");

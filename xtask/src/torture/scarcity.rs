@@ -1,13 +1,13 @@
 //! Generates histories on targets with little space: trees that fit, just fit and do not fit, many of them sparse, and
 //! runs that follow once there is room.
 
+use super::file_systems::{HistorySetting, LITTLE_SPACE};
 use super::generate::Limits;
 use super::headroom::Headroom;
 use super::history::{Event, History};
 use super::misfortune;
 use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
 use super::mutate;
-use super::place::{LITTLE_SPACE, Setting};
 use super::rng::Rng;
 use super::route::Route;
 use super::step::{self, Shape, Step, Verb};
@@ -20,17 +20,17 @@ const DATA_BYTES_MAX: u64 = 5 * MIB;
 const ENTRIES_MAX: u64 = 120;
 
 /// Returns a setting whose target has little space.
-pub fn setting(rng: &mut Rng, setting: &Setting) -> Setting {
+pub fn setting(rng: &mut Rng, setting: &HistorySetting) -> HistorySetting {
     let weights: Vec<u64> = LITTLE_SPACE.iter().map(|(_, weight)| *weight).collect();
     let target = LITTLE_SPACE[rng.weighted(&weights)].0.to_owned();
     let plain = ["tmpfs", "ext4", "xfs", "btrfs"].contains(&setting.source.as_str());
     let source = if plain { setting.source.clone() } else { "tmpfs".to_owned() };
     let route = if setting.route.is_sftp() { Route::Local } else { setting.route };
-    Setting { source, target, route }
+    HistorySetting { source, target, route }
 }
 
 /// Returns the history of a seed. The setting decides about hosts and the source's file system.
-pub fn history(seed: u64, given: &Setting) -> History {
+pub fn history(seed: u64, given: &HistorySetting) -> History {
     let mut rng = Rng::new(seed.rotate_left(29));
     let setting = setting(&mut rng, given);
     let source = tree(&mut rng);

@@ -6,7 +6,7 @@ use super::check::{Proof, Violation};
 use super::history::{Event, History};
 use super::model::{Attribute, Content, Extent, Fill, Name, Node, Time, Tree, What};
 use super::mutate::Mutation;
-use super::play::{Failure, places};
+use super::play::{Failure, locations};
 use super::shell_word::quoted;
 use super::step::{Shape, Step, Verb};
 
@@ -256,7 +256,7 @@ fn command_line(step: &Step, index: usize) -> String {
         line.push(' ');
         line.push_str(&quoted(std::os::unix::ffi::OsStrExt::as_bytes(word.as_os_str())));
     }
-    for word in places(step, std::path::Path::new("source"), std::path::Path::new("side")) {
+    for word in locations(step, std::path::Path::new("source"), std::path::Path::new("side")) {
         line.push(' ');
         line.push_str(&quoted(std::os::unix::ffi::OsStrExt::as_bytes(word.as_os_str())));
     }

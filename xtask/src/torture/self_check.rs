@@ -10,8 +10,8 @@ use anyhow::bail;
 use super::counts::Counts;
 use super::environment::fuse::Lies;
 use super::environment::plants::{PLANTS, Plant};
+use super::file_systems::{self, HistorySetting, Pool};
 use super::history::{self, History};
-use super::place::{self, Pool, Setting};
 use super::play::{self, Stage};
 use super::rng::Rng;
 use super::route::Route;
@@ -84,17 +84,17 @@ fn of_seed(seed: u64, plant: &str) -> History {
         "early-end-accepted" => {
             let lies = Lies { early_eof: true, one_in: 2, ..Lies::default() };
             let source = format!("fuse:{}", serde_json::to_string(&lies).unwrap_or_default());
-            history::of_seed(seed, Setting { source, target: "tmpfs".to_owned(), route: Route::Local })
+            history::of_seed(seed, HistorySetting { source, target: "tmpfs".to_owned(), route: Route::Local })
         }
         "resume-trusts-source" => {
             let [source, target] = ["tmpfs", "tmpfs"].map(str::to_owned);
-            history::resumed(seed, Setting { source, target, route: Route::Local })
+            history::resumed(seed, HistorySetting { source, target, route: Route::Local })
         }
         "sparse-space-counted" => {
             let [source, target] = ["tmpfs", "smalltmpfs"].map(str::to_owned);
-            scarcity::history(seed, &Setting { source, target, route: Route::Local })
+            scarcity::history(seed, &HistorySetting { source, target, route: Route::Local })
         }
-        _ => history::of_seed_within(seed, place::random(&mut rng, true), 9 << 20),
+        _ => history::of_seed_within(seed, file_systems::random(&mut rng, true), 9 << 20),
     }
 }
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use super::check::{self, Proof, Violation};
 use super::environment::faults::{Fault, Process, Trigger};
 use super::environment::hosts::Host;
+use super::file_systems::{self, HistorySetting};
 use super::generate::{self, Limits};
 use super::history::{self, Event, History};
 use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
-use super::place::{self, Setting};
 use super::play::Failure;
 use super::promise::{self, Abilities};
 use super::realize::realize;
@@ -78,7 +78,7 @@ fn no_crate_of_hakobu_is_used() {
 
 #[test]
 fn a_seed_is_one_history_and_it_can_be_written_down() {
-    let setting = || place::random(&mut Rng::new(7), false);
+    let setting = || file_systems::random(&mut Rng::new(7), false);
     let text = |history: &History| serde_json::to_string(history).unwrap();
     let history = history::of_seed(7, setting());
     assert_eq!(text(&history), text(&history::of_seed(7, setting())));
@@ -224,7 +224,8 @@ fn half_of_the_target_may_go_and_more_only_with_leave() {
 
 #[test]
 fn a_failure_is_cut_down_to_what_it_needs() {
-    let setting = Setting { source: "plain".to_owned(), target: "plain".to_owned(), route: Route::Local };
+    let setting =
+        HistorySetting { source: "plain".to_owned(), target: "plain".to_owned(), route: Route::Local };
     let mut history = history::of_seed(3, setting);
     let culprit = Name(b"culprit".to_vec());
     history.source.nodes.push(file(b"culprit", 1_000));

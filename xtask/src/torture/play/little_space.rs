@@ -17,7 +17,7 @@ impl Scene<'_> {
         if !setting.is_judged_by_space() || !matches!(step.verb, Verb::Copy | Verb::Sync) {
             return Ok(None);
         }
-        let mut root = self.ground.seen_source();
+        let mut root = self.directories.seen_source();
         if let Shape::OneFile(path) = &step.shape {
             root = path.below(&root);
         }
@@ -30,11 +30,11 @@ impl Scene<'_> {
             names_are_inodes: ["smalltmpfs", "fullinodes"].contains(&setting.target.as_str()),
         };
         let demand = question.demand();
-        let free = space::free(&self.ground.true_target)?;
+        let free = space::free(&self.directories.true_target)?;
         let slack = setting.slack_bytes();
         let outlook = demand.outlook(free, slack);
         // Leftovers of interrupted runs may be deleted or used.
-        let left = leftovers(&walk(&self.ground.true_target)?);
+        let left = leftovers(&walk(&self.directories.true_target)?);
         let most =
             SpaceAmount { bytes: free.bytes + left.bytes, inodes: free.inodes.saturating_add(left.inodes) };
         let is_unsure = outlook == SpaceOutlook::TooLittle && demand.outlook(most, slack) != outlook;

@@ -137,7 +137,7 @@ impl Scene<'_> {
         if source.values().any(|entry| entry.size() > walk::READ_WHOLE_MAX) {
             return Ok(Vec::new());
         }
-        let digest = walk::plain_digest(&path.below(&self.ground.seen_source()))?;
+        let digest = walk::plain_digest(&path.below(&self.directories.seen_source()))?;
         let found: String =
             lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
         let words = format!("it printed {found}, and the digest is {digest}");

@@ -56,7 +56,7 @@ pub const LITTLE_SPACE: &[(&str, u64)] =
 
 /// The setting of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct HistorySetting {
     /// The name of the source's file system.
     pub source: String,
     /// The name of the target's file system.
@@ -66,9 +66,13 @@ pub struct Setting {
 }
 
 /// Returns a random setting. If `plain` is true, it needs nothing but plain directories.
-pub fn random(rng: &mut Rng, plain: bool) -> Setting {
+pub fn random(rng: &mut Rng, plain: bool) -> HistorySetting {
     if plain {
-        return Setting { source: "plain".to_owned(), target: "plain".to_owned(), route: Route::Local };
+        return HistorySetting {
+            source: "plain".to_owned(),
+            target: "plain".to_owned(),
+            route: Route::Local,
+        };
     }
     let mut pick = |list: &[(&str, u64)], lies: Vec<Lies>| {
         let weights: Vec<u64> = list.iter().map(|(_, weight)| *weight).collect();
@@ -83,15 +87,15 @@ pub fn random(rng: &mut Rng, plain: bool) -> Setting {
     let source = pick(SOURCES, Lies::of_sources());
     let target = pick(TARGETS, Lies::of_targets());
     let route = if rng.percent(55) { Route::Local } else { rng.pick(Route::ALL) };
-    let mut setting = Setting { source, target, route };
-    if route == Route::PullSftp && Setting::lies(&setting.source).fail_list_after.is_some() {
+    let mut setting = HistorySetting { source, target, route };
+    if route == Route::PullSftp && HistorySetting::lies(&setting.source).fail_list_after.is_some() {
         // OpenSSH's server reports a read error within a directory as its end.
         setting.source = "tmpfs".to_owned();
     }
     setting
 }
 
-impl Setting {
+impl HistorySetting {
     fn kind(name: &str) -> Option<FileSystemKind> {
         FileSystemKind::parse(name).ok()
     }
@@ -347,9 +351,11 @@ impl Pool {
     /// Returns the directory of one side as hakobu sees it, and as the oracle does.
     fn side(&mut self, is_source: bool, name: &str) -> anyhow::Result<[PathBuf; 2]> {
         let folder = format!("h{}", self.number);
-        if ["tmpfs", "plain"].contains(&name) || Setting::kind(name).is_some_and(|kind| kind.is_read_only()) {
-            let place = self.scratch.join(format!("{folder}-{}", if is_source { "s" } else { "t" }));
-            return Ok([place.clone(), place]);
+        if ["tmpfs", "plain"].contains(&name)
+            || HistorySetting::kind(name).is_some_and(|kind| kind.is_read_only())
+        {
+            let directory = self.scratch.join(format!("{folder}-{}", if is_source { "s" } else { "t" }));
+            return Ok([directory.clone(), directory]);
         }
         let kind = FileSystemKind::parse(name)?;
         let key = (is_source, name.to_owned());
@@ -369,7 +375,7 @@ impl Pool {
     }
 
     /// Removes the mounts of a setting, so that a failure does not affect the next history.
-    pub fn forget(&mut self, setting: &Setting) {
+    pub fn forget(&mut self, setting: &HistorySetting) {
         self.mounts.remove(&(true, setting.source.clone()));
         self.mounts.remove(&(false, setting.target.clone()));
     }
@@ -385,7 +391,7 @@ impl Drop for Pool {
 
 /// The directories of one history. Dropping it removes them.
 #[derive(Debug)]
-pub struct Ground {
+pub struct HistoryDirectories {
     /// The side of the source as hakobu sees it. Contains `source`.
     pub source: PathBuf,
     /// The side of the target. Contains `target` and `one`.
@@ -400,23 +406,23 @@ pub struct Ground {
     keep: bool,
 }
 
-impl Ground {
+impl HistoryDirectories {
     /// Creates the directories of a history.
-    pub fn new(setting: &Setting, pool: &mut Pool, keep: bool) -> anyhow::Result<Self> {
+    pub fn new(setting: &HistorySetting, pool: &mut Pool, keep: bool) -> anyhow::Result<Self> {
         pool.number += 1;
         let [source, true_source] = pool.side(true, &setting.source)?;
         let [target, true_target] = pool.side(false, &setting.target)?;
         let notes = pool.scratch.join(format!("n{}", pool.number));
-        let ground = Self { source, target, true_source, true_target, notes, image: None, keep };
-        for place in [&ground.true_source, &ground.true_target, &ground.notes] {
-            clear(place);
-            std::fs::create_dir_all(place).with_context(|| format!("making {}", place.display()))?;
+        let directories = Self { source, target, true_source, true_target, notes, image: None, keep };
+        for directory in [&directories.true_source, &directories.true_target, &directories.notes] {
+            clear(directory);
+            std::fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         }
-        Ok(ground)
+        Ok(directories)
     }
 
     /// Creates the image of a read-only source anew.
-    pub fn make_image(&mut self, setting: &Setting) -> anyhow::Result<()> {
+    pub fn make_image(&mut self, setting: &HistorySetting) -> anyhow::Result<()> {
         self.image = None;
         let kind = FileSystemKind::parse(&setting.source)?;
         self.image = Some(mount_read_only_of(&kind, &self.true_source, &self.notes)?);
@@ -434,18 +440,18 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for HistoryDirectories {
     fn drop(&mut self) {
         self.image = None;
         if !self.keep {
-            for place in [&self.true_source, &self.true_target, &self.notes] {
-                clear(place);
+            for directory in [&self.true_source, &self.true_target, &self.notes] {
+                clear(directory);
             }
         }
     }
 }
 
-fn clear(place: &Path) {
+fn clear(directory: &Path) {
     // If this fails, creating the directory again fails too.
-    let _ = std::fs::remove_dir_all(place);
+    let _ = std::fs::remove_dir_all(directory);
 }
