@@ -9,7 +9,7 @@ use hakobu_measure::process::CommandGroup;
 use hakobu_testkit::sshd::descendants;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ground::Paths;
+use super::group_data::RunPaths;
 use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Timing, complete, once};
 use super::workshop::Workshop;
 use super::world::World;
@@ -25,7 +25,7 @@ pub fn killed(
     world: &World,
     program: &Path,
     lines: &Lines,
-    paths: Paths<'_>,
+    paths: RunPaths<'_>,
 ) -> Result<Timing, Failure> {
     let command = complete(world.near(&lines.near), paths, world.free_port()?);
     let before = Counted::now(world, paths)?;
@@ -47,7 +47,7 @@ pub fn killed(
 }
 
 /// Waits until half of the source has been read, and returns the number of bytes read by then.
-fn half(shop: &Workshop, near: &CommandGroup, paths: Paths<'_>) -> Result<u64, Failure> {
+fn half(shop: &Workshop, near: &CommandGroup, paths: RunPaths<'_>) -> Result<u64, Failure> {
     let read = || paths.source.read_bytes()?.context("a source without counters");
     let (before, deadline) = (read()?, Instant::now() + LIMIT);
     loop {

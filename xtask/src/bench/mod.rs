@@ -8,7 +8,7 @@ mod content;
 mod doctor;
 mod ends;
 mod ext4_disk;
-mod ground;
+mod group_data;
 mod groups;
 mod judge;
 mod judged;

@@ -12,7 +12,7 @@ use hakobu_testkit::file_difference::first_difference;
 use hakobu_testkit::tree_difference::{EntryDifference, compare};
 use serde_json::Value;
 
-use super::ground::Paths;
+use super::group_data::RunPaths;
 use super::rows::{Course, Way};
 use super::runs::Counted;
 use super::sources::{GIB, Source};
@@ -27,7 +27,7 @@ const HOLES_WITHOUT_DIGEST_BYTES: u64 = GIB;
 ///
 /// # Errors
 /// Returns an error with the first differences if the target is not as it must be.
-pub fn arrived(way: &Way, paths: Paths<'_>) -> Result<()> {
+pub fn arrived(way: &Way, paths: RunPaths<'_>) -> Result<()> {
     let (source, target) = (paths.source.content(), paths.target.content());
     match paths.kind {
         Source::File { .. } | Source::Tree { .. } | Source::Mixed { .. } => {
@@ -160,7 +160,7 @@ impl Digests {
 ///
 /// # Errors
 /// Returns an error if the report does not say so.
-pub fn reported(report: &Path, way: &Way, paths: Paths<'_>, digests: Option<&Digests>) -> Result<()> {
+pub fn reported(report: &Path, way: &Way, paths: RunPaths<'_>, digests: Option<&Digests>) -> Result<()> {
     let text = fs::read_to_string(report).context("reading hakobu's report")?;
     let report: Value = serde_json::from_str(&text).context("reading hakobu's report")?;
     ensure!(report["outcome"] == "done", "the report says outcome {}", report["outcome"]);
@@ -186,7 +186,7 @@ pub fn reported(report: &Path, way: &Way, paths: Paths<'_>, digests: Option<&Dig
 
 #[cfg(test)]
 mod tests {
-    use super::super::ground::Side;
+    use super::super::group_data::DataEndpoint;
     use super::super::groups::TABLES;
     use super::*;
     use std::os::unix::fs::PermissionsExt;
@@ -209,9 +209,9 @@ mod tests {
             fs::create_dir_all(tree.join("d")).unwrap();
             fs::write(tree.join("d/f"), "same").unwrap();
         }
-        let (from, to) = (Side::plain(source.clone()), Side::plain(target.clone()));
+        let (from, to) = (DataEndpoint::plain(source.clone()), DataEndpoint::plain(target.clone()));
         let kind = Source::Tree { files: 1, directories: 1, file_bytes: 4 };
-        let paths = Paths { kind, source: &from, target: &to };
+        let paths = RunPaths { kind, source: &from, target: &to };
         fs::set_permissions(source.join("d"), PermissionsExt::from_mode(0o755)).unwrap();
         // A mode that was not kept is an error only for hakobu.
         fs::set_permissions(target.join("d"), PermissionsExt::from_mode(0o700)).unwrap();
@@ -227,9 +227,9 @@ mod tests {
         let dir = place("disk");
         let sides = ["source", "target"].map(|name| {
             fs::write(dir.join(name), [1; 9000]).unwrap();
-            Side::plain(dir.join(name))
+            DataEndpoint::plain(dir.join(name))
         });
-        let paths = |kind| Paths { kind, source: &sides[0], target: &sides[1] };
+        let paths = |kind| RunPaths { kind, source: &sides[0], target: &sides[1] };
         let image = paths(Source::Image { bytes: 9000, data_bytes: 9000 });
         arrived(way("hakobu"), image).unwrap();
         arrived(way("hakobu"), paths(Source::Made { bytes: 9000 })).unwrap();
@@ -249,9 +249,9 @@ mod tests {
     #[test]
     fn a_report_must_fit_the_source() {
         let dir = place("report");
-        let (source, report) = (Side::plain(dir.join("source")), dir.join("report"));
+        let (source, report) = (DataEndpoint::plain(dir.join("source")), dir.join("report"));
         fs::write(source.content(), "x").unwrap();
-        let paths = Paths { kind: Source::ONE_BYTE_FILE, source: &source, target: &source };
+        let paths = RunPaths { kind: Source::ONE_BYTE_FILE, source: &source, target: &source };
         let check = |way: &Way, text: String| {
             fs::write(&report, text).unwrap();
             reported(&report, way, paths, Some(&Digests::default()))

@@ -8,7 +8,7 @@ use hakobu_endpoints::block::inspect::inspect_device;
 use hakobu_measure::process::{PairedRun, RunObserver, listens};
 use serde::Serialize;
 
-use super::ground::Paths;
+use super::group_data::RunPaths;
 use super::workshop::Workshop;
 use super::world::World;
 
@@ -70,7 +70,7 @@ pub struct Killed {
 
 impl Counted {
     /// Returns the current state of the counters.
-    pub fn now(world: &World, paths: Paths<'_>) -> Result<Self> {
+    pub fn now(world: &World, paths: RunPaths<'_>) -> Result<Self> {
         Ok(Self {
             travelled_bytes: world.travelled_bytes()?,
             source_read_bytes: paths.source.read_bytes()?,
@@ -92,7 +92,7 @@ impl Counted {
 }
 
 /// Runs a method once, from its start until both ends have ended.
-pub fn once(shop: &Workshop, world: &World, lines: &Lines, paths: Paths<'_>) -> Result<Timing, Failure> {
+pub fn once(shop: &Workshop, world: &World, lines: &Lines, paths: RunPaths<'_>) -> Result<Timing, Failure> {
     let port = world.free_port()?;
     let listener = lines.far.as_ref().map(|line| complete(world.far(line), paths, port));
     let mut near = complete(world.near(&lines.near), paths, port);
@@ -132,7 +132,7 @@ impl RunObserver for RunWatch<'_> {
 
 /// Adds the paths, the port and the ID of the target's disk, which commands need for consent, to a command of an end.
 /// The time for inspecting that disk is not measured.
-pub fn complete(mut command: Command, paths: Paths<'_>, port: u16) -> Command {
+pub fn complete(mut command: Command, paths: RunPaths<'_>, port: u16) -> Command {
     command.env("SOURCE", paths.source.path()).env("TARGET", paths.target.path());
     if let Ok(facts) = inspect_device(paths.target.path()) {
         command.env("ID", facts.identity.id);

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use hakobu_core::shell::quote;
 
-use super::ground::Ground;
+use super::group_data::GroupData;
 use super::killed::killed;
 use super::machine::load;
 use super::measured::Stand;
@@ -112,12 +112,12 @@ impl Session<'_> {
             say(&format!("  looking for the best settings of {}", runner.way.name));
             self.shop.clear_targets()?;
             let source = smaller(runner.source);
-            let ground = Ground::new(self.shop, group, &[source], "small")?;
+            let data = GroupData::new(self.shop, group, &[source], "small")?;
             let outcome = tune(runner.way, |lines| {
                 let course = Course::Whole;
-                self.run(world, group, Task { way: runner.way, lines, course, source, check: false }, &ground)
+                self.run(world, group, Task { way: runner.way, lines, course, source, check: false }, &data)
             });
-            drop(ground);
+            drop(data);
             self.shop.forget(source);
             if let Some((lines, tried)) = self.note(runner, outcome)? {
                 runner.lines = lines;
@@ -133,24 +133,24 @@ impl Session<'_> {
     /// source, runs every method after damaging the target.
     fn prove_all(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.shop.clear_targets()?;
-        let mut ground = self.ground(group, runners, "copy")?;
+        let mut data = self.group_data(group, runners, "copy")?;
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
             if !runner.way.is_ours() && group.target != Target::Equal {
                 continue;
             }
             if group.target == Target::Equal {
-                proof::damage(ground.target_content())?;
+                proof::damage(data.target_content())?;
             }
             let outcome = if runner.way.is_ours() {
-                self.prove_ours(world, group, runner, &ground)
+                self.prove_ours(world, group, runner, &data)
             } else {
-                self.run(world, group, Task { check: true, ..runner.task() }, &ground).map(|_| ())
+                self.run(world, group, Task { check: true, ..runner.task() }, &data).map(|_| ())
             };
             self.note(runner, outcome)?;
             if group.target == Target::Equal && !runner.result.usable() {
                 // The others need an undamaged target.
                 self.shop.clear_targets()?;
-                ground = Ground::new(self.shop, group, &[runner.source], "copy")?;
+                data = GroupData::new(self.shop, group, &[runner.source], "copy")?;
             }
         }
         Ok(())
@@ -161,7 +161,7 @@ impl Session<'_> {
         world: &World,
         group: &Group,
         runner: &mut Runner<'_>,
-        ground: &Ground<'_>,
+        data: &GroupData<'_>,
     ) -> Result<(), Failure> {
         let report = self.shop.tools().join("report.json");
         let reported = with_report(&runner.lines.near, &report);
@@ -169,13 +169,13 @@ impl Session<'_> {
         let lines = Lines { near, far: runner.lines.far.clone() };
         let task = Task { lines: &lines, check: true, ..runner.task() };
         let far = lines.near.contains("$HOST");
-        let work = || self.run(world, group, task, ground);
+        let work = || self.run(world, group, task, data);
         let (outcome, peaks) = self.stand.measured(far, work)?;
         outcome?;
         if reported.is_some() {
             runner.result.peaks = Some(peaks);
             let single = group.travels.then_some(self.digests);
-            proof::reported(&report, runner.way, ground.paths(runner.source)?, single)?;
+            proof::reported(&report, runner.way, data.paths(runner.source)?, single)?;
         }
         Ok(())
     }
@@ -186,11 +186,11 @@ impl Session<'_> {
         world: &World,
         group: &Group,
         runners: &mut [Runner<'_>],
-        ground: &Ground<'_>,
+        data: &GroupData<'_>,
     ) -> Result<()> {
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
             let task = Task { course: Course::Whole, source: runner.source.least(), ..runner.task() };
-            let timing = self.run(world, group, task, ground);
+            let timing = self.run(world, group, task, data);
             if let Some(timing) = self.note(runner, timing)? {
                 runner.result.baseline_seconds.push(timing.seconds);
             }
@@ -200,8 +200,8 @@ impl Session<'_> {
 
     fn rounds(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.shop.clear_targets()?;
-        let ground = self.ground(group, runners, "copy")?;
-        let least = Ground::new(self.shop, group, &[group.source.least()], "least")?;
+        let data = self.group_data(group, runners, "copy")?;
+        let least = GroupData::new(self.shop, group, &[group.source.least()], "least")?;
         for round in 0..self.rounds {
             self.shop.go_on()?;
             for _ in 0..baselines_in(round, self.rounds) {
@@ -217,7 +217,7 @@ impl Session<'_> {
                 let first =
                     round == 0 && !matches!(group.target, Target::Discard | Target::Equal | Target::Same);
                 let check = first || runner.way.course == Course::Killed;
-                let timing = self.run(world, group, Task { check, ..runner.task() }, &ground);
+                let timing = self.run(world, group, Task { check, ..runner.task() }, &data);
                 let timing = timing.and_then(|timing| {
                     if group.travels {
                         proof::travelled(&timing.counted, runner.source.data_bytes())?;
@@ -241,15 +241,15 @@ impl Session<'_> {
         world: &World,
         group: &Group,
         task: Task<'_>,
-        ground: &Ground<'_>,
+        data: &GroupData<'_>,
     ) -> Result<Timing, Failure> {
         let Task { way, lines, course, source, check } = task;
-        ground.ready(source, check)?;
+        data.ready(source, check)?;
         if group.target.takes_memory() {
             // Before every run, as memory that the previous run has freed is returned to the host within moments.
             self.shop.warm(source.memory_bytes() + WARM_SURPLUS_BYTES)?;
         }
-        let paths = ground.paths(source)?;
+        let paths = data.paths(source)?;
         let outcome = match course {
             Course::Whole => once(self.shop, world, lines, paths),
             Course::Killed => killed(self.shop, world, self.stand.program(), lines, paths),
@@ -266,7 +266,7 @@ impl Session<'_> {
             }
             Ok(timing)
         });
-        ground.done(outcome.is_ok())?;
+        data.done(outcome.is_ok())?;
         outcome
     }
 
@@ -285,14 +285,14 @@ impl Session<'_> {
     }
 
     /// Creates the sources and the target that these methods of a group need.
-    fn ground(&self, group: &Group, runners: &[Runner<'_>], name: &str) -> Result<Ground<'_>> {
+    fn group_data(&self, group: &Group, runners: &[Runner<'_>], name: &str) -> Result<GroupData<'_>> {
         let mut sources: Vec<Source> = Vec::new();
         for runner in runners {
             if !sources.contains(&runner.source) {
                 sources.push(runner.source);
             }
         }
-        Ground::new(self.shop, group, &sources, name)
+        GroupData::new(self.shop, group, &sources, name)
     }
 }
 

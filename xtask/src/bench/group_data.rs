@@ -22,9 +22,9 @@ const SLOW: Duration = Duration::from_millis(1);
 /// The time after which the slow file system certainly shows a change that bypassed it.
 const FORGOTTEN: Duration = Duration::from_millis(1100);
 
-/// One end of a run.
+/// A source or a target: a file, a tree or a block device.
 #[derive(Debug)]
-pub struct Side {
+pub struct DataEndpoint {
     device: Option<LoopDevice>,
     content: PathBuf,
     /// The path that commands are given, if it is not the content's own path.
@@ -33,32 +33,32 @@ pub struct Side {
 
 /// The sources and the target of a group.
 #[derive(Debug)]
-pub struct Ground<'a> {
+pub struct GroupData<'a> {
     shop: &'a Workshop,
     kind: Target,
-    sources: Vec<(Source, Side)>,
-    target: Side,
+    sources: Vec<(Source, DataEndpoint)>,
+    target: DataEndpoint,
     /// True if a run left the target in an unknown state.
     spoiled: Cell<bool>,
     /// The mount through which everything is slow.
     slow: Option<SlowFs>,
 }
 
-/// The ends of one run.
+/// The source and the target of one run.
 #[derive(Debug, Clone, Copy)]
-pub struct Paths<'a> {
+pub struct RunPaths<'a> {
     pub kind: Source,
-    pub source: &'a Side,
-    pub target: &'a Side,
+    pub source: &'a DataEndpoint,
+    pub target: &'a DataEndpoint,
 }
 
-impl Side {
-    /// Returns an end that is a file or tree.
+impl DataEndpoint {
+    /// Returns an endpoint that is a file or tree.
     pub fn plain(path: PathBuf) -> Self {
         Self { device: None, content: path, shown: None }
     }
 
-    /// Returns an end that is a loop device on a file.
+    /// Returns an endpoint that is a loop device on a file.
     fn disk(content: PathBuf, medium: Medium) -> Result<Self> {
         Ok(Self { device: Some(loops::attach(&content, medium)?), content, shown: None })
     }
@@ -83,7 +83,7 @@ impl Side {
     }
 }
 
-impl<'a> Ground<'a> {
+impl<'a> GroupData<'a> {
     /// Creates the missing sources, and a target called `name`.
     ///
     /// # Errors
@@ -102,11 +102,11 @@ impl<'a> Ground<'a> {
         for source in wanted {
             shop.go_on()?;
             let content = shop.source(*source)?;
-            let side = match source {
-                Source::Disk { medium, .. } => Side::disk(content, *medium)?,
-                _ => Side::plain(content),
+            let endpoint = match source {
+                Source::Disk { medium, .. } => DataEndpoint::disk(content, *medium)?,
+                _ => DataEndpoint::plain(content),
             };
-            sources.push((*source, side));
+            sources.push((*source, endpoint));
         }
         let content = shop.target(name, medium);
         let begins_equal = matches!(
@@ -128,27 +128,29 @@ impl<'a> Ground<'a> {
             Target::Blank => content::hollow(&content, bytes).context("making the target")?,
             _ => {}
         }
-        let mut target = if kind.is_disk() { Side::disk(content, medium)? } else { Side::plain(content) };
+        let mut target =
+            if kind.is_disk() { DataEndpoint::disk(content, medium)? } else { DataEndpoint::plain(content) };
         let mut slow = None;
         if group.place == Place::SlowFs {
             let at = shop.memory().join(format!("slow-{name}"));
             fs::create_dir_all(&at).context("making a directory to mount at")?;
             slow = Some(SlowFs::mount(&at, shop.memory(), SLOW).context("mounting the slow file system")?);
-            for side in sources.iter_mut().map(|(_, side)| side).chain([&mut target]) {
-                side.shown = side.content.strip_prefix(shop.memory()).ok().map(|below| at.join(below));
+            for endpoint in sources.iter_mut().map(|(_, endpoint)| endpoint).chain([&mut target]) {
+                endpoint.shown =
+                    endpoint.content.strip_prefix(shop.memory()).ok().map(|below| at.join(below));
             }
         }
         Ok(Self { shop, kind, sources, target, spoiled: Cell::new(false), slow })
     }
 
-    /// Returns the ends of a run from the source `kind`.
+    /// Returns the source `kind` and the target.
     ///
     /// # Errors
     /// Returns an error if `kind` is not one of the sources.
-    pub fn paths(&self, kind: Source) -> Result<Paths<'_>> {
+    pub fn paths(&self, kind: Source) -> Result<RunPaths<'_>> {
         let found = self.sources.iter().find(|(source, _)| *source == kind);
         let (_, source) = found.context("a source that was not made")?;
-        Ok(Paths { kind, source, target: &self.target })
+        Ok(RunPaths { kind, source, target: &self.target })
     }
 
     /// Returns the path of the target's file or tree.
