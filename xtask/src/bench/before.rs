@@ -46,7 +46,7 @@ fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
     }
 }
 
-/// Returns `line` rewritten to use the earlier build at both ends, or `None` if it is not a hakobu command.
+/// Returns `line` rewritten to use the earlier build on both hosts, or `None` if it is not a hakobu command.
 fn earlier(line: &str, program: &Path) -> Option<String> {
     let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
     let program = quote(program);

@@ -1,4 +1,4 @@
-//! `cargo xtask bench doctor`: sets up links with badly configured ends, and compares the rates that `hakobu doctor`
+//! `cargo xtask bench doctor`: sets up links with badly configured hosts, and compares the rates that `hakobu doctor`
 //! predicts with the measured ones, before and after the commands that it recommends.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use hakobu_testkit::link::{LinkSettings, Namespace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ends::{Ends, EndsNetwork};
+use super::hosts::{HostNetwork, HostPair};
 use super::machine::Machine;
 use super::preparation::{Preparation, write};
 use super::session::say;
@@ -31,7 +31,7 @@ const STREAM_SECONDS: u32 = 5;
 const STREAM_OMITTED_SECONDS: u32 = 4;
 /// The permitted relative error of a prediction.
 const MARGIN: f64 = 0.2;
-/// The network device at each end of a link.
+/// The network device of each host of a link.
 const DEVICE: &str = "hakobu0";
 
 /// Good values of the kernel's parameters, set whatever this machine's are.
@@ -45,14 +45,14 @@ const RIGHT: [(&str, &str); 7] = [
     ("ipv4/tcp_timestamps", "1"),
 ];
 
-/// A bad configuration of a link's ends.
+/// A bad configuration of the hosts of a link.
 struct Case {
     key: &'static str,
     title: &'static str,
     round_trip_ms: u64,
-    /// The kernel parameter with a bad value, set at both ends.
+    /// The kernel parameter with a bad value, set on both hosts.
     parameter: Option<(&'static str, &'static str)>,
-    /// The bad queueing discipline of the near end's device, as arguments of `tc`.
+    /// The bad queueing discipline of the local host's device, as arguments of `tc`.
     queue: Option<&'static str>,
     /// The ID of the finding that the doctor must report.
     finding: &'static str,
@@ -192,31 +192,31 @@ fn earlier(output: &Path) -> Results {
     })
 }
 
-/// A link with an ssh server at its far end.
+/// A link with an ssh server on its remote host.
 struct Bed<'a> {
     shop: &'a Workshop,
     program: &'a Path,
-    ends: Ends,
+    hosts: HostPair,
 }
 
 impl<'a> Bed<'a> {
     /// Sets up the link with the case's bad configuration.
     fn up(prepared: &'a Preparation, case: &Case, mtu: u32) -> Result<Self> {
-        let network = EndsNetwork::Link(LinkSettings {
+        let network = HostNetwork::Link(LinkSettings {
             rate_bits_per_second: Some(RATE_BITS),
             mtu,
             ..LinkSettings::with_rtt(Duration::from_millis(case.round_trip_ms))
         });
-        let ends = Ends::up(&prepared.shop, network)?;
-        for end in [ends.link()?.near(), ends.link()?.far()] {
+        let hosts = HostPair::up(&prepared.shop, network)?;
+        for end in [hosts.link()?.near(), hosts.link()?.far()] {
             for (name, value) in RIGHT.into_iter().chain(case.parameter) {
                 end.set_parameter(name, value)?;
             }
         }
         if let Some(queue) = case.queue {
-            shell(ends.link()?.near(), &format!("tc qdisc replace dev {DEVICE} root {queue}"))?;
+            shell(hosts.link()?.near(), &format!("tc qdisc replace dev {DEVICE} root {queue}"))?;
         }
-        Ok(Self { shop: &prepared.shop, program: &prepared.program, ends })
+        Ok(Self { shop: &prepared.shop, program: &prepared.program, hosts })
     }
 
     fn round(&self, case: &Case) -> Result<Round> {
@@ -245,7 +245,7 @@ impl<'a> Bed<'a> {
         }
         round.hakobu.measured_before = Some(self.copy(Some(lanes), rate)?);
         round.hakobu_by_default.measured_before = Some(self.copy(None, rate)?);
-        let link = self.ends.link()?;
+        let link = self.hosts.link()?;
         for finding in &findings {
             let end = if finding["host"].is_null() { link.near() } else { link.far() };
             let command = finding["command"].as_str().context("command")?;
@@ -265,9 +265,9 @@ impl<'a> Bed<'a> {
     /// Runs the doctor, and returns what it says about the network path and its findings about the network.
     fn doctor(&self) -> Result<(Value, Vec<Value>)> {
         self.shop.go_on()?;
-        let mut command = self.ends.command(self.program);
+        let mut command = self.hosts.command(self.program);
         let output =
-            command.args(["doctor", "--json", self.ends.sshd().host()]).stderr(Stdio::inherit()).output()?;
+            command.args(["doctor", "--json", self.hosts.sshd().host()]).stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "hakobu doctor: {}", output.status);
         let all: Value = serde_json::from_slice(&output.stdout)?;
         for unread in all["unread"].as_array().into_iter().flatten() {
@@ -292,7 +292,7 @@ impl<'a> Bed<'a> {
         // Whole MiB, so that few different sources take up memory.
         let bytes = if bytes > 1 { bytes & !0xf_ffff } else { bytes };
         let source = self.shop.source(Source::File { bytes })?;
-        let mut command = self.ends.command(self.program);
+        let mut command = self.hosts.command(self.program);
         command.args(["copy", "--quiet"]);
         if let Some(lanes) = lanes {
             command.args(["--lanes", &lanes.to_string()]);
@@ -308,7 +308,7 @@ impl<'a> Bed<'a> {
     /// Returns the rate of a single connection, measured with `iperf3`.
     fn stream(&self) -> Result<f64> {
         self.shop.go_on()?;
-        let link = self.ends.link()?;
+        let link = self.hosts.link()?;
         let mut server = link.far().command("iperf3");
         let mut server =
             server.args(["-s", "-1"]).stdout(Stdio::null()).spawn().context("starting iperf3")?;
@@ -327,7 +327,7 @@ impl<'a> Bed<'a> {
     }
 }
 
-/// Runs one of the doctor's commands, which are shell commands, at an end of the link.
+/// Runs one of the doctor's commands, which are shell commands, on a host of the link.
 fn shell(end: &Namespace, line: &str) -> Result<()> {
     let mut command: Command = end.command("sh");
     let status = command.args(["-c", line]).stdout(Stdio::null()).status()?;

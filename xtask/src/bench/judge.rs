@@ -229,7 +229,7 @@ fn reports(command: &str) -> bool {
     !command.starts_with("hakobu make-data ")
 }
 
-/// Returns true if one of our commands also has a hakobu process at the other end.
+/// Returns true if one of our commands also has a hakobu process on the other host.
 fn runs_there(command: &str) -> bool {
     command.contains("$HOST") && !command.contains("--transport sftp")
 }

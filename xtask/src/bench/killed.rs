@@ -10,9 +10,9 @@ use hakobu_testkit::sshd::descendants;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::group_data::RunPaths;
+use super::group_hosts::GroupHosts;
 use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Timing, complete, once};
 use super::workshop::Workshop;
-use super::world::World;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The time that the other processes have to end after the kill.
@@ -22,13 +22,13 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 /// end. The returned time is that of the second run; the counters cover both runs.
 pub fn killed(
     shop: &Workshop,
-    world: &World,
+    hosts: &GroupHosts,
     program: &Path,
     lines: &Lines,
     paths: RunPaths<'_>,
 ) -> Result<Timing, Failure> {
-    let command = complete(world.near(&lines.near), paths, world.free_port()?);
-    let before = Counted::now(world, paths)?;
+    let command = complete(hosts.near(&lines.near), paths, hosts.free_port()?);
+    let before = Counted::now(hosts, paths)?;
     let started = Instant::now();
     let near = CommandGroup::start(command, &shop.tools().join("killed.log"))?;
     let read_bytes = half(shop, &near, paths)?;
@@ -39,9 +39,9 @@ pub fn killed(
         return Err(Failure::Failed(format!("still running {} s after it was killed", END_LIMIT.as_secs())));
     }
     drop(near);
-    world.wait_for_sessions()?;
-    let again = once(shop, world, lines, paths)?;
-    let mut counted = Counted::now(world, paths)?.since(before);
+    hosts.wait_for_sessions()?;
+    let again = once(shop, hosts, lines, paths)?;
+    let mut counted = Counted::now(hosts, paths)?.since(before);
     counted.killed = Some(first);
     Ok(Timing { seconds: again.seconds, counted })
 }

@@ -15,8 +15,8 @@ use anyhow::{Context, Result};
 use hakobu_core::shell::quote;
 use hakobu_measure::process::measure;
 
+use super::group_hosts::{FAR_BIN, NEAR_BIN};
 use super::workshop::{Workshop, remove};
-use super::world::{FAR_BIN, NEAR_BIN};
 
 /// Run a program and note its peak memory
 #[derive(Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub struct Stand<'a> {
     program: &'a Path,
 }
 
-/// The peak memory of one run's processes at each end, in bytes.
+/// The peak memory of one run's processes on each host, in bytes.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub struct Peaks {
     pub near_bytes: Option<u64>,
@@ -59,7 +59,7 @@ pub struct Peaks {
 
 const NEAR_FIGURES: &str = "peaks-near";
 const FAR_FIGURES: &str = "peaks-far";
-/// The time that the far process has to exit after the near one.
+/// The time that the remote process has to exit after the local one.
 const FAR_END_LIMIT: Duration = Duration::from_secs(3);
 
 impl<'a> Stand<'a> {
@@ -85,7 +85,8 @@ impl<'a> Stand<'a> {
         self.shop.link(FAR_BIN, "hakobu", self.program)
     }
 
-    /// Calls `work` and measures the peak memory of the hakobu processes that it runs, also at the far end if `far`.
+    /// Calls `work` and measures the peak memory of the hakobu processes that it runs, also on the remote host if
+    /// `far`.
     pub fn measured<T>(&self, far: bool, work: impl FnOnce() -> T) -> Result<(T, Peaks)> {
         self.exchange()?;
         let result = work();

@@ -6,10 +6,11 @@
 mod before;
 mod content;
 mod doctor;
-mod ends;
 mod ext4_disk;
 mod group_data;
+mod group_hosts;
 mod groups;
+mod hosts;
 mod judge;
 mod judged;
 mod killed;
@@ -27,14 +28,13 @@ mod results;
 mod rows;
 mod runs;
 mod session;
-mod slow_ends;
+mod slow_hosts;
 mod sources;
 mod svg;
 mod tuning;
 mod verdicts;
 mod veth;
 mod workshop;
-mod world;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -42,6 +42,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
+use group_hosts::GroupHosts;
 use judge::RowResult;
 use measured::Stand;
 use peers::Peers;
@@ -52,7 +53,6 @@ use rows::{Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Table, Way};
 use session::{Session, say};
 use sources::Source;
 use workshop::Workshop;
-use world::World;
 
 /// The divisor of sizes under `--quick`.
 const QUICK_DIVISOR: u64 = 8;
@@ -70,7 +70,7 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// `hakobu copy` between two ends on this machine (takes root; 15 minutes)
+    /// `hakobu copy` between two hosts on this machine (takes root; 15 minutes)
     Copy(TableArgs),
     /// hakobu and block devices: copies, changes, zeros, interruptions (takes root, 16 GiB of memory; 15 minutes)
     Disks(TableArgs),
@@ -87,7 +87,8 @@ enum What {
     /// One thing made slow at a time: is what hakobu says limits it right? (takes root; 20 minutes)
     Verdicts(verdicts::VerdictsArgs),
     Probe(probe::ProbeBenchArgs),
-    /// Predictions of `hakobu doctor` for badly configured ends, and the measured results (takes root, iperf3; 15 minutes)
+    /// Predictions of `hakobu doctor` for badly configured hosts, and the measured results (takes root, iperf3; 15
+    /// minutes)
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Measured(measured::MeasuredArgs),
@@ -236,21 +237,21 @@ fn measure_all(
     quick: bool,
     rounds: usize,
 ) -> Result<Vec<GroupResult>> {
-    let mut world: Option<World> = None;
+    let mut hosts: Option<GroupHosts> = None;
     let digests = Digests::default();
     let mut measured = Vec::new();
     for (index, Chosen { group, ways, .. }) in chosen.iter().enumerate() {
-        if world.as_ref().is_none_or(|world| world.place() != group.place) {
+        if hosts.as_ref().is_none_or(|hosts| hosts.place() != group.place) {
             // Drop the old one first: both write the same tools.
-            drop(world.take());
-            let up = World::up(group.place, shop);
-            world = Some(up.with_context(|| format!("bringing up: {}", group.place.title()))?);
+            drop(hosts.take());
+            let up = GroupHosts::up(group.place, shop);
+            hosts = Some(up.with_context(|| format!("bringing up: {}", group.place.title()))?);
         }
-        let Some(world) = &world else { bail!("no place") };
+        let Some(hosts) = &hosts else { bail!("no place") };
         let divisor = if quick { QUICK_DIVISOR } else { 1 };
         let rounds = if group.extra { rounds.min(FEW_ROUNDS) } else { rounds };
         let session = Session { shop, stand, peers, rounds, divisor, digests: &digests };
-        measured.push(session.measure(world, group, ways)?);
+        measured.push(session.measure(hosts, group, ways)?);
         let next = chosen.get(index + 1).map(|next| next.group.sources()).unwrap_or_default();
         let over = group.sources().into_iter().filter(|source| !next.contains(source));
         over.map(|source| source.smaller(divisor)).for_each(|source: Source| shop.forget(source));

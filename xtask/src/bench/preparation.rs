@@ -9,11 +9,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
+use super::group_hosts::FAR_BIN;
 use super::machine::Machine;
 use super::peers::version;
 use super::session::say;
 use super::workshop::Workshop;
-use super::world::FAR_BIN;
 
 /// The load average above which figures say little.
 const BUSY_LOAD: f64 = 0.5;
@@ -24,7 +24,7 @@ pub struct Preparation {
     pub workspace: PathBuf,
     pub target_dir: PathBuf,
     pub shop: Workshop,
-    /// A copy of the program, so that the next build does not change it. It is at the far end as well.
+    /// A copy of the program, so that the next build does not change it. It is on the remote host as well.
     pub program: PathBuf,
     /// The version of the program.
     pub hakobu: String,

@@ -171,7 +171,7 @@ pub fn reported(report: &Path, way: &Way, paths: RunPaths<'_>, digests: Option<&
     if way.near.contains("--verify medium") {
         ensure!(verified == "medium", "the report says that {verified} was verified");
     }
-    // Nothing computes digests at the far end over SFTP.
+    // Nothing computes digests on the remote host over SFTP.
     let Some(digests) = digests.filter(|_| !way.is_over_sftp()) else { return Ok(()) };
     ensure!(verified != "none", "the report says that nothing was verified");
     let asked_for = way.near.contains("--verify wire");

@@ -78,7 +78,7 @@ pub struct WayResult {
     pub unit: Unit,
     /// The amount moved per net second, in `unit`.
     pub figures: Vec<f64>,
-    /// For hakobu, the peak memory at each end.
+    /// For hakobu, the peak memory on each host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peaks: Option<Peaks>,
     /// The reason why there are no results: the tool is missing.

@@ -2,8 +2,8 @@
 //!
 //! Command lines run in `bash -o pipefail` with the paths in their environment, so that the published line is the one
 //! that ran. The variables are `$SOURCE`, `$TARGET`, `$ID` (the ID of the target's disk), `$BYTES` (the size of the
-//! source), `$HOST` (the far end's name for ssh), `$ADDRESS` (its IP address), `$PORT` (a port that is free there) and
-//! `$URL` (the target at the far end's rsync daemon). Ciphers are named as in ssh.
+//! source), `$HOST` (the remote host's name for ssh), `$ADDRESS` (its IP address), `$PORT` (a port that is free there)
+//! and `$URL` (the target on the remote host's rsync daemon). Ciphers are named as in ssh.
 
 use super::judged::Judged;
 use super::sources::{MIB, Source};
@@ -19,20 +19,20 @@ pub struct Table {
     pub groups: &'static [Group],
 }
 
-/// The locations of the two ends.
+/// The hosts of a group and the network between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// An sshd on the loopback interface. Also used for local copies.
     Loopback,
     /// The emulated long link: RTT 100 ms, 1 Gbit/s, MTU 9000.
     LongLink,
-    /// An emulated link with an rsync daemon at its far end: RTT 20 ms, each TCP connection limited to 50 Mbit/s.
+    /// An emulated link with an rsync daemon on its remote host: RTT 20 ms, each TCP connection limited to 50 Mbit/s.
     CappedLink,
     /// Two network namespaces joined by veth with MTU 1500.
     Veth,
     /// [`Self::Veth`] with TCP congestion control cubic.
     VethCubic,
-    /// One machine with both ends on a file system on which each operation takes 1 ms.
+    /// One machine with source and target on a file system on which each operation takes 1 ms.
     SlowFs,
 }
 
@@ -101,9 +101,9 @@ pub enum Course {
 #[derive(Debug, Clone, Copy)]
 pub struct Way {
     pub name: &'static str,
-    /// The command line at the near end.
+    /// The command line on the local host.
     pub near: &'static str,
-    /// The command that listens on `$PORT` at the far end from before the clock starts. The clock stops when both
+    /// The command that listens on `$PORT` on the remote host from before the clock starts. The clock stops when both
     /// ended.
     pub far: Option<&'static str>,
     /// True if it leaves nothing at `$TARGET` although others of its group do. Such a method shows the ceiling.
@@ -123,7 +123,7 @@ pub struct Way {
 pub const OURS: &str = "hakobu";
 
 impl Way {
-    /// Returns a method with a command at the near end only.
+    /// Returns a method with a command on the local host only.
     pub const fn new(name: &'static str, tool: &'static str, near: &'static str) -> Self {
         Self {
             name,
@@ -148,7 +148,7 @@ impl Way {
         self.near.contains("--transport sftp")
     }
 
-    /// Returns the method with `line` listening at the far end.
+    /// Returns the method with `line` listening on the remote host.
     pub const fn far(mut self, line: &'static str) -> Self {
         self.far = Some(line);
         self

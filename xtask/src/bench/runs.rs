@@ -1,4 +1,5 @@
-//! One run of one method: the far end starts to listen, then the clock runs until both ends have ended.
+//! One run of one method: the remote host starts to listen, then the clock runs until the commands of both hosts have
+//! ended.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use hakobu_measure::process::{PairedRun, RunObserver, listens};
 use serde::Serialize;
 
 use super::group_data::RunPaths;
+use super::group_hosts::GroupHosts;
 use super::workshop::Workshop;
-use super::world::World;
 
 /// The time after which a run counts as failed. The slowest method takes half a minute on an idle machine.
 pub const LIMIT: Duration = Duration::from_secs(240);
@@ -30,7 +31,7 @@ impl<E: std::fmt::Display> From<E> for Failure {
     }
 }
 
-/// The command lines of both ends.
+/// The command lines of both hosts.
 #[derive(Debug, Clone)]
 pub struct Lines {
     pub near: String,
@@ -70,9 +71,9 @@ pub struct Killed {
 
 impl Counted {
     /// Returns the current state of the counters.
-    pub fn now(world: &World, paths: RunPaths<'_>) -> Result<Self> {
+    pub fn now(hosts: &GroupHosts, paths: RunPaths<'_>) -> Result<Self> {
         Ok(Self {
-            travelled_bytes: world.travelled_bytes()?,
+            travelled_bytes: hosts.travelled_bytes()?,
             source_read_bytes: paths.source.read_bytes()?,
             target_read_bytes: paths.target.read_bytes()?,
             killed: None,
@@ -91,26 +92,31 @@ impl Counted {
     }
 }
 
-/// Runs a method once, from its start until both ends have ended.
-pub fn once(shop: &Workshop, world: &World, lines: &Lines, paths: RunPaths<'_>) -> Result<Timing, Failure> {
-    let port = world.free_port()?;
-    let listener = lines.far.as_ref().map(|line| complete(world.far(line), paths, port));
-    let mut near = complete(world.near(&lines.near), paths, port);
-    if let Some(url) = world.url(paths.target.path()) {
+/// Runs a method once, from its start until the commands of both hosts have ended.
+pub fn once(
+    shop: &Workshop,
+    hosts: &GroupHosts,
+    lines: &Lines,
+    paths: RunPaths<'_>,
+) -> Result<Timing, Failure> {
+    let port = hosts.free_port()?;
+    let listener = lines.far.as_ref().map(|line| complete(hosts.far(line), paths, port));
+    let mut near = complete(hosts.near(&lines.near), paths, port);
+    if let Some(url) = hosts.url(paths.target.path()) {
         near.env("URL", url);
     }
-    let before = Counted::now(world, paths)?;
+    let before = Counted::now(hosts, paths)?;
     let log = shop.tools().join("near.log");
     let run = PairedRun { near, listener, limit: LIMIT, log: &log };
     let seconds = run.run(&mut RunWatch { shop, port, listener: None })?.wall.as_secs_f64();
-    Ok(Timing { seconds, counted: Counted::now(world, paths)?.since(before) })
+    Ok(Timing { seconds, counted: Counted::now(hosts, paths)?.since(before) })
 }
 
 /// Ends a run when the user interrupts.
 struct RunWatch<'a> {
     shop: &'a Workshop,
     port: u16,
-    /// The process ID of the far end that listens.
+    /// The process ID of the listening command on the remote host.
     listener: Option<u32>,
 }
 
@@ -130,7 +136,7 @@ impl RunObserver for RunWatch<'_> {
     }
 }
 
-/// Adds the paths, the port and the ID of the target's disk, which commands need for consent, to a command of an end.
+/// Adds the paths, the port and the ID of the target's disk, which commands need for consent, to a command of a host.
 /// The time for inspecting that disk is not measured.
 pub fn complete(mut command: Command, paths: RunPaths<'_>, port: u16) -> Command {
     command.env("SOURCE", paths.source.path()).env("TARGET", paths.target.path());

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use hakobu_core::shell::quote;
 
 use super::group_data::GroupData;
+use super::group_hosts::GroupHosts;
 use super::killed::killed;
 use super::machine::load;
 use super::measured::Stand;
@@ -18,7 +19,6 @@ use super::runs::{Failure, Lines, Timing, once};
 use super::sources::Source;
 use super::tuning::tune;
 use super::workshop::Workshop;
-use super::world::World;
 
 /// The number of baseline runs: the command on next to nothing.
 const BASELINE_RUNS: usize = 3;
@@ -75,8 +75,8 @@ impl Session<'_> {
     /// # Errors
     /// Returns an error if the user interrupts, or a source or target cannot be set up. The failure of a single method
     /// is part of its result.
-    pub fn measure(&self, world: &World, group: &Group, ways: &[&'static Way]) -> Result<GroupResult> {
-        say(&format!("{} ({})", group.name, world.place().title()));
+    pub fn measure(&self, hosts: &GroupHosts, group: &Group, ways: &[&'static Way]) -> Result<GroupResult> {
+        say(&format!("{} ({})", group.name, hosts.place().title()));
         let load_before = load();
         let source_of = |way: &Way| way.source.unwrap_or(group.source).smaller(self.divisor);
         let mut results: Vec<WayResult> =
@@ -87,9 +87,9 @@ impl Session<'_> {
             let lines = Lines { near: way.near.to_owned(), far: way.far.map(str::to_owned) };
             runners.push(Runner { way, source: source_of(way), lines, result });
         }
-        self.tune_all(world, group, &mut runners)?;
-        self.prove_all(world, group, &mut runners)?;
-        self.rounds(world, group, &mut runners)?;
+        self.tune_all(hosts, group, &mut runners)?;
+        self.prove_all(hosts, group, &mut runners)?;
+        self.rounds(hosts, group, &mut runners)?;
         self.shop.clear_targets()?;
         for result in &mut results {
             result.complete();
@@ -97,16 +97,16 @@ impl Session<'_> {
         Ok(GroupResult {
             name: group.name,
             extra: group.extra,
-            place: world.place().title(),
+            place: hosts.place().title(),
             source: group.source.smaller(self.divisor).describe(),
             load_before,
-            link_late_most_ms: world.link_late_most().map(|late| (late.as_secs_f64() * 1e4).round() / 10.0),
+            link_late_most_ms: hosts.link_late_most().map(|late| (late.as_secs_f64() * 1e4).round() / 10.0),
             ways: results,
         })
     }
 
     /// Looks for the best settings of the methods that have any.
-    fn tune_all(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
+    fn tune_all(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         let smaller = |source: Source| source.smaller(TUNING_DIVISOR);
         for runner in runners.iter_mut().filter(|runner| runner.way.tuned && runner.result.usable()) {
             say(&format!("  looking for the best settings of {}", runner.way.name));
@@ -115,7 +115,7 @@ impl Session<'_> {
             let data = GroupData::new(self.shop, group, &[source], "small")?;
             let outcome = tune(runner.way, |lines| {
                 let course = Course::Whole;
-                self.run(world, group, Task { way: runner.way, lines, course, source, check: false }, &data)
+                self.run(hosts, group, Task { way: runner.way, lines, course, source, check: false }, &data)
             });
             drop(data);
             self.shop.forget(source);
@@ -131,7 +131,7 @@ impl Session<'_> {
 
     /// Runs each of our methods once without timing, to check its memory, report and result. If the target equals the
     /// source, runs every method after damaging the target.
-    fn prove_all(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
+    fn prove_all(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.shop.clear_targets()?;
         let mut data = self.group_data(group, runners, "copy")?;
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
@@ -142,9 +142,9 @@ impl Session<'_> {
                 proof::damage(data.target_content())?;
             }
             let outcome = if runner.way.is_ours() {
-                self.prove_ours(world, group, runner, &data)
+                self.prove_ours(hosts, group, runner, &data)
             } else {
-                self.run(world, group, Task { check: true, ..runner.task() }, &data).map(|_| ())
+                self.run(hosts, group, Task { check: true, ..runner.task() }, &data).map(|_| ())
             };
             self.note(runner, outcome)?;
             if group.target == Target::Equal && !runner.result.usable() {
@@ -158,7 +158,7 @@ impl Session<'_> {
 
     fn prove_ours(
         &self,
-        world: &World,
+        hosts: &GroupHosts,
         group: &Group,
         runner: &mut Runner<'_>,
         data: &GroupData<'_>,
@@ -169,7 +169,7 @@ impl Session<'_> {
         let lines = Lines { near, far: runner.lines.far.clone() };
         let task = Task { lines: &lines, check: true, ..runner.task() };
         let far = lines.near.contains("$HOST");
-        let work = || self.run(world, group, task, data);
+        let work = || self.run(hosts, group, task, data);
         let (outcome, peaks) = self.stand.measured(far, work)?;
         outcome?;
         if reported.is_some() {
@@ -183,14 +183,14 @@ impl Session<'_> {
     /// Runs each method once on next to nothing.
     fn baselines(
         &self,
-        world: &World,
+        hosts: &GroupHosts,
         group: &Group,
         runners: &mut [Runner<'_>],
         data: &GroupData<'_>,
     ) -> Result<()> {
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
             let task = Task { course: Course::Whole, source: runner.source.least(), ..runner.task() };
-            let timing = self.run(world, group, task, data);
+            let timing = self.run(hosts, group, task, data);
             if let Some(timing) = self.note(runner, timing)? {
                 runner.result.baseline_seconds.push(timing.seconds);
             }
@@ -198,14 +198,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn rounds(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
+    fn rounds(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.shop.clear_targets()?;
         let data = self.group_data(group, runners, "copy")?;
         let least = GroupData::new(self.shop, group, &[group.source.least()], "least")?;
         for round in 0..self.rounds {
             self.shop.go_on()?;
             for _ in 0..baselines_in(round, self.rounds) {
-                self.baselines(world, group, runners, &least)?;
+                self.baselines(hosts, group, runners, &least)?;
             }
             if round > 0 {
                 // The first method runs after a pause, which matters above all to disks: each is first in turn.
@@ -217,7 +217,7 @@ impl Session<'_> {
                 let first =
                     round == 0 && !matches!(group.target, Target::Discard | Target::Equal | Target::Same);
                 let check = first || runner.way.course == Course::Killed;
-                let timing = self.run(world, group, Task { check, ..runner.task() }, &data);
+                let timing = self.run(hosts, group, Task { check, ..runner.task() }, &data);
                 let timing = timing.and_then(|timing| {
                     if group.travels {
                         proof::travelled(&timing.counted, runner.source.data_bytes())?;
@@ -238,7 +238,7 @@ impl Session<'_> {
     /// Runs a method once, with the preparation and checks of its target.
     fn run(
         &self,
-        world: &World,
+        hosts: &GroupHosts,
         group: &Group,
         task: Task<'_>,
         data: &GroupData<'_>,
@@ -251,11 +251,11 @@ impl Session<'_> {
         }
         let paths = data.paths(source)?;
         let outcome = match course {
-            Course::Whole => once(self.shop, world, lines, paths),
-            Course::Killed => killed(self.shop, world, self.stand.program(), lines, paths),
+            Course::Whole => once(self.shop, hosts, lines, paths),
+            Course::Killed => killed(self.shop, hosts, self.stand.program(), lines, paths),
         };
-        // Not timed: processes that the near end does not wait for must not disturb the next run.
-        world.wait_for_sessions()?;
+        // Not timed: processes that the local command does not wait for must not disturb the next run.
+        hosts.wait_for_sessions()?;
         let outcome = outcome.and_then(|timing| {
             if check && group.target == Target::Surplus {
                 proof::gone(paths.target.content())

@@ -18,7 +18,7 @@ pub struct Tried {
     pub seconds: f64,
 }
 
-/// A setting of the `dd` at each end of a pipeline.
+/// A setting of the `dd` of each host in a pipeline.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     block: &'static str,

@@ -1,4 +1,4 @@
-//! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run at the other end.
+//! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run on the other host.
 
 use super::super::judged::Judged;
 use super::super::rows::{Group, Place, Row, Table, Way};
@@ -27,7 +27,7 @@ const SFTP_TREE: Way = Way::ours("hakobu", "hakobu copy --transport sftp $SOURCE
 const SSH_FILE: Way = Way::ours("hakobu", "hakobu copy --transport ssh $SOURCE $HOST:$TARGET");
 const SCP: Way = Way::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET");
 const SCP_TREE: Way = Way::new("scp -r", "scp", "scp -q -r $SOURCE $HOST:$TARGET");
-/// Both ends are on this machine, so the target directory is created without a login.
+/// Both hosts are this machine, so the target directory is created without a login.
 const SCP_PARALLEL: Way = Way::new(
     "two scp",
     "scp",

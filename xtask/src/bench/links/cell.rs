@@ -1,4 +1,4 @@
-//! Measures one cell of the grid: its link, a server at the far end, and the runs.
+//! Measures one cell of the grid: its link, a server on the remote host, and the runs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use hakobu_testkit::link::LinkSettings;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::super::ends::{Ends, EndsNetwork};
+use super::super::hosts::{HostNetwork, HostPair};
 use super::super::workshop::Workshop;
 use super::grid::{Cell, Load, Setting};
 
@@ -112,7 +112,7 @@ pub fn measure(bench: &Bench<'_>, cell: &Cell, commit: Option<String>) -> Result
         best_runs.push(place.run(best)?);
     }
     let emulator = processor_time().saturating_sub(used).as_secs_f64() / began.elapsed().as_secs_f64();
-    let late = place.ends.link_late_most().unwrap_or_default();
+    let late = place.hosts.link_late_most().unwrap_or_default();
     Ok(Measured {
         cell: cell.clone(),
         commit,
@@ -132,16 +132,16 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Both ends of a link.
+/// The hosts of a link, and the directories of a cell's runs.
 pub struct Place<'a> {
     bench: &'a Bench<'a>,
     source: &'a Path,
     targets: PathBuf,
-    pub ends: Ends,
+    pub hosts: HostPair,
 }
 
 impl<'a> Place<'a> {
-    /// Sets up a link and a server at its far end.
+    /// Sets up a link and a server on its remote host.
     ///
     /// # Errors
     /// Returns an error if one of them cannot be set up.
@@ -151,16 +151,16 @@ impl<'a> Place<'a> {
         congestion_control: &str,
         load: Load,
     ) -> Result<Self> {
-        let ends = Ends::up(bench.shop, EndsNetwork::Link(settings))?;
-        for end in [ends.link()?.near(), ends.link()?.far()] {
+        let hosts = HostPair::up(bench.shop, HostNetwork::Link(settings))?;
+        for end in [hosts.link()?.near(), hosts.link()?.far()] {
             end.set_congestion_control(congestion_control)?;
         }
         let source = match load {
             Load::OneFile => &bench.file,
             Load::SmallFiles => &bench.tree,
         };
-        let targets = bench.shop.memory().join(format!("at-{}", ends.link()?.far().name()));
-        Ok(Self { bench, source, targets, ends })
+        let targets = bench.shop.memory().join(format!("at-{}", hosts.link()?.far().name()));
+        Ok(Self { bench, source, targets, hosts })
     }
 
     fn run(&self, setting: Setting) -> Result<Run> {
@@ -195,7 +195,7 @@ impl<'a> Place<'a> {
                 other.map(drop)
             }
         };
-        self.ends.wait_for_sessions()?;
+        self.hosts.wait_for_sessions()?;
         let said = fs::read_to_string(&words).unwrap_or_default();
         outcome.with_context(|| format!("{setting}, after {seconds:.1} s"))?;
         ensure!(bytes > 0, "{setting}: nothing arrived within {seconds:.1} s: {said}");
@@ -243,9 +243,9 @@ impl<'a> Place<'a> {
     }
 
     fn command(&self, setting: Setting) -> Command {
-        let mut command = self.ends.command(self.bench.program);
+        let mut command = self.hosts.command(self.bench.program);
         command.args(["copy", "--why"]).args(setting.arguments()).arg(self.source);
-        command.arg(format!("{}:{}/", self.ends.sshd().host(), self.targets.display()));
+        command.arg(format!("{}:{}/", self.hosts.sshd().host(), self.targets.display()));
         command
     }
 }

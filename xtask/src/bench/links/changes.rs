@@ -206,12 +206,12 @@ fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
     };
     let place = Place::up(bench, settings(FULL_MBIT), "bbr", Load::OneFile)?;
     let rates = |setting: Setting| -> Result<([f64; 2], Vec<String>)> {
-        place.ends.link()?.change(settings(FULL_MBIT))?;
+        place.hosts.link()?.change(settings(FULL_MBIT))?;
         let mut seen: Vec<(f64, u64)> = Vec::new();
         let run = place.run_for(setting, Duration::from_secs_f64(ENDS_S), |seconds| {
             let mbit = if (FALLS_S..COMES_BACK_S).contains(&seconds) { QUARTER_MBIT } else { FULL_MBIT };
-            if place.ends.link()?.settings().rate_bits_per_second != Some(mbit * 1_000_000) {
-                place.ends.link()?.change(settings(mbit))?;
+            if place.hosts.link()?.settings().rate_bits_per_second != Some(mbit * 1_000_000) {
+                place.hosts.link()?.change(settings(mbit))?;
             }
             seen.push((seconds, place.stored_bytes()));
             Ok(())

@@ -1,6 +1,6 @@
 //! The limits under which copies are predicted and measured, one at a time, and the data that is copied.
 
-use crate::bench::slow_ends::{SlowNetwork, SlowPart};
+use crate::bench::slow_hosts::{SlowNetwork, SlowPart};
 use crate::bench::sources::{GIB, MIB, Source};
 
 /// A limit and the data that is copied under it.

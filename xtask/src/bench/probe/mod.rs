@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::machine::{Machine, load};
 use super::preparation::{Preparation, write};
 use super::session::say;
-use super::slow_ends::{SlowEnds, SlowRun};
+use super::slow_hosts::{SlowHosts, SlowRun};
 use super::sources::Source;
 use limits::{LIMITS, Limit, words};
 use results::{FILE_WITHIN, Pair, Results, RowResult, TREE_WITHIN};
@@ -129,13 +129,13 @@ impl Bench<'_> {
 
     fn pairs(&self, limit: &'static Limit, source: Source, rows: &mut [RowResult]) -> Result<()> {
         let shop = &self.prepared.shop;
-        let mut ends = SlowEnds::up(shop, &self.prepared.program, (limit.slow, limit.network), source)?;
+        let mut hosts = SlowHosts::up(shop, &self.prepared.program, (limit.slow, limit.network), source)?;
         shop.warm(2 * source.memory_bytes())?;
         for round in 0..self.args.rounds {
             shop.go_on()?;
-            ends.fresh()?;
+            hosts.fresh()?;
             let load = load();
-            let probe = ends.probe()?;
+            let probe = hosts.probe()?;
             let made = &probe.report["prediction"];
             let add = |row: &mut RowResult, span: &Value, ran: &SlowRun| -> Result<()> {
                 let predicted_seconds = span["seconds"].as_f64().context("there is no prediction")?;
@@ -157,14 +157,14 @@ impl Bench<'_> {
                 row.pairs.push(pair);
                 Ok(())
             };
-            ends.cold()?;
-            let copied = ends.copy()?;
+            hosts.cold()?;
+            let copied = hosts.copy()?;
             match rows {
                 [file] => add(file, &made["file"]["span"], &copied)?,
                 [first, again] => {
                     add(first, &made["tree"]["first_copy"], &copied)?;
-                    ends.cold()?;
-                    add(again, &made["tree"]["unchanged"], &ends.copy()?)?;
+                    hosts.cold()?;
+                    add(again, &made["tree"]["unchanged"], &hosts.copy()?)?;
                 }
                 _ => {}
             }

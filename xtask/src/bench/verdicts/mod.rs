@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::preparation::{Preparation, write};
 use super::session::say;
-use super::slow_ends::SlowEnds;
+use super::slow_hosts::SlowHosts;
 use super::sources::Source;
 use results::{Results, Row, Run};
 use stages::{STAGES, Stage};
@@ -87,16 +87,16 @@ pub fn run(args: &VerdictsArgs) -> Result<()> {
 /// Runs hakobu `runs` times with one resource slowed down.
 fn tried(prepared: &Preparation, stage: &Stage, source: Source, runs: u16) -> Result<Vec<Run>> {
     let shop = &prepared.shop;
-    let mut ends = SlowEnds::up(shop, &prepared.program, (stage.slow, stage.network), source)?;
+    let mut hosts = SlowHosts::up(shop, &prepared.program, (stage.slow, stage.network), source)?;
     let mut tried = Vec::new();
     for _ in 0..runs {
         shop.go_on()?;
-        ends.fresh()?;
-        let run = read(&ends.copy()?.report)?;
+        hosts.fresh()?;
+        let run = read(&hosts.copy()?.report)?;
         say(&format!("  {} {:.0} %, {:.1} s", run.said, run.share * 100.0, run.seconds));
         tried.push(run);
     }
-    drop(ends);
+    drop(hosts);
     shop.forget(source);
     Ok(tried)
 }

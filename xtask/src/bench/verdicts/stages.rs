@@ -1,6 +1,6 @@
 //! The resources that are slowed down, one at a time, and the verdict that is right for each.
 
-use crate::bench::slow_ends::{SlowNetwork, SlowPart};
+use crate::bench::slow_hosts::{SlowNetwork, SlowPart};
 use crate::bench::sources::Source;
 
 /// Returns the words of the table for a source.
@@ -29,7 +29,7 @@ pub struct Stage {
 
 /// The rate of a slow disk in bytes per second.
 const DISK_BYTES_PER_SECOND: u64 = 40_000_000;
-/// The share of one processor that a slow end has, in percent.
+/// The share of one processor that a slow host has, in percent.
 const PROCESSOR_PERCENT: u32 = 20;
 
 const fn file(bytes: u64) -> Source {

@@ -1,4 +1,4 @@
-//! Two ends of which one resource is slow, for runs of hakobu that copy one source.
+//! A pair of hosts of which one resource is slow, for runs of hakobu that copy one source.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use hakobu_testkit::throttle::{Throttle, ThrottledAccess};
 use serde_json::Value;
 
 use super::content;
-use super::ends::{Ends, EndsNetwork};
 use super::ext4_disk::Ext4Disk;
+use super::hosts::{HostNetwork, HostPair};
 use super::sources::{GIB, MIB, Medium, Source};
 use super::workshop::{Workshop, remove};
 
@@ -30,9 +30,9 @@ const DISK_OPTIONS: [&str; 6] = ["-O", "^has_journal", "-E", "lazy_itable_init=0
 pub enum SlowPart {
     /// None, or the network. Processors are the limit if that is fast, as everything is in memory.
     Network,
-    /// The near process gets this many percent of a processor.
+    /// The local process gets this many percent of a processor.
     SourceProcessor(u32),
-    /// The far process gets this many percent of a processor.
+    /// The remote process gets this many percent of a processor.
     TargetProcessor(u32),
     /// The source is on a disk that reads at most this many bytes per second.
     SourceDisk(u64),
@@ -44,10 +44,10 @@ pub enum SlowPart {
     TargetServer,
 }
 
-/// The network between the ends, or to the file server.
+/// The network between the hosts, or to the file server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlowNetwork {
-    /// None: both ends are directories of this machine.
+    /// None: source and target are directories of this machine.
     Local,
     Loopback,
     /// An emulated link with this rate in bits per second and round-trip time in milliseconds.
@@ -59,15 +59,15 @@ pub enum SlowNetwork {
 }
 
 impl SlowNetwork {
-    fn up(self, shop: &Workshop) -> Result<Ends> {
+    fn up(self, shop: &Workshop) -> Result<HostPair> {
         let link = |rate, rtt_ms| {
             let usual = LinkSettings::with_rtt(Duration::from_millis(rtt_ms));
-            EndsNetwork::Link(LinkSettings { rate_bits_per_second: rate, mtu: 9000, ..usual })
+            HostNetwork::Link(LinkSettings { rate_bits_per_second: rate, mtu: 9000, ..usual })
         };
         let read = |bytes| ("ipv4/tcp_rmem", format!("4096 131072 {bytes}"));
         let write = |bytes| ("ipv4/tcp_wmem", format!("4096 16384 {bytes}"));
         let (network, near, far) = match self {
-            Self::Local | Self::Loopback => (EndsNetwork::Loopback, vec![], vec![]),
+            Self::Local | Self::Loopback => (HostNetwork::Loopback, vec![], vec![]),
             Self::Rate(rate, rtt_ms) => (link(Some(rate), rtt_ms), vec![], vec![]),
             Self::TargetWindow(rate, rtt_ms, bytes) => (link(Some(rate), rtt_ms), vec![], vec![read(bytes)]),
             Self::Windows(rtt_ms, bytes) => {
@@ -75,14 +75,14 @@ impl SlowNetwork {
                 (link(None, rtt_ms), both.clone(), both)
             }
         };
-        let ends = Ends::up(shop, network)?;
+        let hosts = HostPair::up(shop, network)?;
         for (name, value) in near {
-            ends.link()?.near().set_parameter(name, &value)?;
+            hosts.link()?.near().set_parameter(name, &value)?;
         }
         for (name, value) in far {
-            ends.link()?.far().set_parameter(name, &value)?;
+            hosts.link()?.far().set_parameter(name, &value)?;
         }
-        Ok(ends)
+        Ok(hosts)
     }
 }
 
@@ -94,10 +94,10 @@ struct MountedServer {
 }
 
 impl MountedServer {
-    fn remount(&mut self, ends: &Ends) -> Result<()> {
+    fn remount(&mut self, hosts: &HostPair) -> Result<()> {
         drop(self.mounted.take());
-        let netns = ends.netns().map(|(near, _)| near);
-        let mounted = Sshfs::mount(&self.at, ends.sshd(), &self.directory, netns);
+        let netns = hosts.netns().map(|(near, _)| near);
+        let mounted = Sshfs::mount(&self.at, hosts.sshd(), &self.directory, netns);
         self.mounted = Some(mounted.context("mounting over sshfs (apt install sshfs)")?);
         Ok(())
     }
@@ -110,8 +110,8 @@ pub struct SlowRun {
     pub report: Value,
 }
 
-/// Both ends. Dropping it removes everything.
-pub struct SlowEnds<'a> {
+/// Both hosts. Dropping it removes everything.
+pub struct SlowHosts<'a> {
     shop: &'a Workshop,
     program: &'a Path,
     is_local: bool,
@@ -124,11 +124,11 @@ pub struct SlowEnds<'a> {
     disk: Option<Ext4Disk>,
     near: Option<Throttle>,
     _far: Option<Throttle>,
-    ends: Ends,
+    hosts: HostPair,
 }
 
-impl<'a> SlowEnds<'a> {
-    /// Sets up both ends and the source, and slows down one resource.
+impl<'a> SlowHosts<'a> {
+    /// Sets up the hosts and the source, and slows down one resource.
     ///
     /// # Errors
     /// Returns an error if something cannot be set up; root is needed.
@@ -138,7 +138,7 @@ impl<'a> SlowEnds<'a> {
         (slow, network): (SlowPart, SlowNetwork),
         source: Source,
     ) -> Result<Self> {
-        let ends = network.up(shop)?;
+        let hosts = network.up(shop)?;
         shop.clear_targets()?;
         let is_server = matches!(slow, SlowPart::SourceServer | SlowPart::TargetServer);
         let disk = || {
@@ -161,7 +161,7 @@ impl<'a> SlowEnds<'a> {
             disk: None,
             near: None,
             _far: None,
-            ends,
+            hosts,
         };
         if let SlowPart::SourceDisk(rate) = slow {
             let disk = disk()?;
@@ -189,7 +189,7 @@ impl<'a> SlowEnds<'a> {
             SlowPart::TargetServer => both.target = both.serve(&both.target.clone())?,
         }
         if let Some(far) = &far {
-            far.add(both.ends.sshd().id()).context("slowing down sshd")?;
+            far.add(both.hosts.sshd().id()).context("slowing down sshd")?;
         }
         both._far = far;
         Ok(both)
@@ -201,13 +201,13 @@ impl<'a> SlowEnds<'a> {
         let at = self.shop.tools().join("server");
         fs::create_dir_all(&at)?;
         let mut server = MountedServer { at, directory: directory.to_owned(), mounted: None };
-        server.remount(&self.ends)?;
+        server.remount(&self.hosts)?;
         let served = server.at.join(name);
         self.server = Some(server);
         Ok(served)
     }
 
-    /// Removes the copy, and has both ends forget what they have cached.
+    /// Removes the copy, and has both hosts forget what they have cached.
     ///
     /// # Errors
     /// Returns the errors of [`Self::cold`].
@@ -216,15 +216,15 @@ impl<'a> SlowEnds<'a> {
         self.cold()
     }
 
-    /// Waits for the processes at the far end, and drops the kernel's caches of the disk and the file server.
+    /// Waits for the processes on the remote host, and drops the kernel's caches of the disk and the file server.
     ///
     /// # Errors
     /// Returns an error if they keep running, or a disk or server cannot be mounted again.
     pub fn cold(&mut self) -> Result<()> {
         if let Some(server) = &mut self.server {
-            return server.remount(&self.ends);
+            return server.remount(&self.hosts);
         }
-        self.ends.wait_for_sessions()?;
+        self.hosts.wait_for_sessions()?;
         self.disk.as_mut().map_or(Ok(()), Ext4Disk::remount)
     }
 
@@ -256,14 +256,14 @@ impl<'a> SlowEnds<'a> {
         let mut command = match &self.near {
             Some(throttle) => throttle.command("sh"),
             None if self.is_local => Command::new("sh"),
-            None => self.ends.command(Path::new("sh")),
+            None => self.hosts.command(Path::new("sh")),
         };
-        self.ends.set_environment(&mut command);
+        self.hosts.set_environment(&mut command);
         command.args(["-c", "out=$1; shift; exec \"$@\" >\"$out\"", "sh"]);
         command.arg(self.shop.tools().join("printed.json")).arg(self.program).args(arguments);
         // The slash selects the contents of the tree.
         let of_tree = if self.source.is_dir() { "/" } else { "" };
-        let host = if self.is_local { String::new() } else { format!("{}:", self.ends.sshd().host()) };
+        let host = if self.is_local { String::new() } else { format!("{}:", self.hosts.sshd().host()) };
         command.arg(format!("{}{of_tree}", self.source.display()));
         command.arg(format!("{host}{}{of_tree}", self.target.display()));
         let group = CommandGroup::start(command, &self.shop.tools().join(log))?;
@@ -272,7 +272,7 @@ impl<'a> SlowEnds<'a> {
     }
 }
 
-impl Drop for SlowEnds<'_> {
+impl Drop for SlowHosts<'_> {
     fn drop(&mut self) {
         self.server = None;
         remove(&self.target_behind);

@@ -1,4 +1,5 @@
-//! The two ends of a group: the near one, where commands start, and the far one, behind a network and an ssh server.
+//! The two hosts of a group: the local one, where commands start, and the remote one, behind a network and an ssh
+//! server.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +15,7 @@ use hakobu_testkit::link::LinkSettings;
 use hakobu_testkit::rsyncd::{DaemonAddress, Module, Rsyncd};
 use hakobu_testkit::sshd::Sshd;
 
-use super::ends::{Ends, EndsNetwork};
+use super::hosts::{HostNetwork, HostPair};
 use super::rows::Place;
 use super::workshop::Workshop;
 
@@ -31,35 +32,35 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The module of the rsync daemon: the bench's directory in memory.
 const MODULE: &str = "bench";
 
-/// Both ends of a group. Dropping it stops the servers and then removes the network.
+/// The hosts of a group. Dropping it stops the servers and then removes the network.
 #[derive(Debug)]
-pub struct World {
+pub struct GroupHosts {
     place: Place,
     // Fields are dropped in this order.
     rsyncd: Option<Rsyncd>,
-    ends: Ends,
+    hosts: HostPair,
     path: OsString,
     memory: PathBuf,
 }
 
-impl World {
+impl GroupHosts {
     /// Sets up the place.
     ///
     /// # Errors
-    /// Returns the errors of [`Ends::up`].
+    /// Returns the errors of [`HostPair::up`].
     pub fn up(place: Place, shop: &Workshop) -> Result<Self> {
-        let ends = Ends::up(shop, network(place))?;
+        let hosts = HostPair::up(shop, network(place))?;
         let memory = shop.memory().to_owned();
         let rsyncd = (place == Place::CappedLink)
             .then(|| {
-                let address = ends.link()?.far().address();
-                let listens = DaemonAddress { address, netns: Some(ends.link()?.far().name()) };
+                let address = hosts.link()?.far().address();
+                let listens = DaemonAddress { address, netns: Some(hosts.link()?.far().name()) };
                 let module = Module { name: MODULE, path: &memory, lines: "" };
                 Rsyncd::start_at(listens, &[module]).context("starting an rsync daemon")
             })
             .transpose()?;
-        let path = add_ssh_tools(shop, ends.sshd())?;
-        Ok(Self { place, rsyncd, ends, path, memory })
+        let path = add_ssh_tools(shop, hosts.sshd())?;
+        Ok(Self { place, rsyncd, hosts, path, memory })
     }
 
     pub fn place(&self) -> Place {
@@ -81,14 +82,14 @@ impl World {
         Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
     }
 
-    /// Returns a command line at the near end, with its environment except for the paths.
+    /// Returns a command line on the local host, with its environment except for the paths.
     pub fn near(&self, line: &str) -> Command {
-        self.shell(self.ends.netns().map(|(near, _)| near), line)
+        self.shell(self.hosts.netns().map(|(near, _)| near), line)
     }
 
-    /// Returns a command line at the far end, started without ssh.
+    /// Returns a command line on the remote host, started without ssh.
     pub fn far(&self, line: &str) -> Command {
-        self.shell(self.ends.netns().map(|(_, far)| far), line)
+        self.shell(self.hosts.netns().map(|(_, far)| far), line)
     }
 
     fn shell(&self, netns: Option<&str>, line: &str) -> Command {
@@ -99,29 +100,29 @@ impl World {
         words.extend(["bash", "-o", "pipefail", "-c", line]);
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).env("PATH", &self.path).env("LC_ALL", "C.UTF-8");
-        let sshd = self.ends.sshd();
+        let sshd = self.hosts.sshd();
         command.env("HOST", sshd.host()).env("ADDRESS", sshd.address().to_string());
         // The user's settings for hakobu must not affect the measurement.
         command.env_remove("HAKOBU_SSH");
         command
     }
 
-    /// Returns the bytes sent between the two ends so far, in the direction that carried more, by the interface's
+    /// Returns the bytes sent between the two hosts so far, in the direction that carried more, by the interface's
     /// counters.
     ///
     /// # Errors
     /// Returns an error if the counters cannot be read.
     pub fn travelled_bytes(&self) -> Result<u64> {
-        let table = fs::read_to_string(format!("/proc/{}/net/dev", self.ends.sshd().id()))?;
-        travelled(&table, self.ends.netns().is_none()).context("/proc/net/dev has another format")
+        let table = fs::read_to_string(format!("/proc/{}/net/dev", self.hosts.sshd().id()))?;
+        travelled(&table, self.hosts.netns().is_none()).context("/proc/net/dev has another format")
     }
 
-    /// Waits until nobody is logged in at the far end, and the rsync daemon serves nobody.
+    /// Waits until nobody is logged in on the remote host, and the rsync daemon serves nobody.
     ///
     /// # Errors
     /// Returns an error if they keep running.
     pub fn wait_for_sessions(&self) -> Result<()> {
-        self.ends.wait_for_sessions()?;
+        self.hosts.wait_for_sessions()?;
         let deadline = Instant::now() + DAEMON_LIMIT;
         while self.rsyncd.as_ref().is_some_and(|daemon| !daemon.serving().is_empty()) {
             ensure!(Instant::now() < deadline, "the rsync daemon still serves after {DAEMON_LIMIT:?}");
@@ -132,7 +133,7 @@ impl World {
 
     /// Returns the longest delay of a packet on the emulated link beyond its due time.
     pub fn link_late_most(&self) -> Option<Duration> {
-        self.ends.link_late_most()
+        self.hosts.link_late_most()
     }
 }
 
@@ -147,17 +148,17 @@ fn travelled(table: &str, on_loopback: bool) -> Option<u64> {
     ours.map(|(_, figures)| bytes(figures)).sum()
 }
 
-fn network(place: Place) -> EndsNetwork {
+fn network(place: Place) -> HostNetwork {
     match place {
-        Place::Loopback | Place::SlowFs => EndsNetwork::Loopback,
-        Place::Veth => EndsNetwork::Veth(None),
-        Place::VethCubic => EndsNetwork::Veth(Some("cubic")),
-        Place::CappedLink => EndsNetwork::Link(LinkSettings {
+        Place::Loopback | Place::SlowFs => HostNetwork::Loopback,
+        Place::Veth => HostNetwork::Veth(None),
+        Place::VethCubic => HostNetwork::Veth(Some("cubic")),
+        Place::CappedLink => HostNetwork::Link(LinkSettings {
             connection_rate_bits_per_second: Some(50_000_000),
             mtu: 9000,
             ..LinkSettings::with_rtt(Duration::from_millis(20))
         }),
-        Place::LongLink => EndsNetwork::Link(LinkSettings {
+        Place::LongLink => HostNetwork::Link(LinkSettings {
             rate_bits_per_second: Some(1_000_000_000),
             mtu: 9000,
             ..LinkSettings::with_rtt(Duration::from_millis(100))
