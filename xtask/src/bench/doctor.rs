@@ -17,9 +17,9 @@ use serde_json::Value;
 use super::hosts::{HostNetwork, HostPair};
 use super::machine::Machine;
 use super::preparation::{Preparation, write};
+use super::scratch_space::ScratchSpace;
 use super::session::say;
 use super::sources::Source;
-use super::workshop::Workshop;
 use crate::table::MarkdownTable;
 
 const RATE_BITS: u64 = 1_000_000_000;
@@ -194,7 +194,7 @@ fn earlier(output: &Path) -> Results {
 
 /// A link with an ssh server on its remote host.
 struct Bed<'a> {
-    shop: &'a Workshop,
+    scratch: &'a ScratchSpace,
     program: &'a Path,
     hosts: HostPair,
 }
@@ -207,7 +207,7 @@ impl<'a> Bed<'a> {
             mtu,
             ..LinkSettings::with_rtt(Duration::from_millis(case.round_trip_ms))
         });
-        let hosts = HostPair::up(&prepared.shop, network)?;
+        let hosts = HostPair::up(&prepared.scratch, network)?;
         for end in [hosts.link()?.near(), hosts.link()?.far()] {
             for (name, value) in RIGHT.into_iter().chain(case.parameter) {
                 end.set_parameter(name, value)?;
@@ -216,7 +216,7 @@ impl<'a> Bed<'a> {
         if let Some(queue) = case.queue {
             shell(hosts.link()?.near(), &format!("tc qdisc replace dev {DEVICE} root {queue}"))?;
         }
-        Ok(Self { shop: &prepared.shop, program: &prepared.program, hosts })
+        Ok(Self { scratch: &prepared.scratch, program: &prepared.program, hosts })
     }
 
     fn round(&self, case: &Case) -> Result<Round> {
@@ -264,7 +264,7 @@ impl<'a> Bed<'a> {
 
     /// Runs the doctor, and returns what it says about the network path and its findings about the network.
     fn doctor(&self) -> Result<(Value, Vec<Value>)> {
-        self.shop.go_on()?;
+        self.scratch.go_on()?;
         let mut command = self.hosts.command(self.program);
         let output =
             command.args(["doctor", "--json", self.hosts.sshd().host()]).stderr(Stdio::inherit()).output()?;
@@ -288,10 +288,10 @@ impl<'a> Bed<'a> {
     }
 
     fn timed(&self, lanes: Option<u16>, bytes: u64) -> Result<f64> {
-        self.shop.go_on()?;
+        self.scratch.go_on()?;
         // Whole MiB, so that few different sources take up memory.
         let bytes = if bytes > 1 { bytes & !0xf_ffff } else { bytes };
-        let source = self.shop.source(Source::File { bytes })?;
+        let source = self.scratch.source(Source::File { bytes })?;
         let mut command = self.hosts.command(self.program);
         command.args(["copy", "--quiet"]);
         if let Some(lanes) = lanes {
@@ -300,14 +300,14 @@ impl<'a> Bed<'a> {
         let began = Instant::now();
         let status = command.arg(&source).arg("throwaway:/dev/null").status()?;
         let seconds = began.elapsed().as_secs_f64();
-        self.shop.forget(Source::File { bytes });
+        self.scratch.forget(Source::File { bytes });
         ensure!(status.success(), "hakobu copy: {status}");
         Ok(seconds)
     }
 
     /// Returns the rate of a single connection, measured with `iperf3`.
     fn stream(&self) -> Result<f64> {
-        self.shop.go_on()?;
+        self.scratch.go_on()?;
         let link = self.hosts.link()?;
         let mut server = link.far().command("iperf3");
         let mut server =

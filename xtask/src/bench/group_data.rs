@@ -13,8 +13,8 @@ use hakobu_testkit::slow_fs::SlowFs;
 use super::content;
 use super::loops;
 use super::rows::{Group, Place, Target};
+use super::scratch_space::ScratchSpace;
 use super::sources::{Medium, Source};
-use super::workshop::Workshop;
 
 /// The duration of each operation on the slow file system.
 const SLOW: Duration = Duration::from_millis(1);
@@ -34,7 +34,7 @@ pub struct DataEndpoint {
 /// The sources and the target of a group.
 #[derive(Debug)]
 pub struct GroupData<'a> {
-    shop: &'a Workshop,
+    scratch: &'a ScratchSpace,
     kind: Target,
     sources: Vec<(Source, DataEndpoint)>,
     target: DataEndpoint,
@@ -88,7 +88,7 @@ impl<'a> GroupData<'a> {
     ///
     /// # Errors
     /// Returns an error if something cannot be created, most likely because memory is full or root is needed.
-    pub fn new(shop: &'a Workshop, group: &Group, wanted: &[Source], name: &str) -> Result<Self> {
+    pub fn new(scratch: &'a ScratchSpace, group: &Group, wanted: &[Source], name: &str) -> Result<Self> {
         let kind = group.target;
         let medium = match wanted.first() {
             Some(Source::Disk { medium, .. }) => *medium,
@@ -96,19 +96,19 @@ impl<'a> GroupData<'a> {
         };
         if medium == Medium::Memory {
             let target = wanted.iter().map(|source| source.memory_bytes()).max().unwrap_or(0);
-            shop.check_room(wanted, if kind == Target::Discard { 0 } else { target })?;
+            scratch.check_room(wanted, if kind == Target::Discard { 0 } else { target })?;
         }
         let mut sources = Vec::new();
         for source in wanted {
-            shop.go_on()?;
-            let content = shop.source(*source)?;
+            scratch.go_on()?;
+            let content = scratch.source(*source)?;
             let endpoint = match source {
                 Source::Disk { medium, .. } => DataEndpoint::disk(content, *medium)?,
                 _ => DataEndpoint::plain(content),
             };
             sources.push((*source, endpoint));
         }
-        let content = shop.target(name, medium);
+        let content = scratch.target(name, medium);
         let begins_equal = matches!(
             kind,
             Target::Equal
@@ -132,15 +132,15 @@ impl<'a> GroupData<'a> {
             if kind.is_disk() { DataEndpoint::disk(content, medium)? } else { DataEndpoint::plain(content) };
         let mut slow = None;
         if group.place == Place::SlowFs {
-            let at = shop.memory().join(format!("slow-{name}"));
+            let at = scratch.memory().join(format!("slow-{name}"));
             fs::create_dir_all(&at).context("making a directory to mount at")?;
-            slow = Some(SlowFs::mount(&at, shop.memory(), SLOW).context("mounting the slow file system")?);
+            slow = Some(SlowFs::mount(&at, scratch.memory(), SLOW).context("mounting the slow file system")?);
             for endpoint in sources.iter_mut().map(|(_, endpoint)| endpoint).chain([&mut target]) {
                 endpoint.shown =
-                    endpoint.content.strip_prefix(shop.memory()).ok().map(|below| at.join(below));
+                    endpoint.content.strip_prefix(scratch.memory()).ok().map(|below| at.join(below));
             }
         }
-        Ok(Self { shop, kind, sources, target, spoiled: Cell::new(false), slow })
+        Ok(Self { scratch, kind, sources, target, spoiled: Cell::new(false), slow })
     }
 
     /// Returns the source `kind` and the target.
@@ -192,7 +192,7 @@ impl<'a> GroupData<'a> {
                 fs::create_dir_all(empty).context("making an empty directory")?;
                 self.anew(kind)
             }
-            (Target::Fresh, _) => self.shop.clear_targets(),
+            (Target::Fresh, _) => self.scratch.clear_targets(),
             // Old content makes no difference to an overwriting run, and filling a slow disk takes time.
             (Target::Disk, Source::Disk { medium: Medium::OwnDisk, .. }) if !check => Ok(()),
             (Target::Disk, _) => {
@@ -228,7 +228,7 @@ impl<'a> GroupData<'a> {
         if !well {
             self.spoiled.set(true);
         }
-        if self.kind == Target::Fresh { self.shop.clear_targets() } else { Ok(()) }
+        if self.kind == Target::Fresh { self.scratch.clear_targets() } else { Ok(()) }
     }
 }
 

@@ -17,7 +17,7 @@ use hakobu_testkit::sshd::Sshd;
 
 use super::hosts::{HostNetwork, HostPair};
 use super::rows::Place;
-use super::workshop::Workshop;
+use super::scratch_space::ScratchSpace;
 
 /// The directory of tools that comes first on the near PATH.
 pub const NEAR_BIN: &str = "near-bin";
@@ -48,9 +48,9 @@ impl GroupHosts {
     ///
     /// # Errors
     /// Returns the errors of [`HostPair::up`].
-    pub fn up(place: Place, shop: &Workshop) -> Result<Self> {
-        let hosts = HostPair::up(shop, network(place))?;
-        let memory = shop.memory().to_owned();
+    pub fn up(place: Place, scratch: &ScratchSpace) -> Result<Self> {
+        let hosts = HostPair::up(scratch, network(place))?;
+        let memory = scratch.memory().to_owned();
         let rsyncd = (place == Place::CappedLink)
             .then(|| {
                 let address = hosts.link()?.far().address();
@@ -59,7 +59,7 @@ impl GroupHosts {
                 Rsyncd::start_at(listens, &[module]).context("starting an rsync daemon")
             })
             .transpose()?;
-        let path = add_ssh_tools(shop, hosts.sshd())?;
+        let path = add_ssh_tools(scratch, hosts.sshd())?;
         Ok(Self { place, rsyncd, hosts, path, memory })
     }
 
@@ -168,16 +168,16 @@ fn network(place: Place) -> HostNetwork {
 
 /// Puts ssh, scp and sftp that know the server on the near PATH, so that command lines are as users type them. Returns
 /// that PATH.
-fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
+fn add_ssh_tools(scratch: &ScratchSpace, sshd: &Sshd) -> Result<OsString> {
     let usual = std::env::var_os("PATH").unwrap_or_default();
     for tool in ["ssh", "scp", "sftp"] {
         let found = std::env::split_paths(&usual).map(|dir| dir.join(tool)).find(|path| path.is_file());
         let found = found.with_context(|| format!("there is no {tool}"))?;
         let config = sshd.client_config();
         let line = format!("exec {} -F {} \"$@\"", quote(&found), quote(&config));
-        shop.script(NEAR_BIN, tool, &line)?;
+        scratch.script(NEAR_BIN, tool, &line)?;
     }
-    let first = [shop.tools().join(NEAR_BIN), shop.installed().join(INSTALLED_BIN)];
+    let first = [scratch.tools().join(NEAR_BIN), scratch.installed().join(INSTALLED_BIN)];
     std::env::join_paths(first.into_iter().chain(std::env::split_paths(&usual))).context("making the PATH")
 }
 

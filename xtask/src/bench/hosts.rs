@@ -11,8 +11,8 @@ use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
 use super::group_hosts::{FAR_BIN, INSTALLED_BIN};
+use super::scratch_space::ScratchSpace;
 use super::veth::Veth;
-use super::workshop::Workshop;
 
 /// The time that processes on the remote host have to exit after those on the local host.
 const SESSIONS_END_LIMIT: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ impl HostPair {
     ///
     /// # Errors
     /// Returns an error if the server cannot be started, or a namespace or device cannot be created (root is needed).
-    pub fn up(shop: &Workshop, network: HostNetwork) -> Result<Self> {
+    pub fn up(scratch: &ScratchSpace, network: HostNetwork) -> Result<Self> {
         let (mut link, mut veth) = (None, None);
         let far: Option<(String, Ipv4Addr)> = match network {
             HostNetwork::Loopback => None,
@@ -57,7 +57,7 @@ impl HostPair {
         let sshd = Sshd::start(&SshdOptions {
             address: far.as_ref().map_or(Ipv4Addr::LOCALHOST, |far| far.1).into(),
             netns: far.map(|far| far.0),
-            path_dirs: vec![shop.tools().join(FAR_BIN), shop.installed().join(INSTALLED_BIN)],
+            path_dirs: vec![scratch.tools().join(FAR_BIN), scratch.installed().join(INSTALLED_BIN)],
             ..SshdOptions::default()
         });
         Ok(Self { sshd: sshd.context("starting sshd")?, link, veth })

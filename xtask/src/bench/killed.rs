@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::group_data::RunPaths;
 use super::group_hosts::GroupHosts;
 use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Timing, complete, once};
-use super::workshop::Workshop;
+use super::scratch_space::ScratchSpace;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The time that the other processes have to end after the kill.
@@ -21,7 +21,7 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 /// Runs a command, kills its `program` process once half of the source has been read, and runs the command again to its
 /// end. The returned time is that of the second run; the counters cover both runs.
 pub fn killed(
-    shop: &Workshop,
+    scratch: &ScratchSpace,
     hosts: &GroupHosts,
     program: &Path,
     lines: &Lines,
@@ -30,8 +30,8 @@ pub fn killed(
     let command = complete(hosts.near(&lines.near), paths, hosts.free_port()?);
     let before = Counted::now(hosts, paths)?;
     let started = Instant::now();
-    let near = CommandGroup::start(command, &shop.tools().join("killed.log"))?;
-    let read_bytes = half(shop, &near, paths)?;
+    let near = CommandGroup::start(command, &scratch.tools().join("killed.log"))?;
+    let read_bytes = half(scratch, &near, paths)?;
     let victim = find(program, near.pid()).context("the process to be killed is not there")?;
     kill_process(victim, Signal::KILL)?;
     let first = Killed { seconds: started.elapsed().as_secs_f64(), source_read_bytes: read_bytes };
@@ -40,14 +40,14 @@ pub fn killed(
     }
     drop(near);
     hosts.wait_for_sessions()?;
-    let again = once(shop, hosts, lines, paths)?;
+    let again = once(scratch, hosts, lines, paths)?;
     let mut counted = Counted::now(hosts, paths)?.since(before);
     counted.killed = Some(first);
     Ok(Timing { seconds: again.seconds, counted })
 }
 
 /// Waits until half of the source has been read, and returns the number of bytes read by then.
-fn half(shop: &Workshop, near: &CommandGroup, paths: RunPaths<'_>) -> Result<u64, Failure> {
+fn half(scratch: &ScratchSpace, near: &CommandGroup, paths: RunPaths<'_>) -> Result<u64, Failure> {
     let read = || paths.source.read_bytes()?.context("a source without counters");
     let (before, deadline) = (read()?, Instant::now() + LIMIT);
     loop {
@@ -55,7 +55,7 @@ fn half(shop: &Workshop, near: &CommandGroup, paths: RunPaths<'_>) -> Result<u64
         if now >= paths.kind.bytes() / 2 {
             return Ok(now);
         }
-        if shop.interrupted() {
+        if scratch.interrupted() {
             return Err(Failure::Interrupted);
         }
         if near.ended_within(LOOK_EVERY)? || Instant::now() > deadline {

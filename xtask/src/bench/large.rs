@@ -17,8 +17,8 @@ use super::ext4_disk::Ext4Disk;
 use super::machine::Machine;
 use super::markdown::machine_line;
 use super::preparation::{Preparation, write};
+use super::scratch_space::{ScratchSpace, remove};
 use super::session::say;
-use super::workshop::{Workshop, remove};
 use crate::table::MarkdownTable;
 
 /// The number of inodes of the file system, and its size in bytes, little of which is used.
@@ -110,13 +110,13 @@ struct Demand {
 /// Returns an error without root, enough memory or the tools of ext4, if a run fails, or if the user interrupts.
 pub fn run(args: &LargeArgs) -> Result<()> {
     let prepared = Preparation::new(args.program.as_deref())?;
-    let (shop, program) = (&prepared.shop, &prepared.program);
+    let (scratch, program) = (&prepared.scratch, &prepared.program);
     let inodes = INODES.to_string();
-    let disk = Ext4Disk::new(shop, "large", IMAGE_BYTES, &["-m", "0", "-N", &inodes])?;
+    let disk = Ext4Disk::new(scratch, "large", IMAGE_BYTES, &["-m", "0", "-N", &inodes])?;
     let divisor = if args.quick { QUICK_DIVISOR } else { 1 };
     let mut trees = Vec::new();
     for tree in &TREES {
-        trees.push(measure(shop, disk.at(), program, tree, divisor)?);
+        trees.push(measure(scratch, disk.at(), program, tree, divisor)?);
     }
     drop(disk);
     let machine = prepared.machine.clone();
@@ -129,7 +129,7 @@ pub fn run(args: &LargeArgs) -> Result<()> {
     Ok(())
 }
 
-fn measure(shop: &Workshop, at: &Path, program: &Path, tree: &Tree, divisor: u64) -> Result<Measured> {
+fn measure(scratch: &ScratchSpace, at: &Path, program: &Path, tree: &Tree, divisor: u64) -> Result<Measured> {
     let [files, directories, second_names] =
         [tree.files, tree.directories, tree.second_names].map(|count| count / divisor);
     say(&format!("{}: {files} files", tree.key));
@@ -140,7 +140,7 @@ fn measure(shop: &Workshop, at: &Path, program: &Path, tree: &Tree, divisor: u64
     let entries = files + directories + second_names;
     let (mut copies, mut again) = (Vec::new(), Vec::new());
     for round in 0..tree.rounds {
-        shop.go_on()?;
+        scratch.go_on()?;
         remove(&target);
         settle()?;
         copies.push(once(program, "copy", &source, &target, entries)?);

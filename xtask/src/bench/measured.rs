@@ -16,7 +16,7 @@ use hakobu_core::shell::quote;
 use hakobu_measure::process::measure;
 
 use super::group_hosts::{FAR_BIN, NEAR_BIN};
-use super::workshop::{Workshop, remove};
+use super::scratch_space::{ScratchSpace, remove};
 
 /// Run a program and note its peak memory
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ pub fn run(args: &MeasuredArgs) -> Result<()> {
 /// The entries `hakobu` on both PATHs, which can be replaced by scripts that measure memory.
 #[derive(Debug)]
 pub struct Stand<'a> {
-    shop: &'a Workshop,
+    scratch: &'a ScratchSpace,
     program: &'a Path,
 }
 
@@ -67,8 +67,8 @@ impl<'a> Stand<'a> {
     ///
     /// # Errors
     /// Returns an error if that fails.
-    pub fn new(shop: &'a Workshop, program: &'a Path) -> Result<Self> {
-        let stand = Self { shop, program };
+    pub fn new(scratch: &'a ScratchSpace, program: &'a Path) -> Result<Self> {
+        let stand = Self { scratch, program };
         stand.plain()?;
         Ok(stand)
     }
@@ -80,9 +80,9 @@ impl<'a> Stand<'a> {
 
     fn plain(&self) -> Result<()> {
         let own = std::env::current_exe().context("finding this program")?;
-        self.shop.link(NEAR_BIN, "xtask", &own)?;
-        self.shop.link(NEAR_BIN, "hakobu", self.program)?;
-        self.shop.link(FAR_BIN, "hakobu", self.program)
+        self.scratch.link(NEAR_BIN, "xtask", &own)?;
+        self.scratch.link(NEAR_BIN, "hakobu", self.program)?;
+        self.scratch.link(FAR_BIN, "hakobu", self.program)
     }
 
     /// Calls `work` and measures the peak memory of the hakobu processes that it runs, also on the remote host if
@@ -101,22 +101,22 @@ impl<'a> Stand<'a> {
     fn exchange(&self) -> Result<()> {
         let own = std::env::current_exe().context("finding this program")?;
         for (bin, figures) in [(NEAR_BIN, NEAR_FIGURES), (FAR_BIN, FAR_FIGURES)] {
-            let into = self.shop.tools().join(figures);
+            let into = self.scratch.tools().join(figures);
             remove(&into);
             fs::create_dir(&into).with_context(|| format!("making {}", into.display()))?;
             let words = [own.as_path(), into.as_path(), self.program].map(quote);
             let [own, into, program] = &words;
             // Remove the symbolic link first, or the script would be written into the program.
-            remove(&self.shop.tools().join(bin).join("hakobu"));
+            remove(&self.scratch.tools().join(bin).join("hakobu"));
             let line = format!("exec {own} bench measured --into {into} -- {program} \"$@\"");
-            self.shop.script(bin, "hakobu", &line)?;
+            self.scratch.script(bin, "hakobu", &line)?;
         }
         Ok(())
     }
 
     /// Returns the largest recorded figure, after waiting up to `wait` for the first one.
     fn most(&self, figures: &str, wait: Duration) -> Option<u64> {
-        let directory = self.shop.tools().join(figures);
+        let directory = self.scratch.tools().join(figures);
         let deadline = Instant::now() + wait;
         loop {
             let noted = fs::read_dir(&directory).ok()?.flatten().filter_map(|entry| {

@@ -27,6 +27,7 @@ mod proof;
 mod results;
 mod rows;
 mod runs;
+mod scratch_space;
 mod session;
 mod slow_hosts;
 mod sources;
@@ -34,7 +35,6 @@ mod svg;
 mod tuning;
 mod verdicts;
 mod veth;
-mod workshop;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -50,9 +50,9 @@ use preparation::{Preparation, write};
 use proof::Digests;
 use results::{GroupResult, Results};
 use rows::{Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Table, Way};
+use scratch_space::ScratchSpace;
 use session::{Session, say};
 use sources::Source;
-use workshop::Workshop;
 
 /// The divisor of sizes under `--quick`.
 const QUICK_DIVISOR: u64 = 8;
@@ -157,15 +157,15 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     let mut chosen = choose(table, args.rows.as_deref(), args.extra);
     ensure!(!chosen.is_empty(), "no row has that in its key or title");
     let prepared = Preparation::new(args.program.as_deref())?;
-    let shop = &prepared.shop;
+    let scratch = &prepared.scratch;
     if let Some(earlier) = &args.before {
-        chosen = before::beside(&chosen, &shop.take(earlier, "hakobu-before")?);
+        chosen = before::beside(&chosen, &scratch.take(earlier, "hakobu-before")?);
     }
     let tools =
         chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.tool).filter(|tool| *tool != OURS);
-    let peers = Peers::ensure(tools.collect::<BTreeSet<_>>(), shop.installed());
-    let stand = Stand::new(shop, &prepared.program)?;
-    let groups = measure_all(shop, &stand, &peers, &chosen, args.quick, rounds)?;
+    let peers = Peers::ensure(tools.collect::<BTreeSet<_>>(), scratch.installed());
+    let stand = Stand::new(scratch, &prepared.program)?;
+    let groups = measure_all(scratch, &stand, &peers, &chosen, args.quick, rounds)?;
     let mut rows: Vec<RowResult> = Vec::new();
     for (chosen, measured) in chosen.iter().zip(&groups) {
         let judged =
@@ -230,7 +230,7 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
 
 /// Measures group after group, and sets up a new place when it differs from the last group's.
 fn measure_all(
-    shop: &Workshop,
+    scratch: &ScratchSpace,
     stand: &Stand<'_>,
     peers: &Peers,
     chosen: &[Chosen],
@@ -244,17 +244,17 @@ fn measure_all(
         if hosts.as_ref().is_none_or(|hosts| hosts.place() != group.place) {
             // Drop the old one first: both write the same tools.
             drop(hosts.take());
-            let up = GroupHosts::up(group.place, shop);
+            let up = GroupHosts::up(group.place, scratch);
             hosts = Some(up.with_context(|| format!("bringing up: {}", group.place.title()))?);
         }
         let Some(hosts) = &hosts else { bail!("no place") };
         let divisor = if quick { QUICK_DIVISOR } else { 1 };
         let rounds = if group.extra { rounds.min(FEW_ROUNDS) } else { rounds };
-        let session = Session { shop, stand, peers, rounds, divisor, digests: &digests };
+        let session = Session { scratch, stand, peers, rounds, divisor, digests: &digests };
         measured.push(session.measure(hosts, group, ways)?);
         let next = chosen.get(index + 1).map(|next| next.group.sources()).unwrap_or_default();
         let over = group.sources().into_iter().filter(|source| !next.contains(source));
-        over.map(|source| source.smaller(divisor)).for_each(|source: Source| shop.forget(source));
+        over.map(|source| source.smaller(divisor)).for_each(|source: Source| scratch.forget(source));
     }
     Ok(measured)
 }

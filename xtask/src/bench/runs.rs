@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::group_data::RunPaths;
 use super::group_hosts::GroupHosts;
-use super::workshop::Workshop;
+use super::scratch_space::ScratchSpace;
 
 /// The time after which a run counts as failed. The slowest method takes half a minute on an idle machine.
 pub const LIMIT: Duration = Duration::from_secs(240);
@@ -94,7 +94,7 @@ impl Counted {
 
 /// Runs a method once, from its start until the commands of both hosts have ended.
 pub fn once(
-    shop: &Workshop,
+    scratch: &ScratchSpace,
     hosts: &GroupHosts,
     lines: &Lines,
     paths: RunPaths<'_>,
@@ -106,15 +106,15 @@ pub fn once(
         near.env("URL", url);
     }
     let before = Counted::now(hosts, paths)?;
-    let log = shop.tools().join("near.log");
+    let log = scratch.tools().join("near.log");
     let run = PairedRun { near, listener, limit: LIMIT, log: &log };
-    let seconds = run.run(&mut RunWatch { shop, port, listener: None })?.wall.as_secs_f64();
+    let seconds = run.run(&mut RunWatch { scratch, port, listener: None })?.wall.as_secs_f64();
     Ok(Timing { seconds, counted: Counted::now(hosts, paths)?.since(before) })
 }
 
 /// Ends a run when the user interrupts.
 struct RunWatch<'a> {
-    shop: &'a Workshop,
+    scratch: &'a ScratchSpace,
     port: u16,
     /// The process ID of the listening command on the remote host.
     listener: Option<u32>,
@@ -132,7 +132,7 @@ impl RunObserver for RunWatch<'_> {
     }
 
     fn look(&mut self) -> Result<(), Failure> {
-        if self.shop.interrupted() { Err(Failure::Interrupted) } else { Ok(()) }
+        if self.scratch.interrupted() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 }
 

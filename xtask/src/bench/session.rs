@@ -16,9 +16,9 @@ use super::proof::{self, Digests};
 use super::results::{GroupResult, WayResult};
 use super::rows::{Course, Group, Target, Way};
 use super::runs::{Failure, Lines, Timing, once};
+use super::scratch_space::ScratchSpace;
 use super::sources::Source;
 use super::tuning::tune;
-use super::workshop::Workshop;
 
 /// The number of baseline runs: the command on next to nothing.
 const BASELINE_RUNS: usize = 3;
@@ -30,7 +30,7 @@ const TUNING_DIVISOR: u64 = 8;
 /// The context that all groups share.
 #[derive(Debug)]
 pub struct Session<'a> {
-    pub shop: &'a Workshop,
+    pub scratch: &'a ScratchSpace,
     pub stand: &'a Stand<'a>,
     pub peers: &'a Peers,
     pub rounds: usize,
@@ -90,7 +90,7 @@ impl Session<'_> {
         self.tune_all(hosts, group, &mut runners)?;
         self.prove_all(hosts, group, &mut runners)?;
         self.rounds(hosts, group, &mut runners)?;
-        self.shop.clear_targets()?;
+        self.scratch.clear_targets()?;
         for result in &mut results {
             result.complete();
         }
@@ -110,15 +110,15 @@ impl Session<'_> {
         let smaller = |source: Source| source.smaller(TUNING_DIVISOR);
         for runner in runners.iter_mut().filter(|runner| runner.way.tuned && runner.result.usable()) {
             say(&format!("  looking for the best settings of {}", runner.way.name));
-            self.shop.clear_targets()?;
+            self.scratch.clear_targets()?;
             let source = smaller(runner.source);
-            let data = GroupData::new(self.shop, group, &[source], "small")?;
+            let data = GroupData::new(self.scratch, group, &[source], "small")?;
             let outcome = tune(runner.way, |lines| {
                 let course = Course::Whole;
                 self.run(hosts, group, Task { way: runner.way, lines, course, source, check: false }, &data)
             });
             drop(data);
-            self.shop.forget(source);
+            self.scratch.forget(source);
             if let Some((lines, tried)) = self.note(runner, outcome)? {
                 runner.lines = lines;
                 runner.result.command.clone_from(&runner.lines.near);
@@ -132,7 +132,7 @@ impl Session<'_> {
     /// Runs each of our methods once without timing, to check its memory, report and result. If the target equals the
     /// source, runs every method after damaging the target.
     fn prove_all(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
-        self.shop.clear_targets()?;
+        self.scratch.clear_targets()?;
         let mut data = self.group_data(group, runners, "copy")?;
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
             if !runner.way.is_ours() && group.target != Target::Equal {
@@ -149,8 +149,8 @@ impl Session<'_> {
             self.note(runner, outcome)?;
             if group.target == Target::Equal && !runner.result.usable() {
                 // The others need an undamaged target.
-                self.shop.clear_targets()?;
-                data = GroupData::new(self.shop, group, &[runner.source], "copy")?;
+                self.scratch.clear_targets()?;
+                data = GroupData::new(self.scratch, group, &[runner.source], "copy")?;
             }
         }
         Ok(())
@@ -163,7 +163,7 @@ impl Session<'_> {
         runner: &mut Runner<'_>,
         data: &GroupData<'_>,
     ) -> Result<(), Failure> {
-        let report = self.shop.tools().join("report.json");
+        let report = self.scratch.tools().join("report.json");
         let reported = with_report(&runner.lines.near, &report);
         let near = reported.clone().unwrap_or_else(|| runner.lines.near.clone());
         let lines = Lines { near, far: runner.lines.far.clone() };
@@ -199,11 +199,11 @@ impl Session<'_> {
     }
 
     fn rounds(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
-        self.shop.clear_targets()?;
+        self.scratch.clear_targets()?;
         let data = self.group_data(group, runners, "copy")?;
-        let least = GroupData::new(self.shop, group, &[group.source.least()], "least")?;
+        let least = GroupData::new(self.scratch, group, &[group.source.least()], "least")?;
         for round in 0..self.rounds {
-            self.shop.go_on()?;
+            self.scratch.go_on()?;
             for _ in 0..baselines_in(round, self.rounds) {
                 self.baselines(hosts, group, runners, &least)?;
             }
@@ -247,22 +247,22 @@ impl Session<'_> {
         data.ready(source, check)?;
         if group.target.takes_memory() {
             // Before every run, as memory that the previous run has freed is returned to the host within moments.
-            self.shop.warm(source.memory_bytes() + WARM_SURPLUS_BYTES)?;
+            self.scratch.warm(source.memory_bytes() + WARM_SURPLUS_BYTES)?;
         }
         let paths = data.paths(source)?;
         let outcome = match course {
-            Course::Whole => once(self.shop, hosts, lines, paths),
-            Course::Killed => killed(self.shop, hosts, self.stand.program(), lines, paths),
+            Course::Whole => once(self.scratch, hosts, lines, paths),
+            Course::Killed => killed(self.scratch, hosts, self.stand.program(), lines, paths),
         };
         // Not timed: processes that the local command does not wait for must not disturb the next run.
         hosts.wait_for_sessions()?;
         let outcome = outcome.and_then(|timing| {
             if check && group.target == Target::Surplus {
                 proof::gone(paths.target.content())
-                    .map_err(|error| Failure::Failed(self.shop.scrub(&error.to_string())))?;
+                    .map_err(|error| Failure::Failed(self.scratch.scrub(&error.to_string())))?;
             } else if check && group.target != Target::Discard && !way.discards {
                 proof::arrived(way, paths)
-                    .map_err(|error| Failure::Failed(self.shop.scrub(&error.to_string())))?;
+                    .map_err(|error| Failure::Failed(self.scratch.scrub(&error.to_string())))?;
             }
             Ok(timing)
         });
@@ -276,7 +276,7 @@ impl Session<'_> {
             Ok(value) => Ok(Some(value)),
             Err(Failure::Interrupted) => bail!("interrupted"),
             Err(Failure::Failed(why)) => {
-                let why = self.shop.scrub(&why);
+                let why = self.scratch.scrub(&why);
                 say(&format!("  {} failed: {why}", runner.way.name));
                 runner.result.failed = Some(why);
                 Ok(None)
@@ -292,7 +292,7 @@ impl Session<'_> {
                 sources.push(runner.source);
             }
         }
-        GroupData::new(self.shop, group, &sources, name)
+        GroupData::new(self.scratch, group, &sources, name)
     }
 }
 

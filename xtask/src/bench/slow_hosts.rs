@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::content;
 use super::ext4_disk::Ext4Disk;
 use super::hosts::{HostNetwork, HostPair};
+use super::scratch_space::{ScratchSpace, remove};
 use super::sources::{GIB, MIB, Medium, Source};
-use super::workshop::{Workshop, remove};
 
 /// The time after which a run counts as failed.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
@@ -59,7 +59,7 @@ pub enum SlowNetwork {
 }
 
 impl SlowNetwork {
-    fn up(self, shop: &Workshop) -> Result<HostPair> {
+    fn up(self, scratch: &ScratchSpace) -> Result<HostPair> {
         let link = |rate, rtt_ms| {
             let usual = LinkSettings::with_rtt(Duration::from_millis(rtt_ms));
             HostNetwork::Link(LinkSettings { rate_bits_per_second: rate, mtu: 9000, ..usual })
@@ -75,7 +75,7 @@ impl SlowNetwork {
                 (link(None, rtt_ms), both.clone(), both)
             }
         };
-        let hosts = HostPair::up(shop, network)?;
+        let hosts = HostPair::up(scratch, network)?;
         for (name, value) in near {
             hosts.link()?.near().set_parameter(name, &value)?;
         }
@@ -112,7 +112,7 @@ pub struct SlowRun {
 
 /// Both hosts. Dropping it removes everything.
 pub struct SlowHosts<'a> {
-    shop: &'a Workshop,
+    scratch: &'a ScratchSpace,
     program: &'a Path,
     is_local: bool,
     source: PathBuf,
@@ -133,25 +133,25 @@ impl<'a> SlowHosts<'a> {
     /// # Errors
     /// Returns an error if something cannot be set up; root is needed.
     pub fn up(
-        shop: &'a Workshop,
+        scratch: &'a ScratchSpace,
         program: &'a Path,
         (slow, network): (SlowPart, SlowNetwork),
         source: Source,
     ) -> Result<Self> {
-        let hosts = network.up(shop)?;
-        shop.clear_targets()?;
+        let hosts = network.up(scratch)?;
+        scratch.clear_targets()?;
         let is_server = matches!(slow, SlowPart::SourceServer | SlowPart::TargetServer);
         let disk = || {
             let room = source.memory_bytes() + source.memory_bytes() / 4 + GIB;
-            let disk = Ext4Disk::new(shop, "disk", room, &DISK_OPTIONS)?;
+            let disk = Ext4Disk::new(scratch, "disk", room, &DISK_OPTIONS)?;
             if source.bytes() < SMALL_BYTES {
                 disk.hold_little()?;
             }
             anyhow::Ok(disk)
         };
-        let target_behind = shop.target("copy", Medium::Memory);
+        let target_behind = scratch.target("copy", Medium::Memory);
         let mut both = Self {
-            shop,
+            scratch,
             program,
             is_local: is_server || network == SlowNetwork::Local,
             source: PathBuf::new(),
@@ -172,7 +172,7 @@ impl<'a> SlowHosts<'a> {
             both.disk = Some(disk);
             return Ok(both);
         }
-        both.source = shop.source(source)?;
+        both.source = scratch.source(source)?;
         let mut far = None;
         match slow {
             SlowPart::Network | SlowPart::SourceDisk(_) => {}
@@ -198,7 +198,7 @@ impl<'a> SlowHosts<'a> {
     /// Mounts the directory of a path, and returns the path there.
     fn serve(&mut self, path: &Path) -> Result<PathBuf> {
         let (directory, name) = path.parent().zip(path.file_name()).context("a path without a directory")?;
-        let at = self.shop.tools().join("server");
+        let at = self.scratch.tools().join("server");
         fs::create_dir_all(&at)?;
         let mut server = MountedServer { at, directory: directory.to_owned(), mounted: None };
         server.remount(&self.hosts)?;
@@ -233,7 +233,7 @@ impl<'a> SlowHosts<'a> {
     /// # Errors
     /// Returns an error if it fails or there is no report.
     pub fn copy(&self) -> Result<SlowRun> {
-        let report = self.shop.tools().join("report.json");
+        let report = self.scratch.tools().join("report.json");
         remove(&report);
         let seconds =
             self.run(&["copy", "--quiet", "--report", &report.display().to_string()], "copy.log")?;
@@ -247,7 +247,7 @@ impl<'a> SlowHosts<'a> {
     /// Returns an error if it fails or prints something else.
     pub fn probe(&self) -> Result<SlowRun> {
         let seconds = self.run(&["probe", "--json"], "probe.log")?;
-        let text = fs::read(self.shop.tools().join("printed.json"))?;
+        let text = fs::read(self.scratch.tools().join("printed.json"))?;
         Ok(SlowRun { seconds, report: serde_json::from_slice(&text).context("reading the prediction")? })
     }
 
@@ -260,14 +260,14 @@ impl<'a> SlowHosts<'a> {
         };
         self.hosts.set_environment(&mut command);
         command.args(["-c", "out=$1; shift; exec \"$@\" >\"$out\"", "sh"]);
-        command.arg(self.shop.tools().join("printed.json")).arg(self.program).args(arguments);
+        command.arg(self.scratch.tools().join("printed.json")).arg(self.program).args(arguments);
         // The slash selects the contents of the tree.
         let of_tree = if self.source.is_dir() { "/" } else { "" };
         let host = if self.is_local { String::new() } else { format!("{}:", self.hosts.sshd().host()) };
         command.arg(format!("{}{of_tree}", self.source.display()));
         command.arg(format!("{host}{}{of_tree}", self.target.display()));
-        let group = CommandGroup::start(command, &self.shop.tools().join(log))?;
-        let look = || self.shop.go_on().map_err(|error| RunFailure(error.to_string()));
+        let group = CommandGroup::start(command, &self.scratch.tools().join(log))?;
+        let look = || self.scratch.go_on().map_err(|error| RunFailure(error.to_string()));
         Ok(group.finish(RUN_LIMIT, look)?.wall.as_secs_f64())
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::program::{Machine, Workshop, output_of};
+use super::program::{BuildEnvironment, Machine, output_of};
 
 /// The package that the program is built from.
 const ROOT: &str = "hakobu";
@@ -43,8 +43,8 @@ pub(super) struct Linked {
 
 impl Linked {
     /// Asks cargo for the packages of the program for `machine`.
-    pub(super) fn read(workshop: &Workshop, machine: &Machine) -> Result<Self> {
-        let mut cargo = workshop.cargo();
+    pub(super) fn read(environment: &BuildEnvironment, machine: &Machine) -> Result<Self> {
+        let mut cargo = environment.cargo();
         cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &machine.triple()]);
         Self::parse(&output_of(&mut cargo)?)
     }

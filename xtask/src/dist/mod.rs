@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 
 use contents::{Contents, TARBALL_LAYOUT};
 use linked::Linked;
-use program::{MACHINES, Machine, Profile, Workshop};
+use program::{BuildEnvironment, MACHINES, Machine, Profile};
 use release::Release;
 use sums::Results;
 
@@ -47,33 +47,33 @@ pub struct DistArgs {
 /// A build fails, the program is not static, too large or contains paths of this machine, or a result cannot be
 /// written.
 pub fn run(arguments: DistArgs) -> Result<()> {
-    let workshop = Workshop::open(&arguments.target_dir)?;
-    let mut results = Results::open(&workshop.workspace().join(arguments.output))?;
+    let environment = BuildEnvironment::open(&arguments.target_dir)?;
+    let mut results = Results::open(&environment.workspace().join(arguments.output))?;
     let here = Machine::here()?;
-    let linked = Linked::read(&workshop, here)?;
+    let linked = Linked::read(&environment, here)?;
     if arguments.program_only {
-        let program = workshop.build(here, Profile::Release, &linked)?;
+        let program = environment.build(here, Profile::Release, &linked)?;
         add_program(&mut results, here, &program)?;
         return Ok(());
     }
-    let release = Release::of(&linked, workshop.workspace())?;
-    let program = workshop.build(here, Profile::Dist, &linked)?;
+    let release = Release::of(&linked, environment.workspace())?;
+    let program = environment.build(here, Profile::Dist, &linked)?;
     let path = add_program(&mut results, here, &program)?;
-    let contents = Contents::of(&path, workshop.workspace(), notices::text(&linked)?)?;
+    let contents = Contents::of(&path, environment.workspace(), notices::text(&linked)?)?;
     add_packages(&mut results, &release, here, &contents, &program)?;
-    add_bill(&mut results, &workshop, &release, here, &linked, &program)?;
+    add_bill(&mut results, &environment, &release, here, &linked, &program)?;
     for machine in MACHINES.iter().filter(|machine| *machine != here) {
-        if let Some(lacking) = workshop.lacking(machine) {
+        if let Some(lacking) = environment.lacking(machine) {
             println!("{}: left out, since this machine lacks {lacking}", machine.name);
             continue;
         }
-        let linked = Linked::read(&workshop, machine)?;
-        let program = workshop.build(machine, Profile::Dist, &linked)?;
+        let linked = Linked::read(&environment, machine)?;
+        let program = environment.build(machine, Profile::Dist, &linked)?;
         add_program(&mut results, machine, &program)?;
         add_packages(&mut results, &release, machine, &contents, &program)?;
-        add_bill(&mut results, &workshop, &release, machine, &linked, &program)?;
+        add_bill(&mut results, &environment, &release, machine, &linked, &program)?;
     }
-    add_installer(&mut results, workshop.workspace())?;
+    add_installer(&mut results, environment.workspace())?;
     results.finish()
 }
 
@@ -114,13 +114,13 @@ fn add_packages(
 /// Adds the bill of materials for one machine's program.
 fn add_bill(
     results: &mut Results,
-    workshop: &Workshop,
+    environment: &BuildEnvironment,
     release: &Release,
     machine: &Machine,
     linked: &Linked,
     program: &[u8],
 ) -> Result<()> {
-    let bill = sbom::bill(release, linked, &workshop.libraries(machine), program)?;
+    let bill = sbom::bill(release, linked, &environment.libraries(machine), program)?;
     let name = format!("hakobu-{}-{}.cdx.json", release.version, machine.name);
     results.add(&name, &bill, 0o644)?;
     Ok(())

@@ -68,7 +68,7 @@ pub(super) struct Library {
 
 /// The source tree with the tools that build it.
 #[derive(Debug)]
-pub(super) struct Workshop {
+pub(super) struct BuildEnvironment {
     cargo: OsString,
     workspace: PathBuf,
     target_dir: PathBuf,
@@ -77,7 +77,7 @@ pub(super) struct Workshop {
     rust_commit: String,
 }
 
-impl Workshop {
+impl BuildEnvironment {
     /// Opens the tree that this program was built from. `target_dir` is relative to it.
     pub(super) fn open(target_dir: &Path) -> Result<Self> {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

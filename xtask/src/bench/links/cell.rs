@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::super::hosts::{HostNetwork, HostPair};
-use super::super::workshop::Workshop;
+use super::super::scratch_space::ScratchSpace;
 use super::grid::{Cell, Load, Setting};
 
 /// The number of repetitions of the default and of the best fixed setting, in turn.
@@ -27,7 +27,7 @@ const BLOCK_BYTES: u64 = 512;
 /// The context that all cells share.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    pub shop: &'a Workshop,
+    pub scratch: &'a ScratchSpace,
     pub program: &'a Path,
     pub file: PathBuf,
     pub tree: PathBuf,
@@ -151,7 +151,7 @@ impl<'a> Place<'a> {
         congestion_control: &str,
         load: Load,
     ) -> Result<Self> {
-        let hosts = HostPair::up(bench.shop, HostNetwork::Link(settings))?;
+        let hosts = HostPair::up(bench.scratch, HostNetwork::Link(settings))?;
         for end in [hosts.link()?.near(), hosts.link()?.far()] {
             end.set_congestion_control(congestion_control)?;
         }
@@ -159,7 +159,7 @@ impl<'a> Place<'a> {
             Load::OneFile => &bench.file,
             Load::SmallFiles => &bench.tree,
         };
-        let targets = bench.shop.memory().join(format!("at-{}", hosts.link()?.far().name()));
+        let targets = bench.scratch.memory().join(format!("at-{}", hosts.link()?.far().name()));
         Ok(Self { bench, source, targets, hosts })
     }
 
@@ -178,7 +178,7 @@ impl<'a> Place<'a> {
         limit: Duration,
         look: impl FnMut(f64) -> Result<()>,
     ) -> Result<Run> {
-        self.bench.shop.go_on()?;
+        self.bench.scratch.go_on()?;
         if self.targets.exists() {
             fs::remove_dir_all(&self.targets).context("removing what arrived before")?;
         }
@@ -216,7 +216,7 @@ impl<'a> Place<'a> {
             if group.ended_within(LOOK_EVERY.min(left))? {
                 return Ok(true);
             }
-            self.bench.shop.go_on()?;
+            self.bench.scratch.go_on()?;
             if left.is_zero() {
                 return Ok(false);
             }

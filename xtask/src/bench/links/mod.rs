@@ -71,14 +71,14 @@ pub fn run(args: &LinksArgs) -> Result<()> {
     ensure!(!chosen.is_empty(), "no cell has that in its name");
     ensure!(args.seconds >= 1.0, "a run takes a second at least");
     let prepared = Preparation::new(args.program.as_deref())?;
-    let shop = &prepared.shop;
+    let scratch = &prepared.scratch;
     let output = prepared.output(args.output.as_deref(), false);
     let store = Store::open(&output, prepared.machine.clone())?;
     let mut bench = Bench {
-        shop,
+        scratch,
         program: &prepared.program,
-        file: shop.memory().join("file"),
-        tree: shop.memory().join("tree"),
+        file: scratch.memory().join("file"),
+        tree: scratch.memory().join("tree"),
         limit: Duration::from_secs_f64(args.seconds),
         together: usize::from(args.together),
     };
@@ -120,7 +120,7 @@ fn make_sources(bench: &Bench<'_>) -> Result<()> {
         ..TreeSpec::default()
     };
     generate::tree(&bench.tree, &spec).context("making the tree")?;
-    bench.shop.warm(size_bytes)
+    bench.scratch.warm(size_bytes)
 }
 
 /// Measures cells, as many at once as requested.

@@ -104,7 +104,7 @@ impl Bench<'_> {
     /// Measures all copies under one limit.
     fn measure(&self, limit: &'static Limit) -> Result<Vec<RowResult>> {
         let mut rows = Vec::new();
-        let shop = &self.prepared.shop;
+        let scratch = &self.prepared.scratch;
         for source in limit.sources {
             let source = source.smaller(if self.args.quick { QUICK_DIVISOR } else { 1 });
             let words = words(source);
@@ -117,8 +117,8 @@ impl Bench<'_> {
                 ],
             };
             if let Err(error) = self.pairs(limit, source, &mut new) {
-                shop.go_on()?;
-                let why = shop.scrub(&format!("{error:#}"));
+                scratch.go_on()?;
+                let why = scratch.scrub(&format!("{error:#}"));
                 say(&format!("  failed: {why}"));
                 new.iter_mut().for_each(|row| row.failed = Some(why.clone()));
             }
@@ -128,11 +128,11 @@ impl Bench<'_> {
     }
 
     fn pairs(&self, limit: &'static Limit, source: Source, rows: &mut [RowResult]) -> Result<()> {
-        let shop = &self.prepared.shop;
-        let mut hosts = SlowHosts::up(shop, &self.prepared.program, (limit.slow, limit.network), source)?;
-        shop.warm(2 * source.memory_bytes())?;
+        let scratch = &self.prepared.scratch;
+        let mut hosts = SlowHosts::up(scratch, &self.prepared.program, (limit.slow, limit.network), source)?;
+        scratch.warm(2 * source.memory_bytes())?;
         for round in 0..self.args.rounds {
-            shop.go_on()?;
+            scratch.go_on()?;
             hosts.fresh()?;
             let load = load();
             let probe = hosts.probe()?;

@@ -86,18 +86,18 @@ pub fn run(args: &VerdictsArgs) -> Result<()> {
 
 /// Runs hakobu `runs` times with one resource slowed down.
 fn tried(prepared: &Preparation, stage: &Stage, source: Source, runs: u16) -> Result<Vec<Run>> {
-    let shop = &prepared.shop;
-    let mut hosts = SlowHosts::up(shop, &prepared.program, (stage.slow, stage.network), source)?;
+    let scratch = &prepared.scratch;
+    let mut hosts = SlowHosts::up(scratch, &prepared.program, (stage.slow, stage.network), source)?;
     let mut tried = Vec::new();
     for _ in 0..runs {
-        shop.go_on()?;
+        scratch.go_on()?;
         hosts.fresh()?;
         let run = read(&hosts.copy()?.report)?;
         say(&format!("  {} {:.0} %, {:.1} s", run.said, run.share * 100.0, run.seconds));
         tried.push(run);
     }
     drop(hosts);
-    shop.forget(source);
+    scratch.forget(source);
     Ok(tried)
 }
 

@@ -1,4 +1,4 @@
-//! The directories, sources and warmed memory of one bench, and their removal.
+//! The scratch space of one bench: its directories, sources and warmed memory, and their removal.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -21,9 +21,9 @@ const TARGETS: &str = "targets";
 /// Memory in bytes that is left for the measured programs and other processes.
 const SPARE_BYTES: u64 = 3 * GIB;
 
-/// The directories of a bench: data in memory, programs on disk. Dropping it removes both.
+/// The scratch directories of a bench: data in memory, programs on disk. Dropping it removes both.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct ScratchSpace {
     data: PathBuf,
     tools: PathBuf,
     /// Installed tools. They stay for the next bench.
@@ -31,7 +31,7 @@ pub struct Workshop {
     interrupted: Arc<AtomicBool>,
 }
 
-impl Workshop {
+impl ScratchSpace {
     /// Creates the directories, removes those of benches that were killed, and watches for signals to end.
     ///
     /// # Errors
@@ -44,16 +44,16 @@ impl Workshop {
         sweep(Path::new(MEMORY));
         sweep(target_dir);
         let name = format!("{PREFIX}{}", std::process::id());
-        let shop = Self {
+        let scratch = Self {
             data: Path::new(MEMORY).join(&name),
             tools: target_dir.join(&name),
             installed: target_dir.join("bench-tools"),
             interrupted,
         };
-        for path in [&shop.data, &shop.tools, &shop.installed] {
+        for path in [&scratch.data, &scratch.tools, &scratch.installed] {
             fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         }
-        Ok(shop)
+        Ok(scratch)
     }
 
     /// Returns the directory for programs and logs.
@@ -226,7 +226,7 @@ impl Workshop {
     }
 }
 
-impl Drop for Workshop {
+impl Drop for ScratchSpace {
     fn drop(&mut self) {
         for path in [&self.data, &self.tools] {
             detach_below(path);
@@ -263,27 +263,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workshop_leaves_nothing_and_sweeps_what_the_dead_left() {
-        let around = std::env::temp_dir().join(format!("hakobu-workshop-test-{}", std::process::id()));
+    fn a_scratch_space_is_removed_with_those_of_killed_benches() {
+        let around = std::env::temp_dir().join(format!("hakobu-scratch-test-{}", std::process::id()));
         // Process IDs end below this.
         let dead = around.join(format!("{PREFIX}4194999"));
         let stranger = around.join("hakobu-bench-notes");
         for path in [&dead, &stranger] {
             fs::create_dir_all(path).unwrap();
         }
-        let shop = Workshop::open(&around).unwrap();
-        let (data, tools) = (shop.data.clone(), shop.tools.clone());
+        let scratch = ScratchSpace::open(&around).unwrap();
+        let (data, tools) = (scratch.data.clone(), scratch.tools.clone());
         assert!(!dead.exists() && stranger.exists());
         let tree = Source::Tree { files: 20, directories: 4, file_bytes: 100 };
-        assert_eq!(fs::read_dir(shop.source(tree).unwrap()).unwrap().count(), 4);
-        shop.forget(tree);
-        assert!(!shop.source_path(tree).exists());
-        assert_eq!(fs::metadata(shop.source(Source::ONE_BYTE_FILE).unwrap()).unwrap().len(), 1);
-        shop.warm(3_000_000).unwrap();
-        let script = shop.script("bin", "five", "exit 5").unwrap();
+        assert_eq!(fs::read_dir(scratch.source(tree).unwrap()).unwrap().count(), 4);
+        scratch.forget(tree);
+        assert!(!scratch.source_path(tree).exists());
+        assert_eq!(fs::metadata(scratch.source(Source::ONE_BYTE_FILE).unwrap()).unwrap().len(), 1);
+        scratch.warm(3_000_000).unwrap();
+        let script = scratch.script("bin", "five", "exit 5").unwrap();
         assert_eq!(std::process::Command::new(script).status().unwrap().code(), Some(5));
-        assert_eq!(shop.scrub(&format!("no {}/x", data.display())), "no $WORK/x");
-        drop(shop);
+        assert_eq!(scratch.scrub(&format!("no {}/x", data.display())), "no $WORK/x");
+        drop(scratch);
         assert!(!data.exists() && !tools.exists());
         fs::remove_dir_all(&around).unwrap();
     }
