@@ -7,7 +7,7 @@ use hakobu_core::shell::quote;
 
 use super::Chosen;
 use super::judged::Judged;
-use super::rows::{Course, Goal, Group, Row, Way};
+use super::rows::{BenchMethod, Course, Goal, Group, Row};
 
 /// The required and the aimed-for speed of each row, as a multiple of the earlier build's speed.
 const AT_LEAST: f64 = 0.95;
@@ -17,31 +17,31 @@ const AIM: f64 = 0.97;
 /// that are killed half way and methods that are only for information are left out.
 pub(super) fn beside(chosen: &[Chosen], program: &Path) -> Vec<Chosen> {
     let compared = chosen.iter().filter(|chosen| !chosen.group.extra);
-    compared.map(|chosen| beside_group(chosen, program)).filter(|chosen| !chosen.ways.is_empty()).collect()
+    compared.map(|chosen| beside_group(chosen, program)).filter(|chosen| !chosen.methods.is_empty()).collect()
 }
 
 fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
-    let (mut ways, mut rows): (Vec<Way>, Vec<Row>) = (Vec::new(), Vec::new());
+    let (mut methods, mut rows): (Vec<BenchMethod>, Vec<Row>) = (Vec::new(), Vec::new());
     for (row, _) in &chosen.rows {
-        let Some(way) = chosen.ways.iter().find(|way| way.name == row.way) else { continue };
-        let is_there = ways.iter().any(|other| other.name == way.name);
-        if is_there || way.extra || way.course != Course::Whole {
+        let Some(method) = chosen.methods.iter().find(|method| method.name == row.method) else { continue };
+        let is_there = methods.iter().any(|other| other.name == method.name);
+        if is_there || method.extra || method.course != Course::Whole {
             continue;
         }
-        let Some(near) = earlier(way.near, program) else { continue };
-        let name: &'static str = leak(format!("{} before", way.name));
+        let Some(near) = earlier(method.near, program) else { continue };
+        let name: &'static str = leak(format!("{} before", method.name));
         let goals: &'static [Goal] = Vec::leak(vec![Goal {
             judged: Judged::TimesFaster,
             peer: Some(name),
             marks: Some((AT_LEAST, AIM)),
         }]);
-        ways.extend([**way, Way { name, near: leak(near), ..**way }]);
+        methods.extend([**method, BenchMethod { name, near: leak(near), ..**method }]);
         rows.push(Row { goals, ..**row });
     }
-    let (ways, rows): (&'static [Way], &'static [Row]) = (Vec::leak(ways), Vec::leak(rows));
+    let (methods, rows): (&'static [BenchMethod], &'static [Row]) = (Vec::leak(methods), Vec::leak(rows));
     Chosen {
-        group: Box::leak(Box::new(Group { ways, rows, ..*chosen.group })),
-        ways: ways.iter().collect(),
+        group: Box::leak(Box::new(Group { methods, rows, ..*chosen.group })),
+        methods: methods.iter().collect(),
         rows: rows.iter().map(|row| (row, row.goals.to_vec())).collect(),
     }
 }
@@ -70,11 +70,11 @@ mod tests {
         for table in [&copy::TABLE, &disks::TABLE, &trees::TABLE] {
             let chosen = beside(&choose(table, None, false), Path::new("/old"));
             assert!(chosen.len() > 3, "{}", table.key);
-            for Chosen { group, ways, rows } in chosen {
-                assert_eq!(ways.len(), 2 * rows.len(), "{}", group.name);
+            for Chosen { group, methods, rows } in chosen {
+                assert_eq!(methods.len(), 2 * rows.len(), "{}", group.name);
                 for (row, goals) in rows {
-                    let peer = group.way(goals[0].peer.unwrap()).unwrap();
-                    assert!(group.way(row.way).unwrap().is_ours() && peer.near.starts_with("/old "));
+                    let peer = group.method(goals[0].peer.unwrap()).unwrap();
+                    assert!(group.method(row.method).unwrap().is_ours() && peer.near.starts_with("/old "));
                 }
             }
         }

@@ -220,7 +220,7 @@ impl<'a> Bed<'a> {
     }
 
     fn round(&self, case: &Case) -> Result<Round> {
-        let (way, findings) = self.doctor()?;
+        let (method, findings) = self.doctor()?;
         let found = findings.iter().find(|finding| finding["id"] == case.finding);
         let found = found.with_context(|| format!("the doctor did not find {}", case.finding))?;
         let foretold = |which: &str, when: &str| found["expected"][which][when].as_f64();
@@ -229,10 +229,10 @@ impl<'a> Bed<'a> {
             foretold_after: foretold(which, "after_bytes_per_second"),
             ..Pair::default()
         };
-        let lanes = way["lanes"].as_u64().context("lanes")? as u16;
+        let lanes = method["lanes"].as_u64().context("lanes")? as u16;
         let mut round = Round {
             lanes,
-            round_trip_seconds: way["round_trip_seconds"].as_f64().context("round trip")?,
+            round_trip_seconds: method["round_trip_seconds"].as_f64().context("round trip")?,
             one_connection: pair("one_connection"),
             hakobu: pair("hakobu"),
             hakobu_by_default: Pair::default(),

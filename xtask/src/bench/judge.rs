@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::judged::Judged;
 use super::measured::Peaks;
-use super::results::{GroupResult, NET_LEAST_SECONDS, Results, WayResult};
+use super::results::{GroupResult, MethodResult, NET_LEAST_SECONDS, Results};
 use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, Row};
 use super::runs::Counted;
 use crate::table::Unit;
@@ -91,14 +91,14 @@ fn judge(value: f64, at_least: f64, aim: f64, more_is_better: bool) -> Verdict {
 }
 
 /// Returns the results of a row's goals, from its group's measurements.
-pub fn row(group: &Group, row: &Row, goals: &[Goal], ways: &[WayResult]) -> RowResult {
-    let goals = goals.iter().map(|goal| goal_result(group, row, *goal, ways)).collect();
+pub fn row(group: &Group, row: &Row, goals: &[Goal], methods: &[MethodResult]) -> RowResult {
+    let goals = goals.iter().map(|goal| goal_result(group, row, *goal, methods)).collect();
     RowResult { key: row.key, title: row.title.to_owned(), goals }
 }
 
-fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> GoalResult {
-    let find = |name: &str| ways.iter().find(|way| way.name == name);
-    let ours = find(row.way);
+fn goal_result(group: &Group, row: &Row, goal: Goal, methods: &[MethodResult]) -> GoalResult {
+    let find = |name: &str| methods.iter().find(|method| method.name == name);
+    let ours = find(row.method);
     let theirs = goal.peer.and_then(find);
     let judged = goal.judged;
     let values = ours.and_then(|ours| values(judged, ours, theirs));
@@ -115,7 +115,7 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> Goal
         (None, Some(_)) => Verdict::Failed,
         (None, None) => Verdict::Information,
     };
-    let middle = |way: Option<&WayResult>| way.and_then(|way| median(&shown(judged, way)));
+    let middle = |method: Option<&MethodResult>| method.and_then(|method| median(&shown(judged, method)));
     GoalResult {
         peer: goal.peer.map(str::to_owned),
         unit: match judged {
@@ -139,7 +139,7 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> Goal
 }
 
 /// Returns the judged value of each round.
-fn values(judged: Judged, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Vec<f64>> {
+fn values(judged: Judged, ours: &MethodResult, theirs: Option<&MethodResult>) -> Option<Vec<f64>> {
     let values = match (judged, theirs) {
         (Judged::TimesFaster, Some(theirs)) => {
             // A method that would take too long is measured with less work, so its time is scaled up.
@@ -167,27 +167,27 @@ fn values(judged: Judged, ours: &WayResult, theirs: Option<&WayResult>) -> Optio
 }
 
 /// Returns the measurement that is shown next to the value, for each round.
-fn shown(judged: Judged, way: &WayResult) -> Vec<f64> {
+fn shown(judged: Judged, method: &MethodResult) -> Vec<f64> {
     match judged {
-        Judged::TimesFaster => way.figures.clone(),
-        Judged::TimesLonger | Judged::Seconds => way.net_seconds.clone(),
-        Judged::TimesFewerBytes => travelled(way),
-        Judged::BytesRead => read(way).unwrap_or_default(),
+        Judged::TimesFaster => method.figures.clone(),
+        Judged::TimesLonger | Judged::Seconds => method.net_seconds.clone(),
+        Judged::TimesFewerBytes => travelled(method),
+        Judged::BytesRead => read(method).unwrap_or_default(),
         Judged::SecondsRepeated => {
-            repeated(way).unwrap_or_default().iter().map(|round| round.bytes).collect()
+            repeated(method).unwrap_or_default().iter().map(|round| round.bytes).collect()
         }
         Judged::Bytes => Vec::new(),
     }
 }
 
-fn travelled(way: &WayResult) -> Vec<f64> {
-    way.counted.iter().map(|counted| counted.travelled_bytes as f64).collect()
+fn travelled(method: &MethodResult) -> Vec<f64> {
+    method.counted.iter().map(|counted| counted.travelled_bytes as f64).collect()
 }
 
 /// Returns the bytes read in each round, at the end with more of them, or `None` if an end is not a disk.
-fn read(way: &WayResult) -> Option<Vec<f64>> {
+fn read(method: &MethodResult) -> Option<Vec<f64>> {
     let most = |counted: &Counted| Some(counted.source_read_bytes?.max(counted.target_read_bytes?) as f64);
-    way.counted.iter().map(most).collect()
+    method.counted.iter().map(most).collect()
 }
 
 /// The bytes read again after a kill, and the speed before the kill.
@@ -196,29 +196,29 @@ struct Repeated {
     bytes_per_second: f64,
 }
 
-fn repeated(way: &WayResult) -> Option<Vec<Repeated>> {
-    let baseline = median(&way.baseline_seconds)?;
+fn repeated(method: &MethodResult) -> Option<Vec<Repeated>> {
+    let baseline = median(&method.baseline_seconds)?;
     let round = |counted: &Counted| {
         let killed = counted.killed?;
-        let bytes = counted.source_read_bytes?.saturating_sub(way.kind.bytes()) as f64;
+        let bytes = counted.source_read_bytes?.saturating_sub(method.kind.bytes()) as f64;
         let seconds = (killed.seconds - baseline).max(NET_LEAST_SECONDS);
         Some(Repeated { bytes, bytes_per_second: killed.source_read_bytes as f64 / seconds })
     };
-    way.counted.iter().map(round).collect()
+    method.counted.iter().map(round).collect()
 }
 
 /// Returns the permitted seconds, or the time that [`REPEATED_SHARE`] of the source takes if that is longer.
-fn allowed_seconds(at_most: f64, way: &WayResult) -> f64 {
-    let share = REPEATED_SHARE * way.kind.bytes() as f64;
-    let rounds = repeated(way).unwrap_or_default();
+fn allowed_seconds(at_most: f64, method: &MethodResult) -> f64 {
+    let share = REPEATED_SHARE * method.kind.bytes() as f64;
+    let rounds = repeated(method).unwrap_or_default();
     let allowed: Vec<f64> = rounds.iter().map(|round| at_most.max(share / round.bytes_per_second)).collect();
     median(&allowed).unwrap_or(at_most)
 }
 
-fn reason(ours: Option<&WayResult>, theirs: Option<&WayResult>) -> String {
-    let why = |way: &WayResult| {
-        let why = way.failed.as_ref().or(way.absent.as_ref())?;
-        Some(format!("{}: {why}", way.name))
+fn reason(ours: Option<&MethodResult>, theirs: Option<&MethodResult>) -> String {
+    let why = |method: &MethodResult| {
+        let why = method.failed.as_ref().or(method.absent.as_ref())?;
+        Some(format!("{}: {why}", method.name))
     };
     let reasons: Vec<String> = [ours, theirs].into_iter().flatten().filter_map(why).collect();
     if reasons.is_empty() { "not measured".to_owned() } else { reasons.join("; ") }
@@ -237,24 +237,24 @@ fn runs_there(command: &str) -> bool {
 /// Returns the row on memory: one goal for each checked group that ran hakobu, with the larger of both processes.
 pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResult {
     let measured = |group: &GroupResult| -> Option<GoalResult> {
-        let ours: Vec<&WayResult> = group
-            .ways
+        let ours: Vec<&MethodResult> = group
+            .methods
             .iter()
-            .filter(|way| way.command.starts_with("hakobu ") && reports(&way.command))
+            .filter(|method| method.command.starts_with("hakobu ") && reports(&method.command))
             .collect();
         if ours.is_empty() || group.extra {
             return None;
         }
         let of = |side: fn(&Peaks) -> Option<u64>| {
-            ours.iter().filter_map(|way| side(way.peaks.as_ref()?)).max().map(|bytes| bytes as f64)
+            ours.iter().filter_map(|method| side(method.peaks.as_ref()?)).max().map(|bytes| bytes as f64)
         };
         let (near, far) = (of(|peaks| peaks.near_bytes), of(|peaks| peaks.far_bytes));
         let value = [near, far].into_iter().flatten().reduce(f64::max);
         // A process that was not measured must not pass as a small one.
-        let missing = ours.iter().any(|way| {
+        let missing = ours.iter().any(|method| {
             let far_missing =
-                runs_there(&way.command) && way.peaks.is_none_or(|peaks| peaks.far_bytes.is_none());
-            far_missing || way.peaks.is_none_or(|peaks| peaks.near_bytes.is_none())
+                runs_there(&method.command) && method.peaks.is_none_or(|peaks| peaks.far_bytes.is_none());
+            far_missing || method.peaks.is_none_or(|peaks| peaks.near_bytes.is_none())
         });
         let (at_least, aim) = (MEMORY_AT_LEAST_BYTES as f64, MEMORY_AIM_BYTES as f64);
         let verdict = match value {
@@ -305,27 +305,31 @@ mod tests {
     use super::*;
 
     /// Returns the group of the row `key`, in which our method takes `ours` net seconds and every other one `theirs`.
-    fn measured(key: &str, ours: &[f64], theirs: &[f64]) -> (&'static Group, &'static Row, Vec<WayResult>) {
+    fn measured(
+        key: &str,
+        ours: &[f64],
+        theirs: &[f64],
+    ) -> (&'static Group, &'static Row, Vec<MethodResult>) {
         // Two tables have a row `push`; take the one of `bench copy`, the first.
         let groups = TABLES.iter().flat_map(|table| table.groups);
         let mut groups = groups.filter(|group| group.rows.iter().any(|row| row.key == key));
         let group = groups.next().unwrap();
         let row = group.rows.iter().find(|row| row.key == key).unwrap();
-        let ways = group.ways.iter().map(|way| {
-            let mut result = WayResult::new(way, way.source.unwrap_or(group.source));
+        let methods = group.methods.iter().map(|method| {
+            let mut result = MethodResult::new(method, method.source.unwrap_or(group.source));
             result.baseline_seconds = vec![0.5, 9.0, 0.5];
-            let net = if way.name == row.way { ours } else { theirs };
+            let net = if method.name == row.method { ours } else { theirs };
             result.wall_seconds = net.iter().map(|net| net + 0.5).collect();
             result.complete();
             result
         });
-        (group, row, ways.collect())
+        (group, row, methods.collect())
     }
 
     #[test]
     fn the_figure_is_the_median_of_each_rounds_ratio() {
-        let (group, spec, ways) = measured("again-ssh", &[1.0, 2.0, 4.0], &[3.0, 5.0, 10.0]);
-        let result = row(group, spec, spec.goals, &ways);
+        let (group, spec, methods) = measured("again-ssh", &[1.0, 2.0, 4.0], &[3.0, 5.0, 10.0]);
+        let result = row(group, spec, spec.goals, &methods);
         let goal = &result.goals[0];
         assert_eq!((goal.value, goal.min, goal.max), (Some(2.5), Some(2.5), Some(3.0)));
         assert_eq!(goal.verdict, Verdict::Enough);
@@ -334,24 +338,24 @@ mod tests {
 
     #[test]
     fn what_is_measured_with_a_part_of_the_work_counts_as_all_of_it() {
-        let (group, spec, ways) = measured("divisible", &[2.0; 3], &[2.0; 3]);
-        let result = row(group, spec, spec.goals, &ways);
+        let (group, spec, methods) = measured("divisible", &[2.0; 3], &[2.0; 3]);
+        let result = row(group, spec, spec.goals, &methods);
         let ratios: Vec<_> = result.goals.iter().map(|goal| goal.value).collect();
         assert_eq!(ratios, [Some(40.0), Some(1.0)]);
     }
 
     #[test]
     fn empty_files_are_compared_by_time_as_all_others() {
-        let (group, spec, ways) = measured("changed", &[1.0; 3], &[3.0; 3]);
-        assert!(ways.iter().all(|way| way.kind.bytes() == 0));
-        assert_eq!(row(group, spec, spec.goals, &ways).goals[0].value, Some(3.0));
+        let (group, spec, methods) = measured("changed", &[1.0; 3], &[3.0; 3]);
+        assert!(methods.iter().all(|method| method.kind.bytes() == 0));
+        assert_eq!(row(group, spec, spec.goals, &methods).goals[0].value, Some(3.0));
     }
 
     #[test]
     fn seconds_are_judged_the_other_way_round() {
         for (seconds, verdict) in [(0.9, Verdict::Aim), (2.0, Verdict::Enough), (2.1, Verdict::Below)] {
-            let (group, spec, ways) = measured("link-tree", &[seconds; 3], &[4.0; 3]);
-            let result = row(group, spec, spec.goals, &ways);
+            let (group, spec, methods) = measured("link-tree", &[seconds; 3], &[4.0; 3]);
+            let result = row(group, spec, spec.goals, &methods);
             assert_eq!(result.goals[0].verdict, verdict);
             assert_eq!(result.goals[0].ours, Some(seconds));
             assert_eq!(result.goals[1].verdict, Verdict::Information);
@@ -360,13 +364,13 @@ mod tests {
 
     #[test]
     fn an_absent_peer_passes_and_a_failed_one_does_not() {
-        let (group, spec, mut ways) = measured("tree-local", &[1.0; 3], &[4.0; 3]);
-        for way in &mut ways[1..] {
-            way.net_seconds.clear();
+        let (group, spec, mut methods) = measured("tree-local", &[1.0; 3], &[4.0; 3]);
+        for method in &mut methods[1..] {
+            method.net_seconds.clear();
         }
-        ways[1].failed = Some("exit status: 1".to_owned());
-        ways[2].absent = Some("not installed".to_owned());
-        let result = row(group, spec, spec.goals, &ways);
+        methods[1].failed = Some("exit status: 1".to_owned());
+        methods[2].absent = Some("not installed".to_owned());
+        let result = row(group, spec, spec.goals, &methods);
         assert_eq!(result.goals[0].verdict, Verdict::Failed);
         assert!(!result.goals[0].verdict.passes());
         assert_eq!(result.goals[0].reason.as_deref(), Some("tar | tar: exit status: 1"));
@@ -376,10 +380,10 @@ mod tests {
 
     #[test]
     fn memory_that_was_not_seen_is_not_small() {
-        let (group, _, mut ways) = measured("again-ssh", &[1.0], &[1.0]);
+        let (group, _, mut methods) = measured("again-ssh", &[1.0], &[1.0]);
         let peaks = |near, far| Some(Peaks { near_bytes: near, far_bytes: far });
         let mut judged = |peaks| {
-            ways[0].peaks = peaks;
+            methods[0].peaks = peaks;
             let group = GroupResult {
                 name: group.name,
                 extra: group.extra,
@@ -387,7 +391,7 @@ mod tests {
                 source: String::new(),
                 load_before: 0.0,
                 link_late_most_ms: None,
-                ways: ways.clone(),
+                methods: methods.clone(),
             };
             memory("memory", "m", &[group]).goals[0].verdict
         };
@@ -408,8 +412,8 @@ mod tests {
     #[test]
     fn longer_is_worse() {
         for (seconds, verdict) in [(2.3, Verdict::Aim), (3.0, Verdict::Enough), (3.1, Verdict::Below)] {
-            let (group, spec, ways) = measured("medium", &[seconds; 3], &[2.0; 3]);
-            let result = row(group, spec, spec.goals, &ways);
+            let (group, spec, methods) = measured("medium", &[seconds; 3], &[2.0; 3]);
+            let result = row(group, spec, spec.goals, &methods);
             assert_eq!(result.goals[0].verdict, verdict, "{seconds}");
             assert_eq!((result.goals[0].ours, result.goals[0].theirs), (Some(seconds), Some(2.0)));
         }
@@ -417,37 +421,37 @@ mod tests {
 
     #[test]
     fn bytes_are_judged_by_the_side_or_the_way_that_had_more() {
-        let (group, spec, mut ways) = measured("delta-read", &[1.0; 2], &[2.0; 2]);
+        let (group, spec, mut methods) = measured("delta-read", &[1.0; 2], &[2.0; 2]);
         let size = group.source.bytes();
         let mut judged = |source, target| {
-            ways[0].counted = vec![counted(0, source, target); 2];
-            row(group, spec, spec.goals, &ways).goals[0].verdict
+            methods[0].counted = vec![counted(0, source, target); 2];
+            row(group, spec, spec.goals, &methods).goals[0].verdict
         };
         assert_eq!(judged(size, size + size / 100), Verdict::Aim);
         assert_eq!(judged(size, size + size / 90), Verdict::Below);
         assert_eq!(judged(size + size / 90, size), Verdict::Below);
-        ways[0].counted.clear();
-        assert_eq!(row(group, spec, spec.goals, &ways).goals[0].verdict, Verdict::Failed);
+        methods[0].counted.clear();
+        assert_eq!(row(group, spec, spec.goals, &methods).goals[0].verdict, Verdict::Failed);
 
-        let (group, spec, mut ways) = measured("zeros-image", &[1.0; 2], &[9.0; 2]);
-        let index = ways.iter().position(|way| way.name == spec.way).unwrap();
-        ways[index].counted = vec![counted(128, 0, 0); 2];
-        ways[1 - index].counted = vec![counted(1024, 0, 0), counted(1152, 0, 0)];
-        let goal = &row(group, spec, spec.goals, &ways).goals[1];
+        let (group, spec, mut methods) = measured("zeros-image", &[1.0; 2], &[9.0; 2]);
+        let index = methods.iter().position(|method| method.name == spec.method).unwrap();
+        methods[index].counted = vec![counted(128, 0, 0); 2];
+        methods[1 - index].counted = vec![counted(1024, 0, 0), counted(1152, 0, 0)];
+        let goal = &row(group, spec, spec.goals, &methods).goals[1];
         assert_eq!((goal.value, goal.verdict), (Some(8.5), Verdict::Aim));
         assert_eq!((goal.ours, goal.theirs), (Some(128.0), Some(1088.0)));
     }
 
     #[test]
     fn what_is_repeated_after_a_kill_is_told_in_seconds_of_work() {
-        let (group, spec, mut ways) = measured("resume", &[1.0; 3], &[1.0; 3]);
-        let index = ways.iter().position(|way| way.name == spec.way).unwrap();
+        let (group, spec, mut methods) = measured("resume", &[1.0; 3], &[1.0; 3]);
+        let index = methods.iter().position(|method| method.name == spec.method).unwrap();
         let size = group.source.bytes();
         // Baselines are 0.5 s: half of the source in one second of work.
         let killed = Some(Killed { seconds: 1.5, source_read_bytes: size / 2 });
         let mut judged = |again| {
-            ways[index].counted = vec![Counted { killed, ..counted(0, size + again, 0) }; 3];
-            let mut result = row(group, spec, spec.goals, &ways);
+            methods[index].counted = vec![Counted { killed, ..counted(0, size + again, 0) }; 3];
+            let mut result = row(group, spec, spec.goals, &methods);
             let goal = result.goals.remove(0);
             (goal.value.unwrap(), goal.at_least.unwrap(), goal.verdict)
         };
@@ -456,8 +460,8 @@ mod tests {
         assert_eq!(judged(size + size / 8).2, Verdict::Below);
         // So slow that 2 % of the source take longer than two seconds.
         let killed = Some(Killed { seconds: 100.5, source_read_bytes: size / 2 });
-        ways[index].counted = vec![Counted { killed, ..counted(0, size + size / 60, 0) }; 3];
-        let goal = &row(group, spec, spec.goals, &ways).goals[0];
+        methods[index].counted = vec![Counted { killed, ..counted(0, size + size / 60, 0) }; 3];
+        let goal = &row(group, spec, spec.goals, &methods).goals[0];
         assert!((goal.at_least.unwrap() - 4.0).abs() < 1e-6 && goal.verdict == Verdict::Enough);
     }
 }

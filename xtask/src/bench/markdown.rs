@@ -6,7 +6,7 @@ use super::judge::{GoalResult, Verdict};
 use super::judged::Judged;
 use super::machine::Machine;
 use super::peers::Presence;
-use super::results::{GroupResult, Results, WayResult};
+use super::results::{GroupResult, MethodResult, Results};
 use crate::table::{MarkdownTable, format_figure};
 
 /// Returns the whole page.
@@ -95,24 +95,25 @@ fn cells_of(goal: &GoalResult) -> Vec<String> {
 }
 
 fn figures(group: &GroupResult) -> String {
-    let headings = ["way", "seconds (least–most)", "baseline", "figure", "command"];
+    let headings = ["method", "seconds (least–most)", "baseline", "figure", "command"];
     let mut table = MarkdownTable::new(headings);
-    for way in &group.ways {
-        let mut cells = vec![way.name.to_owned()];
+    for method in &group.methods {
+        let mut cells = vec![method.name.to_owned()];
         if let (Some(net), Some(baseline), Some(figure)) =
-            (median(&way.net_seconds), median(&way.baseline_seconds), median(&way.figures))
+            (median(&method.net_seconds), median(&method.baseline_seconds), median(&method.figures))
         {
-            let min = way.net_seconds.iter().copied().fold(f64::INFINITY, f64::min);
-            let max = way.net_seconds.iter().copied().fold(0.0, f64::max);
+            let min = method.net_seconds.iter().copied().fold(f64::INFINITY, f64::min);
+            let max = method.net_seconds.iter().copied().fold(0.0, f64::max);
             cells.push(format!("{net:.3} ({min:.3}–{max:.3})"));
             cells.push(format!("{baseline:.3}"));
-            cells.push(format_figure(figure, way.unit));
+            cells.push(format_figure(figure, method.unit));
         } else {
-            let why = way.absent.as_ref().map(|_| "absent").unwrap_or("failed");
+            let why = method.absent.as_ref().map(|_| "absent").unwrap_or("failed");
             cells.extend([why, "", ""].map(str::to_owned));
         }
-        let far = way.far_command.as_ref().map(|far| format!("; at the far end `{far}`")).unwrap_or_default();
-        cells.push(format!("`{}`{far}", way.command));
+        let far =
+            method.far_command.as_ref().map(|far| format!("; at the far end `{far}`")).unwrap_or_default();
+        cells.push(format!("`{}`{far}", method.command));
         table.push(cells);
     }
     let late =
@@ -123,20 +124,20 @@ fn figures(group: &GroupResult) -> String {
         group.source,
         group.place,
         group.load_before,
-        group.ways.iter().map(remarks).collect::<String>()
+        group.methods.iter().map(remarks).collect::<String>()
     )
 }
 
 /// Returns remarks on what distinguishes a method from others of its group.
-fn remarks(way: &WayResult) -> String {
+fn remarks(method: &MethodResult) -> String {
     let mut text = String::new();
-    if let Some(source) = &way.source {
-        text.push_str(&format!("\n{}: from {source}.\n", way.name));
+    if let Some(source) = &method.source {
+        text.push_str(&format!("\n{}: from {source}.\n", method.name));
     }
-    if !way.tried.is_empty() {
-        let tried = way.tried.iter().map(|tried| format!("`{}` {:.2} s", tried.settings, tried.seconds));
+    if !method.tried.is_empty() {
+        let tried = method.tried.iter().map(|tried| format!("`{}` {:.2} s", tried.settings, tried.seconds));
         let tried: Vec<String> = tried.collect();
-        text.push_str(&format!("\n{}, tried once on an eighth: {}.\n", way.name, tried.join(", ")));
+        text.push_str(&format!("\n{}, tried once on an eighth: {}.\n", method.name, tried.join(", ")));
     }
     text
 }

@@ -49,7 +49,7 @@ use peers::Peers;
 use preparation::{Preparation, write};
 use proof::Digests;
 use results::{GroupResult, Results};
-use rows::{Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Table, Way};
+use rows::{BenchMethod, Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Table};
 use scratch_space::ScratchSpace;
 use session::{Session, say};
 use sources::Source;
@@ -103,7 +103,7 @@ struct TableArgs {
     /// Only rows whose key or title contains this
     #[arg(long, value_name = "SUBSTRING")]
     rows: Option<String>,
-    /// How often each way is measured
+    /// How often each method is measured
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Sizes divided by 8 and 3 rounds: to try the bench, not to judge by
@@ -147,7 +147,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
 /// A group, and the methods and rows of it that were selected.
 struct Chosen {
     group: &'static Group,
-    ways: Vec<&'static Way>,
+    methods: Vec<&'static BenchMethod>,
     rows: Vec<(&'static Row, Vec<Goal>)>,
 }
 
@@ -161,15 +161,18 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     if let Some(earlier) = &args.before {
         chosen = before::beside(&chosen, &scratch.take(earlier, "hakobu-before")?);
     }
-    let tools =
-        chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.tool).filter(|tool| *tool != OURS);
+    let tools = chosen
+        .iter()
+        .flat_map(|chosen| &chosen.methods)
+        .map(|method| method.tool)
+        .filter(|tool| *tool != OURS);
     let peers = Peers::ensure(tools.collect::<BTreeSet<_>>(), scratch.installed());
     let stand = Stand::new(scratch, &prepared.program)?;
     let groups = measure_all(scratch, &stand, &peers, &chosen, args.quick, rounds)?;
     let mut rows: Vec<RowResult> = Vec::new();
     for (chosen, measured) in chosen.iter().zip(&groups) {
         let judged =
-            chosen.rows.iter().map(|(row, goals)| judge::row(chosen.group, row, goals, &measured.ways));
+            chosen.rows.iter().map(|(row, goals)| judge::row(chosen.group, row, goals, &measured.methods));
         rows.extend(judged);
     }
     rows.push(judge::memory(MEMORY_KEY, MEMORY_TITLE, &groups));
@@ -205,7 +208,7 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
     let mut chosen = Vec::new();
     for group in table.groups.iter().filter(|group| extra || !group.extra) {
         let available = |goal: &Goal| match goal.peer {
-            Some(peer) => group.way(peer).is_some_and(|way| extra || !way.extra),
+            Some(peer) => group.method(peer).is_some_and(|method| extra || !method.extra),
             None => true,
         };
         let mut rows: Vec<(&'static Row, Vec<Goal>)> = Vec::new();
@@ -217,12 +220,13 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
         }
         let mut names: BTreeSet<&str> = BTreeSet::new();
         for (row, goals) in &rows {
-            names.insert(row.way);
+            names.insert(row.method);
             names.extend(goals.iter().filter_map(|goal| goal.peer));
         }
-        let ways: Vec<&'static Way> = group.ways.iter().filter(|way| names.contains(way.name)).collect();
-        if !ways.is_empty() {
-            chosen.push(Chosen { group, ways, rows });
+        let methods: Vec<&'static BenchMethod> =
+            group.methods.iter().filter(|method| names.contains(method.name)).collect();
+        if !methods.is_empty() {
+            chosen.push(Chosen { group, methods, rows });
         }
     }
     chosen
@@ -240,7 +244,7 @@ fn measure_all(
     let mut hosts: Option<GroupHosts> = None;
     let digests = Digests::default();
     let mut measured = Vec::new();
-    for (index, Chosen { group, ways, .. }) in chosen.iter().enumerate() {
+    for (index, Chosen { group, methods, .. }) in chosen.iter().enumerate() {
         if hosts.as_ref().is_none_or(|hosts| hosts.place() != group.place) {
             // Drop the old one first: both write the same tools.
             drop(hosts.take());
@@ -251,7 +255,7 @@ fn measure_all(
         let divisor = if quick { QUICK_DIVISOR } else { 1 };
         let rounds = if group.extra { rounds.min(FEW_ROUNDS) } else { rounds };
         let session = Session { scratch, stand, peers, rounds, divisor, digests: &digests };
-        measured.push(session.measure(hosts, group, ways)?);
+        measured.push(session.measure(hosts, group, methods)?);
         let next = chosen.get(index + 1).map(|next| next.group.sources()).unwrap_or_default();
         let over = group.sources().into_iter().filter(|source| !next.contains(source));
         over.map(|source| source.smaller(divisor)).for_each(|source: Source| scratch.forget(source));
@@ -307,7 +311,7 @@ mod tests {
     fn a_row_brings_its_ways_and_no_others() {
         let names = |substring, extra| {
             let chosen = choose(&copy::TABLE, Some(substring), extra);
-            chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.name).collect::<Vec<_>>()
+            chosen.iter().flat_map(|chosen| &chosen.methods).map(|method| method.name).collect::<Vec<_>>()
         };
         assert_eq!(names("pull", false), ["hakobu", "hakobu pull"]);
         assert_eq!(names("tree-local", false), ["hakobu", "tar | tar", "cp -a", "rsync -a"]);

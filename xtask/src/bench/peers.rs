@@ -170,8 +170,12 @@ mod tests {
 
     #[test]
     fn every_tool_of_the_table_is_known() {
-        for way in TABLES.iter().flat_map(|table| table.groups).flat_map(|group| group.ways) {
-            assert!(way.tool == OURS || TOOLS.iter().any(|tool| tool.name == way.tool), "{}", way.tool);
+        for method in TABLES.iter().flat_map(|table| table.groups).flat_map(|group| group.methods) {
+            assert!(
+                method.tool == OURS || TOOLS.iter().any(|tool| tool.name == method.tool),
+                "{}",
+                method.tool
+            );
         }
     }
 

@@ -13,7 +13,7 @@ use hakobu_testkit::tree_difference::{EntryDifference, compare};
 use serde_json::Value;
 
 use super::group_data::RunPaths;
-use super::rows::{Course, Way};
+use super::rows::{BenchMethod, Course};
 use super::runs::Counted;
 use super::sources::{GIB, Source};
 
@@ -27,14 +27,14 @@ const HOLES_WITHOUT_DIGEST_BYTES: u64 = GIB;
 ///
 /// # Errors
 /// Returns an error with the first differences if the target is not as it must be.
-pub fn arrived(way: &Way, paths: RunPaths<'_>) -> Result<()> {
+pub fn arrived(method: &BenchMethod, paths: RunPaths<'_>) -> Result<()> {
     let (source, target) = (paths.source.content(), paths.target.content());
     match paths.kind {
         Source::File { .. } | Source::Tree { .. } | Source::Mixed { .. } => {
-            entries_arrived(way, source, target)
+            entries_arrived(method, source, target)
         }
         Source::Dressed { .. } => {
-            entries_arrived(way, source, target)?;
+            entries_arrived(method, source, target)?;
             dress_arrived(source, target)
         }
         Source::Disk { .. } | Source::Image { .. } => match first_difference(source, target)? {
@@ -77,12 +77,12 @@ pub fn gone(target: &Path) -> Result<()> {
     Ok(())
 }
 
-fn entries_arrived(way: &Way, source: &Path, target: &Path) -> Result<()> {
+fn entries_arrived(method: &BenchMethod, source: &Path, target: &Path) -> Result<()> {
     let mut differences = compare(source, target)?;
     differences.retain(|difference| match &difference.what {
-        what if !way.is_ours() => is_content(what),
+        what if !method.is_ours() => is_content(what),
         EntryDifference::ModificationTime(source, target) => {
-            !(way.is_over_sftp() && whole(*source) == *target)
+            !(method.is_over_sftp() && whole(*source) == *target)
         }
         _ => true,
     });
@@ -160,21 +160,26 @@ impl Digests {
 ///
 /// # Errors
 /// Returns an error if the report does not say so.
-pub fn reported(report: &Path, way: &Way, paths: RunPaths<'_>, digests: Option<&Digests>) -> Result<()> {
+pub fn reported(
+    report: &Path,
+    method: &BenchMethod,
+    paths: RunPaths<'_>,
+    digests: Option<&Digests>,
+) -> Result<()> {
     let text = fs::read_to_string(report).context("reading hakobu's report")?;
     let report: Value = serde_json::from_str(&text).context("reading hakobu's report")?;
     ensure!(report["outcome"] == "done", "the report says outcome {}", report["outcome"]);
-    if way.course == Course::Killed {
+    if method.course == Course::Killed {
         ensure!(report["resumed"] == true, "the report says resumed {}", report["resumed"]);
     }
     let verified = &report["verified"];
-    if way.near.contains("--verify medium") {
+    if method.near.contains("--verify medium") {
         ensure!(verified == "medium", "the report says that {verified} was verified");
     }
     // Nothing computes digests on the remote host over SFTP.
-    let Some(digests) = digests.filter(|_| !way.is_over_sftp()) else { return Ok(()) };
+    let Some(digests) = digests.filter(|_| !method.is_over_sftp()) else { return Ok(()) };
     ensure!(verified != "none", "the report says that nothing was verified");
-    let asked_for = way.near.contains("--verify wire");
+    let asked_for = method.near.contains("--verify wire");
     let single = !paths.kind.is_tree() && (paths.kind.hole_bytes() < HOLES_WITHOUT_DIGEST_BYTES || asked_for);
     if single {
         let digest = digests.of(paths.source.content())?;
@@ -191,8 +196,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn way(name: &str) -> &'static Way {
-        TABLES.iter().flat_map(|table| table.groups).find_map(|group| group.way(name)).unwrap()
+    fn method(name: &str) -> &'static BenchMethod {
+        TABLES.iter().flat_map(|table| table.groups).find_map(|group| group.method(name)).unwrap()
     }
 
     fn place(name: &str) -> PathBuf {
@@ -215,10 +220,10 @@ mod tests {
         fs::set_permissions(source.join("d"), PermissionsExt::from_mode(0o755)).unwrap();
         // A mode that was not kept is an error only for hakobu.
         fs::set_permissions(target.join("d"), PermissionsExt::from_mode(0o700)).unwrap();
-        arrived(way("rsync -a"), paths).unwrap();
-        assert!(arrived(way("hakobu"), paths).is_err());
+        arrived(method("rsync -a"), paths).unwrap();
+        assert!(arrived(method("hakobu"), paths).is_err());
         damage(&target).unwrap();
-        assert!(arrived(way("rsync -a"), paths).unwrap_err().to_string().contains("1 places"));
+        assert!(arrived(method("rsync -a"), paths).unwrap_err().to_string().contains("1 places"));
         fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -231,16 +236,16 @@ mod tests {
         });
         let paths = |kind| RunPaths { kind, source: &sides[0], target: &sides[1] };
         let image = paths(Source::Image { bytes: 9000, data_bytes: 9000 });
-        arrived(way("hakobu"), image).unwrap();
-        arrived(way("hakobu"), paths(Source::Made { bytes: 9000 })).unwrap();
-        assert!(arrived(way("hakobu"), paths(Source::Made { bytes: 9001 })).is_err());
+        arrived(method("hakobu"), image).unwrap();
+        arrived(method("hakobu"), paths(Source::Made { bytes: 9000 })).unwrap();
+        assert!(arrived(method("hakobu"), paths(Source::Made { bytes: 9001 })).is_err());
         damage(sides[1].content()).unwrap();
-        let error = arrived(way("rsync -a"), image).unwrap_err().to_string();
+        let error = arrived(method("rsync -a"), image).unwrap_err().to_string();
         assert!(error.contains("byte 9000"), "{error}");
         let made = File::create(sides[1].content()).unwrap();
         made.set_len(1 << 20).unwrap();
         assert!(
-            arrived(way("hakobu"), paths(Source::Made { bytes: 1 << 20 })).is_err(),
+            arrived(method("hakobu"), paths(Source::Made { bytes: 1 << 20 })).is_err(),
             "a hole is not made"
         );
         fs::remove_dir_all(&dir).unwrap();
@@ -252,9 +257,9 @@ mod tests {
         let (source, report) = (DataEndpoint::plain(dir.join("source")), dir.join("report"));
         fs::write(source.content(), "x").unwrap();
         let paths = RunPaths { kind: Source::ONE_BYTE_FILE, source: &source, target: &source };
-        let check = |way: &Way, text: String| {
+        let check = |method: &BenchMethod, text: String| {
             fs::write(&report, text).unwrap();
-            reported(&report, way, paths, Some(&Digests::default()))
+            reported(&report, method, paths, Some(&Digests::default()))
         };
         let right = blake3::hash(b"x").to_hex().to_string();
         let with = |digest: &str, verified: &str| {
@@ -262,12 +267,12 @@ mod tests {
                 r#"{{"outcome":"done","verified":"{verified}","digest_blake3":"{digest}","resumed":false}}"#
             )
         };
-        let plain = Way::ours("plain", "hakobu copy a b");
+        let plain = BenchMethod::ours("plain", "hakobu copy a b");
         check(&plain, with(&right, "wire")).unwrap();
         assert!(check(&plain, with(&right, "none")).is_err());
         assert!(check(&plain, with(&right.replace('0', "1"), "wire")).is_err());
         assert!(check(&plain, r#"{"outcome":"partial"}"#.to_owned()).is_err());
-        let medium = Way::ours("medium", "hakobu copy --verify medium a b");
+        let medium = BenchMethod::ours("medium", "hakobu copy --verify medium a b");
         check(&medium, with(&right, "medium")).unwrap();
         assert!(check(&medium, with(&right, "wire")).is_err());
         assert!(check(&plain.killed(), with(&right, "wire")).is_err());

@@ -7,7 +7,7 @@ use super::judge::RowResult;
 use super::machine::Machine;
 use super::measured::Peaks;
 use super::peers::Peers;
-use super::rows::{Table, Way};
+use super::rows::{BenchMethod, Table};
 use super::runs::Counted;
 use super::sources::Source;
 use super::tuning::Tried;
@@ -49,12 +49,13 @@ pub struct GroupResult {
     /// The longest delay of a packet by the emulated link beyond its due time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_late_most_ms: Option<f64>,
-    pub ways: Vec<WayResult>,
+    #[serde(rename = "ways")]
+    pub methods: Vec<MethodResult>,
 }
 
 /// The results of one method. The methods of a group take turns in each round.
 #[derive(Debug, Clone, Serialize)]
-pub struct WayResult {
+pub struct MethodResult {
     pub name: &'static str,
     pub command: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,14 +90,14 @@ pub struct WayResult {
     pub failed: Option<String>,
 }
 
-impl WayResult {
+impl MethodResult {
     /// Returns an empty result of a method that copies `kind`: its source, or a smaller one of that kind.
-    pub fn new(way: &Way, kind: Source) -> Self {
+    pub fn new(method: &BenchMethod, kind: Source) -> Self {
         Self {
-            name: way.name,
-            command: way.near.to_owned(),
-            far_command: way.far.map(str::to_owned),
-            source: way.source.map(|_| kind.describe()),
+            name: method.name,
+            command: method.near.to_owned(),
+            far_command: method.far.map(str::to_owned),
+            source: method.source.map(|_| kind.describe()),
             kind,
             tried: Vec::new(),
             baseline_seconds: Vec::new(),
@@ -148,11 +149,11 @@ mod tests {
     fn less_than_nothing_is_not_a_speed() {
         let group = &GROUPS[0];
         let complete = |wall_seconds: &[f64]| {
-            let mut way = WayResult::new(&group.ways[0], group.source);
-            way.baseline_seconds = vec![1.0];
-            way.wall_seconds = wall_seconds.to_vec();
-            way.complete();
-            way
+            let mut method = MethodResult::new(&group.methods[0], group.source);
+            method.baseline_seconds = vec![1.0];
+            method.wall_seconds = wall_seconds.to_vec();
+            method.complete();
+            method
         };
         let once = complete(&[2.0, 0.9, 2.0, 2.0]);
         assert!(once.usable());

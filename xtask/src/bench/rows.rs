@@ -99,7 +99,7 @@ pub enum Course {
 
 /// A method: one command that does the work of its group.
 #[derive(Debug, Clone, Copy)]
-pub struct Way {
+pub struct BenchMethod {
     pub name: &'static str,
     /// The command line on the local host.
     pub near: &'static str,
@@ -122,7 +122,7 @@ pub struct Way {
 /// The tool name of hakobu's own methods.
 pub const OURS: &str = "hakobu";
 
-impl Way {
+impl BenchMethod {
     /// Returns a method with a command on the local host only.
     pub const fn new(name: &'static str, tool: &'static str, near: &'static str) -> Self {
         Self {
@@ -207,7 +207,7 @@ pub struct Row {
     pub key: &'static str,
     pub title: &'static str,
     /// The name of the method that is judged.
-    pub way: &'static str,
+    pub method: &'static str,
     pub goals: &'static [Goal],
 }
 
@@ -220,7 +220,7 @@ pub struct Group {
     pub target: Target,
     /// True if the data crosses the network, which is then checked with the interface's counters.
     pub travels: bool,
-    pub ways: &'static [Way],
+    pub methods: &'static [BenchMethod],
     pub rows: &'static [Row],
     /// True if it is measured only with `--extra`, in fewer rounds, and never checked.
     pub extra: bool,
@@ -234,19 +234,19 @@ impl Group {
         source: Source::ONE_BYTE_FILE,
         target: Target::Fresh,
         travels: true,
-        ways: &[],
+        methods: &[],
         rows: &[],
         extra: false,
     };
 
-    pub fn way(&self, name: &str) -> Option<&'static Way> {
-        self.ways.iter().find(|way| way.name == name)
+    pub fn method(&self, name: &str) -> Option<&'static BenchMethod> {
+        self.methods.iter().find(|method| method.name == name)
     }
 
     /// Returns all sources of its methods, each once.
     pub fn sources(&self) -> Vec<Source> {
         let mut sources = Vec::new();
-        for source in self.ways.iter().map(|way| way.source.unwrap_or(self.source)) {
+        for source in self.methods.iter().map(|method| method.source.unwrap_or(self.source)) {
             if !sources.contains(&source) {
                 sources.push(source);
             }

@@ -13,8 +13,8 @@ use super::machine::load;
 use super::measured::Stand;
 use super::peers::Peers;
 use super::proof::{self, Digests};
-use super::results::{GroupResult, WayResult};
-use super::rows::{Course, Group, Target, Way};
+use super::results::{GroupResult, MethodResult};
+use super::rows::{BenchMethod, Course, Group, Target};
 use super::runs::{Failure, Lines, Timing, once};
 use super::scratch_space::ScratchSpace;
 use super::sources::Source;
@@ -46,16 +46,16 @@ pub fn say(text: &str) {
 
 /// A method under measurement, with its results so far.
 struct Runner<'a> {
-    way: &'static Way,
+    method: &'static BenchMethod,
     source: Source,
     lines: Lines,
-    result: &'a mut WayResult,
+    result: &'a mut MethodResult,
 }
 
 /// One run to be done.
 #[derive(Clone, Copy)]
 struct Task<'a> {
-    way: &'static Way,
+    method: &'static BenchMethod,
     lines: &'a Lines,
     course: Course,
     source: Source,
@@ -65,27 +65,38 @@ struct Task<'a> {
 
 impl Runner<'_> {
     fn task(&self) -> Task<'_> {
-        Task { way: self.way, lines: &self.lines, course: self.way.course, source: self.source, check: false }
+        Task {
+            method: self.method,
+            lines: &self.lines,
+            course: self.method.course,
+            source: self.source,
+            check: false,
+        }
     }
 }
 
 impl Session<'_> {
-    /// Measures `ways` of a group.
+    /// Measures `methods` of a group.
     ///
     /// # Errors
     /// Returns an error if the user interrupts, or a source or target cannot be set up. The failure of a single method
     /// is part of its result.
-    pub fn measure(&self, hosts: &GroupHosts, group: &Group, ways: &[&'static Way]) -> Result<GroupResult> {
+    pub fn measure(
+        &self,
+        hosts: &GroupHosts,
+        group: &Group,
+        methods: &[&'static BenchMethod],
+    ) -> Result<GroupResult> {
         say(&format!("{} ({})", group.name, hosts.place().title()));
         let load_before = load();
-        let source_of = |way: &Way| way.source.unwrap_or(group.source).smaller(self.divisor);
-        let mut results: Vec<WayResult> =
-            ways.iter().map(|way| WayResult::new(way, source_of(way))).collect();
+        let source_of = |method: &BenchMethod| method.source.unwrap_or(group.source).smaller(self.divisor);
+        let mut results: Vec<MethodResult> =
+            methods.iter().map(|method| MethodResult::new(method, source_of(method))).collect();
         let mut runners: Vec<Runner<'_>> = Vec::new();
-        for (way, result) in ways.iter().zip(&mut results) {
-            result.absent = self.peers.absent(way.tool).map(str::to_owned);
-            let lines = Lines { near: way.near.to_owned(), far: way.far.map(str::to_owned) };
-            runners.push(Runner { way, source: source_of(way), lines, result });
+        for (method, result) in methods.iter().zip(&mut results) {
+            result.absent = self.peers.absent(method.tool).map(str::to_owned);
+            let lines = Lines { near: method.near.to_owned(), far: method.far.map(str::to_owned) };
+            runners.push(Runner { method, source: source_of(method), lines, result });
         }
         self.tune_all(hosts, group, &mut runners)?;
         self.prove_all(hosts, group, &mut runners)?;
@@ -101,21 +112,26 @@ impl Session<'_> {
             source: group.source.smaller(self.divisor).describe(),
             load_before,
             link_late_most_ms: hosts.link_late_most().map(|late| (late.as_secs_f64() * 1e4).round() / 10.0),
-            ways: results,
+            methods: results,
         })
     }
 
     /// Looks for the best settings of the methods that have any.
     fn tune_all(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         let smaller = |source: Source| source.smaller(TUNING_DIVISOR);
-        for runner in runners.iter_mut().filter(|runner| runner.way.tuned && runner.result.usable()) {
-            say(&format!("  looking for the best settings of {}", runner.way.name));
+        for runner in runners.iter_mut().filter(|runner| runner.method.tuned && runner.result.usable()) {
+            say(&format!("  looking for the best settings of {}", runner.method.name));
             self.scratch.clear_targets()?;
             let source = smaller(runner.source);
             let data = GroupData::new(self.scratch, group, &[source], "small")?;
-            let outcome = tune(runner.way, |lines| {
+            let outcome = tune(runner.method, |lines| {
                 let course = Course::Whole;
-                self.run(hosts, group, Task { way: runner.way, lines, course, source, check: false }, &data)
+                self.run(
+                    hosts,
+                    group,
+                    Task { method: runner.method, lines, course, source, check: false },
+                    &data,
+                )
             });
             drop(data);
             self.scratch.forget(source);
@@ -135,13 +151,13 @@ impl Session<'_> {
         self.scratch.clear_targets()?;
         let mut data = self.group_data(group, runners, "copy")?;
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
-            if !runner.way.is_ours() && group.target != Target::Equal {
+            if !runner.method.is_ours() && group.target != Target::Equal {
                 continue;
             }
             if group.target == Target::Equal {
                 proof::damage(data.target_content())?;
             }
-            let outcome = if runner.way.is_ours() {
+            let outcome = if runner.method.is_ours() {
                 self.prove_ours(hosts, group, runner, &data)
             } else {
                 self.run(hosts, group, Task { check: true, ..runner.task() }, &data).map(|_| ())
@@ -175,7 +191,7 @@ impl Session<'_> {
         if reported.is_some() {
             runner.result.peaks = Some(peaks);
             let single = group.travels.then_some(self.digests);
-            proof::reported(&report, runner.way, data.paths(runner.source)?, single)?;
+            proof::reported(&report, runner.method, data.paths(runner.source)?, single)?;
         }
         Ok(())
     }
@@ -216,7 +232,7 @@ impl Session<'_> {
                 // A kill can break something else each time.
                 let first =
                     round == 0 && !matches!(group.target, Target::Discard | Target::Equal | Target::Same);
-                let check = first || runner.way.course == Course::Killed;
+                let check = first || runner.method.course == Course::Killed;
                 let timing = self.run(hosts, group, Task { check, ..runner.task() }, &data);
                 let timing = timing.and_then(|timing| {
                     if group.travels {
@@ -227,7 +243,7 @@ impl Session<'_> {
                 if let Some(timing) = self.note(runner, timing)? {
                     runner.result.wall_seconds.push(timing.seconds);
                     runner.result.counted.push(timing.counted);
-                    line.push_str(&format!("  {} {:.2} s", runner.way.name, timing.seconds));
+                    line.push_str(&format!("  {} {:.2} s", runner.method.name, timing.seconds));
                 }
             }
             say(&line);
@@ -243,7 +259,7 @@ impl Session<'_> {
         task: Task<'_>,
         data: &GroupData<'_>,
     ) -> Result<Timing, Failure> {
-        let Task { way, lines, course, source, check } = task;
+        let Task { method, lines, course, source, check } = task;
         data.ready(source, check)?;
         if group.target.takes_memory() {
             // Before every run, as memory that the previous run has freed is returned to the host within moments.
@@ -260,8 +276,8 @@ impl Session<'_> {
             if check && group.target == Target::Surplus {
                 proof::gone(paths.target.content())
                     .map_err(|error| Failure::Failed(self.scratch.scrub(&error.to_string())))?;
-            } else if check && group.target != Target::Discard && !way.discards {
-                proof::arrived(way, paths)
+            } else if check && group.target != Target::Discard && !method.discards {
+                proof::arrived(method, paths)
                     .map_err(|error| Failure::Failed(self.scratch.scrub(&error.to_string())))?;
             }
             Ok(timing)
@@ -277,7 +293,7 @@ impl Session<'_> {
             Err(Failure::Interrupted) => bail!("interrupted"),
             Err(Failure::Failed(why)) => {
                 let why = self.scratch.scrub(&why);
-                say(&format!("  {} failed: {why}", runner.way.name));
+                say(&format!("  {} failed: {why}", runner.method.name));
                 runner.result.failed = Some(why);
                 Ok(None)
             }

@@ -236,7 +236,7 @@ impl Source {
             Self::Image { bytes, data_bytes } => {
                 format!("an image file of {bytes} bytes, {}", of_which(bytes, data_bytes, "a hole"))
             }
-            Self::Made { bytes } => format!("{bytes} bytes, made by the way itself"),
+            Self::Made { bytes } => format!("{bytes} bytes, made by the method itself"),
         }
     }
 }

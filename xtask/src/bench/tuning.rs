@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::rows::Way;
+use super::rows::BenchMethod;
 use super::runs::{Failure, Lines, Timing};
 
 /// The block sizes to try. A pipe returns less than a block at a time, so a `dd` that reads from one gets `fullblock`
@@ -52,7 +52,7 @@ impl Setting {
 /// # Errors
 /// Returns an error if the user interrupts or the method works with none of the settings.
 pub fn tune(
-    way: &Way,
+    method: &BenchMethod,
     mut run: impl FnMut(&Lines) -> Result<Timing, Failure>,
 ) -> Result<(Lines, Vec<Tried>), Failure> {
     let mut tried = Vec::new();
@@ -60,7 +60,7 @@ pub fn tune(
     let mut failed = None;
     for setting in Setting::all() {
         let lines =
-            Lines { near: setting.put_into(way.near), far: way.far.map(|line| setting.put_into(line)) };
+            Lines { near: setting.put_into(method.near), far: method.far.map(|line| setting.put_into(line)) };
         let seconds = match run(&lines) {
             Ok(timing) => timing.seconds,
             Err(Failure::Interrupted) => return Err(Failure::Interrupted),
@@ -86,7 +86,8 @@ mod tests {
     use super::super::runs::Counted;
     use super::*;
 
-    const WAY: Way = Way::new("w", "dd", "dd if=a bs={bs}{in} | nc").far("nc | dd of=b bs={bs}{out}").tuned();
+    const METHOD: BenchMethod =
+        BenchMethod::new("w", "dd", "dd if=a bs={bs}{in} | nc").far("nc | dd of=b bs={bs}{out}").tuned();
 
     fn timing(seconds: f64) -> Timing {
         let counted =
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn the_fastest_setting_is_taken_and_one_that_fails_is_not() {
         let mut count = 0;
-        let (lines, tried) = tune(&WAY, |lines| {
+        let (lines, tried) = tune(&METHOD, |lines| {
             count += 1;
             match (lines.near.contains("bs=512k iflag=direct"), count) {
                 (_, 1) => Err(Failure::Failed("no".to_owned())),
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn where_nothing_works_the_way_has_failed() {
-        let outcome = tune(&WAY, |_| Err(Failure::Failed("no".to_owned())));
+        let outcome = tune(&METHOD, |_| Err(Failure::Failed("no".to_owned())));
         assert!(matches!(outcome, Err(Failure::Failed(why)) if why == "no"));
     }
 }

@@ -28,13 +28,13 @@ mod tests {
         for group in groups() {
             let mut named = BTreeSet::new();
             for row in group.rows {
-                assert!(group.way(row.way).unwrap().is_ours(), "{}", row.title);
-                named.insert(row.way);
+                assert!(group.method(row.method).unwrap().is_ours(), "{}", row.title);
+                named.insert(row.method);
                 named.extend(row.goals.iter().filter_map(|goal| goal.peer));
             }
-            let ways: BTreeSet<_> = group.ways.iter().map(|way| way.name).collect();
-            assert_eq!(named, ways, "{}", group.name);
-            assert_eq!(ways.len(), group.ways.len(), "{}: a name twice", group.name);
+            let methods: BTreeSet<_> = group.methods.iter().map(|method| method.name).collect();
+            assert_eq!(named, methods, "{}", group.name);
+            assert_eq!(methods.len(), group.methods.len(), "{}: a name twice", group.name);
         }
     }
 
@@ -43,7 +43,7 @@ mod tests {
         for group in groups() {
             for goal in group.rows.iter().flat_map(|row| row.goals) {
                 let Some((at_least, aim)) = goal.marks else { continue };
-                let peer = goal.peer.map(|peer| group.way(peer).unwrap());
+                let peer = goal.peer.map(|peer| group.method(peer).unwrap());
                 assert!(!group.extra && peer.is_none_or(|peer| !peer.extra), "{}", group.name);
                 assert!(if goal.judged.more_is_better() { at_least <= aim } else { aim <= at_least });
             }
@@ -67,10 +67,10 @@ mod tests {
 
     #[test]
     fn lines_have_places_for_settings_where_these_are_looked_for() {
-        for way in groups().flat_map(|group| group.ways) {
-            let lines = [Some(way.near), way.far];
+        for method in groups().flat_map(|group| group.methods) {
+            let lines = [Some(method.near), method.far];
             let has = |place: &str| lines.into_iter().flatten().any(|line| line.contains(place));
-            assert_eq!(["{bs}", "{in}", "{out}"].map(has), [way.tuned; 3], "{}", way.name);
+            assert_eq!(["{bs}", "{in}", "{out}"].map(has), [method.tuned; 3], "{}", method.name);
         }
     }
 
@@ -85,7 +85,7 @@ mod tests {
                 assert_eq!(sources.len(), 1, "{}", group.name);
             }
             assert!(sources.iter().all(|source| source.least() == sources[0].least()), "{}", group.name);
-            let killed = group.ways.iter().any(|way| way.course == Course::Killed);
+            let killed = group.methods.iter().any(|method| method.course == Course::Killed);
             assert!(!killed || disks > 0, "{}: nobody counts what is read", group.name);
         }
     }

@@ -1,7 +1,7 @@
 //! The groups, rows and requirements of `bench trees`.
 
 use super::super::judged::Judged;
-use super::super::rows::{Group, Place, Row, Table, Target, Way};
+use super::super::rows::{BenchMethod, Group, Place, Row, Table, Target};
 use super::super::sources::Source;
 use super::goals::{against, beside, times};
 
@@ -14,7 +14,7 @@ pub const TABLE: Table = Table {
 
 const METHOD: &str = "\
 Both ends are on this machine, in memory. A time is the wall clock of the whole command, from its start until both ends
-have ended, less the median of three runs of the same command on one file. The ways of a group take turns within a
+have ended, less the median of three runs of the same command on one file. The methods of a group take turns within a
 round, another one first in each, and a ratio is taken within each round; the figure of a row is the median of these
 ratios, with the least and the most in brackets, and above 1 hakobu is the faster. hakobu is installed at both ends.
 Where a row says that everything is kept, both look at access lists, extended attributes and hard links; otherwise
@@ -26,38 +26,43 @@ their time there; `fpsync` has 32 jobs of 20 files, of 16, 32 and 64 jobs the fa
 loopback interface, ssh and all. Memory is the kernel's `VmHWM` at the end of each process.
 ";
 
-const AS_A: Way =
-    Way::ours("hakobu", "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $TARGET/");
-const AS_A_PUSH: Way =
-    Way::ours("hakobu", "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/");
-const RSYNC: Way = Way::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/");
-const RSYNC_SSH: Way =
-    Way::new("rsync -a", "rsync", "rsync -a -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/");
-const RCLONE: Way = Way::new("rclone", "rclone", "rclone sync -q $SOURCE $TARGET");
+const AS_A: BenchMethod =
+    BenchMethod::ours("hakobu", "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $TARGET/");
+const AS_A_PUSH: BenchMethod = BenchMethod::ours(
+    "hakobu",
+    "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/",
+);
+const RSYNC: BenchMethod = BenchMethod::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/");
+const RSYNC_SSH: BenchMethod = BenchMethod::new(
+    "rsync -a",
+    "rsync",
+    "rsync -a -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
+);
+const RCLONE: BenchMethod = BenchMethod::new("rclone", "rclone", "rclone sync -q $SOURCE $TARGET");
 
 const AGAIN: Group = Group {
     name: "a million files, nothing changed",
     source: Source::MILLION,
     target: Target::Equal,
     travels: false,
-    ways: &[
+    methods: &[
         AS_A,
         RSYNC,
         RCLONE,
-        Way::ours("hakobu, all kept", "hakobu sync $SOURCE/ $TARGET/"),
-        Way::new("rsync -aHAX", "rsync", "rsync -aHAX $SOURCE/ $TARGET/"),
+        BenchMethod::ours("hakobu, all kept", "hakobu sync $SOURCE/ $TARGET/"),
+        BenchMethod::new("rsync -aHAX", "rsync", "rsync -aHAX $SOURCE/ $TARGET/"),
     ],
     rows: &[
         Row {
             key: "again",
             title: "no change, 1 000 000 empty files, local to local",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("rsync -a", 2.0, 2.7), times("rclone", 3.0, 6.0)],
         },
         Row {
             key: "again-all",
             title: "the same, everything kept",
-            way: "hakobu, all kept",
+            method: "hakobu, all kept",
             goals: &[times("rsync -aHAX", 2.0, 2.7), beside("rsync -a")],
         },
     ],
@@ -66,11 +71,11 @@ const AGAIN: Group = Group {
 
 const AGAIN_SSH: Group = Group {
     name: "a million files, nothing changed, over ssh",
-    ways: &[AS_A_PUSH, RSYNC_SSH],
+    methods: &[AS_A_PUSH, RSYNC_SSH],
     rows: &[Row {
         key: "again-ssh",
         title: "no change, over ssh",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -a", 2.0, 2.6)],
     }],
     ..AGAIN
@@ -79,11 +84,11 @@ const AGAIN_SSH: Group = Group {
 const CHANGED: Group = Group {
     name: "one in a hundred changed, over ssh",
     target: Target::Outdated,
-    ways: &[AS_A_PUSH, RSYNC_SSH],
+    methods: &[AS_A_PUSH, RSYNC_SSH],
     rows: &[Row {
         key: "changed",
         title: "1 % of 1 000 000 files changed, over ssh",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -a", 2.0, 3.0)],
     }],
     ..AGAIN
@@ -93,9 +98,9 @@ const DRESSED: Group = Group {
     name: "attributes, access lists and hard links",
     source: Source::DRESSED,
     target: Target::Fresh,
-    ways: &[
-        Way::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/"),
-        Way::new(
+    methods: &[
+        BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/"),
+        BenchMethod::new(
             "rsync -aHAX",
             "rsync",
             "rsync -aHAX -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
@@ -104,7 +109,7 @@ const DRESSED: Group = Group {
     rows: &[Row {
         key: "dressed",
         title: "100 000 files with xattrs, ACLs and hard links, first copy over ssh",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -aHAX", 2.0, 3.0)],
     }],
     ..AGAIN
@@ -114,14 +119,14 @@ const REMOVAL: Group = Group {
     name: "removal",
     source: Source::SMALL_FILES,
     target: Target::Surplus,
-    ways: &[
-        Way::ours("hakobu", "hakobu sync --delete --max-delete 100% $TARGET.empty/ $TARGET/"),
-        Way::new("rsync -a --delete", "rsync", "rsync -a --delete $TARGET.empty/ $TARGET/"),
+    methods: &[
+        BenchMethod::ours("hakobu", "hakobu sync --delete --max-delete 100% $TARGET.empty/ $TARGET/"),
+        BenchMethod::new("rsync -a --delete", "rsync", "rsync -a --delete $TARGET.empty/ $TARGET/"),
     ],
     rows: &[Row {
         key: "removal",
         title: "sync --delete removing 100 000 files, local",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -a --delete", 2.0, 4.0)],
     }],
     ..AGAIN
@@ -131,10 +136,13 @@ const VERIFY: Group = Group {
     name: "verification",
     source: Source::MIDDLE_FILES,
     target: Target::Same,
-    ways: &[
-        Way::ours("hakobu", "hakobu verify --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/"),
-        Way::ours("hakobu, all compared", "hakobu verify $SOURCE/ $HOST:$TARGET/"),
-        Way::new(
+    methods: &[
+        BenchMethod::ours(
+            "hakobu",
+            "hakobu verify --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/",
+        ),
+        BenchMethod::ours("hakobu, all compared", "hakobu verify $SOURCE/ $HOST:$TARGET/"),
+        BenchMethod::new(
             "rsync -anc",
             "rsync",
             "rsync -anc -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
@@ -144,13 +152,13 @@ const VERIFY: Group = Group {
         Row {
             key: "verify",
             title: "verify with content over ssh, 2 GB in 20 000 files",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("rsync -anc", 2.5, 4.0)],
         },
         Row {
             key: "verify-all",
             title: "the same, attributes and hard links compared as well",
-            way: "hakobu, all compared",
+            method: "hakobu, all compared",
             goals: &[beside("rsync -anc")],
         },
     ],
@@ -161,18 +169,18 @@ const PAGES: Group = Group {
     name: "a large file of which a little changed",
     source: Source::LARGE_IN_TREE,
     target: Target::Pages,
-    ways: &[Way::ours("hakobu", "hakobu sync $SOURCE/ $HOST:$TARGET/"), RSYNC_SSH],
+    methods: &[BenchMethod::ours("hakobu", "hakobu sync $SOURCE/ $HOST:$TARGET/"), RSYNC_SSH],
     rows: &[
         Row {
             key: "pages",
             title: "1 GiB file, 1 % of its blocks of 4 KiB changed, over ssh",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("rsync -a", 3.0, 5.0)],
         },
         Row {
             key: "pages-bytes",
             title: "bytes on the wire for that: times fewer",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[against(Judged::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
         },
     ],
@@ -186,13 +194,13 @@ const SHIFTED: Group = Group {
         Row {
             key: "shifted",
             title: "1 GiB file, shifted by one byte, over ssh",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[times("rsync -a", 3.0, 5.0)],
         },
         Row {
             key: "shifted-bytes",
             title: "bytes on the wire for that: times fewer",
-            way: "hakobu",
+            method: "hakobu",
             goals: &[against(Judged::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
         },
     ],
@@ -204,16 +212,16 @@ const NETWORK: Group = Group {
     place: Place::SlowFs,
     source: Source::NETWORK_FILES,
     target: Target::Fresh,
-    ways: &[
-        Way::ours("hakobu", "hakobu copy $SOURCE/ $TARGET"),
-        Way::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/"),
-        Way::new("cp -a", "cp", "cp -a $SOURCE $TARGET"),
-        Way::new("fpsync", "fpsync", "fpsync -n 32 -f 20 $SOURCE/ $TARGET/"),
+    methods: &[
+        BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $TARGET"),
+        BenchMethod::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/"),
+        BenchMethod::new("cp -a", "cp", "cp -a $SOURCE $TARGET"),
+        BenchMethod::new("fpsync", "fpsync", "fpsync -n 32 -f 20 $SOURCE/ $TARGET/"),
     ],
     rows: &[Row {
         key: "network",
         title: "2 000 × 50 KB, both sides on FUSE with 1 ms for each operation",
-        way: "hakobu",
+        method: "hakobu",
         goals: &[times("rsync -a", 10.0, 20.0), times("cp -a", 5.0, 10.0), times("fpsync", 2.0, 4.0)],
     }],
     ..AGAIN

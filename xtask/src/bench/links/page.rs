@@ -23,7 +23,7 @@ in. What travels is pseudorandom with zeros in each block of 4 KiB, which compre
 files of 8 KiB. A run is ended after 15 s, or ends before; its goodput are the bytes that lie at the target then, divided
 by the time since `hakobu` was started, login and all. Each fixed setting (`--lanes` 1, 4, 16, 32, `--compress` none and
 zstd) is run once; then the default and the best of them twice anew, in turn, and the ratio is that of the means of these.
-Lines of 100 Mbit/s have an MTU of 1500, faster ones of 9000; the queue holds what is on its way in a round trip, or 1 MB.
+Lines of 100 Mbit/s have an MTU of 1500, faster ones of 9000; the queue holds what is on its method in a round trip, or 1 MB.
 ";
 
 /// Returns the page.
