@@ -12,7 +12,7 @@ use hakobu_testkit::slow_fs::SlowFs;
 
 use super::content;
 use super::loops;
-use super::rows::{Group, Place, Target};
+use super::rows::{Group, Target, Topology};
 use super::scratch_space::ScratchSpace;
 use super::sources::{Medium, Source};
 
@@ -131,7 +131,7 @@ impl<'a> GroupData<'a> {
         let mut target =
             if kind.is_disk() { DataEndpoint::disk(content, medium)? } else { DataEndpoint::plain(content) };
         let mut slow = None;
-        if group.place == Place::SlowFs {
+        if group.topology == Topology::SlowFs {
             let at = scratch.memory().join(format!("slow-{name}"));
             fs::create_dir_all(&at).context("making a directory to mount at")?;
             slow = Some(SlowFs::mount(&at, scratch.memory(), SLOW).context("mounting the slow file system")?);

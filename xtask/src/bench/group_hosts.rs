@@ -16,7 +16,7 @@ use hakobu_testkit::rsyncd::{DaemonAddress, Module, Rsyncd};
 use hakobu_testkit::sshd::Sshd;
 
 use super::hosts::{HostNetwork, HostPair};
-use super::rows::Place;
+use super::rows::Topology;
 use super::scratch_space::ScratchSpace;
 
 /// The directory of tools that comes first on the near PATH.
@@ -35,7 +35,7 @@ const MODULE: &str = "bench";
 /// The hosts of a group. Dropping it stops the servers and then removes the network.
 #[derive(Debug)]
 pub struct GroupHosts {
-    place: Place,
+    topology: Topology,
     // Fields are dropped in this order.
     rsyncd: Option<Rsyncd>,
     hosts: HostPair,
@@ -44,14 +44,14 @@ pub struct GroupHosts {
 }
 
 impl GroupHosts {
-    /// Sets up the place.
+    /// Sets up the hosts.
     ///
     /// # Errors
     /// Returns the errors of [`HostPair::up`].
-    pub fn up(place: Place, scratch: &ScratchSpace) -> Result<Self> {
-        let hosts = HostPair::up(scratch, network(place))?;
+    pub fn up(topology: Topology, scratch: &ScratchSpace) -> Result<Self> {
+        let hosts = HostPair::up(scratch, network(topology))?;
         let memory = scratch.memory().to_owned();
-        let rsyncd = (place == Place::CappedLink)
+        let rsyncd = (topology == Topology::CappedLink)
             .then(|| {
                 let address = hosts.link()?.far().address();
                 let listens = DaemonAddress { address, netns: Some(hosts.link()?.far().name()) };
@@ -60,11 +60,11 @@ impl GroupHosts {
             })
             .transpose()?;
         let path = add_ssh_tools(scratch, hosts.sshd())?;
-        Ok(Self { place, rsyncd, hosts, path, memory })
+        Ok(Self { topology, rsyncd, hosts, path, memory })
     }
 
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn topology(&self) -> Topology {
+        self.topology
     }
 
     /// Returns the rsync URL of a path in memory, or `None` if there is no daemon.
@@ -148,17 +148,17 @@ fn travelled(table: &str, on_loopback: bool) -> Option<u64> {
     ours.map(|(_, figures)| bytes(figures)).sum()
 }
 
-fn network(place: Place) -> HostNetwork {
-    match place {
-        Place::Loopback | Place::SlowFs => HostNetwork::Loopback,
-        Place::Veth => HostNetwork::Veth(None),
-        Place::VethCubic => HostNetwork::Veth(Some("cubic")),
-        Place::CappedLink => HostNetwork::Link(LinkSettings {
+fn network(topology: Topology) -> HostNetwork {
+    match topology {
+        Topology::Loopback | Topology::SlowFs => HostNetwork::Loopback,
+        Topology::Veth => HostNetwork::Veth(None),
+        Topology::VethCubic => HostNetwork::Veth(Some("cubic")),
+        Topology::CappedLink => HostNetwork::Link(LinkSettings {
             connection_rate_bits_per_second: Some(50_000_000),
             mtu: 9000,
             ..LinkSettings::with_rtt(Duration::from_millis(20))
         }),
-        Place::LongLink => HostNetwork::Link(LinkSettings {
+        Topology::LongLink => HostNetwork::Link(LinkSettings {
             rate_bits_per_second: Some(1_000_000_000),
             mtu: 9000,
             ..LinkSettings::with_rtt(Duration::from_millis(100))

@@ -387,7 +387,7 @@ mod tests {
             let group = GroupResult {
                 name: group.name,
                 extra: group.extra,
-                place: "",
+                topology: "",
                 source: String::new(),
                 load_before: 0.0,
                 link_late_most_ms: None,

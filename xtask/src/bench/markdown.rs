@@ -122,7 +122,7 @@ fn figures(group: &GroupResult) -> String {
         "\n### {}\n\n{}; {}; load {:.2} when it began.{late}\n\n{table}{}",
         group.name,
         group.source,
-        group.place,
+        group.topology,
         group.load_before,
         group.methods.iter().map(remarks).collect::<String>()
     )

@@ -232,7 +232,7 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
     chosen
 }
 
-/// Measures group after group, and sets up a new place when it differs from the last group's.
+/// Measures group after group, and sets up new hosts when their topology differs from that of the last group.
 fn measure_all(
     scratch: &ScratchSpace,
     stand: &Stand<'_>,
@@ -245,13 +245,13 @@ fn measure_all(
     let digests = Digests::default();
     let mut measured = Vec::new();
     for (index, Chosen { group, methods, .. }) in chosen.iter().enumerate() {
-        if hosts.as_ref().is_none_or(|hosts| hosts.place() != group.place) {
+        if hosts.as_ref().is_none_or(|hosts| hosts.topology() != group.topology) {
             // Drop the old one first: both write the same tools.
             drop(hosts.take());
-            let up = GroupHosts::up(group.place, scratch);
-            hosts = Some(up.with_context(|| format!("bringing up: {}", group.place.title()))?);
+            let up = GroupHosts::up(group.topology, scratch);
+            hosts = Some(up.with_context(|| format!("bringing up: {}", group.topology.title()))?);
         }
-        let Some(hosts) = &hosts else { bail!("no place") };
+        let Some(hosts) = &hosts else { bail!("no hosts") };
         let divisor = if quick { QUICK_DIVISOR } else { 1 };
         let rounds = if group.extra { rounds.min(FEW_ROUNDS) } else { rounds };
         let session = Session { scratch, stand, peers, rounds, divisor, digests: &digests };

@@ -42,7 +42,8 @@ pub struct GroupResult {
     pub name: &'static str,
     /// True if the group is only for information and not checked.
     pub extra: bool,
-    pub place: &'static str,
+    #[serde(rename = "place")]
+    pub topology: &'static str,
     pub source: String,
     /// The load average of the last minute when the group began.
     pub load_before: f64,

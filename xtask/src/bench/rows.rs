@@ -21,7 +21,7 @@ pub struct Table {
 
 /// The hosts of a group and the network between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Topology {
     /// An sshd on the loopback interface. Also used for local copies.
     Loopback,
     /// The emulated long link: RTT 100 ms, 1 Gbit/s, MTU 9000.
@@ -36,7 +36,7 @@ pub enum Place {
     SlowFs,
 }
 
-impl Place {
+impl Topology {
     pub fn title(self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
@@ -211,11 +211,11 @@ pub struct Row {
     pub goals: &'static [Goal],
 }
 
-/// Methods that share place, target and rounds, and in most groups the source.
+/// Methods that share topology, target and rounds, and in most groups the source.
 #[derive(Debug, Clone, Copy)]
 pub struct Group {
     pub name: &'static str,
-    pub place: Place,
+    pub topology: Topology,
     pub source: Source,
     pub target: Target,
     /// True if the data crosses the network, which is then checked with the interface's counters.
@@ -230,7 +230,7 @@ impl Group {
     /// A group without methods and rows, to take from what most groups have.
     pub const USUAL: Self = Self {
         name: "",
-        place: Place::Loopback,
+        topology: Topology::Loopback,
         source: Source::ONE_BYTE_FILE,
         target: Target::Fresh,
         travels: true,

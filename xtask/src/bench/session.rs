@@ -87,7 +87,7 @@ impl Session<'_> {
         group: &Group,
         methods: &[&'static BenchMethod],
     ) -> Result<GroupResult> {
-        say(&format!("{} ({})", group.name, hosts.place().title()));
+        say(&format!("{} ({})", group.name, hosts.topology().title()));
         let load_before = load();
         let source_of = |method: &BenchMethod| method.source.unwrap_or(group.source).smaller(self.divisor);
         let mut results: Vec<MethodResult> =
@@ -108,7 +108,7 @@ impl Session<'_> {
         Ok(GroupResult {
             name: group.name,
             extra: group.extra,
-            place: hosts.place().title(),
+            topology: hosts.topology().title(),
             source: group.source.smaller(self.divisor).describe(),
             load_before,
             link_late_most_ms: hosts.link_late_most().map(|late| (late.as_secs_f64() * 1e4).round() / 10.0),

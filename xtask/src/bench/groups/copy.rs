@@ -1,7 +1,7 @@
 //! The groups, rows and requirements of `bench copy`.
 
 use super::super::judged::Judged;
-use super::super::rows::{BenchMethod, Goal, Group, Place, Row, Table, Target};
+use super::super::rows::{BenchMethod, Goal, Group, Row, Table, Target, Topology};
 use super::super::sources::Source;
 use super::goals::{alone, beside, times};
 
@@ -229,7 +229,7 @@ const AGAIN_HOST: Group = Group {
 
 const LINK_FILE: Group = Group {
     name: "long link, one file",
-    place: Place::LongLink,
+    topology: Topology::LongLink,
     source: Source::LINK_FILE,
     methods: &[
         BenchMethod::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
@@ -249,7 +249,7 @@ const LINK_FILE: Group = Group {
 
 const LINK_TREE: Group = Group {
     name: "long link, small files",
-    place: Place::LongLink,
+    topology: Topology::LongLink,
     source: Source::LINK_TREE,
     methods: &[TREE_PUSH, RSYNC_SSH.extra(), TAR_SSH_TAR.extra()],
     rows: &[Row {
@@ -261,15 +261,15 @@ const LINK_TREE: Group = Group {
     ..Group::USUAL
 };
 
-const fn file_over(place: Place, name: &'static str, rows: &'static [Row]) -> Group {
-    Group { name, place, methods: &[DD_SSH, PUSH, IPERF_2], rows, extra: true, ..LARGE_FILE }
+const fn file_over(topology: Topology, name: &'static str, rows: &'static [Row]) -> Group {
+    Group { name, topology, methods: &[DD_SSH, PUSH, IPERF_2], rows, extra: true, ..LARGE_FILE }
 }
 
-const fn tree_over(place: Place, name: &'static str, rows: &'static [Row]) -> Group {
-    Group { name, place, rows, extra: true, ..TREE_TO_HOST }
+const fn tree_over(topology: Topology, name: &'static str, rows: &'static [Row]) -> Group {
+    Group { name, topology, rows, extra: true, ..TREE_TO_HOST }
 }
 
-/// The push and the tree again in other places, for information only.
+/// The push and the tree again over other networks, for information only.
 macro_rules! elsewhere {
     ($key:literal, $title:literal, $goals:expr) => {
         &[Row { key: $key, title: $title, method: "hakobu", goals: $goals }]
@@ -284,12 +284,12 @@ const TREE_BESIDE: &[Goal] = &[beside("rsync over ssh"), beside("tar | ssh | tar
 pub const GROUPS: &[Group] = &[
     LARGE_FILE,
     file_over(
-        Place::Veth,
+        Topology::Veth,
         "large file, veth",
         elsewhere!("veth-push", "8 GiB → /dev/null over veth, MTU 1500", FILE_BESIDE),
     ),
     file_over(
-        Place::VethCubic,
+        Topology::VethCubic,
         "large file, cubic",
         elsewhere!("cubic-push", "8 GiB → /dev/null over veth, MTU 1500, cubic", FILE_BESIDE),
     ),
@@ -299,12 +299,12 @@ pub const GROUPS: &[Group] = &[
     AGAIN_HERE,
     AGAIN_HOST,
     tree_over(
-        Place::Veth,
+        Topology::Veth,
         "tree, veth",
         elsewhere!("veth-tree", "100 000 × 10 KiB over veth, MTU 1500", TREE_BESIDE),
     ),
     tree_over(
-        Place::VethCubic,
+        Topology::VethCubic,
         "tree, cubic",
         elsewhere!("cubic-tree", "100 000 × 10 KiB over veth, MTU 1500, cubic", TREE_BESIDE),
     ),

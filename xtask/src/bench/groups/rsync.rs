@@ -1,6 +1,6 @@
 //! The groups and rows of `bench rsync`: several connections to an unmodified rsync daemon.
 
-use super::super::rows::{BenchMethod, Group, Place, Row, Table};
+use super::super::rows::{BenchMethod, Group, Row, Table, Topology};
 use super::super::sources::Source;
 use super::goals::{beside, times};
 
@@ -38,7 +38,7 @@ const fn fpsync(name: &'static str, line: &'static str) -> BenchMethod {
 
 const DIVISIBLE: Group = Group {
     name: "what can be divided",
-    place: Place::CappedLink,
+    topology: Topology::CappedLink,
     source: Source::DIVISIBLE,
     methods: &[
         RSYNC,

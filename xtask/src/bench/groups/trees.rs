@@ -1,7 +1,7 @@
 //! The groups, rows and requirements of `bench trees`.
 
 use super::super::judged::Judged;
-use super::super::rows::{BenchMethod, Group, Place, Row, Table, Target};
+use super::super::rows::{BenchMethod, Group, Row, Table, Target, Topology};
 use super::super::sources::Source;
 use super::goals::{against, beside, times};
 
@@ -209,7 +209,7 @@ const SHIFTED: Group = Group {
 
 const NETWORK: Group = Group {
     name: "a network file system on both sides",
-    place: Place::SlowFs,
+    topology: Topology::SlowFs,
     source: Source::NETWORK_FILES,
     target: Target::Fresh,
     methods: &[

@@ -1,7 +1,7 @@
 //! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run on the other host.
 
 use super::super::judged::Judged;
-use super::super::rows::{BenchMethod, Group, Place, Row, Table};
+use super::super::rows::{BenchMethod, Group, Row, Table, Topology};
 use super::super::sources::Source;
 use super::goals::{alone, beside, times};
 
@@ -92,7 +92,7 @@ const SFTP_SMALL: Group = Group {
 
 const SFTP_LINK_SMALL: Group = Group {
     name: "sftp, long link, small files",
-    place: Place::LongLink,
+    topology: Topology::LongLink,
     source: Source::LINK_TREE,
     methods: &[SFTP_TREE],
     rows: &[Row {

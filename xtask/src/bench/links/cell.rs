@@ -98,21 +98,21 @@ pub fn mean(runs: &[Run]) -> f64 {
 /// # Errors
 /// Returns an error if the link or the server cannot be set up, a run fails, or the user interrupts.
 pub fn measure(bench: &Bench<'_>, cell: &Cell, commit: Option<String>) -> Result<Measured> {
-    let place = Place::up(bench, cell.link(), &cell.congestion_control, cell.load)?;
+    let cell_hosts = CellHosts::up(bench, cell.link(), &cell.congestion_control, cell.load)?;
     let (began, used) = (Instant::now(), processor_time());
     let mut fixed = Vec::new();
     for setting in Setting::fixed() {
-        fixed.push(Fixed { setting, run: place.run(setting)? });
+        fixed.push(Fixed { setting, run: cell_hosts.run(setting)? });
     }
     let best = fixed.iter().max_by(|one, other| one.run.goodput().total_cmp(&other.run.goodput()));
     let best = best.context("there are no settings")?.setting;
     let (mut best_runs, mut default_runs) = (Vec::new(), Vec::new());
     for _ in 0..RERUNS {
-        default_runs.push(place.run(Setting::DEFAULT)?);
-        best_runs.push(place.run(best)?);
+        default_runs.push(cell_hosts.run(Setting::DEFAULT)?);
+        best_runs.push(cell_hosts.run(best)?);
     }
     let emulator = processor_time().saturating_sub(used).as_secs_f64() / began.elapsed().as_secs_f64();
-    let late = place.hosts.link_late_most().unwrap_or_default();
+    let late = cell_hosts.hosts.link_late_most().unwrap_or_default();
     Ok(Measured {
         cell: cell.clone(),
         commit,
@@ -133,14 +133,14 @@ fn processor_time() -> Duration {
 }
 
 /// The hosts of a link, and the directories of a cell's runs.
-pub struct Place<'a> {
+pub struct CellHosts<'a> {
     bench: &'a Bench<'a>,
     source: &'a Path,
     targets: PathBuf,
     pub hosts: HostPair,
 }
 
-impl<'a> Place<'a> {
+impl<'a> CellHosts<'a> {
     /// Sets up a link and a server on its remote host.
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for CellHosts<'_> {
     fn drop(&mut self) {
         // It may not have been made.
         let _ = fs::remove_dir_all(&self.targets);

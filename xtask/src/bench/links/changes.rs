@@ -9,7 +9,7 @@ use hakobu_testkit::link::{Crowding, LinkSettings};
 use serde::{Deserialize, Serialize};
 
 use super::super::session::say;
-use super::cell::{Bench, Place};
+use super::cell::{Bench, CellHosts};
 use super::grid::{Load, Setting};
 use crate::table::MarkdownTable;
 
@@ -170,15 +170,15 @@ fn crowded(bench: &Bench<'_>) -> Result<Crowded> {
         crowding: Some(Crowding { free: 4, share: 0.1 }),
         ..LinkSettings::with_rtt(Duration::from_millis(20))
     };
-    let place = Place::up(bench, settings, "bbr", Load::OneFile)?;
+    let cell_hosts = CellHosts::up(bench, settings, "bbr", Load::OneFile)?;
     let mut fixed = Vec::new();
     for count in COUNTS {
         let setting = Setting { lanes: Some(count), compress: Some(false) };
-        let run = place.run_for(setting, Duration::from_secs_f64(CROWDED_FIXED_S), |_| Ok(()))?;
+        let run = cell_hosts.run_for(setting, Duration::from_secs_f64(CROWDED_FIXED_S), |_| Ok(()))?;
         fixed.push((count, run.goodput()));
     }
     let setting = Setting { lanes: None, compress: Some(false) };
-    let run = place.run_for(setting, Duration::from_secs_f64(CROWDED_S), |_| Ok(()))?;
+    let run = cell_hosts.run_for(setting, Duration::from_secs_f64(CROWDED_S), |_| Ok(()))?;
     let ended_with = run.told.iter().rev().find_map(|line| lanes_told(line));
     let ended_with = ended_with.context("the default told nothing of its lanes")?;
     Ok(Crowded { fixed, ended_with, told: run.told })
@@ -204,16 +204,16 @@ fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
         ),
         ..LinkSettings::with_rtt(Duration::from_millis(round_trip_ms))
     };
-    let place = Place::up(bench, settings(FULL_MBIT), "bbr", Load::OneFile)?;
+    let cell_hosts = CellHosts::up(bench, settings(FULL_MBIT), "bbr", Load::OneFile)?;
     let rates = |setting: Setting| -> Result<([f64; 2], Vec<String>)> {
-        place.hosts.link()?.change(settings(FULL_MBIT))?;
+        cell_hosts.hosts.link()?.change(settings(FULL_MBIT))?;
         let mut seen: Vec<(f64, u64)> = Vec::new();
-        let run = place.run_for(setting, Duration::from_secs_f64(ENDS_S), |seconds| {
+        let run = cell_hosts.run_for(setting, Duration::from_secs_f64(ENDS_S), |seconds| {
             let mbit = if (FALLS_S..COMES_BACK_S).contains(&seconds) { QUARTER_MBIT } else { FULL_MBIT };
-            if place.hosts.link()?.settings().rate_bits_per_second != Some(mbit * 1_000_000) {
-                place.hosts.link()?.change(settings(mbit))?;
+            if cell_hosts.hosts.link()?.settings().rate_bits_per_second != Some(mbit * 1_000_000) {
+                cell_hosts.hosts.link()?.change(settings(mbit))?;
             }
-            seen.push((seconds, place.stored_bytes()));
+            seen.push((seconds, cell_hosts.stored_bytes()));
             Ok(())
         })?;
         let rate = |change_s: f64| {
