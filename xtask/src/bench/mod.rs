@@ -65,7 +65,7 @@ const CHECK_ROUNDS_LEAST: usize = 7;
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    command: What,
 }
 
 #[derive(Debug, Subcommand)]
@@ -129,7 +129,7 @@ struct TableArgs {
 /// # Errors
 /// Returns an error if nothing can be measured or the user interrupts. A method's failure is part of the results.
 pub fn run(args: BenchArgs) -> Result<()> {
-    match args.what {
+    match args.command {
         What::Copy(args) => table(&groups::copy::TABLE, &args),
         What::Disks(args) => table(&groups::disks::TABLE, &args),
         What::Trees(args) => table(&groups::trees::TABLE, &args),

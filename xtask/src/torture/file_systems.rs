@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::environment::file_system::{FileSystemKind, Mounted, mount, mount_read_only_of};
 use super::environment::fuse::Lies;
 use super::environment::holds;
-use super::environment::hosts::Hosts;
+use super::environment::hosts::TestHosts;
 use super::generate::Limits;
 use super::promise::Abilities;
 use super::rng::Rng;
@@ -318,7 +318,7 @@ pub struct Pool {
     scratch: PathBuf,
     program: PathBuf,
     mounts: HashMap<(bool, String), Mounted>,
-    hosts: Option<Hosts>,
+    hosts: Option<TestHosts>,
     number: u64,
 }
 
@@ -331,20 +331,20 @@ impl Pool {
     }
 
     /// Returns the hosts, which are started on first use.
-    pub fn hosts(&mut self) -> anyhow::Result<&Hosts> {
+    pub fn hosts(&mut self) -> anyhow::Result<&TestHosts> {
         if self.hosts.is_none() {
-            self.hosts = Some(Hosts::start(&self.scratch, &self.program)?);
+            self.hosts = Some(TestHosts::start(&self.scratch, &self.program)?);
         }
         self.hosts.as_ref().context("hosts")
     }
 
     /// Returns the hosts, if they were started.
-    pub fn started_hosts(&self) -> Option<&Hosts> {
+    pub fn started_hosts(&self) -> Option<&TestHosts> {
         self.hosts.as_ref()
     }
 
     /// Returns the hosts, and the mount of a target.
-    pub fn both(&mut self, target: &str) -> (Option<&Hosts>, Option<&mut Mounted>) {
+    pub fn both(&mut self, target: &str) -> (Option<&TestHosts>, Option<&mut Mounted>) {
         (self.hosts.as_ref(), self.mounts.get_mut(&(false, target.to_owned())))
     }
 

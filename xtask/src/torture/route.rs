@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::environment::hosts::{Host, Hosts};
+use super::environment::hosts::{TestHost, TestHosts};
 use super::model::Time;
 use super::promise::Abilities;
 use super::step::{Shape, Step, Verb};
@@ -58,14 +58,14 @@ impl Route {
     ];
 
     /// Returns the hosts of source and target; `None` is this machine.
-    fn hosts(self) -> (Option<Host>, Option<Host>) {
+    fn hosts(self) -> (Option<TestHost>, Option<TestHost>) {
         match self {
             Self::Local => (None, None),
             Self::Pull | Self::PullThroughSsh | Self::PullCompressed | Self::PullSftp => {
-                (Some(Host::A), None)
+                (Some(TestHost::A), None)
             }
-            Self::HostToHost => (Some(Host::A), Some(Host::B)),
-            _ => (None, Some(Host::A)),
+            Self::HostToHost => (Some(TestHost::A), Some(TestHost::B)),
+            _ => (None, Some(TestHost::A)),
         }
     }
 
@@ -75,7 +75,7 @@ impl Route {
     }
 
     /// Returns the other hosts that take part.
-    pub fn remote_hosts(self) -> impl Iterator<Item = Host> {
+    pub fn remote_hosts(self) -> impl Iterator<Item = TestHost> {
         let (source, target) = self.hosts();
         source.into_iter().chain(target)
     }
@@ -86,12 +86,12 @@ impl Route {
     }
 
     /// Returns the options that select the hosts and the transport.
-    pub fn options(self, verb: Verb, hosts: Option<&Hosts>) -> Vec<OsString> {
+    pub fn options(self, verb: Verb, hosts: Option<&TestHosts>) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if verb == Verb::Digest {
             return words;
         }
-        words.extend(hosts.map(Hosts::ssh_arguments).unwrap_or_default());
+        words.extend(hosts.map(TestHosts::ssh_arguments).unwrap_or_default());
         let word = match self {
             Self::PushThroughSsh | Self::PullThroughSsh => "--transport=ssh",
             Self::PushInPlain => "--cipher=none",
@@ -111,8 +111,8 @@ impl Route {
     }
 
     /// Returns the locations of a source and a target as they are typed.
-    pub fn locations(self, hosts: Option<&Hosts>, source: OsString, target: OsString) -> [OsString; 2] {
-        let on = |host: Option<Host>, path: OsString| match (host, hosts) {
+    pub fn locations(self, hosts: Option<&TestHosts>, source: OsString, target: OsString) -> [OsString; 2] {
+        let on = |host: Option<TestHost>, path: OsString| match (host, hosts) {
             // A trailing slash has a meaning, and `Path` keeps it.
             (Some(host), Some(hosts)) if self.is_sftp() => hosts.sftp_location(host, Path::new(&path)),
             (Some(host), Some(hosts)) => hosts.location(host, Path::new(&path)),

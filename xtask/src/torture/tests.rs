@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::check::{self, Proof, Violation};
 use super::environment::faults::{Fault, Process, Trigger};
-use super::environment::hosts::Host;
+use super::environment::hosts::TestHost;
 use super::file_systems::{self, HistorySetting};
 use super::generate::{self, Limits};
 use super::history::{self, Event, History};
@@ -209,7 +209,7 @@ fn half_of_the_target_may_go_and_more_only_with_leave() {
     let allows = |step: &Step, source, target, code| {
         promise::of(step, source, target, &Abilities::default(), Some(code)).codes.contains(&code)
     };
-    let host = Host::A;
+    let host = TestHost::A;
     let (ms, when) = (1, Trigger::AfterMs(1));
     let killed = Fault::Kill { process: Process::Agent(host), when };
     for (fault, may_not_know) in

@@ -21,7 +21,7 @@ pub struct OpenFile {
 }
 
 /// An open directory: its entries at the time when it was opened or rewound.
-pub type Listing = Vec<(u64, fuser::FileType, Vec<u8>)>;
+pub type OpenDirectory = Vec<(u64, fuser::FileType, Vec<u8>)>;
 
 /// A table of open files or directories, by the handles that the kernel uses.
 pub struct Opened<T> {

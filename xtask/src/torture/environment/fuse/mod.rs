@@ -35,7 +35,7 @@ pub fn serve(root: &Path, mount_point: &Path, lies: Lies) -> anyhow::Result<()> 
     // Each file that the kernel remembers needs a descriptor.
     let most = rustix::process::getrlimit(Resource::Nofile).maximum;
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
-    let server = tree::Server::new(root, lies).with_context(|| format!("open {}", root.display()))?;
+    let server = tree::LyingServer::new(root, lies).with_context(|| format!("open {}", root.display()))?;
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("lying".to_owned()),
