@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A run that has ended.
 #[derive(Clone, Debug)]
-pub struct Ran {
+pub struct CommandResult {
     /// The command line, for people.
     pub typed: String,
     /// The exit code; `None` after a signal or the deadline.
@@ -47,7 +47,7 @@ pub struct Ran {
     pub strayed: Vec<String>,
 }
 
-impl std::fmt::Display for Ran {
+impl std::fmt::Display for CommandResult {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let end: String = String::from_utf8_lossy(&self.output).chars().take(2000).collect();
         write!(out, "$ {}\n{end}{}exit code {:?}", self.typed, self.errors, self.code)
@@ -61,7 +61,7 @@ pub fn run(
     report: &Path,
     notes: &Path,
     plant: Option<&str>,
-) -> anyhow::Result<Ran> {
+) -> anyhow::Result<CommandResult> {
     let mut command = Command::new(program);
     command.args(words);
     surround(&mut command, notes)?;
@@ -82,7 +82,7 @@ pub fn run(
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(8));
     };
-    Ok(Ran {
+    Ok(CommandResult {
         typed: typed(program, words),
         code: if hung { None } else { status.code() },
         hung,
@@ -109,7 +109,7 @@ pub fn run_with(
     pool: &mut Pool,
     (file_system, source, target): (&str, &Path, &Path),
     plant: Option<&str>,
-) -> anyhow::Result<(Ran, Vec<Name>)> {
+) -> anyhow::Result<(CommandResult, Vec<Name>)> {
     let mut command = Command::new(program);
     command.args(words);
     surround(&mut command, notes)?;
@@ -145,7 +145,7 @@ pub fn run_with(
     renamed.extend(changed.iter().map(|path| Name([&path.0[..], b".tampered"].concat())));
     changed.extend(renamed);
     let errors = format!("{}{}", String::from_utf8_lossy(&ran.stderr), ran.hung.clone().unwrap_or_default());
-    let told = Ran {
+    let told = CommandResult {
         typed: format!("{} # with {fault:?}", typed(program, words)),
         code: ran.code,
         hung: ran.hung.is_some(),
@@ -191,7 +191,7 @@ fn typed(program: &Path, words: &[OsString]) -> String {
     line
 }
 
-impl Ran {
+impl CommandResult {
     /// Checks what holds for every run: no panic, no end by a signal, and agreement of text, report and exit code.
     pub fn wrong(&self) -> Vec<Violation> {
         let mut wrong = Vec::new();

@@ -107,7 +107,7 @@ mod walk;
 use counts::Counts;
 use file_systems::Pool;
 use history::History;
-use play::{Failure, Stage};
+use play::{HistoryFailure, PlayOptions};
 
 /// Run the program under hostile conditions, and compare what it does with what it promises
 #[derive(Debug, Args)]
@@ -160,22 +160,22 @@ pub struct TortureArgs {
 pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
     let program =
         args.program.canonicalize().with_context(|| format!("the program {}", args.program.display()))?;
-    let stage = Stage { program, keep: args.keep, plant: None };
+    let options = PlayOptions { program, keep: args.keep, plant: None };
     let counts = Counts::default();
     if let Some(file) = &args.replay {
         let history: History =
             serde_json::from_slice(&std::fs::read(file)?).context("reading the history")?;
-        return one(&history, &stage, &counts);
+        return one(&history, &options, &counts);
     }
     if let Some(seed) = args.seed {
-        return one(&of_seed(seed, args.plain), &stage, &counts);
+        return one(&of_seed(seed, args.plain), &options, &counts);
     }
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
     if args.self_check {
-        if !self_check::is_prepared(&stage.program) {
+        if !self_check::is_prepared(&options.program) {
             bail!("build the program with: cargo build -p hakobu --features planted-faults");
         }
-        return self_check::run(&stage, jobs, args.only.as_deref());
+        return self_check::run(&options, jobs, args.only.as_deref());
     }
     let began = Instant::now();
     let (first, last) = range(args)?;
@@ -185,9 +185,9 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
     let talk = Mutex::new(());
     std::thread::scope(|scope| {
         for worker in 0..jobs {
-            let (next, stop, talk, counts, stage) = (&next, &stop, &talk, &counts, &stage);
+            let (next, stop, talk, counts, options) = (&next, &stop, &talk, &counts, &options);
             scope.spawn(move || {
-                let mut pool = match Pool::new(&worker.to_string(), &stage.program) {
+                let mut pool = match Pool::new(&worker.to_string(), &options.program) {
                     Ok(pool) => pool,
                     Err(error) => return println!("worker {worker}: {error:#}"),
                 };
@@ -197,7 +197,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                         return;
                     }
                     let history = of_seed(seed, args.plain);
-                    let outcome = match play::play(&history, stage, &mut pool, counts) {
+                    let outcome = match play::play(&history, options, &mut pool, counts) {
                         Ok(None) => continue,
                         Ok(Some(failure)) => failure,
                         Err(error) => {
@@ -220,8 +220,9 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                             println!("seed {seed}: writing it down failed: {error:#}");
                         }
                         let scrap = Counts::default();
-                        let play =
-                            |history: &History| play::play(history, stage, &mut pool, &scrap).ok().flatten();
+                        let play = |history: &History| {
+                            play::play(history, options, &mut pool, &scrap).ok().flatten()
+                        };
                         shrink::shrink(history, outcome, play)
                     };
                     let written = write_down(&args.folder, "", &history, &failure);
@@ -237,7 +238,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
     println!("{}", counts.summary());
     if let Some(file) = &args.output {
         let seeds = (first, next.into_inner().saturating_sub(1).min(last));
-        page::write(file, &counts, &stage.program, seeds, began.elapsed())?;
+        page::write(file, &counts, &options.program, seeds, began.elapsed())?;
     }
     let violations = counts.violations.load(Ordering::Relaxed);
     let (played, set_aside) =
@@ -269,9 +270,9 @@ fn range(args: &TortureArgs) -> anyhow::Result<(u64, u64)> {
     Ok((now.as_millis() as u64 * 1000, u64::MAX))
 }
 
-fn one(history: &History, stage: &Stage, counts: &Counts) -> anyhow::Result<()> {
-    let mut pool = Pool::new("one", &stage.program)?;
-    match play::play(history, stage, &mut pool, counts)? {
+fn one(history: &History, options: &PlayOptions, counts: &Counts) -> anyhow::Result<()> {
+    let mut pool = Pool::new("one", &options.program)?;
+    match play::play(history, options, &mut pool, counts)? {
         None => println!("as promised: {}", counts.summary()),
         Some(failure) => {
             for violation in &failure.violations {
@@ -284,7 +285,12 @@ fn one(history: &History, stage: &Stage, counts: &Counts) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn write_down(folder: &Path, prefix: &str, history: &History, failure: &Failure) -> anyhow::Result<PathBuf> {
+fn write_down(
+    folder: &Path,
+    prefix: &str,
+    history: &History,
+    failure: &HistoryFailure,
+) -> anyhow::Result<PathBuf> {
     let folder = folder.join(format!("seed-{}", history.seed));
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join(format!("{prefix}history.json")), serde_json::to_string_pretty(history)?)?;
@@ -297,7 +303,7 @@ fn write_down(folder: &Path, prefix: &str, history: &History, failure: &Failure)
     Ok(folder)
 }
 
-fn tell(seed: u64, failure: &Failure, folder: &Path) {
+fn tell(seed: u64, failure: &HistoryFailure, folder: &Path) {
     println!("seed {seed}: {}", folder.join("script.sh").display());
     for violation in failure.violations.iter().take(3) {
         println!("    {}", violation.to_string().chars().take(300).collect::<String>());

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::environment::hosts::{TestHost, TestHosts};
 use super::model::Time;
 use super::promise::Abilities;
-use super::step::{Shape, Step, Verb};
+use super::step::{Shape, Step, StepVerb};
 use super::walk::Snapshot;
 
 /// The hosts and the transport of a run.
@@ -86,9 +86,9 @@ impl Route {
     }
 
     /// Returns the options that select the hosts and the transport.
-    pub fn options(self, verb: Verb, hosts: Option<&TestHosts>) -> Vec<OsString> {
+    pub fn options(self, verb: StepVerb, hosts: Option<&TestHosts>) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
-        if verb == Verb::Digest {
+        if verb == StepVerb::Digest {
             return words;
         }
         words.extend(hosts.map(TestHosts::ssh_arguments).unwrap_or_default());
@@ -96,7 +96,7 @@ impl Route {
             Self::PushThroughSsh | Self::PullThroughSsh => "--transport=ssh",
             Self::PushInPlain => "--cipher=none",
             // A verification sends only digests, so nothing is compressed.
-            Self::PushCompressed | Self::PullCompressed if verb == Verb::Verify => "--transport=agent",
+            Self::PushCompressed | Self::PullCompressed if verb == StepVerb::Verify => "--transport=agent",
             Self::PushCompressed | Self::PullCompressed => "--compress=zstd",
             Self::PushSftp | Self::PullSftp => "--transport=sftp",
             Self::Push | Self::Pull | Self::HostToHost => "--transport=agent",
@@ -130,8 +130,8 @@ impl Route {
                 step.check = None;
             }
             // `sync` changes a single file in place, which needs an agent.
-            if matches!(step.shape, Shape::OneFile(_)) && step.verb == Verb::Sync {
-                step.verb = Verb::Copy;
+            if matches!(step.shape, Shape::OneFile(_)) && step.verb == StepVerb::Sync {
+                step.verb = StepVerb::Copy;
                 step.whole_file = false;
             }
         }
