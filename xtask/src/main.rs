@@ -15,7 +15,7 @@ mod torture;
 /// Development tasks
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", arg_required_else_help = true)]
-struct Program {
+struct XtaskArgs {
     #[command(subcommand)]
     task: Task,
 }
@@ -33,7 +33,7 @@ enum Task {
 }
 
 fn main() -> anyhow::Result<()> {
-    match Program::parse().task {
+    match XtaskArgs::parse().task {
         Task::Articles(args) => articles::run(&args),
         Task::Bench(args) => bench::run(args),
         Task::Book(args) => book::run(args),

@@ -7,7 +7,7 @@ use hakobu_core::shell::quote;
 
 use super::Chosen;
 use super::judged::Judged;
-use super::rows::{BenchMethod, Course, Goal, Group, Row};
+use super::rows::{BenchMethod, Goal, Group, RunMode, TableRow};
 
 /// The required and the aimed-for speed of each row, as a multiple of the earlier build's speed.
 const AT_LEAST: f64 = 0.95;
@@ -21,11 +21,11 @@ pub(super) fn beside(chosen: &[Chosen], program: &Path) -> Vec<Chosen> {
 }
 
 fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
-    let (mut methods, mut rows): (Vec<BenchMethod>, Vec<Row>) = (Vec::new(), Vec::new());
+    let (mut methods, mut rows): (Vec<BenchMethod>, Vec<TableRow>) = (Vec::new(), Vec::new());
     for (row, _) in &chosen.rows {
         let Some(method) = chosen.methods.iter().find(|method| method.name == row.method) else { continue };
         let is_there = methods.iter().any(|other| other.name == method.name);
-        if is_there || method.extra || method.course != Course::Whole {
+        if is_there || method.extra || method.mode != RunMode::Whole {
             continue;
         }
         let Some(near) = earlier(method.near, program) else { continue };
@@ -36,9 +36,10 @@ fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
             marks: Some((AT_LEAST, AIM)),
         }]);
         methods.extend([**method, BenchMethod { name, near: leak(near), ..**method }]);
-        rows.push(Row { goals, ..**row });
+        rows.push(TableRow { goals, ..**row });
     }
-    let (methods, rows): (&'static [BenchMethod], &'static [Row]) = (Vec::leak(methods), Vec::leak(rows));
+    let (methods, rows): (&'static [BenchMethod], &'static [TableRow]) =
+        (Vec::leak(methods), Vec::leak(rows));
     Chosen {
         group: Box::leak(Box::new(Group { methods, rows, ..*chosen.group })),
         methods: methods.iter().collect(),

@@ -19,7 +19,7 @@ use super::machine::Machine;
 use super::preparation::{Preparation, write};
 use super::scratch_space::ScratchSpace;
 use super::session::say;
-use super::sources::Source;
+use super::sources::BenchSource;
 use crate::table::MarkdownTable;
 
 const RATE_BITS: u64 = 1_000_000_000;
@@ -110,7 +110,7 @@ pub struct DoctorArgs {
 
 /// All results of the bench.
 #[derive(Debug, Serialize, Deserialize)]
-struct Results {
+struct DoctorResults {
     schema: String,
     bench: String,
     /// The results, keyed by case and MTU.
@@ -133,11 +133,11 @@ struct Round {
     /// The number of connections that hakobu starts with, according to the doctor.
     lanes: u16,
     round_trip_seconds: f64,
-    one_connection: Pair,
+    one_connection: RateComparison,
     /// The rates of hakobu with a fixed number of lanes: the one it starts with.
-    hakobu: Pair,
+    hakobu: RateComparison,
     /// The rates of hakobu with default settings.
-    hakobu_by_default: Pair,
+    hakobu_by_default: RateComparison,
     /// The number of findings that the doctor reports after its commands were run.
     findings_after: usize,
     commands: Vec<String>,
@@ -145,7 +145,7 @@ struct Round {
 
 /// Predicted and measured rates, before and after the doctor's commands.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Pair {
+struct RateComparison {
     foretold_before: Option<f64>,
     foretold_after: Option<f64>,
     measured_before: Option<f64>,
@@ -168,7 +168,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         let mut rounds = Vec::new();
         for number in 1..=args.rounds {
             say(&format!("{}, MTU {}: round {number} of {}", case.title, args.mtu, args.rounds));
-            rounds.push(Bed::up(&prepared, case, args.mtu)?.round(case)?);
+            rounds.push(DoctorHosts::up(&prepared, case, args.mtu)?.round(case)?);
         }
         let (title, round_trip_ms) = (case.title.to_owned(), case.round_trip_ms);
         let result = CaseResult { title, round_trip_ms, mtu_bytes: args.mtu, machine, rounds };
@@ -182,10 +182,10 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
 }
 
 /// Returns the earlier results, so that a single case can be measured again.
-fn earlier(output: &Path) -> Results {
+fn earlier(output: &Path) -> DoctorResults {
     let read = fs::read(output.join("doctor.json")).ok();
     let read = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    read.unwrap_or_else(|| Results {
+    read.unwrap_or_else(|| DoctorResults {
         schema: "hakobu.bench/1".to_owned(),
         bench: "doctor".to_owned(),
         cases: BTreeMap::new(),
@@ -193,13 +193,13 @@ fn earlier(output: &Path) -> Results {
 }
 
 /// A link with an ssh server on its remote host.
-struct Bed<'a> {
+struct DoctorHosts<'a> {
     scratch: &'a ScratchSpace,
     program: &'a Path,
     hosts: HostPair,
 }
 
-impl<'a> Bed<'a> {
+impl<'a> DoctorHosts<'a> {
     /// Sets up the link with the case's bad configuration.
     fn up(prepared: &'a Preparation, case: &Case, mtu: u32) -> Result<Self> {
         let network = HostNetwork::Link(LinkSettings {
@@ -224,10 +224,10 @@ impl<'a> Bed<'a> {
         let found = findings.iter().find(|finding| finding["id"] == case.finding);
         let found = found.with_context(|| format!("the doctor did not find {}", case.finding))?;
         let foretold = |which: &str, when: &str| found["expected"][which][when].as_f64();
-        let pair = |which: &str| Pair {
+        let pair = |which: &str| RateComparison {
             foretold_before: foretold(which, "before_bytes_per_second"),
             foretold_after: foretold(which, "after_bytes_per_second"),
-            ..Pair::default()
+            ..RateComparison::default()
         };
         let lanes = method["lanes"].as_u64().context("lanes")? as u16;
         let mut round = Round {
@@ -235,7 +235,7 @@ impl<'a> Bed<'a> {
             round_trip_seconds: method["round_trip_seconds"].as_f64().context("round trip")?,
             one_connection: pair("one_connection"),
             hakobu: pair("hakobu"),
-            hakobu_by_default: Pair::default(),
+            hakobu_by_default: RateComparison::default(),
             findings_after: 0,
             commands: Vec::new(),
         };
@@ -291,7 +291,7 @@ impl<'a> Bed<'a> {
         self.scratch.go_on()?;
         // Whole MiB, so that few different sources take up memory.
         let bytes = if bytes > 1 { bytes & !0xf_ffff } else { bytes };
-        let source = self.scratch.source(Source::File { bytes })?;
+        let source = self.scratch.source(BenchSource::File { bytes })?;
         let mut command = self.hosts.command(self.program);
         command.args(["copy", "--quiet"]);
         if let Some(lanes) = lanes {
@@ -300,7 +300,7 @@ impl<'a> Bed<'a> {
         let began = Instant::now();
         let status = command.arg(&source).arg("throwaway:/dev/null").status()?;
         let seconds = began.elapsed().as_secs_f64();
-        self.scratch.forget(Source::File { bytes });
+        self.scratch.forget(BenchSource::File { bytes });
         ensure!(status.success(), "hakobu copy: {status}");
         Ok(seconds)
     }
@@ -345,8 +345,9 @@ impl CaseResult {
 
     /// Returns the largest relative error of the predictions.
     fn worst(&self) -> f64 {
-        let pairs: [fn(&Round) -> &Pair; 2] = [|round| &round.one_connection, |round| &round.hakobu];
-        let rates = |of: fn(&Round) -> &Pair| {
+        let pairs: [fn(&Round) -> &RateComparison; 2] =
+            [|round| &round.one_connection, |round| &round.hakobu];
+        let rates = |of: fn(&Round) -> &RateComparison| {
             [
                 self.off(|round| of(round).foretold_before, |round| of(round).measured_before),
                 self.off(|round| of(round).foretold_after, |round| of(round).measured_after),
@@ -366,12 +367,12 @@ impl CaseResult {
 }
 
 /// Returns the predicted and the measured speed-up.
-fn gain(pair: &Pair) -> (Option<f64>, Option<f64>) {
+fn gain(pair: &RateComparison) -> (Option<f64>, Option<f64>) {
     let times = |before: Option<f64>, after: Option<f64>| Some(after? / before?);
     (times(pair.foretold_before, pair.foretold_after), times(pair.measured_before, pair.measured_after))
 }
 
-fn table(results: &Results) -> String {
+fn table(results: &DoctorResults) -> String {
     let head =
         ["case", "MTU", "of what", "foretold, MB/s", "measured, MB/s", "foretold gain", "measured gain"];
     let mut table = MarkdownTable::new(head);
@@ -379,7 +380,7 @@ fn table(results: &Results) -> String {
     let times = |times: Option<f64>| times.map_or("–".to_owned(), |times| format!("{times:.2}"));
     for case in results.cases.values() {
         let lanes = case.rounds.first().map_or(0, |round| round.lanes);
-        let of_rows: [fn(&Round) -> &Pair; 3] =
+        let of_rows: [fn(&Round) -> &RateComparison; 3] =
             [|round| &round.one_connection, |round| &round.hakobu, |round| &round.hakobu_by_default];
         let names = [
             "one connection (`iperf3`)".to_owned(),
@@ -387,7 +388,7 @@ fn table(results: &Results) -> String {
             "`hakobu copy`".to_owned(),
         ];
         for (what, of) in names.into_iter().zip(of_rows) {
-            let value = |field: fn(&Pair) -> Option<f64>| case.median(|round| field(of(round)));
+            let value = |field: fn(&RateComparison) -> Option<f64>| case.median(|round| field(of(round)));
             let measured = (value(|pair| pair.measured_before), value(|pair| pair.measured_after));
             if measured == (None, None) {
                 continue;
@@ -410,7 +411,7 @@ fn table(results: &Results) -> String {
     table.to_string()
 }
 
-fn page(results: &Results) -> String {
+fn page(results: &DoctorResults) -> String {
     let machine = results.cases.values().map(|case| &case.machine).next().cloned().unwrap_or_default();
     let worst = results.cases.values().map(CaseResult::worst).fold(0.0, f64::max);
     let mut verdicts = String::new();

@@ -14,7 +14,7 @@ use super::content;
 use super::loops;
 use super::rows::{Group, Target, Topology};
 use super::scratch_space::ScratchSpace;
-use super::sources::{Medium, Source};
+use super::sources::{BenchSource, Medium};
 
 /// The duration of each operation on the slow file system.
 const SLOW: Duration = Duration::from_millis(1);
@@ -36,7 +36,7 @@ pub struct DataEndpoint {
 pub struct GroupData<'a> {
     scratch: &'a ScratchSpace,
     kind: Target,
-    sources: Vec<(Source, DataEndpoint)>,
+    sources: Vec<(BenchSource, DataEndpoint)>,
     target: DataEndpoint,
     /// True if a run left the target in an unknown state.
     spoiled: Cell<bool>,
@@ -47,7 +47,7 @@ pub struct GroupData<'a> {
 /// The source and the target of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunPaths<'a> {
-    pub kind: Source,
+    pub kind: BenchSource,
     pub source: &'a DataEndpoint,
     pub target: &'a DataEndpoint,
 }
@@ -88,10 +88,10 @@ impl<'a> GroupData<'a> {
     ///
     /// # Errors
     /// Returns an error if something cannot be created, most likely because memory is full or root is needed.
-    pub fn new(scratch: &'a ScratchSpace, group: &Group, wanted: &[Source], name: &str) -> Result<Self> {
+    pub fn new(scratch: &'a ScratchSpace, group: &Group, wanted: &[BenchSource], name: &str) -> Result<Self> {
         let kind = group.target;
         let medium = match wanted.first() {
-            Some(Source::Disk { medium, .. }) => *medium,
+            Some(BenchSource::Disk { medium, .. }) => *medium,
             _ => Medium::Memory,
         };
         if medium == Medium::Memory {
@@ -103,7 +103,7 @@ impl<'a> GroupData<'a> {
             scratch.go_on()?;
             let content = scratch.source(*source)?;
             let endpoint = match source {
-                Source::Disk { medium, .. } => DataEndpoint::disk(content, *medium)?,
+                BenchSource::Disk { medium, .. } => DataEndpoint::disk(content, *medium)?,
                 _ => DataEndpoint::plain(content),
             };
             sources.push((*source, endpoint));
@@ -147,7 +147,7 @@ impl<'a> GroupData<'a> {
     ///
     /// # Errors
     /// Returns an error if `kind` is not one of the sources.
-    pub fn paths(&self, kind: Source) -> Result<RunPaths<'_>> {
+    pub fn paths(&self, kind: BenchSource) -> Result<RunPaths<'_>> {
         let found = self.sources.iter().find(|(source, _)| *source == kind);
         let (_, source) = found.context("a source that was not made")?;
         Ok(RunPaths { kind, source, target: &self.target })
@@ -162,7 +162,7 @@ impl<'a> GroupData<'a> {
     ///
     /// # Errors
     /// Returns an error if that fails.
-    pub fn ready(&self, kind: Source, check: bool) -> Result<()> {
+    pub fn ready(&self, kind: BenchSource, check: bool) -> Result<()> {
         self.prepare(kind, check)?;
         if self.slow.is_some() {
             // The changes bypassed the slow file system, which shows them once its cache has expired.
@@ -171,7 +171,7 @@ impl<'a> GroupData<'a> {
         Ok(())
     }
 
-    fn prepare(&self, kind: Source, check: bool) -> Result<()> {
+    fn prepare(&self, kind: BenchSource, check: bool) -> Result<()> {
         match (self.kind, kind) {
             (Target::Discard | Target::Equal | Target::Same, _) => Ok(()),
             (Target::Outdated, _) => {
@@ -194,7 +194,7 @@ impl<'a> GroupData<'a> {
             }
             (Target::Fresh, _) => self.scratch.clear_targets(),
             // Old content makes no difference to an overwriting run, and filling a slow disk takes time.
-            (Target::Disk, Source::Disk { medium: Medium::OwnDisk, .. }) if !check => Ok(()),
+            (Target::Disk, BenchSource::Disk { medium: Medium::OwnDisk, .. }) if !check => Ok(()),
             (Target::Disk, _) => {
                 content::fill(self.target.content(), kind.bytes()).context("filling the target")
             }
@@ -212,7 +212,7 @@ impl<'a> GroupData<'a> {
     }
 
     /// Replaces the target by a copy of the source.
-    fn anew(&self, kind: Source) -> Result<()> {
+    fn anew(&self, kind: BenchSource) -> Result<()> {
         let target = self.target.content();
         if target.exists() {
             fs::remove_dir_all(target).context("removing the target")?;

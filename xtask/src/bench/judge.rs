@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::judged::Judged;
 use super::measured::Peaks;
-use super::results::{GroupResult, MethodResult, NET_LEAST_SECONDS, Results};
-use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, Row};
+use super::results::{GroupResult, MethodResult, NET_LEAST_SECONDS, TableResults};
+use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, TableRow};
 use super::runs::Counted;
 use crate::table::Unit;
 
@@ -39,7 +39,7 @@ pub struct GoalResult {
     /// The required value: a minimum, or a maximum if less is better.
     pub at_least: Option<f64>,
     pub aim: Option<f64>,
-    pub verdict: Verdict,
+    pub verdict: GoalVerdict,
     /// The reason why there is no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -48,7 +48,7 @@ pub struct GoalResult {
 /// The judgement of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum GoalVerdict {
     /// The aim is reached.
     Aim,
     /// The requirement is met.
@@ -63,7 +63,7 @@ pub enum Verdict {
     Information,
 }
 
-impl Verdict {
+impl GoalVerdict {
     /// Returns true if `--check` accepts this verdict.
     pub fn passes(self) -> bool {
         !matches!(self, Self::Below | Self::Failed)
@@ -81,22 +81,22 @@ impl Verdict {
     }
 }
 
-fn judge(value: f64, at_least: f64, aim: f64, more_is_better: bool) -> Verdict {
+fn judge(value: f64, at_least: f64, aim: f64, more_is_better: bool) -> GoalVerdict {
     let reaches = |mark: f64| if more_is_better { value >= mark } else { value <= mark };
     match () {
-        () if reaches(aim) => Verdict::Aim,
-        () if reaches(at_least) => Verdict::Enough,
-        () => Verdict::Below,
+        () if reaches(aim) => GoalVerdict::Aim,
+        () if reaches(at_least) => GoalVerdict::Enough,
+        () => GoalVerdict::Below,
     }
 }
 
 /// Returns the results of a row's goals, from its group's measurements.
-pub fn row(group: &Group, row: &Row, goals: &[Goal], methods: &[MethodResult]) -> RowResult {
+pub fn row(group: &Group, row: &TableRow, goals: &[Goal], methods: &[MethodResult]) -> RowResult {
     let goals = goals.iter().map(|goal| goal_result(group, row, *goal, methods)).collect();
     RowResult { key: row.key, title: row.title.to_owned(), goals }
 }
 
-fn goal_result(group: &Group, row: &Row, goal: Goal, methods: &[MethodResult]) -> GoalResult {
+fn goal_result(group: &Group, row: &TableRow, goal: Goal, methods: &[MethodResult]) -> GoalResult {
     let find = |name: &str| methods.iter().find(|method| method.name == name);
     let ours = find(row.method);
     let theirs = goal.peer.and_then(find);
@@ -110,10 +110,10 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, methods: &[MethodResult]) -
     let value = values.as_deref().and_then(median);
     let verdict = match (value, marks) {
         (Some(value), Some((at_least, aim))) => judge(value, at_least, aim, judged.more_is_better()),
-        (Some(_), None) => Verdict::Information,
-        (None, _) if theirs.is_some_and(|theirs| theirs.absent.is_some()) => Verdict::Absent,
-        (None, Some(_)) => Verdict::Failed,
-        (None, None) => Verdict::Information,
+        (Some(_), None) => GoalVerdict::Information,
+        (None, _) if theirs.is_some_and(|theirs| theirs.absent.is_some()) => GoalVerdict::Absent,
+        (None, Some(_)) => GoalVerdict::Failed,
+        (None, None) => GoalVerdict::Information,
     };
     let middle = |method: Option<&MethodResult>| method.and_then(|method| median(&shown(judged, method)));
     GoalResult {
@@ -259,7 +259,7 @@ pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResu
         let (at_least, aim) = (MEMORY_AT_LEAST_BYTES as f64, MEMORY_AIM_BYTES as f64);
         let verdict = match value {
             Some(value) if !missing || value > at_least => judge(value, at_least, aim, false),
-            _ => Verdict::Failed,
+            _ => GoalVerdict::Failed,
         };
         Some(GoalResult {
             peer: Some(group.name.to_owned()),
@@ -279,14 +279,14 @@ pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResu
     RowResult { key, title: title.to_owned(), goals: groups.iter().filter_map(measured).collect() }
 }
 
-impl Results {
+impl TableResults {
     /// Returns the lines that `--check` prints: one for each goal that is not met.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for row in &self.rows {
             for goal in row.goals.iter().filter(|goal| !goal.verdict.passes()) {
                 let against = goal.peer.as_deref().unwrap_or("the clock");
-                let value = goal.value.filter(|_| goal.verdict != Verdict::Failed);
+                let value = goal.value.filter(|_| goal.verdict != GoalVerdict::Failed);
                 let what = match (value, goal.at_least) {
                     (Some(value), Some(mark)) => goal.judged.shortfall(value, mark),
                     _ => goal.reason.clone().unwrap_or_else(|| "no figure".to_owned()),
@@ -309,7 +309,7 @@ mod tests {
         key: &str,
         ours: &[f64],
         theirs: &[f64],
-    ) -> (&'static Group, &'static Row, Vec<MethodResult>) {
+    ) -> (&'static Group, &'static TableRow, Vec<MethodResult>) {
         // Two tables have a row `push`; take the one of `bench copy`, the first.
         let groups = TABLES.iter().flat_map(|table| table.groups);
         let mut groups = groups.filter(|group| group.rows.iter().any(|row| row.key == key));
@@ -332,7 +332,7 @@ mod tests {
         let result = row(group, spec, spec.goals, &methods);
         let goal = &result.goals[0];
         assert_eq!((goal.value, goal.min, goal.max), (Some(2.5), Some(2.5), Some(3.0)));
-        assert_eq!(goal.verdict, Verdict::Enough);
+        assert_eq!(goal.verdict, GoalVerdict::Enough);
         assert_eq!((goal.ours, goal.theirs), (Some(50_000.0), Some(20_000.0)));
     }
 
@@ -353,12 +353,14 @@ mod tests {
 
     #[test]
     fn seconds_are_judged_the_other_way_round() {
-        for (seconds, verdict) in [(0.9, Verdict::Aim), (2.0, Verdict::Enough), (2.1, Verdict::Below)] {
+        for (seconds, verdict) in
+            [(0.9, GoalVerdict::Aim), (2.0, GoalVerdict::Enough), (2.1, GoalVerdict::Below)]
+        {
             let (group, spec, methods) = measured("link-tree", &[seconds; 3], &[4.0; 3]);
             let result = row(group, spec, spec.goals, &methods);
             assert_eq!(result.goals[0].verdict, verdict);
             assert_eq!(result.goals[0].ours, Some(seconds));
-            assert_eq!(result.goals[1].verdict, Verdict::Information);
+            assert_eq!(result.goals[1].verdict, GoalVerdict::Information);
         }
     }
 
@@ -371,10 +373,10 @@ mod tests {
         methods[1].failed = Some("exit status: 1".to_owned());
         methods[2].absent = Some("not installed".to_owned());
         let result = row(group, spec, spec.goals, &methods);
-        assert_eq!(result.goals[0].verdict, Verdict::Failed);
+        assert_eq!(result.goals[0].verdict, GoalVerdict::Failed);
         assert!(!result.goals[0].verdict.passes());
         assert_eq!(result.goals[0].reason.as_deref(), Some("tar | tar: exit status: 1"));
-        assert_eq!(result.goals[1].verdict, Verdict::Absent);
+        assert_eq!(result.goals[1].verdict, GoalVerdict::Absent);
         assert!(result.goals[1].verdict.passes());
     }
 
@@ -395,11 +397,11 @@ mod tests {
             };
             memory("memory", "m", &[group]).goals[0].verdict
         };
-        assert_eq!(judged(peaks(Some(50 << 20), Some(96 << 20))), Verdict::Aim);
-        assert_eq!(judged(peaks(Some(50 << 20), Some(97 << 20))), Verdict::Enough);
-        assert_eq!(judged(peaks(Some(257 << 20), Some(1 << 20))), Verdict::Below);
-        assert_eq!(judged(peaks(Some(50 << 20), None)), Verdict::Failed);
-        assert_eq!(judged(None), Verdict::Failed);
+        assert_eq!(judged(peaks(Some(50 << 20), Some(96 << 20))), GoalVerdict::Aim);
+        assert_eq!(judged(peaks(Some(50 << 20), Some(97 << 20))), GoalVerdict::Enough);
+        assert_eq!(judged(peaks(Some(257 << 20), Some(1 << 20))), GoalVerdict::Below);
+        assert_eq!(judged(peaks(Some(50 << 20), None)), GoalVerdict::Failed);
+        assert_eq!(judged(None), GoalVerdict::Failed);
         assert!(runs_there("hakobu copy $SOURCE $HOST:$TARGET"));
         assert!(!runs_there("hakobu copy --transport sftp $SOURCE $HOST:$TARGET"));
     }
@@ -411,7 +413,9 @@ mod tests {
 
     #[test]
     fn longer_is_worse() {
-        for (seconds, verdict) in [(2.3, Verdict::Aim), (3.0, Verdict::Enough), (3.1, Verdict::Below)] {
+        for (seconds, verdict) in
+            [(2.3, GoalVerdict::Aim), (3.0, GoalVerdict::Enough), (3.1, GoalVerdict::Below)]
+        {
             let (group, spec, methods) = measured("medium", &[seconds; 3], &[2.0; 3]);
             let result = row(group, spec, spec.goals, &methods);
             assert_eq!(result.goals[0].verdict, verdict, "{seconds}");
@@ -427,18 +431,18 @@ mod tests {
             methods[0].counted = vec![counted(0, source, target); 2];
             row(group, spec, spec.goals, &methods).goals[0].verdict
         };
-        assert_eq!(judged(size, size + size / 100), Verdict::Aim);
-        assert_eq!(judged(size, size + size / 90), Verdict::Below);
-        assert_eq!(judged(size + size / 90, size), Verdict::Below);
+        assert_eq!(judged(size, size + size / 100), GoalVerdict::Aim);
+        assert_eq!(judged(size, size + size / 90), GoalVerdict::Below);
+        assert_eq!(judged(size + size / 90, size), GoalVerdict::Below);
         methods[0].counted.clear();
-        assert_eq!(row(group, spec, spec.goals, &methods).goals[0].verdict, Verdict::Failed);
+        assert_eq!(row(group, spec, spec.goals, &methods).goals[0].verdict, GoalVerdict::Failed);
 
         let (group, spec, mut methods) = measured("zeros-image", &[1.0; 2], &[9.0; 2]);
         let index = methods.iter().position(|method| method.name == spec.method).unwrap();
         methods[index].counted = vec![counted(128, 0, 0); 2];
         methods[1 - index].counted = vec![counted(1024, 0, 0), counted(1152, 0, 0)];
         let goal = &row(group, spec, spec.goals, &methods).goals[1];
-        assert_eq!((goal.value, goal.verdict), (Some(8.5), Verdict::Aim));
+        assert_eq!((goal.value, goal.verdict), (Some(8.5), GoalVerdict::Aim));
         assert_eq!((goal.ours, goal.theirs), (Some(128.0), Some(1088.0)));
     }
 
@@ -455,13 +459,13 @@ mod tests {
             let goal = result.goals.remove(0);
             (goal.value.unwrap(), goal.at_least.unwrap(), goal.verdict)
         };
-        assert_eq!(judged(size / 4), (0.5, 2.0, Verdict::Aim));
-        assert_eq!(judged(size).2, Verdict::Enough);
-        assert_eq!(judged(size + size / 8).2, Verdict::Below);
+        assert_eq!(judged(size / 4), (0.5, 2.0, GoalVerdict::Aim));
+        assert_eq!(judged(size).2, GoalVerdict::Enough);
+        assert_eq!(judged(size + size / 8).2, GoalVerdict::Below);
         // So slow that 2 % of the source take longer than two seconds.
         let killed = Some(Killed { seconds: 100.5, source_read_bytes: size / 2 });
         methods[index].counted = vec![Counted { killed, ..counted(0, size + size / 60, 0) }; 3];
         let goal = &row(group, spec, spec.goals, &methods).goals[0];
-        assert!((goal.at_least.unwrap() - 4.0).abs() < 1e-6 && goal.verdict == Verdict::Enough);
+        assert!((goal.at_least.unwrap() - 4.0).abs() < 1e-6 && goal.verdict == GoalVerdict::Enough);
     }
 }

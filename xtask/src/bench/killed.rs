@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::group_data::RunPaths;
 use super::group_hosts::GroupHosts;
-use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Timing, complete, once};
+use super::runs::{Counted, Killed, LIMIT, Lines, MethodFailure, MethodTiming, complete, once};
 use super::scratch_space::ScratchSpace;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -26,7 +26,7 @@ pub fn killed(
     program: &Path,
     lines: &Lines,
     paths: RunPaths<'_>,
-) -> Result<Timing, Failure> {
+) -> Result<MethodTiming, MethodFailure> {
     let command = complete(hosts.near(&lines.near), paths, hosts.free_port()?);
     let before = Counted::now(hosts, paths)?;
     let started = Instant::now();
@@ -36,18 +36,21 @@ pub fn killed(
     kill_process(victim, Signal::KILL)?;
     let first = Killed { seconds: started.elapsed().as_secs_f64(), source_read_bytes: read_bytes };
     if !near.ended_within(END_LIMIT)? {
-        return Err(Failure::Failed(format!("still running {} s after it was killed", END_LIMIT.as_secs())));
+        return Err(MethodFailure::Failed(format!(
+            "still running {} s after it was killed",
+            END_LIMIT.as_secs()
+        )));
     }
     drop(near);
     hosts.wait_for_sessions()?;
     let again = once(scratch, hosts, lines, paths)?;
     let mut counted = Counted::now(hosts, paths)?.since(before);
     counted.killed = Some(first);
-    Ok(Timing { seconds: again.seconds, counted })
+    Ok(MethodTiming { seconds: again.seconds, counted })
 }
 
 /// Waits until half of the source has been read, and returns the number of bytes read by then.
-fn half(scratch: &ScratchSpace, near: &CommandGroup, paths: RunPaths<'_>) -> Result<u64, Failure> {
+fn half(scratch: &ScratchSpace, near: &CommandGroup, paths: RunPaths<'_>) -> Result<u64, MethodFailure> {
     let read = || paths.source.read_bytes()?.context("a source without counters");
     let (before, deadline) = (read()?, Instant::now() + LIMIT);
     loop {
@@ -56,11 +59,13 @@ fn half(scratch: &ScratchSpace, near: &CommandGroup, paths: RunPaths<'_>) -> Res
             return Ok(now);
         }
         if scratch.interrupted() {
-            return Err(Failure::Interrupted);
+            return Err(MethodFailure::Interrupted);
         }
         if near.ended_within(LOOK_EVERY)? || Instant::now() > deadline {
             let words = near.last_words();
-            return Err(Failure::Failed(format!("half of the source was not read before the end: {words}")));
+            return Err(MethodFailure::Failed(format!(
+                "half of the source was not read before the end: {words}"
+            )));
         }
     }
 }

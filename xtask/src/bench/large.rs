@@ -33,7 +33,7 @@ const PROCESSOR_GROWTH_MAX: f64 = 1.2;
 const QUICK_DIVISOR: u64 = 50;
 
 /// A tree of empty files.
-struct Tree {
+struct LargeTree {
     key: &'static str,
     files: u64,
     directories: u64,
@@ -41,11 +41,11 @@ struct Tree {
     rounds: usize,
 }
 
-const TREES: [Tree; 4] = [
-    Tree { key: "small", files: 10_000, directories: 100, second_names: 200, rounds: 11 },
-    Tree { key: "million", files: 1_000_000, directories: 10_000, second_names: 20_000, rounds: 3 },
-    Tree { key: "flat", files: 1_000_000, directories: 0, second_names: 0, rounds: 3 },
-    Tree { key: "large", files: 5_000_000, directories: 50_000, second_names: 100_000, rounds: 3 },
+const TREES: [LargeTree; 4] = [
+    LargeTree { key: "small", files: 10_000, directories: 100, second_names: 200, rounds: 11 },
+    LargeTree { key: "million", files: 1_000_000, directories: 10_000, second_names: 20_000, rounds: 3 },
+    LargeTree { key: "flat", files: 1_000_000, directories: 0, second_names: 0, rounds: 3 },
+    LargeTree { key: "large", files: 5_000_000, directories: 50_000, second_names: 100_000, rounds: 3 },
 ];
 
 /// The arguments of `bench large`.
@@ -67,27 +67,27 @@ pub struct LargeArgs {
 
 /// All results of the bench.
 #[derive(Debug, Serialize)]
-struct Results {
+struct LargeResults {
     schema: &'static str,
     quick: bool,
     machine: Machine,
-    trees: Vec<Measured>,
+    trees: Vec<LargeTreeResult>,
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
+struct LargeTreeResult {
     key: &'static str,
     files: u64,
     directories: u64,
     second_names: u64,
-    copies: Vec<Run>,
+    copies: Vec<LargeRun>,
     /// A `sync` of the unchanged tree after each copy.
-    again: Vec<Run>,
+    again: Vec<LargeRun>,
 }
 
 /// The kernel's measurements of one run.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Run {
+struct LargeRun {
     seconds: f64,
     /// Processor time of all threads per entry, in microseconds.
     processor_us: f64,
@@ -120,7 +120,7 @@ pub fn run(args: &LargeArgs) -> Result<()> {
     }
     drop(disk);
     let machine = prepared.machine.clone();
-    let results = Results { schema: "hakobu.bench.large/1", quick: args.quick, machine, trees };
+    let results = LargeResults { schema: "hakobu.bench.large/1", quick: args.quick, machine, trees };
     let demands = results.demands()?;
     let output = prepared.output(args.output.as_deref(), !args.quick);
     write(&output, "large", &results, &[("md", results.page(&demands, &prepared.hakobu))])?;
@@ -129,7 +129,13 @@ pub fn run(args: &LargeArgs) -> Result<()> {
     Ok(())
 }
 
-fn measure(scratch: &ScratchSpace, at: &Path, program: &Path, tree: &Tree, divisor: u64) -> Result<Measured> {
+fn measure(
+    scratch: &ScratchSpace,
+    at: &Path,
+    program: &Path,
+    tree: &LargeTree,
+    divisor: u64,
+) -> Result<LargeTreeResult> {
     let [files, directories, second_names] =
         [tree.files, tree.directories, tree.second_names].map(|count| count / divisor);
     say(&format!("{}: {files} files", tree.key));
@@ -154,7 +160,7 @@ fn measure(scratch: &ScratchSpace, at: &Path, program: &Path, tree: &Tree, divis
     ensure!(same.success(), "the target is not as the source, {same}");
     remove(&source);
     remove(&target);
-    Ok(Measured { key: tree.key, files, directories, second_names, copies, again })
+    Ok(LargeTreeResult { key: tree.key, files, directories, second_names, copies, again })
 }
 
 /// Writes out dirty data and drops the kernel's cache of names and inodes. The cache could not hold those of the large
@@ -165,7 +171,7 @@ fn settle() -> Result<()> {
     fs::write("/proc/sys/vm/drop_caches", NAMES_AND_INODES).context("having the kernel forget inodes")
 }
 
-fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) -> Result<Run> {
+fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) -> Result<LargeRun> {
     let mut command = Command::new(program);
     command.args([verb, "-q"]).args([slashed(source), slashed(target)]).stdin(Stdio::null());
     let copies = verb == "copy";
@@ -185,7 +191,7 @@ fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) 
     }
     let measured = running.finish()?;
     ensure!(measured.status.success(), "hakobu {verb} failed, {}", measured.status);
-    Ok(Run {
+    Ok(LargeRun {
         seconds: measured.wall.as_secs_f64(),
         processor_us: measured.cpu().as_secs_f64() * 1e6 / entries as f64,
         memory_mib: memory_bytes as f64 / f64::from(1 << 20),
@@ -221,13 +227,13 @@ impl Demand {
     }
 }
 
-impl Measured {
-    fn medians(&self, of: impl Fn(&Run) -> f64) -> [f64; 2] {
+impl LargeTreeResult {
+    fn medians(&self, of: impl Fn(&LargeRun) -> f64) -> [f64; 2] {
         [&self.copies, &self.again]
             .map(|runs| median(&runs.iter().map(&of).collect::<Vec<_>>()).unwrap_or(f64::NAN))
     }
 
-    fn most(&self, of: impl Fn(&Run) -> f64) -> f64 {
+    fn most(&self, of: impl Fn(&LargeRun) -> f64) -> f64 {
         self.copies.iter().chain(&self.again).map(of).fold(0.0, f64::max)
     }
 
@@ -238,15 +244,16 @@ impl Measured {
     }
 }
 
-impl Results {
+impl LargeResults {
     fn demands(&self) -> Result<Vec<Demand>> {
         let tree = |key| self.trees.iter().find(|tree| tree.key == key);
         let (Some(small), Some(million), Some(large)) = (tree("small"), tree("million"), tree("large"))
         else {
             bail!("a tree was not measured");
         };
-        let most = |measure: &dyn Fn(&Measured) -> f64| self.trees.iter().map(measure).fold(0.0, f64::max);
-        let memory = |run: &Run| run.memory_mib;
+        let most =
+            |measure: &dyn Fn(&LargeTreeResult) -> f64| self.trees.iter().map(measure).fold(0.0, f64::max);
+        let memory = |run: &LargeRun| run.memory_mib;
         let [small, larger] = [small, large].map(|tree| tree.medians(|run| run.processor_us));
         let (growth, at_most) = (|index: usize| larger[index] / small[index], PROCESSOR_GROWTH_MAX);
         Ok(vec![
@@ -264,7 +271,7 @@ impl Results {
             },
             Demand {
                 what: "until the first file is at the target, the longest",
-                found: most(&Measured::first_seconds),
+                found: most(&LargeTreeResult::first_seconds),
                 at_most: FIRST_MAX_SECONDS,
                 unit: "s",
             },

@@ -2,15 +2,15 @@
 
 use hakobu_measure::statistics::median;
 
-use super::judge::{GoalResult, Verdict};
+use super::judge::{GoalResult, GoalVerdict};
 use super::judged::Judged;
 use super::machine::Machine;
 use super::peers::Presence;
-use super::results::{GroupResult, MethodResult, Results};
+use super::results::{GroupResult, MethodResult, TableResults};
 use crate::table::{MarkdownTable, format_figure};
 
 /// Returns the whole page.
-pub fn page(results: &Results) -> String {
+pub fn page(results: &TableResults) -> String {
     let (heading, key) = (results.table.heading, results.table.key);
     let mut page = format!("# {heading}\n\n");
     page.push_str(&format!("Made by `cargo xtask bench {key}`; it writes all rounds to `{key}.json`.\n\n"));
@@ -53,7 +53,7 @@ pub fn machine_line(machine: &Machine, hakobu: &str) -> String {
 }
 
 /// Returns the table of rows and verdicts.
-pub fn table(results: &Results) -> String {
+pub fn table(results: &TableResults) -> String {
     let headings = ["work", "against", "hakobu", "the other", "ratio", "at least", "aim", "verdict"];
     let mut table = MarkdownTable::new(headings);
     for row in &results.rows {
@@ -87,7 +87,7 @@ fn cells_of(goal: &GoalResult) -> Vec<String> {
         (None, ..) => "–".to_owned(),
     };
     let verdict = match (goal.verdict, &goal.reason) {
-        (Verdict::Failed, Some(why)) => format!("{}: {why}", goal.verdict.word()),
+        (GoalVerdict::Failed, Some(why)) => format!("{}: {why}", goal.verdict.word()),
         (verdict, _) => verdict.word().to_owned(),
     };
     let theirs = if goal.peer.is_none() { String::new() } else { figure(goal.theirs) };

@@ -47,12 +47,12 @@ use judge::RowResult;
 use measured::Stand;
 use peers::Peers;
 use preparation::{Preparation, write};
-use proof::Digests;
-use results::{GroupResult, Results};
-use rows::{BenchMethod, Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Table};
+use proof::SourceDigests;
+use results::{GroupResult, TableResults};
+use rows::{BenchMethod, Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Table, TableRow};
 use scratch_space::ScratchSpace;
 use session::{Session, say};
-use sources::Source;
+use sources::BenchSource;
 
 /// The divisor of sizes under `--quick`.
 const QUICK_DIVISOR: u64 = 8;
@@ -65,11 +65,11 @@ const CHECK_ROUNDS_LEAST: usize = 7;
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    command: What,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum BenchCommand {
     /// `hakobu copy` between two hosts on this machine (takes root; 15 minutes)
     Copy(TableArgs),
     /// hakobu and block devices: copies, changes, zeros, interruptions (takes root, 16 GiB of memory; 15 minutes)
@@ -130,17 +130,17 @@ struct TableArgs {
 /// Returns an error if nothing can be measured or the user interrupts. A method's failure is part of the results.
 pub fn run(args: BenchArgs) -> Result<()> {
     match args.command {
-        What::Copy(args) => table(&groups::copy::TABLE, &args),
-        What::Disks(args) => table(&groups::disks::TABLE, &args),
-        What::Trees(args) => table(&groups::trees::TABLE, &args),
-        What::Large(args) => large::run(&args),
-        What::Ways(args) => table(&groups::ways::TABLE, &args),
-        What::Rsync(args) => table(&groups::rsync::TABLE, &args),
-        What::Links(args) => links::run(&args),
-        What::Verdicts(args) => verdicts::run(&args),
-        What::Probe(args) => probe::run(&args),
-        What::Doctor(args) => doctor::run(&args),
-        What::Measured(args) => measured::run(&args),
+        BenchCommand::Copy(args) => table(&groups::copy::TABLE, &args),
+        BenchCommand::Disks(args) => table(&groups::disks::TABLE, &args),
+        BenchCommand::Trees(args) => table(&groups::trees::TABLE, &args),
+        BenchCommand::Large(args) => large::run(&args),
+        BenchCommand::Ways(args) => table(&groups::ways::TABLE, &args),
+        BenchCommand::Rsync(args) => table(&groups::rsync::TABLE, &args),
+        BenchCommand::Links(args) => links::run(&args),
+        BenchCommand::Verdicts(args) => verdicts::run(&args),
+        BenchCommand::Probe(args) => probe::run(&args),
+        BenchCommand::Doctor(args) => doctor::run(&args),
+        BenchCommand::Measured(args) => measured::run(&args),
     }
 }
 
@@ -148,7 +148,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
 struct Chosen {
     group: &'static Group,
     methods: Vec<&'static BenchMethod>,
-    rows: Vec<(&'static Row, Vec<Goal>)>,
+    rows: Vec<(&'static TableRow, Vec<Goal>)>,
 }
 
 fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
@@ -176,7 +176,7 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
         rows.extend(judged);
     }
     rows.push(judge::memory(MEMORY_KEY, MEMORY_TITLE, &groups));
-    let results = Results {
+    let results = TableResults {
         schema: "hakobu.bench/1",
         bench: table.key,
         table,
@@ -201,7 +201,7 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
 
 /// Returns the selected rows and the methods that they need.
 fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
-    let wanted = |row: &Row| {
+    let wanted = |row: &TableRow| {
         let text = format!("{} {}", row.key, row.title).to_lowercase();
         substring.is_none_or(|substring| text.contains(&substring.to_lowercase()))
     };
@@ -211,7 +211,7 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
             Some(peer) => group.method(peer).is_some_and(|method| extra || !method.extra),
             None => true,
         };
-        let mut rows: Vec<(&'static Row, Vec<Goal>)> = Vec::new();
+        let mut rows: Vec<(&'static TableRow, Vec<Goal>)> = Vec::new();
         for row in group.rows.iter().filter(|row| wanted(row)) {
             let goals: Vec<Goal> = row.goals.iter().copied().filter(available).collect();
             if !goals.is_empty() {
@@ -242,7 +242,7 @@ fn measure_all(
     rounds: usize,
 ) -> Result<Vec<GroupResult>> {
     let mut hosts: Option<GroupHosts> = None;
-    let digests = Digests::default();
+    let digests = SourceDigests::default();
     let mut measured = Vec::new();
     for (index, Chosen { group, methods, .. }) in chosen.iter().enumerate() {
         if hosts.as_ref().is_none_or(|hosts| hosts.topology() != group.topology) {
@@ -258,7 +258,7 @@ fn measure_all(
         measured.push(session.measure(hosts, group, methods)?);
         let next = chosen.get(index + 1).map(|next| next.group.sources()).unwrap_or_default();
         let over = group.sources().into_iter().filter(|source| !next.contains(source));
-        over.map(|source| source.smaller(divisor)).for_each(|source: Source| scratch.forget(source));
+        over.map(|source| source.smaller(divisor)).for_each(|source: BenchSource| scratch.forget(source));
     }
     Ok(measured)
 }

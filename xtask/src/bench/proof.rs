@@ -13,9 +13,9 @@ use hakobu_testkit::tree_difference::{EntryDifference, compare};
 use serde_json::Value;
 
 use super::group_data::RunPaths;
-use super::rows::{BenchMethod, Course};
+use super::rows::{BenchMethod, RunMode};
 use super::runs::Counted;
-use super::sources::{GIB, Source};
+use super::sources::{BenchSource, GIB};
 
 /// The share of the bytes that must have been sent. iperf3 exits when the kernel still has a little to send.
 const TRAVELLED_SHARE: f64 = 0.98;
@@ -30,18 +30,18 @@ const HOLES_WITHOUT_DIGEST_BYTES: u64 = GIB;
 pub fn arrived(method: &BenchMethod, paths: RunPaths<'_>) -> Result<()> {
     let (source, target) = (paths.source.content(), paths.target.content());
     match paths.kind {
-        Source::File { .. } | Source::Tree { .. } | Source::Mixed { .. } => {
+        BenchSource::File { .. } | BenchSource::Tree { .. } | BenchSource::Mixed { .. } => {
             entries_arrived(method, source, target)
         }
-        Source::Dressed { .. } => {
+        BenchSource::Dressed { .. } => {
             entries_arrived(method, source, target)?;
             dress_arrived(source, target)
         }
-        Source::Disk { .. } | Source::Image { .. } => match first_difference(source, target)? {
+        BenchSource::Disk { .. } | BenchSource::Image { .. } => match first_difference(source, target)? {
             Some(offset) => bail!("what arrived differs from byte {offset} on"),
             None => Ok(()),
         },
-        Source::Made { bytes } => {
+        BenchSource::Made { bytes } => {
             let found = target.metadata().context("looking at what was made")?;
             // Blocks are 512 bytes, whatever the file system's block size.
             let (size, allocated) = (found.len(), found.blocks() * 512);
@@ -139,9 +139,9 @@ pub fn damage(target: &Path) -> Result<()> {
 
 /// The digests of the sources, each computed once. A source does not change while it exists.
 #[derive(Debug, Default)]
-pub struct Digests(RefCell<BTreeMap<PathBuf, String>>);
+pub struct SourceDigests(RefCell<BTreeMap<PathBuf, String>>);
 
-impl Digests {
+impl SourceDigests {
     fn of(&self, path: &Path) -> Result<String> {
         if let Some(known) = self.0.borrow().get(path) {
             return Ok(known.clone());
@@ -164,12 +164,12 @@ pub fn reported(
     report: &Path,
     method: &BenchMethod,
     paths: RunPaths<'_>,
-    digests: Option<&Digests>,
+    digests: Option<&SourceDigests>,
 ) -> Result<()> {
     let text = fs::read_to_string(report).context("reading hakobu's report")?;
     let report: Value = serde_json::from_str(&text).context("reading hakobu's report")?;
     ensure!(report["outcome"] == "done", "the report says outcome {}", report["outcome"]);
-    if method.course == Course::Killed {
+    if method.mode == RunMode::Killed {
         ensure!(report["resumed"] == true, "the report says resumed {}", report["resumed"]);
     }
     let verified = &report["verified"];
@@ -215,7 +215,7 @@ mod tests {
             fs::write(tree.join("d/f"), "same").unwrap();
         }
         let (from, to) = (DataEndpoint::plain(source.clone()), DataEndpoint::plain(target.clone()));
-        let kind = Source::Tree { files: 1, directories: 1, file_bytes: 4 };
+        let kind = BenchSource::Tree { files: 1, directories: 1, file_bytes: 4 };
         let paths = RunPaths { kind, source: &from, target: &to };
         fs::set_permissions(source.join("d"), PermissionsExt::from_mode(0o755)).unwrap();
         // A mode that was not kept is an error only for hakobu.
@@ -235,17 +235,17 @@ mod tests {
             DataEndpoint::plain(dir.join(name))
         });
         let paths = |kind| RunPaths { kind, source: &sides[0], target: &sides[1] };
-        let image = paths(Source::Image { bytes: 9000, data_bytes: 9000 });
+        let image = paths(BenchSource::Image { bytes: 9000, data_bytes: 9000 });
         arrived(method("hakobu"), image).unwrap();
-        arrived(method("hakobu"), paths(Source::Made { bytes: 9000 })).unwrap();
-        assert!(arrived(method("hakobu"), paths(Source::Made { bytes: 9001 })).is_err());
+        arrived(method("hakobu"), paths(BenchSource::Made { bytes: 9000 })).unwrap();
+        assert!(arrived(method("hakobu"), paths(BenchSource::Made { bytes: 9001 })).is_err());
         damage(sides[1].content()).unwrap();
         let error = arrived(method("rsync -a"), image).unwrap_err().to_string();
         assert!(error.contains("byte 9000"), "{error}");
         let made = File::create(sides[1].content()).unwrap();
         made.set_len(1 << 20).unwrap();
         assert!(
-            arrived(method("hakobu"), paths(Source::Made { bytes: 1 << 20 })).is_err(),
+            arrived(method("hakobu"), paths(BenchSource::Made { bytes: 1 << 20 })).is_err(),
             "a hole is not made"
         );
         fs::remove_dir_all(&dir).unwrap();
@@ -256,10 +256,10 @@ mod tests {
         let dir = place("report");
         let (source, report) = (DataEndpoint::plain(dir.join("source")), dir.join("report"));
         fs::write(source.content(), "x").unwrap();
-        let paths = RunPaths { kind: Source::ONE_BYTE_FILE, source: &source, target: &source };
+        let paths = RunPaths { kind: BenchSource::ONE_BYTE_FILE, source: &source, target: &source };
         let check = |method: &BenchMethod, text: String| {
             fs::write(&report, text).unwrap();
-            reported(&report, method, paths, Some(&Digests::default()))
+            reported(&report, method, paths, Some(&SourceDigests::default()))
         };
         let right = blake3::hash(b"x").to_hex().to_string();
         let with = |digest: &str, verified: &str| {

@@ -9,7 +9,7 @@ use super::measured::Peaks;
 use super::peers::Peers;
 use super::rows::{BenchMethod, Table};
 use super::runs::Counted;
-use super::sources::Source;
+use super::sources::BenchSource;
 use super::tuning::Tried;
 use crate::table::Unit;
 
@@ -20,7 +20,7 @@ const ONE_LOST_ROUND_IN: usize = 4;
 
 /// All results of one bench.
 #[derive(Debug, Serialize)]
-pub struct Results {
+pub struct TableResults {
     /// Always `hakobu.bench/1`.
     pub schema: &'static str,
     /// The name of the bench.
@@ -65,7 +65,7 @@ pub struct MethodResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     #[serde(skip)]
-    pub kind: Source,
+    pub kind: BenchSource,
     /// The settings that were tried first, if the best had to be found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<Tried>,
@@ -93,7 +93,7 @@ pub struct MethodResult {
 
 impl MethodResult {
     /// Returns an empty result of a method that copies `kind`: its source, or a smaller one of that kind.
-    pub fn new(method: &BenchMethod, kind: Source) -> Self {
+    pub fn new(method: &BenchMethod, kind: BenchSource) -> Self {
         Self {
             name: method.name,
             command: method.near.to_owned(),

@@ -6,7 +6,7 @@
 //! and `$URL` (the target on the remote host's rsync daemon). Ciphers are named as in ssh.
 
 use super::judged::Judged;
-use super::sources::{MIB, Source};
+use super::sources::{BenchSource, MIB};
 
 /// One bench: a subcommand, its rows and its page.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Target {
 
 /// How a method is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Course {
+pub enum RunMode {
     /// From its start to its end.
     Whole,
     /// Killed once half of the source has been read, and then run again to its end.
@@ -113,8 +113,8 @@ pub struct BenchMethod {
     /// True if it is measured only with `--extra`.
     pub extra: bool,
     /// The source, if it differs from the group's.
-    pub source: Option<Source>,
-    pub course: Course,
+    pub source: Option<BenchSource>,
+    pub mode: RunMode,
     /// True if its command lines have placeholders for the settings of `dd`, the best of which are looked for first.
     pub tuned: bool,
 }
@@ -133,7 +133,7 @@ impl BenchMethod {
             tool,
             extra: false,
             source: None,
-            course: Course::Whole,
+            mode: RunMode::Whole,
             tuned: false,
         }
     }
@@ -167,14 +167,14 @@ impl BenchMethod {
     }
 
     /// Returns the method with its own source.
-    pub const fn of(mut self, source: Source) -> Self {
+    pub const fn of(mut self, source: BenchSource) -> Self {
         self.source = Some(source);
         self
     }
 
     /// Returns the method, marked to be killed half way and run again.
     pub const fn killed(mut self) -> Self {
-        self.course = Course::Killed;
+        self.mode = RunMode::Killed;
         self
     }
 
@@ -202,7 +202,7 @@ pub struct Goal {
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Row {
+pub struct TableRow {
     /// A short name for `--rows`.
     pub key: &'static str,
     pub title: &'static str,
@@ -216,12 +216,12 @@ pub struct Row {
 pub struct Group {
     pub name: &'static str,
     pub topology: Topology,
-    pub source: Source,
+    pub source: BenchSource,
     pub target: Target,
     /// True if the data crosses the network, which is then checked with the interface's counters.
     pub travels: bool,
     pub methods: &'static [BenchMethod],
-    pub rows: &'static [Row],
+    pub rows: &'static [TableRow],
     /// True if it is measured only with `--extra`, in fewer rounds, and never checked.
     pub extra: bool,
 }
@@ -231,7 +231,7 @@ impl Group {
     pub const USUAL: Self = Self {
         name: "",
         topology: Topology::Loopback,
-        source: Source::ONE_BYTE_FILE,
+        source: BenchSource::ONE_BYTE_FILE,
         target: Target::Fresh,
         travels: true,
         methods: &[],
@@ -244,7 +244,7 @@ impl Group {
     }
 
     /// Returns all sources of its methods, each once.
-    pub fn sources(&self) -> Vec<Source> {
+    pub fn sources(&self) -> Vec<BenchSource> {
         let mut sources = Vec::new();
         for source in self.methods.iter().map(|method| method.source.unwrap_or(self.source)) {
             if !sources.contains(&source) {

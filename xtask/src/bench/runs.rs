@@ -18,14 +18,14 @@ pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// The reason why there is no time.
 #[derive(Debug)]
-pub enum Failure {
+pub enum MethodFailure {
     /// The user interrupted.
     Interrupted,
     /// The method failed, with its own message.
     Failed(String),
 }
 
-impl<E: std::fmt::Display> From<E> for Failure {
+impl<E: std::fmt::Display> From<E> for MethodFailure {
     fn from(error: E) -> Self {
         Self::Failed(format!("{error:#}"))
     }
@@ -40,7 +40,7 @@ pub struct Lines {
 
 /// The result of one run.
 #[derive(Debug, Clone, Copy)]
-pub struct Timing {
+pub struct MethodTiming {
     pub seconds: f64,
     /// The kernel's counters over the run.
     pub counted: Counted,
@@ -98,7 +98,7 @@ pub fn once(
     hosts: &GroupHosts,
     lines: &Lines,
     paths: RunPaths<'_>,
-) -> Result<Timing, Failure> {
+) -> Result<MethodTiming, MethodFailure> {
     let port = hosts.free_port()?;
     let listener = lines.far.as_ref().map(|line| complete(hosts.far(line), paths, port));
     let mut near = complete(hosts.near(&lines.near), paths, port);
@@ -109,7 +109,7 @@ pub fn once(
     let log = scratch.tools().join("near.log");
     let run = PairedRun { near, listener, limit: LIMIT, log: &log };
     let seconds = run.run(&mut RunWatch { scratch, port, listener: None })?.wall.as_secs_f64();
-    Ok(Timing { seconds, counted: Counted::now(hosts, paths)?.since(before) })
+    Ok(MethodTiming { seconds, counted: Counted::now(hosts, paths)?.since(before) })
 }
 
 /// Ends a run when the user interrupts.
@@ -121,18 +121,18 @@ struct RunWatch<'a> {
 }
 
 impl RunObserver for RunWatch<'_> {
-    type Failure = Failure;
+    type Failure = MethodFailure;
 
     fn started(&mut self, pid: u32) {
         self.listener.get_or_insert(pid);
     }
 
-    fn listens(&mut self) -> Result<bool, Failure> {
+    fn listens(&mut self) -> Result<bool, MethodFailure> {
         Ok(self.listener.is_some_and(|pid| listens(pid, self.port)))
     }
 
-    fn look(&mut self) -> Result<(), Failure> {
-        if self.scratch.interrupted() { Err(Failure::Interrupted) } else { Ok(()) }
+    fn look(&mut self) -> Result<(), MethodFailure> {
+        if self.scratch.interrupted() { Err(MethodFailure::Interrupted) } else { Ok(()) }
     }
 }
 

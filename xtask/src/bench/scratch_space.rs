@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::content;
 use super::loops::detach_below;
-use super::sources::{GIB, Medium, Source};
+use super::sources::{BenchSource, GIB, Medium};
 
 /// The tmpfs that every Linux has.
 const MEMORY: &str = "/dev/shm";
@@ -87,7 +87,7 @@ impl ScratchSpace {
     ///
     /// # Errors
     /// Returns an error if they do not fit.
-    pub fn check_room(&self, sources: &[Source], target_bytes: u64) -> Result<()> {
+    pub fn check_room(&self, sources: &[BenchSource], target_bytes: u64) -> Result<()> {
         let missing = sources.iter().filter(|source| !self.source_path(**source).exists());
         let needed = missing.map(|source| source.memory_bytes()).sum::<u64>() + target_bytes + SPARE_BYTES;
         let available = available_bytes().unwrap_or(0);
@@ -105,7 +105,7 @@ impl ScratchSpace {
     ///
     /// # Errors
     /// Returns the generator's error, most likely that memory is full.
-    pub fn source(&self, source: Source) -> Result<PathBuf> {
+    pub fn source(&self, source: BenchSource) -> Result<PathBuf> {
         let path = self.source_path(source);
         if !path.exists() {
             let directory = path.parent().unwrap_or(&self.data);
@@ -116,23 +116,25 @@ impl ScratchSpace {
     }
 
     /// Removes a source.
-    pub fn forget(&self, source: Source) {
+    pub fn forget(&self, source: BenchSource) {
         remove(&self.source_path(source));
     }
 
-    fn source_path(&self, source: Source) -> PathBuf {
+    fn source_path(&self, source: BenchSource) -> PathBuf {
         match source {
-            Source::File { bytes } => self.data.join(format!("file-{bytes}")),
-            Source::Tree { files, file_bytes, .. } => self.data.join(format!("tree-{files}-{file_bytes}")),
-            Source::Dressed { files, .. } => self.data.join(format!("dressed-{files}")),
-            Source::Mixed { small_files, .. } => {
+            BenchSource::File { bytes } => self.data.join(format!("file-{bytes}")),
+            BenchSource::Tree { files, file_bytes, .. } => {
+                self.data.join(format!("tree-{files}-{file_bytes}"))
+            }
+            BenchSource::Dressed { files, .. } => self.data.join(format!("dressed-{files}")),
+            BenchSource::Mixed { small_files, .. } => {
                 self.data.join(format!("mixed-{small_files}-{}", source.bytes()))
             }
-            Source::Disk { bytes, data_bytes, medium } => {
+            BenchSource::Disk { bytes, data_bytes, medium } => {
                 self.root(medium).join(format!("disk-{bytes}-{data_bytes}"))
             }
-            Source::Image { bytes, data_bytes } => self.data.join(format!("image-{bytes}-{data_bytes}")),
-            Source::Made { bytes } => self.data.join(format!("made-{bytes}")),
+            BenchSource::Image { bytes, data_bytes } => self.data.join(format!("image-{bytes}-{data_bytes}")),
+            BenchSource::Made { bytes } => self.data.join(format!("made-{bytes}")),
         }
     }
 
@@ -274,11 +276,11 @@ mod tests {
         let scratch = ScratchSpace::open(&around).unwrap();
         let (data, tools) = (scratch.data.clone(), scratch.tools.clone());
         assert!(!dead.exists() && stranger.exists());
-        let tree = Source::Tree { files: 20, directories: 4, file_bytes: 100 };
+        let tree = BenchSource::Tree { files: 20, directories: 4, file_bytes: 100 };
         assert_eq!(fs::read_dir(scratch.source(tree).unwrap()).unwrap().count(), 4);
         scratch.forget(tree);
         assert!(!scratch.source_path(tree).exists());
-        assert_eq!(fs::metadata(scratch.source(Source::ONE_BYTE_FILE).unwrap()).unwrap().len(), 1);
+        assert_eq!(fs::metadata(scratch.source(BenchSource::ONE_BYTE_FILE).unwrap()).unwrap().len(), 1);
         scratch.warm(3_000_000).unwrap();
         let script = scratch.script("bin", "five", "exit 5").unwrap();
         assert_eq!(std::process::Command::new(script).status().unwrap().code(), Some(5));

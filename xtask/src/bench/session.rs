@@ -12,12 +12,12 @@ use super::killed::killed;
 use super::machine::load;
 use super::measured::Stand;
 use super::peers::Peers;
-use super::proof::{self, Digests};
+use super::proof::{self, SourceDigests};
 use super::results::{GroupResult, MethodResult};
-use super::rows::{BenchMethod, Course, Group, Target};
-use super::runs::{Failure, Lines, Timing, once};
+use super::rows::{BenchMethod, Group, RunMode, Target};
+use super::runs::{Lines, MethodFailure, MethodTiming, once};
 use super::scratch_space::ScratchSpace;
-use super::sources::Source;
+use super::sources::BenchSource;
 use super::tuning::tune;
 
 /// The number of baseline runs: the command on next to nothing.
@@ -36,7 +36,7 @@ pub struct Session<'a> {
     pub rounds: usize,
     /// The divisor of the groups' source sizes.
     pub divisor: u64,
-    pub digests: &'a Digests,
+    pub digests: &'a SourceDigests,
 }
 
 /// Prints one line of progress to standard error. Ignores errors, as nobody may be reading.
@@ -47,28 +47,28 @@ pub fn say(text: &str) {
 /// A method under measurement, with its results so far.
 struct Runner<'a> {
     method: &'static BenchMethod,
-    source: Source,
+    source: BenchSource,
     lines: Lines,
     result: &'a mut MethodResult,
 }
 
 /// One run to be done.
 #[derive(Clone, Copy)]
-struct Task<'a> {
+struct MethodRun<'a> {
     method: &'static BenchMethod,
     lines: &'a Lines,
-    course: Course,
-    source: Source,
+    mode: RunMode,
+    source: BenchSource,
     /// True if the result is compared with the source.
     check: bool,
 }
 
 impl Runner<'_> {
-    fn task(&self) -> Task<'_> {
-        Task {
+    fn method_run(&self) -> MethodRun<'_> {
+        MethodRun {
             method: self.method,
             lines: &self.lines,
-            course: self.method.course,
+            mode: self.method.mode,
             source: self.source,
             check: false,
         }
@@ -118,18 +118,18 @@ impl Session<'_> {
 
     /// Looks for the best settings of the methods that have any.
     fn tune_all(&self, hosts: &GroupHosts, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
-        let smaller = |source: Source| source.smaller(TUNING_DIVISOR);
+        let smaller = |source: BenchSource| source.smaller(TUNING_DIVISOR);
         for runner in runners.iter_mut().filter(|runner| runner.method.tuned && runner.result.usable()) {
             say(&format!("  looking for the best settings of {}", runner.method.name));
             self.scratch.clear_targets()?;
             let source = smaller(runner.source);
             let data = GroupData::new(self.scratch, group, &[source], "small")?;
             let outcome = tune(runner.method, |lines| {
-                let course = Course::Whole;
+                let mode = RunMode::Whole;
                 self.run(
                     hosts,
                     group,
-                    Task { method: runner.method, lines, course, source, check: false },
+                    MethodRun { method: runner.method, lines, mode, source, check: false },
                     &data,
                 )
             });
@@ -160,7 +160,7 @@ impl Session<'_> {
             let outcome = if runner.method.is_ours() {
                 self.prove_ours(hosts, group, runner, &data)
             } else {
-                self.run(hosts, group, Task { check: true, ..runner.task() }, &data).map(|_| ())
+                self.run(hosts, group, MethodRun { check: true, ..runner.method_run() }, &data).map(|_| ())
             };
             self.note(runner, outcome)?;
             if group.target == Target::Equal && !runner.result.usable() {
@@ -178,14 +178,14 @@ impl Session<'_> {
         group: &Group,
         runner: &mut Runner<'_>,
         data: &GroupData<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), MethodFailure> {
         let report = self.scratch.tools().join("report.json");
         let reported = with_report(&runner.lines.near, &report);
         let near = reported.clone().unwrap_or_else(|| runner.lines.near.clone());
         let lines = Lines { near, far: runner.lines.far.clone() };
-        let task = Task { lines: &lines, check: true, ..runner.task() };
+        let method_run = MethodRun { lines: &lines, check: true, ..runner.method_run() };
         let far = lines.near.contains("$HOST");
-        let work = || self.run(hosts, group, task, data);
+        let work = || self.run(hosts, group, method_run, data);
         let (outcome, peaks) = self.stand.measured(far, work)?;
         outcome?;
         if reported.is_some() {
@@ -205,8 +205,9 @@ impl Session<'_> {
         data: &GroupData<'_>,
     ) -> Result<()> {
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
-            let task = Task { course: Course::Whole, source: runner.source.least(), ..runner.task() };
-            let timing = self.run(hosts, group, task, data);
+            let method_run =
+                MethodRun { mode: RunMode::Whole, source: runner.source.least(), ..runner.method_run() };
+            let timing = self.run(hosts, group, method_run, data);
             if let Some(timing) = self.note(runner, timing)? {
                 runner.result.baseline_seconds.push(timing.seconds);
             }
@@ -232,8 +233,8 @@ impl Session<'_> {
                 // A kill can break something else each time.
                 let first =
                     round == 0 && !matches!(group.target, Target::Discard | Target::Equal | Target::Same);
-                let check = first || runner.method.course == Course::Killed;
-                let timing = self.run(hosts, group, Task { check, ..runner.task() }, &data);
+                let check = first || runner.method.mode == RunMode::Killed;
+                let timing = self.run(hosts, group, MethodRun { check, ..runner.method_run() }, &data);
                 let timing = timing.and_then(|timing| {
                     if group.travels {
                         proof::travelled(&timing.counted, runner.source.data_bytes())?;
@@ -256,29 +257,29 @@ impl Session<'_> {
         &self,
         hosts: &GroupHosts,
         group: &Group,
-        task: Task<'_>,
+        method_run: MethodRun<'_>,
         data: &GroupData<'_>,
-    ) -> Result<Timing, Failure> {
-        let Task { method, lines, course, source, check } = task;
+    ) -> Result<MethodTiming, MethodFailure> {
+        let MethodRun { method, lines, mode, source, check } = method_run;
         data.ready(source, check)?;
         if group.target.takes_memory() {
             // Before every run, as memory that the previous run has freed is returned to the host within moments.
             self.scratch.warm(source.memory_bytes() + WARM_SURPLUS_BYTES)?;
         }
         let paths = data.paths(source)?;
-        let outcome = match course {
-            Course::Whole => once(self.scratch, hosts, lines, paths),
-            Course::Killed => killed(self.scratch, hosts, self.stand.program(), lines, paths),
+        let outcome = match mode {
+            RunMode::Whole => once(self.scratch, hosts, lines, paths),
+            RunMode::Killed => killed(self.scratch, hosts, self.stand.program(), lines, paths),
         };
         // Not timed: processes that the local command does not wait for must not disturb the next run.
         hosts.wait_for_sessions()?;
         let outcome = outcome.and_then(|timing| {
             if check && group.target == Target::Surplus {
                 proof::gone(paths.target.content())
-                    .map_err(|error| Failure::Failed(self.scratch.scrub(&error.to_string())))?;
+                    .map_err(|error| MethodFailure::Failed(self.scratch.scrub(&error.to_string())))?;
             } else if check && group.target != Target::Discard && !method.discards {
                 proof::arrived(method, paths)
-                    .map_err(|error| Failure::Failed(self.scratch.scrub(&error.to_string())))?;
+                    .map_err(|error| MethodFailure::Failed(self.scratch.scrub(&error.to_string())))?;
             }
             Ok(timing)
         });
@@ -287,11 +288,11 @@ impl Session<'_> {
     }
 
     /// Records a failure in the method's result. Only an interruption is returned as an error.
-    fn note<T>(&self, runner: &mut Runner<'_>, outcome: Result<T, Failure>) -> Result<Option<T>> {
+    fn note<T>(&self, runner: &mut Runner<'_>, outcome: Result<T, MethodFailure>) -> Result<Option<T>> {
         match outcome {
             Ok(value) => Ok(Some(value)),
-            Err(Failure::Interrupted) => bail!("interrupted"),
-            Err(Failure::Failed(why)) => {
+            Err(MethodFailure::Interrupted) => bail!("interrupted"),
+            Err(MethodFailure::Failed(why)) => {
                 let why = self.scratch.scrub(&why);
                 say(&format!("  {} failed: {why}", runner.method.name));
                 runner.result.failed = Some(why);
@@ -302,7 +303,7 @@ impl Session<'_> {
 
     /// Creates the sources and the target that these methods of a group need.
     fn group_data(&self, group: &Group, runners: &[Runner<'_>], name: &str) -> Result<GroupData<'_>> {
-        let mut sources: Vec<Source> = Vec::new();
+        let mut sources: Vec<BenchSource> = Vec::new();
         for runner in runners {
             if !sources.contains(&runner.source) {
                 sources.push(runner.source);

@@ -16,7 +16,7 @@ use super::content;
 use super::ext4_disk::Ext4Disk;
 use super::hosts::{HostNetwork, HostPair};
 use super::scratch_space::{ScratchSpace, remove};
-use super::sources::{GIB, MIB, Medium, Source};
+use super::sources::{BenchSource, GIB, MIB, Medium};
 
 /// The time after which a run counts as failed.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
@@ -136,7 +136,7 @@ impl<'a> SlowHosts<'a> {
         scratch: &'a ScratchSpace,
         program: &'a Path,
         (slow, network): (SlowPart, SlowNetwork),
-        source: Source,
+        source: BenchSource,
     ) -> Result<Self> {
         let hosts = network.up(scratch)?;
         scratch.clear_targets()?;

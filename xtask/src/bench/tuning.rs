@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::rows::BenchMethod;
-use super::runs::{Failure, Lines, Timing};
+use super::runs::{Lines, MethodFailure, MethodTiming};
 
 /// The block sizes to try. A pipe returns less than a block at a time, so a `dd` that reads from one gets `fullblock`
 /// in the method's own line.
@@ -20,13 +20,13 @@ pub struct Tried {
 
 /// A setting of the `dd` of each host in a pipeline.
 #[derive(Debug, Clone, Copy)]
-struct Setting {
+struct DdSetting {
     block: &'static str,
     direct_in: bool,
     direct_out: bool,
 }
 
-impl Setting {
+impl DdSetting {
     fn all() -> impl Iterator<Item = Self> {
         let directs = [(false, false), (true, false), (false, true), (true, true)];
         BLOCKS.into_iter().flat_map(move |block| {
@@ -53,17 +53,17 @@ impl Setting {
 /// Returns an error if the user interrupts or the method works with none of the settings.
 pub fn tune(
     method: &BenchMethod,
-    mut run: impl FnMut(&Lines) -> Result<Timing, Failure>,
-) -> Result<(Lines, Vec<Tried>), Failure> {
+    mut run: impl FnMut(&Lines) -> Result<MethodTiming, MethodFailure>,
+) -> Result<(Lines, Vec<Tried>), MethodFailure> {
     let mut tried = Vec::new();
     let mut best: Option<(f64, Lines)> = None;
     let mut failed = None;
-    for setting in Setting::all() {
+    for setting in DdSetting::all() {
         let lines =
             Lines { near: setting.put_into(method.near), far: method.far.map(|line| setting.put_into(line)) };
         let seconds = match run(&lines) {
             Ok(timing) => timing.seconds,
-            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            Err(MethodFailure::Interrupted) => return Err(MethodFailure::Interrupted),
             Err(error) => {
                 failed = Some(error);
                 continue;
@@ -77,7 +77,7 @@ pub fn tune(
     match (best, failed) {
         (Some((_, lines)), _) => Ok((lines, tried)),
         (None, Some(failure)) => Err(failure),
-        (None, None) => Err(Failure::Failed("there are no settings".to_owned())),
+        (None, None) => Err(MethodFailure::Failed("there are no settings".to_owned())),
     }
 }
 
@@ -89,10 +89,10 @@ mod tests {
     const METHOD: BenchMethod =
         BenchMethod::new("w", "dd", "dd if=a bs={bs}{in} | nc").far("nc | dd of=b bs={bs}{out}").tuned();
 
-    fn timing(seconds: f64) -> Timing {
+    fn timing(seconds: f64) -> MethodTiming {
         let counted =
             Counted { travelled_bytes: 0, source_read_bytes: None, target_read_bytes: None, killed: None };
-        Timing { seconds, counted }
+        MethodTiming { seconds, counted }
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
         let (lines, tried) = tune(&METHOD, |lines| {
             count += 1;
             match (lines.near.contains("bs=512k iflag=direct"), count) {
-                (_, 1) => Err(Failure::Failed("no".to_owned())),
+                (_, 1) => Err(MethodFailure::Failed("no".to_owned())),
                 (fast, _) => Ok(timing(if fast { 0.5 - f64::from(count) / 100.0 } else { 1.0 })),
             }
         })
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn where_nothing_works_the_way_has_failed() {
-        let outcome = tune(&METHOD, |_| Err(Failure::Failed("no".to_owned())));
-        assert!(matches!(outcome, Err(Failure::Failed(why)) if why == "no"));
+        let outcome = tune(&METHOD, |_| Err(MethodFailure::Failed("no".to_owned())));
+        assert!(matches!(outcome, Err(MethodFailure::Failed(why)) if why == "no"));
     }
 }

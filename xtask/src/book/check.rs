@@ -17,7 +17,7 @@ pub(super) struct Checked {
 
 /// The names in a page that links may lead to, and the links in it.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Page {
+struct CheckedPage {
     ids: BTreeSet<String>,
     links: Vec<String>,
 }
@@ -56,7 +56,7 @@ fn list(site: &Path, folder: &str, files: &mut BTreeSet<String>) -> Result<()> {
 }
 
 /// Returns a line for each link that leads nowhere.
-fn broken(files: &BTreeSet<String>, pages: &BTreeMap<String, Page>) -> Vec<String> {
+fn broken(files: &BTreeSet<String>, pages: &BTreeMap<String, CheckedPage>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, page) in pages {
         for link in &page.links {
@@ -74,8 +74,8 @@ fn broken(files: &BTreeSet<String>, pages: &BTreeMap<String, Page>) -> Vec<Strin
 }
 
 /// Returns the names and the relative links of a page.
-fn page(html: &str) -> Page {
-    let mut page = Page::default();
+fn page(html: &str) -> CheckedPage {
+    let mut page = CheckedPage::default();
     let mut rest = html;
     while let Some((_, tag)) = rest.split_once('<') {
         let Some((tag, after)) = tag.split_once('>') else { break };
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn broken_links_are_listed() {
-        let with = |links: &[&str], ids: &[&str]| Page {
+        let with = |links: &[&str], ids: &[&str]| CheckedPage {
             links: links.iter().map(|&link| link.to_owned()).collect(),
             ids: ids.iter().map(|&id| id.to_owned()).collect(),
         };

@@ -1,8 +1,8 @@
 //! The groups, rows and requirements of `bench copy`.
 
 use super::super::judged::Judged;
-use super::super::rows::{BenchMethod, Goal, Group, Row, Table, Target, Topology};
-use super::super::sources::Source;
+use super::super::rows::{BenchMethod, Goal, Group, Table, TableRow, Target, Topology};
+use super::super::sources::BenchSource;
 use super::goals::{alone, beside, times};
 
 pub const TABLE: Table = Table {
@@ -64,7 +64,7 @@ const TREE_PUSH_GOALS: &[Goal] = &[times("rsync over ssh", 2.0, 3.0), times("tar
 
 const LARGE_FILE: Group = Group {
     name: "large file",
-    source: Source::LARGE,
+    source: BenchSource::LARGE,
     target: Target::Discard,
     // Methods that are compared with each other are adjacent; scp and dd take longest.
     methods: &[
@@ -90,25 +90,25 @@ const LARGE_FILE: Group = Group {
         .extra(),
     ],
     rows: &[
-        Row {
+        TableRow {
             key: "push",
             title: "8 GiB random file, tmpfs → ssh host's /dev/null, encrypted",
             method: "hakobu",
             goals: PUSH_GOALS,
         },
-        Row {
+        TableRow {
             key: "plain",
             title: "the same with --cipher none",
             method: "hakobu plain",
             goals: &[times("iperf3 -P 2", 0.75, 1.0), times("mbuffer", 1.05, 1.4), beside("nc")],
         },
-        Row {
+        TableRow {
             key: "pull",
             title: "pull of the same, encrypted",
             method: "hakobu pull",
             goals: &[times("hakobu", 0.95, 1.0)],
         },
-        Row {
+        TableRow {
             key: "variants",
             title: "8 GiB, other settings and tools",
             method: "hakobu",
@@ -126,7 +126,7 @@ const LARGE_FILE: Group = Group {
 
 const TO_FILE: Group = Group {
     name: "file to file",
-    source: Source::MIDDLE,
+    source: BenchSource::MIDDLE,
     methods: &[
         BenchMethod::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
         BenchMethod::new(
@@ -136,7 +136,7 @@ const TO_FILE: Group = Group {
         ),
         BenchMethod::new("qcp", "qcp", "qcp -q $SOURCE $HOST:$TARGET").extra(),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "file",
         title: "2 GiB to a file on the host's warm tmpfs, encrypted",
         method: "hakobu",
@@ -147,9 +147,9 @@ const TO_FILE: Group = Group {
 
 const TREE_TO_HOST: Group = Group {
     name: "tree to the host",
-    source: Source::TREE,
+    source: BenchSource::TREE,
     methods: &[TREE_PUSH, RSYNC_SSH, TAR_SSH_TAR],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "tree-ssh",
         title: "100 000 × 10 KiB in 1 000 directories, tmpfs → host's tmpfs, encrypted",
         method: "hakobu",
@@ -160,7 +160,7 @@ const TREE_TO_HOST: Group = Group {
 
 const TREE_HERE: Group = Group {
     name: "tree, local",
-    source: Source::TREE,
+    source: BenchSource::TREE,
     travels: false,
     methods: &[
         TREE_LOCAL,
@@ -174,7 +174,7 @@ const TREE_HERE: Group = Group {
         RCLONE,
         BenchMethod::new("rcp", "rcp", "rcp --preserve $SOURCE $TARGET").extra(),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "tree-local",
         title: "the same, local to local",
         method: "hakobu",
@@ -191,18 +191,18 @@ const TREE_HERE: Group = Group {
 
 const AGAIN_HERE: Group = Group {
     name: "second run, local",
-    source: Source::TREE,
+    source: BenchSource::TREE,
     target: Target::Equal,
     travels: false,
     methods: &[AS_A_LOCAL, RSYNC, ALL_LOCAL, RSYNC_ALL, RCLONE],
     rows: &[
-        Row {
+        TableRow {
             key: "again-local",
             title: "second run, nothing changed, local, without access lists and attributes as rsync -a",
             method: "hakobu",
             goals: &[times("rsync -a", 2.0, 2.7), beside("rclone")],
         },
-        Row {
+        TableRow {
             key: "again-all",
             title: "the same with all that is kept otherwise",
             method: "hakobu, all kept",
@@ -214,11 +214,11 @@ const AGAIN_HERE: Group = Group {
 
 const AGAIN_HOST: Group = Group {
     name: "second run, to the host",
-    source: Source::TREE,
+    source: BenchSource::TREE,
     target: Target::Equal,
     travels: false,
     methods: &[AS_A_PUSH, RSYNC_SSH],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "again-ssh",
         title: "second run, nothing changed, over ssh",
         method: "hakobu",
@@ -230,7 +230,7 @@ const AGAIN_HOST: Group = Group {
 const LINK_FILE: Group = Group {
     name: "long link, one file",
     topology: Topology::LongLink,
-    source: Source::LINK_FILE,
+    source: BenchSource::LINK_FILE,
     methods: &[
         BenchMethod::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
         BenchMethod::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
@@ -238,7 +238,7 @@ const LINK_FILE: Group = Group {
             .discarding(),
         BenchMethod::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET").extra(),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "link-file",
         title: "RTT 100 ms, 1 Gbit/s: one 500 MB file",
         method: "hakobu",
@@ -250,9 +250,9 @@ const LINK_FILE: Group = Group {
 const LINK_TREE: Group = Group {
     name: "long link, small files",
     topology: Topology::LongLink,
-    source: Source::LINK_TREE,
+    source: BenchSource::LINK_TREE,
     methods: &[TREE_PUSH, RSYNC_SSH.extra(), TAR_SSH_TAR.extra()],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "link-tree",
         title: "RTT 100 ms: 10 000 × 4 KiB, after login",
         method: "hakobu",
@@ -261,18 +261,18 @@ const LINK_TREE: Group = Group {
     ..Group::USUAL
 };
 
-const fn file_over(topology: Topology, name: &'static str, rows: &'static [Row]) -> Group {
+const fn file_over(topology: Topology, name: &'static str, rows: &'static [TableRow]) -> Group {
     Group { name, topology, methods: &[DD_SSH, PUSH, IPERF_2], rows, extra: true, ..LARGE_FILE }
 }
 
-const fn tree_over(topology: Topology, name: &'static str, rows: &'static [Row]) -> Group {
+const fn tree_over(topology: Topology, name: &'static str, rows: &'static [TableRow]) -> Group {
     Group { name, topology, rows, extra: true, ..TREE_TO_HOST }
 }
 
 /// The push and the tree again over other networks, for information only.
 macro_rules! elsewhere {
     ($key:literal, $title:literal, $goals:expr) => {
-        &[Row { key: $key, title: $title, method: "hakobu", goals: $goals }]
+        &[TableRow { key: $key, title: $title, method: "hakobu", goals: $goals }]
     };
 }
 

@@ -1,8 +1,8 @@
 //! The groups, rows and requirements of `bench disks`.
 
 use super::super::judged::Judged;
-use super::super::rows::{BenchMethod, Group, Row, Table, Target};
-use super::super::sources::Source;
+use super::super::rows::{BenchMethod, Group, Table, TableRow, Target};
+use super::super::sources::BenchSource;
 use super::goals::{against, alone, beside, times};
 
 pub const TABLE: Table = Table {
@@ -31,7 +31,7 @@ const PUSH: BenchMethod = BenchMethod::ours("hakobu", "hakobu copy $SOURCE $HOST
 
 const DISKS: Group = Group {
     name: "disk to disk",
-    source: Source::DISK,
+    source: BenchSource::DISK,
     target: Target::Disk,
     // Methods that are compared with each other are adjacent.
     methods: &[
@@ -58,31 +58,31 @@ const DISKS: Group = Group {
         BenchMethod::ours("hakobu, 4 lanes", "hakobu copy --lanes 4 $SOURCE $HOST:$TARGET").extra(),
     ],
     rows: &[
-        Row {
+        TableRow {
             key: "push",
             title: "4 GiB random disk → ssh host's disk, encrypted",
             method: "hakobu",
             goals: &[times("dd | ssh | dd", 1.7, 2.1)],
         },
-        Row {
+        TableRow {
             key: "plain",
             title: "the same with --cipher none",
             method: "hakobu plain",
             goals: &[times("dd | nc | dd", 1.2, 1.5)],
         },
-        Row {
+        TableRow {
             key: "medium",
             title: "the same as the first with --verify medium: times as long",
             method: "hakobu, verifying",
             goals: &[against(Judged::TimesLonger, "hakobu", 1.5, 1.15)],
         },
-        Row {
+        TableRow {
             key: "resume",
             title: "killed half way, then the same command: work done again",
             method: "hakobu, killed and again",
             goals: &[alone(Judged::SecondsRepeated, 2.0, 1.0)],
         },
-        Row {
+        TableRow {
             key: "variants",
             title: "4 GiB disk, other settings",
             method: "hakobu",
@@ -94,7 +94,7 @@ const DISKS: Group = Group {
 
 const DELTA: Group = Group {
     name: "disk to a disk that differs a little",
-    source: Source::DISK,
+    source: BenchSource::DISK,
     target: Target::Changed,
     travels: false,
     methods: &[
@@ -113,7 +113,7 @@ const DELTA: Group = Group {
         BenchMethod::new("diskrsync", "diskrsync", "diskrsync --no-compress $SOURCE $HOST:$TARGET"),
     ],
     rows: &[
-        Row {
+        TableRow {
             key: "delta",
             title: "4 GiB disk, 1 % of its pieces of 256 KiB changed",
             method: "hakobu sync",
@@ -124,7 +124,7 @@ const DELTA: Group = Group {
                 times("diskrsync", 3.0, 6.0),
             ],
         },
-        Row {
+        TableRow {
             key: "delta-read",
             title: "bytes read for that on either side, for each byte there is",
             method: "hakobu sync",
@@ -135,14 +135,14 @@ const DELTA: Group = Group {
 };
 
 const ZEROS_METHODS: &[BenchMethod] =
-    &[PUSH, BenchMethod::ours("hakobu, zeros", PUSH.near).of(Source::ZEROS_DISK)];
+    &[PUSH, BenchMethod::ours("hakobu, zeros", PUSH.near).of(BenchSource::ZEROS_DISK)];
 
 const ZEROS: Group = Group {
     name: "disk with zeros",
-    source: Source::DISK,
+    source: BenchSource::DISK,
     target: Target::Blank,
     methods: ZEROS_METHODS,
-    rows: &[Row {
+    rows: &[TableRow {
         key: "zeros",
         title: "4 GiB disk of which 90 % are zeros, against a full one, onto a blank disk",
         method: "hakobu, zeros",
@@ -154,7 +154,7 @@ const ZEROS: Group = Group {
 const ZEROS_OVER_DATA: Group = Group {
     name: "disk with zeros, onto a disk that is full",
     target: Target::Disk,
-    rows: &[Row {
+    rows: &[TableRow {
         key: "zeros-over-data",
         title: "the same onto a disk that is full of something else",
         method: "hakobu, zeros",
@@ -165,15 +165,15 @@ const ZEROS_OVER_DATA: Group = Group {
 
 const HOLES: Group = Group {
     name: "image with holes",
-    source: Source::IMAGE,
+    source: BenchSource::IMAGE,
     methods: &[
         PUSH,
-        BenchMethod::ours("hakobu, holes", PUSH.near).of(Source::HOLES_IMAGE),
+        BenchMethod::ours("hakobu, holes", PUSH.near).of(BenchSource::HOLES_IMAGE),
         BenchMethod::ours("hakobu, holes hashed", "hakobu copy --verify wire $SOURCE $HOST:$TARGET")
-            .of(Source::HOLES_IMAGE)
+            .of(BenchSource::HOLES_IMAGE)
             .extra(),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "zeros-image",
         title: "4 GiB image of which 90 % is a hole, against a full one",
         method: "hakobu, holes",
@@ -188,9 +188,9 @@ const HOLES: Group = Group {
 
 const SPARSE: Group = Group {
     name: "huge image",
-    source: Source::SPARSE_IMAGE,
+    source: BenchSource::SPARSE_IMAGE,
     methods: &[PUSH],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "sparse",
         title: "2 TiB image of which 1 GiB is used, to the ssh host's tmpfs",
         method: "hakobu",
@@ -201,7 +201,7 @@ const SPARSE: Group = Group {
 
 const OWN_DISK: Group = Group {
     name: "disk to disk, on the machine's own",
-    source: Source::OWN_DISK,
+    source: BenchSource::OWN_DISK,
     target: Target::Disk,
     travels: false,
     methods: &[
@@ -215,7 +215,7 @@ const OWN_DISK: Group = Group {
         BenchMethod::ours("hakobu", "hakobu copy --confirm $ID $SOURCE $TARGET"),
         BenchMethod::new("dd", "dd", "dd if=$SOURCE of=$TARGET bs=1M iflag=direct oflag=direct conv=fsync status=none"),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "own-disk",
         title: "4 GiB disk to disk, both on the machine's own",
         method: "hakobu",
@@ -226,7 +226,7 @@ const OWN_DISK: Group = Group {
 
 const MAKE_DATA: Group = Group {
     name: "test data",
-    source: Source::MADE,
+    source: BenchSource::MADE,
     travels: false,
     methods: &[
         BenchMethod::ours("make-data", "hakobu make-data disk $TARGET --size $BYTES"),
@@ -236,7 +236,7 @@ const MAKE_DATA: Group = Group {
             "dd if=/dev/urandom of=$TARGET bs=1M count=$BYTES iflag=count_bytes status=none",
         ),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "make-data",
         title: "4 GiB of test data, to tmpfs",
         method: "make-data",

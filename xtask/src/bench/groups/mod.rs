@@ -14,8 +14,8 @@ pub const TABLES: [super::rows::Table; 5] =
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::{Course, Group, Target};
-    use super::super::sources::Source;
+    use super::super::rows::{Group, RunMode, Target};
+    use super::super::sources::BenchSource;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ mod tests {
         for table in TABLES {
             let keys: Vec<_> = table.groups.iter().flat_map(|group| group.rows).map(|row| row.key).collect();
             assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
-            let (mut gone, mut there): (Vec<Source>, Vec<Source>) = (Vec::new(), Vec::new());
+            let (mut gone, mut there): (Vec<BenchSource>, Vec<BenchSource>) = (Vec::new(), Vec::new());
             for group in table.groups {
                 let now = group.sources();
                 assert!(now.iter().all(|source| !gone.contains(source)), "{}", group.name);
@@ -78,14 +78,14 @@ mod tests {
     fn a_ground_can_be_made_of_the_sources_of_each_group() {
         for group in groups() {
             let sources = group.sources();
-            let disks = sources.iter().filter(|source| matches!(source, Source::Disk { .. })).count();
+            let disks = sources.iter().filter(|source| matches!(source, BenchSource::Disk { .. })).count();
             let expected = if group.target.is_disk() { sources.len() } else { 0 };
             assert_eq!(disks, expected, "{}", group.name);
             if !matches!(group.target, Target::Discard | Target::Fresh | Target::Disk | Target::Blank) {
                 assert_eq!(sources.len(), 1, "{}", group.name);
             }
             assert!(sources.iter().all(|source| source.least() == sources[0].least()), "{}", group.name);
-            let killed = group.methods.iter().any(|method| method.course == Course::Killed);
+            let killed = group.methods.iter().any(|method| method.mode == RunMode::Killed);
             assert!(!killed || disks > 0, "{}: nobody counts what is read", group.name);
         }
     }

@@ -1,7 +1,7 @@
 //! The groups and rows of `bench rsync`: several connections to an unmodified rsync daemon.
 
-use super::super::rows::{BenchMethod, Group, Row, Table, Topology};
-use super::super::sources::Source;
+use super::super::rows::{BenchMethod, Group, Table, TableRow, Topology};
+use super::super::sources::BenchSource;
 use super::goals::{beside, times};
 
 pub const TABLE: Table = Table {
@@ -30,7 +30,7 @@ links as well, which the others are not asked for. parsyncfp2 is no package of D
 
 const HAKOBU: BenchMethod = BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $URL/");
 const RSYNC: BenchMethod =
-    BenchMethod::new("one rsync", "rsync", "rsync -a $SOURCE/ $URL/").of(Source::DIVISIBLE_SAMPLE);
+    BenchMethod::new("one rsync", "rsync", "rsync -a $SOURCE/ $URL/").of(BenchSource::DIVISIBLE_SAMPLE);
 
 const fn fpsync(name: &'static str, line: &'static str) -> BenchMethod {
     BenchMethod::new(name, "fpsync", line)
@@ -39,13 +39,13 @@ const fn fpsync(name: &'static str, line: &'static str) -> BenchMethod {
 const DIVISIBLE: Group = Group {
     name: "what can be divided",
     topology: Topology::CappedLink,
-    source: Source::DIVISIBLE,
+    source: BenchSource::DIVISIBLE,
     methods: &[
         RSYNC,
         HAKOBU,
         fpsync("fpsync -n 64", "mkdir $TARGET && fpsync -n 64 -f 1000 -s 100M -t $TARGET.run $SOURCE/ $URL/"),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "divisible",
         title: "10 000 × 100 KiB and 20 × 100 MiB to an rsync daemon, RTT 20 ms, 50 Mbit/s for each connection",
         method: "hakobu",
@@ -56,13 +56,13 @@ const DIVISIBLE: Group = Group {
 
 const WITH_ONE_ALONE: Group = Group {
     name: "with one file of 20 % of all bytes",
-    source: Source::WITH_ONE_ALONE,
+    source: BenchSource::WITH_ONE_ALONE,
     methods: &[
         RSYNC,
         HAKOBU,
         fpsync("fpsync -n 64", "mkdir $TARGET && fpsync -n 64 -f 100 -s 10M -t $TARGET.run $SOURCE/ $URL/"),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "one-alone",
         title: "a tenth of the same, and one file of 20 % of all bytes",
         method: "hakobu",

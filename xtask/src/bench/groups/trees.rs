@@ -1,8 +1,8 @@
 //! The groups, rows and requirements of `bench trees`.
 
 use super::super::judged::Judged;
-use super::super::rows::{BenchMethod, Group, Row, Table, Target, Topology};
-use super::super::sources::Source;
+use super::super::rows::{BenchMethod, Group, Table, TableRow, Target, Topology};
+use super::super::sources::BenchSource;
 use super::goals::{against, beside, times};
 
 pub const TABLE: Table = Table {
@@ -42,7 +42,7 @@ const RCLONE: BenchMethod = BenchMethod::new("rclone", "rclone", "rclone sync -q
 
 const AGAIN: Group = Group {
     name: "a million files, nothing changed",
-    source: Source::MILLION,
+    source: BenchSource::MILLION,
     target: Target::Equal,
     travels: false,
     methods: &[
@@ -53,13 +53,13 @@ const AGAIN: Group = Group {
         BenchMethod::new("rsync -aHAX", "rsync", "rsync -aHAX $SOURCE/ $TARGET/"),
     ],
     rows: &[
-        Row {
+        TableRow {
             key: "again",
             title: "no change, 1 000 000 empty files, local to local",
             method: "hakobu",
             goals: &[times("rsync -a", 2.0, 2.7), times("rclone", 3.0, 6.0)],
         },
-        Row {
+        TableRow {
             key: "again-all",
             title: "the same, everything kept",
             method: "hakobu, all kept",
@@ -72,7 +72,7 @@ const AGAIN: Group = Group {
 const AGAIN_SSH: Group = Group {
     name: "a million files, nothing changed, over ssh",
     methods: &[AS_A_PUSH, RSYNC_SSH],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "again-ssh",
         title: "no change, over ssh",
         method: "hakobu",
@@ -85,7 +85,7 @@ const CHANGED: Group = Group {
     name: "one in a hundred changed, over ssh",
     target: Target::Outdated,
     methods: &[AS_A_PUSH, RSYNC_SSH],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "changed",
         title: "1 % of 1 000 000 files changed, over ssh",
         method: "hakobu",
@@ -96,7 +96,7 @@ const CHANGED: Group = Group {
 
 const DRESSED: Group = Group {
     name: "attributes, access lists and hard links",
-    source: Source::DRESSED,
+    source: BenchSource::DRESSED,
     target: Target::Fresh,
     methods: &[
         BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/"),
@@ -106,7 +106,7 @@ const DRESSED: Group = Group {
             "rsync -aHAX -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
         ),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "dressed",
         title: "100 000 files with xattrs, ACLs and hard links, first copy over ssh",
         method: "hakobu",
@@ -117,13 +117,13 @@ const DRESSED: Group = Group {
 
 const REMOVAL: Group = Group {
     name: "removal",
-    source: Source::SMALL_FILES,
+    source: BenchSource::SMALL_FILES,
     target: Target::Surplus,
     methods: &[
         BenchMethod::ours("hakobu", "hakobu sync --delete --max-delete 100% $TARGET.empty/ $TARGET/"),
         BenchMethod::new("rsync -a --delete", "rsync", "rsync -a --delete $TARGET.empty/ $TARGET/"),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "removal",
         title: "sync --delete removing 100 000 files, local",
         method: "hakobu",
@@ -134,7 +134,7 @@ const REMOVAL: Group = Group {
 
 const VERIFY: Group = Group {
     name: "verification",
-    source: Source::MIDDLE_FILES,
+    source: BenchSource::MIDDLE_FILES,
     target: Target::Same,
     methods: &[
         BenchMethod::ours(
@@ -149,13 +149,13 @@ const VERIFY: Group = Group {
         ),
     ],
     rows: &[
-        Row {
+        TableRow {
             key: "verify",
             title: "verify with content over ssh, 2 GB in 20 000 files",
             method: "hakobu",
             goals: &[times("rsync -anc", 2.5, 4.0)],
         },
-        Row {
+        TableRow {
             key: "verify-all",
             title: "the same, attributes and hard links compared as well",
             method: "hakobu, all compared",
@@ -167,17 +167,17 @@ const VERIFY: Group = Group {
 
 const PAGES: Group = Group {
     name: "a large file of which a little changed",
-    source: Source::LARGE_IN_TREE,
+    source: BenchSource::LARGE_IN_TREE,
     target: Target::Pages,
     methods: &[BenchMethod::ours("hakobu", "hakobu sync $SOURCE/ $HOST:$TARGET/"), RSYNC_SSH],
     rows: &[
-        Row {
+        TableRow {
             key: "pages",
             title: "1 GiB file, 1 % of its blocks of 4 KiB changed, over ssh",
             method: "hakobu",
             goals: &[times("rsync -a", 3.0, 5.0)],
         },
-        Row {
+        TableRow {
             key: "pages-bytes",
             title: "bytes on the wire for that: times fewer",
             method: "hakobu",
@@ -191,13 +191,13 @@ const SHIFTED: Group = Group {
     name: "a large file with a byte more at its beginning",
     target: Target::Shifted,
     rows: &[
-        Row {
+        TableRow {
             key: "shifted",
             title: "1 GiB file, shifted by one byte, over ssh",
             method: "hakobu",
             goals: &[times("rsync -a", 3.0, 5.0)],
         },
-        Row {
+        TableRow {
             key: "shifted-bytes",
             title: "bytes on the wire for that: times fewer",
             method: "hakobu",
@@ -210,7 +210,7 @@ const SHIFTED: Group = Group {
 const NETWORK: Group = Group {
     name: "a network file system on both sides",
     topology: Topology::SlowFs,
-    source: Source::NETWORK_FILES,
+    source: BenchSource::NETWORK_FILES,
     target: Target::Fresh,
     methods: &[
         BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $TARGET"),
@@ -218,7 +218,7 @@ const NETWORK: Group = Group {
         BenchMethod::new("cp -a", "cp", "cp -a $SOURCE $TARGET"),
         BenchMethod::new("fpsync", "fpsync", "fpsync -n 32 -f 20 $SOURCE/ $TARGET/"),
     ],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "network",
         title: "2 000 × 50 KB, both sides on FUSE with 1 ms for each operation",
         method: "hakobu",

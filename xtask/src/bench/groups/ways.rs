@@ -1,8 +1,8 @@
 //! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run on the other host.
 
 use super::super::judged::Judged;
-use super::super::rows::{BenchMethod, Group, Row, Table, Topology};
-use super::super::sources::Source;
+use super::super::rows::{BenchMethod, Group, Table, TableRow, Topology};
+use super::super::sources::BenchSource;
 use super::goals::{alone, beside, times};
 
 pub const TABLE: Table = Table {
@@ -53,9 +53,9 @@ const IPERF_8: BenchMethod =
 
 const SFTP_LARGE: Group = Group {
     name: "sftp, two large files",
-    source: Source::TWO_LARGE,
+    source: BenchSource::TWO_LARGE,
     methods: &[SCP_TREE, SFTP_TREE, SCP_PARALLEL],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "sftp-large",
         title: "SFTP: 2 GiB in two files, to the ssh host's tmpfs",
         method: "hakobu",
@@ -66,9 +66,9 @@ const SFTP_LARGE: Group = Group {
 
 const SSH_LARGE: Group = Group {
     name: "agent through ssh",
-    source: Source::MIDDLE,
+    source: BenchSource::MIDDLE,
     methods: &[DD_SSH, SSH_FILE, BenchMethod::ours("hakobu, sftp", SFTP_FILE.near)],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "ssh-large",
         title: "data through ssh: 2 GiB to a file on the ssh host's tmpfs",
         method: "hakobu",
@@ -79,9 +79,9 @@ const SSH_LARGE: Group = Group {
 
 const SFTP_SMALL: Group = Group {
     name: "sftp, small files",
-    source: Source::LINK_TREE,
+    source: BenchSource::LINK_TREE,
     methods: &[SCP_TREE, SFTP_TREE, SFTP_PUT],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "sftp-small",
         title: "SFTP: 10 000 × 4 KiB",
         method: "hakobu",
@@ -93,9 +93,9 @@ const SFTP_SMALL: Group = Group {
 const SFTP_LINK_SMALL: Group = Group {
     name: "sftp, long link, small files",
     topology: Topology::LongLink,
-    source: Source::LINK_TREE,
+    source: BenchSource::LINK_TREE,
     methods: &[SFTP_TREE],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "sftp-link-small",
         title: "SFTP, RTT 100 ms: 10 000 × 4 KiB, after login",
         method: "hakobu",
@@ -107,9 +107,9 @@ const SFTP_LINK_SMALL: Group = Group {
 /// `scp` takes four round trips for each file, so it is measured with few files.
 const SFTP_LINK_FEW: Group = Group {
     name: "sftp, long link, a sample",
-    source: Source::LINK_SAMPLE,
+    source: BenchSource::LINK_SAMPLE,
     methods: &[SCP_TREE, SFTP_TREE],
-    rows: &[Row {
+    rows: &[TableRow {
         key: "sftp-link-few",
         title: "SFTP, RTT 100 ms: 200 × 4 KiB",
         method: "hakobu",
@@ -120,16 +120,16 @@ const SFTP_LINK_FEW: Group = Group {
 
 const LINK_FILE: Group = Group {
     name: "long link, one file",
-    source: Source::LINK_FILE,
+    source: BenchSource::LINK_FILE,
     methods: &[SCP, SFTP_FILE, BenchMethod::ours("hakobu, ssh", SSH_FILE.near), DD_SSH, IPERF_8],
     rows: &[
-        Row {
+        TableRow {
             key: "sftp-link",
             title: "SFTP, RTT 100 ms, 1 Gbit/s: one 500 MB file",
             method: "hakobu",
             goals: &[times("scp", 4.0, 6.0), beside("iperf3 -P 8")],
         },
-        Row {
+        TableRow {
             key: "ssh-link",
             title: "the same through ssh with an agent",
             method: "hakobu, ssh",

@@ -9,8 +9,8 @@ use hakobu_testkit::link::{Crowding, LinkSettings};
 use serde::{Deserialize, Serialize};
 
 use super::super::session::say;
-use super::cell::{Bench, CellHosts};
-use super::grid::{Load, Setting};
+use super::cell::{CellContext, CellHosts};
+use super::grid::{CellLoad, CellSetting};
 use crate::table::MarkdownTable;
 
 /// The numbers of lanes to compare. Neighbours are one step apart.
@@ -59,7 +59,7 @@ pub struct Stepped {
     /// Bytes per second from 10 s to 15 s after the fall, and after the recovery.
     pub default: [f64; 2],
     pub told: Vec<String>,
-    pub fixed: Vec<(Setting, [f64; 2])>,
+    pub fixed: Vec<(CellSetting, [f64; 2])>,
 }
 
 impl Crowded {
@@ -151,12 +151,12 @@ impl Changes {
 ///
 /// # Errors
 /// Returns an error for the same reasons as the measurement of a cell.
-pub fn measure(bench: &Bench<'_>, commit: Option<String>) -> Result<Changes> {
-    let crowded = crowded(bench)?;
+pub fn measure(context: &CellContext<'_>, commit: Option<String>) -> Result<Changes> {
+    let crowded = crowded(context)?;
     say(&format!("crowded: ended with {}, best {}", crowded.ended_with, crowded.best()));
     let mut stepped = Vec::new();
     for round_trip_ms in STEP_ROUND_TRIPS_MS {
-        let measured = step(bench, round_trip_ms)?;
+        let measured = step(context, round_trip_ms)?;
         let [fallen, back] = measured.ratios();
         say(&format!("{round_trip_ms} ms, rate falls and comes back: {fallen:.2}, {back:.2}"));
         stepped.push(measured);
@@ -164,20 +164,20 @@ pub fn measure(bench: &Bench<'_>, commit: Option<String>) -> Result<Changes> {
     Ok(Changes { commit, crowded, stepped })
 }
 
-fn crowded(bench: &Bench<'_>) -> Result<Crowded> {
+fn crowded(context: &CellContext<'_>) -> Result<Crowded> {
     let settings = LinkSettings {
         rate_bits_per_second: Some(100_000_000),
         crowding: Some(Crowding { free: 4, share: 0.1 }),
         ..LinkSettings::with_rtt(Duration::from_millis(20))
     };
-    let cell_hosts = CellHosts::up(bench, settings, "bbr", Load::OneFile)?;
+    let cell_hosts = CellHosts::up(context, settings, "bbr", CellLoad::OneFile)?;
     let mut fixed = Vec::new();
     for count in COUNTS {
-        let setting = Setting { lanes: Some(count), compress: Some(false) };
+        let setting = CellSetting { lanes: Some(count), compress: Some(false) };
         let run = cell_hosts.run_for(setting, Duration::from_secs_f64(CROWDED_FIXED_S), |_| Ok(()))?;
         fixed.push((count, run.goodput()));
     }
-    let setting = Setting { lanes: None, compress: Some(false) };
+    let setting = CellSetting { lanes: None, compress: Some(false) };
     let run = cell_hosts.run_for(setting, Duration::from_secs_f64(CROWDED_S), |_| Ok(()))?;
     let ended_with = run.told.iter().rev().find_map(|line| lanes_told(line));
     let ended_with = ended_with.context("the default told nothing of its lanes")?;
@@ -191,7 +191,7 @@ fn lanes_told(line: &str) -> Option<u16> {
     digits.parse().ok()
 }
 
-fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
+fn step(context: &CellContext<'_>, round_trip_ms: u64) -> Result<Stepped> {
     let settings = |mbit: u64| LinkSettings {
         rate_bits_per_second: Some(mbit * 1_000_000),
         // Keep the queue length of the full rate: a router's queue does not change with the rate.
@@ -204,8 +204,8 @@ fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
         ),
         ..LinkSettings::with_rtt(Duration::from_millis(round_trip_ms))
     };
-    let cell_hosts = CellHosts::up(bench, settings(FULL_MBIT), "bbr", Load::OneFile)?;
-    let rates = |setting: Setting| -> Result<([f64; 2], Vec<String>)> {
+    let cell_hosts = CellHosts::up(context, settings(FULL_MBIT), "bbr", CellLoad::OneFile)?;
+    let rates = |setting: CellSetting| -> Result<([f64; 2], Vec<String>)> {
         cell_hosts.hosts.link()?.change(settings(FULL_MBIT))?;
         let mut seen: Vec<(f64, u64)> = Vec::new();
         let run = cell_hosts.run_for(setting, Duration::from_secs_f64(ENDS_S), |seconds| {
@@ -227,10 +227,10 @@ fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
     };
     let mut fixed = Vec::new();
     for lanes in STEP_LANES {
-        let setting = Setting { lanes: Some(lanes), compress: Some(true) };
+        let setting = CellSetting { lanes: Some(lanes), compress: Some(true) };
         fixed.push((setting, rates(setting)?.0));
     }
-    let (default, told) = rates(Setting::DEFAULT)?;
+    let (default, told) = rates(CellSetting::DEFAULT)?;
     Ok(Stepped { round_trip_ms, default, told, fixed })
 }
 
@@ -260,7 +260,7 @@ mod tests {
             round_trip_ms: 20,
             default: [9.0, 40.0],
             told: Vec::new(),
-            fixed: vec![(Setting::DEFAULT, [10.0, 20.0]), (Setting::DEFAULT, [1.0, 50.0])],
+            fixed: vec![(CellSetting::DEFAULT, [10.0, 20.0]), (CellSetting::DEFAULT, [1.0, 50.0])],
         };
         assert_eq!(stepped.ratios(), [0.9, 0.8]);
         let changes = Changes { commit: None, crowded: crowded(4), stepped: vec![stepped] };
