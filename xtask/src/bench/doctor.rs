@@ -14,7 +14,7 @@ use hakobu_testkit::link::{LinkSettings, Namespace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::hosts::{HostNetwork, HostPair};
+use super::hosts::{BenchHosts, HostNetwork};
 use super::machine::Machine;
 use super::preparation::{Preparation, write};
 use super::scratch_space::ScratchSpace;
@@ -196,7 +196,7 @@ fn earlier(output: &Path) -> DoctorResults {
 struct DoctorHosts<'a> {
     scratch: &'a ScratchSpace,
     program: &'a Path,
-    hosts: HostPair,
+    hosts: BenchHosts,
 }
 
 impl<'a> DoctorHosts<'a> {
@@ -207,7 +207,7 @@ impl<'a> DoctorHosts<'a> {
             mtu,
             ..LinkSettings::with_rtt(Duration::from_millis(case.round_trip_ms))
         });
-        let hosts = HostPair::up(&prepared.scratch, network)?;
+        let hosts = BenchHosts::up(&prepared.scratch, network)?;
         for end in [hosts.link()?.near(), hosts.link()?.far()] {
             for (name, value) in RIGHT.into_iter().chain(case.parameter) {
                 end.set_parameter(name, value)?;

@@ -15,7 +15,7 @@ use hakobu_testkit::link::LinkSettings;
 use hakobu_testkit::rsyncd::{DaemonAddress, Module, Rsyncd};
 use hakobu_testkit::sshd::Sshd;
 
-use super::hosts::{HostNetwork, HostPair};
+use super::hosts::{BenchHosts, HostNetwork};
 use super::rows::Topology;
 use super::scratch_space::ScratchSpace;
 
@@ -38,7 +38,7 @@ pub struct GroupHosts {
     topology: Topology,
     // Fields are dropped in this order.
     rsyncd: Option<Rsyncd>,
-    hosts: HostPair,
+    hosts: BenchHosts,
     path: OsString,
     memory: PathBuf,
 }
@@ -47,9 +47,9 @@ impl GroupHosts {
     /// Sets up the hosts.
     ///
     /// # Errors
-    /// Returns the errors of [`HostPair::up`].
+    /// Returns the errors of [`BenchHosts::up`].
     pub fn up(topology: Topology, scratch: &ScratchSpace) -> Result<Self> {
-        let hosts = HostPair::up(scratch, network(topology))?;
+        let hosts = BenchHosts::up(scratch, network(topology))?;
         let memory = scratch.memory().to_owned();
         let rsyncd = (topology == Topology::CappedLink)
             .then(|| {

@@ -1,4 +1,4 @@
-//! A pair of hosts: the local one, where commands start, and the remote one behind an ssh server.
+//! The hosts of a bench: the local one, where commands start, and the remote one behind an ssh server.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -29,14 +29,14 @@ pub enum HostNetwork {
 
 /// Both hosts. Dropping it stops the server and then removes the network.
 #[derive(Debug)]
-pub struct HostPair {
+pub struct BenchHosts {
     // Fields are dropped in this order.
     sshd: Sshd,
     link: Option<Link>,
     veth: Option<Veth>,
 }
 
-impl HostPair {
+impl BenchHosts {
     /// Sets up the network, and a server on the remote host that has the tools of the bench.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::content;
 use super::ext4_disk::Ext4Disk;
-use super::hosts::{HostNetwork, HostPair};
+use super::hosts::{BenchHosts, HostNetwork};
 use super::scratch_space::{ScratchSpace, remove};
 use super::sources::{BenchSource, GIB, MIB, Medium};
 
@@ -59,7 +59,7 @@ pub enum SlowNetwork {
 }
 
 impl SlowNetwork {
-    fn up(self, scratch: &ScratchSpace) -> Result<HostPair> {
+    fn up(self, scratch: &ScratchSpace) -> Result<BenchHosts> {
         let link = |rate, rtt_ms| {
             let usual = LinkSettings::with_rtt(Duration::from_millis(rtt_ms));
             HostNetwork::Link(LinkSettings { rate_bits_per_second: rate, mtu: 9000, ..usual })
@@ -75,7 +75,7 @@ impl SlowNetwork {
                 (link(None, rtt_ms), both.clone(), both)
             }
         };
-        let hosts = HostPair::up(scratch, network)?;
+        let hosts = BenchHosts::up(scratch, network)?;
         for (name, value) in near {
             hosts.link()?.near().set_parameter(name, &value)?;
         }
@@ -94,7 +94,7 @@ struct MountedServer {
 }
 
 impl MountedServer {
-    fn remount(&mut self, hosts: &HostPair) -> Result<()> {
+    fn remount(&mut self, hosts: &BenchHosts) -> Result<()> {
         drop(self.mounted.take());
         let netns = hosts.netns().map(|(near, _)| near);
         let mounted = Sshfs::mount(&self.at, hosts.sshd(), &self.directory, netns);
@@ -124,7 +124,7 @@ pub struct SlowHosts<'a> {
     disk: Option<Ext4Disk>,
     near: Option<Throttle>,
     _far: Option<Throttle>,
-    hosts: HostPair,
+    hosts: BenchHosts,
 }
 
 impl<'a> SlowHosts<'a> {

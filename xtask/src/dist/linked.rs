@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::program::{BuildEnvironment, Machine, output_of};
+use super::program::{BuildEnvironment, TargetMachine, output_of};
 
 /// The package that the program is built from.
 const ROOT: &str = "hakobu";
@@ -43,14 +43,15 @@ pub(super) struct Linked {
 
 impl Linked {
     /// Asks cargo for the packages of the program for `machine`.
-    pub(super) fn read(environment: &BuildEnvironment, machine: &Machine) -> Result<Self> {
+    pub(super) fn read(environment: &BuildEnvironment, machine: &TargetMachine) -> Result<Self> {
         let mut cargo = environment.cargo();
         cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &machine.triple()]);
         Self::parse(&output_of(&mut cargo)?)
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let metadata: Metadata = serde_json::from_str(text).context("reading what cargo metadata says")?;
+        let metadata: CargoMetadata =
+            serde_json::from_str(text).context("reading what cargo metadata says")?;
         metadata.linked()
     }
 
@@ -75,13 +76,13 @@ impl Linked {
 
 /// The relevant part of the output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    resolve: Resolve,
+struct CargoMetadata {
+    packages: Vec<CargoPackage>,
+    resolve: DependencyGraph,
 }
 
 #[derive(Debug, Deserialize)]
-struct Package {
+struct CargoPackage {
     id: String,
     name: String,
     version: String,
@@ -90,21 +91,21 @@ struct Package {
     description: Option<String>,
     manifest_path: PathBuf,
     source: Option<String>,
-    targets: Vec<Target>,
+    targets: Vec<CargoTarget>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Target {
+struct CargoTarget {
     kind: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
+struct DependencyGraph {
+    nodes: Vec<DependencyNode>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Node {
+struct DependencyNode {
     id: String,
     deps: Vec<Dependency>,
 }
@@ -120,7 +121,7 @@ struct DependencyKind {
     kind: Option<String>,
 }
 
-impl Metadata {
+impl CargoMetadata {
     /// Follows the dependencies from the program, without build scripts, procedural macros and test dependencies.
     fn linked(self) -> Result<Linked> {
         let packages: HashMap<_, _> =
@@ -144,7 +145,7 @@ impl Metadata {
     }
 }
 
-impl Package {
+impl CargoPackage {
     fn is_macro(&self) -> bool {
         self.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "proc-macro"))
     }

@@ -23,9 +23,9 @@ use anyhow::{Context, Result};
 
 use contents::{Contents, TARBALL_LAYOUT};
 use linked::Linked;
-use program::{BuildEnvironment, MACHINES, Machine, Profile};
+use program::{BuildEnvironment, MACHINES, Profile, TargetMachine};
 use release::Release;
-use sums::Results;
+use sums::DistResults;
 
 /// Make everything that a release needs: the static program, packages, an image, a bill of materials
 #[derive(Debug, clap::Args)]
@@ -48,8 +48,8 @@ pub struct DistArgs {
 /// written.
 pub fn run(arguments: DistArgs) -> Result<()> {
     let environment = BuildEnvironment::open(&arguments.target_dir)?;
-    let mut results = Results::open(&environment.workspace().join(arguments.output))?;
-    let here = Machine::here()?;
+    let mut results = DistResults::open(&environment.workspace().join(arguments.output))?;
+    let here = TargetMachine::here()?;
     let linked = Linked::read(&environment, here)?;
     if arguments.program_only {
         let program = environment.build(here, Profile::Release, &linked)?;
@@ -78,7 +78,7 @@ pub fn run(arguments: DistArgs) -> Result<()> {
 }
 
 /// Adds the program under the name that hakobu looks for when it uploads itself, with its digest beside it.
-fn add_program(results: &mut Results, machine: &Machine, program: &[u8]) -> Result<PathBuf> {
+fn add_program(results: &mut DistResults, machine: &TargetMachine, program: &[u8]) -> Result<PathBuf> {
     let name = format!("hakobu-static-{}", machine.name);
     let path = results.add(&name, program, 0o755)?;
     results.add_digest(&name)?;
@@ -87,9 +87,9 @@ fn add_program(results: &mut Results, machine: &Machine, program: &[u8]) -> Resu
 
 /// Adds the tarball, both packages and the image for one machine.
 fn add_packages(
-    results: &mut Results,
+    results: &mut DistResults,
     release: &Release,
-    machine: &Machine,
+    machine: &TargetMachine,
     contents: &Contents,
     program: &[u8],
 ) -> Result<()> {
@@ -113,10 +113,10 @@ fn add_packages(
 
 /// Adds the bill of materials for one machine's program.
 fn add_bill(
-    results: &mut Results,
+    results: &mut DistResults,
     environment: &BuildEnvironment,
     release: &Release,
-    machine: &Machine,
+    machine: &TargetMachine,
     linked: &Linked,
     program: &[u8],
 ) -> Result<()> {
@@ -127,7 +127,7 @@ fn add_bill(
 }
 
 /// Adds the script that installs the tarball, so that the results are complete without the source tree.
-fn add_installer(results: &mut Results, workspace: &Path) -> Result<()> {
+fn add_installer(results: &mut DistResults, workspace: &Path) -> Result<()> {
     let path = workspace.join("install.sh");
     let script = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     results.add("install.sh", &script, 0o755)?;

@@ -12,7 +12,7 @@ use hakobu_testkit::link::LinkSettings;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::super::hosts::{HostNetwork, HostPair};
+use super::super::hosts::{BenchHosts, HostNetwork};
 use super::super::scratch_space::ScratchSpace;
 use super::grid::{Cell, CellLoad, CellSetting};
 
@@ -137,7 +137,7 @@ pub struct CellHosts<'a> {
     context: &'a CellContext<'a>,
     source: &'a Path,
     targets: PathBuf,
-    pub hosts: HostPair,
+    pub hosts: BenchHosts,
 }
 
 impl<'a> CellHosts<'a> {
@@ -151,7 +151,7 @@ impl<'a> CellHosts<'a> {
         congestion_control: &str,
         load: CellLoad,
     ) -> Result<Self> {
-        let hosts = HostPair::up(context.scratch, HostNetwork::Link(settings))?;
+        let hosts = BenchHosts::up(context.scratch, HostNetwork::Link(settings))?;
         for end in [hosts.link()?.near(), hosts.link()?.far()] {
             end.set_congestion_control(congestion_control)?;
         }
