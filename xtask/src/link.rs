@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unclear_is_refused() {
+    fn ambiguous_values_are_refused() {
         assert!(parse_duration("100").is_err());
         assert!(parse_duration("-1s").is_err());
         assert!(parse_rate("1GB/s").is_err());

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_travelled_is_read_from_a_recorded_file() {
+    fn sent_bytes_are_read_from_a_recorded_file() {
         let table = "\
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_with_a_part_of_the_work_counts_as_all_of_it() {
+    fn a_method_with_a_part_of_the_work_counts_as_all_of_it() {
         let (group, spec, methods) = measured("divisible", &[2.0; 3], &[2.0; 3]);
         let result = row(group, spec, spec.goals, &methods);
         let ratios: Vec<_> = result.goals.iter().map(|goal| goal.value).collect();
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_after_a_kill_is_told_in_seconds_of_work() {
+    fn repeated_work_after_a_kill_is_given_in_seconds() {
         let (group, spec, mut methods) = measured("resume", &[1.0; 3], &[1.0; 3]);
         let index = methods.iter().position(|method| method.name == spec.method).unwrap();
         let size = group.source.bytes();

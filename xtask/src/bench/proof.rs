@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_arrive_is_noticed() {
+    fn content_that_did_not_arrive_is_noticed() {
         let dir = place("tree");
         let (source, target) = (dir.join("source"), dir.join("target"));
         for tree in [&source, &target] {

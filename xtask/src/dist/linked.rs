@@ -213,7 +213,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_only_builds_or_tests_the_program_is_not_linked() {
+    fn build_scripts_and_test_dependencies_are_not_linked() {
         let linked = example();
         let names: Vec<_> = linked.packages().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["sum", "zip", "hakobu"]);

@@ -89,7 +89,7 @@ fn a_seed_is_one_history_and_it_can_be_written_down() {
 }
 
 #[test]
-fn what_is_made_is_what_the_oracle_sees() {
+fn the_oracle_sees_a_tree_as_it_was_generated() {
     let folder = Folder::new("made");
     let limits = Limits {
         entries: 40,

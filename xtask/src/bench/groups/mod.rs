@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_checked_is_always_measured() {
+    fn checked_rows_are_always_measured() {
         for group in groups() {
             for goal in group.rows.iter().flat_map(|row| row.goals) {
                 let Some((at_least, aim)) = goal.marks else { continue };

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_otherwise_is_counted() {
+    fn other_verdicts_are_counted() {
         let runs = ["scan", "network", "scan", "idle"].map(said).into();
         let row = VerdictsRow {
             key: "network".into(),
