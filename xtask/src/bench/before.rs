@@ -5,8 +5,8 @@ use std::path::Path;
 
 use hakobu_core::shell::quote;
 
-use super::Chosen;
-use super::judged::Judged;
+use super::GroupSelection;
+use super::judged::GoalQuantity;
 use super::rows::{BenchMethod, Goal, Group, RunMode, TableRow};
 
 /// The required and the aimed-for speed of each row, as a multiple of the earlier build's speed.
@@ -15,12 +15,12 @@ const AIM: f64 = 0.97;
 
 /// Returns groups that compare each of our methods with the same method run by `program`, an earlier build. Methods
 /// that are killed half way and methods that are only for information are left out.
-pub(super) fn beside(chosen: &[Chosen], program: &Path) -> Vec<Chosen> {
+pub(super) fn beside(chosen: &[GroupSelection], program: &Path) -> Vec<GroupSelection> {
     let compared = chosen.iter().filter(|chosen| !chosen.group.extra);
     compared.map(|chosen| beside_group(chosen, program)).filter(|chosen| !chosen.methods.is_empty()).collect()
 }
 
-fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
+fn beside_group(chosen: &GroupSelection, program: &Path) -> GroupSelection {
     let (mut methods, mut rows): (Vec<BenchMethod>, Vec<TableRow>) = (Vec::new(), Vec::new());
     for (row, _) in &chosen.rows {
         let Some(method) = chosen.methods.iter().find(|method| method.name == row.method) else { continue };
@@ -31,7 +31,7 @@ fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
         let Some(near) = earlier(method.near, program) else { continue };
         let name: &'static str = leak(format!("{} before", method.name));
         let goals: &'static [Goal] = Vec::leak(vec![Goal {
-            judged: Judged::TimesFaster,
+            judged: GoalQuantity::TimesFaster,
             peer: Some(name),
             marks: Some((AT_LEAST, AIM)),
         }]);
@@ -40,7 +40,7 @@ fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
     }
     let (methods, rows): (&'static [BenchMethod], &'static [TableRow]) =
         (Vec::leak(methods), Vec::leak(rows));
-    Chosen {
+    GroupSelection {
         group: Box::leak(Box::new(Group { methods, rows, ..*chosen.group })),
         methods: methods.iter().collect(),
         rows: rows.iter().map(|row| (row, row.goals.to_vec())).collect(),
@@ -67,11 +67,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_of_ours_is_beside_itself() {
+    fn each_method_of_ours_is_beside_itself() {
         for table in [&copy::TABLE, &disks::TABLE, &trees::TABLE] {
             let chosen = beside(&choose(table, None, false), Path::new("/old"));
             assert!(chosen.len() > 3, "{}", table.key);
-            for Chosen { group, methods, rows } in chosen {
+            for GroupSelection { group, methods, rows } in chosen {
                 assert_eq!(methods.len(), 2 * rows.len(), "{}", group.name);
                 for (row, goals) in rows {
                     let peer = group.method(goals[0].peer.unwrap()).unwrap();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_are_of_the_earlier_build() {
+    fn both_hosts_use_the_earlier_build() {
         let line = |line| earlier(line, Path::new("/old"));
         assert_eq!(line("hakobu sync $SOURCE/ $TARGET/").unwrap(), "/old sync $SOURCE/ $TARGET/");
         assert_eq!(line("hakobu copy $HOST:$SOURCE x").unwrap(), "/old copy --agent /old $HOST:$SOURCE x");

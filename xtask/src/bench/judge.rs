@@ -3,11 +3,11 @@
 use hakobu_measure::statistics::{median, paired_ratios};
 use serde::Serialize;
 
-use super::judged::Judged;
+use super::judged::GoalQuantity;
 use super::measured::Peaks;
 use super::results::{GroupResult, MethodResult, NET_LEAST_SECONDS, TableResults};
 use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, TableRow};
-use super::runs::Counted;
+use super::runs::RunCounters;
 use crate::table::Unit;
 
 /// The share of the source that may be read again after a kill, if reading it takes longer than the permitted seconds.
@@ -31,7 +31,7 @@ pub struct GoalResult {
     pub ours: Option<f64>,
     pub theirs: Option<f64>,
     /// The quantity of `value`.
-    pub judged: Judged,
+    pub judged: GoalQuantity,
     /// The judged value: a ratio to the peer, or the measurement itself. Median, minimum and maximum over the rounds.
     pub value: Option<f64>,
     pub min: Option<f64>,
@@ -103,7 +103,7 @@ fn goal_result(group: &Group, row: &TableRow, goal: Goal, methods: &[MethodResul
     let judged = goal.judged;
     let values = ours.and_then(|ours| values(judged, ours, theirs));
     let mut marks = goal.marks.filter(|_| !group.extra);
-    if let (Judged::SecondsRepeated, Some((at_most, aim)), Some(ours)) = (judged, marks, ours) {
+    if let (GoalQuantity::SecondsRepeated, Some((at_most, aim)), Some(ours)) = (judged, marks, ours) {
         marks = Some((allowed_seconds(at_most, ours), aim));
     }
     let (at_least, aim) = (marks.map(|marks| marks.0), marks.map(|marks| marks.1));
@@ -119,11 +119,12 @@ fn goal_result(group: &Group, row: &TableRow, goal: Goal, methods: &[MethodResul
     GoalResult {
         peer: goal.peer.map(str::to_owned),
         unit: match judged {
-            Judged::TimesFaster => ours.map_or(Unit::Seconds, |ours| ours.unit),
-            Judged::TimesLonger | Judged::Seconds => Unit::Seconds,
-            Judged::TimesFewerBytes | Judged::Bytes | Judged::BytesRead | Judged::SecondsRepeated => {
-                Unit::Bytes
-            }
+            GoalQuantity::TimesFaster => ours.map_or(Unit::Seconds, |ours| ours.unit),
+            GoalQuantity::TimesLonger | GoalQuantity::Seconds => Unit::Seconds,
+            GoalQuantity::TimesFewerBytes
+            | GoalQuantity::Bytes
+            | GoalQuantity::BytesRead
+            | GoalQuantity::SecondsRepeated => Unit::Bytes,
         },
         ours: middle(ours),
         theirs: middle(theirs),
@@ -139,9 +140,9 @@ fn goal_result(group: &Group, row: &TableRow, goal: Goal, methods: &[MethodResul
 }
 
 /// Returns the judged value of each round.
-fn values(judged: Judged, ours: &MethodResult, theirs: Option<&MethodResult>) -> Option<Vec<f64>> {
+fn values(judged: GoalQuantity, ours: &MethodResult, theirs: Option<&MethodResult>) -> Option<Vec<f64>> {
     let values = match (judged, theirs) {
-        (Judged::TimesFaster, Some(theirs)) => {
+        (GoalQuantity::TimesFaster, Some(theirs)) => {
             // A method that would take too long is measured with less work, so its time is scaled up.
             let times = match (ours.kind.bytes(), theirs.kind.bytes()) {
                 // Sources of empty files have no bytes, so equal sizes must not be divided.
@@ -151,15 +152,15 @@ fn values(judged: Judged, ours: &MethodResult, theirs: Option<&MethodResult>) ->
             let whole: Vec<f64> = theirs.net_seconds.iter().map(|seconds| seconds * times).collect();
             paired_ratios(&whole, &ours.net_seconds)
         }
-        (Judged::TimesLonger, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
-        (Judged::TimesFewerBytes, Some(theirs)) if ours.usable() && theirs.usable() => {
+        (GoalQuantity::TimesLonger, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
+        (GoalQuantity::TimesFewerBytes, Some(theirs)) if ours.usable() && theirs.usable() => {
             paired_ratios(&travelled(theirs), &travelled(ours))
         }
-        (Judged::Seconds, _) => Some(ours.net_seconds.clone()),
-        (Judged::BytesRead, _) if ours.usable() => {
+        (GoalQuantity::Seconds, _) => Some(ours.net_seconds.clone()),
+        (GoalQuantity::BytesRead, _) if ours.usable() => {
             read(ours).map(|rounds| rounds.iter().map(|bytes| bytes / ours.kind.bytes() as f64).collect())
         }
-        (Judged::SecondsRepeated, _) if ours.usable() => repeated(ours)
+        (GoalQuantity::SecondsRepeated, _) if ours.usable() => repeated(ours)
             .map(|rounds| rounds.iter().map(|round| round.bytes / round.bytes_per_second).collect()),
         _ => None,
     };
@@ -167,16 +168,16 @@ fn values(judged: Judged, ours: &MethodResult, theirs: Option<&MethodResult>) ->
 }
 
 /// Returns the measurement that is shown next to the value, for each round.
-fn shown(judged: Judged, method: &MethodResult) -> Vec<f64> {
+fn shown(judged: GoalQuantity, method: &MethodResult) -> Vec<f64> {
     match judged {
-        Judged::TimesFaster => method.figures.clone(),
-        Judged::TimesLonger | Judged::Seconds => method.net_seconds.clone(),
-        Judged::TimesFewerBytes => travelled(method),
-        Judged::BytesRead => read(method).unwrap_or_default(),
-        Judged::SecondsRepeated => {
+        GoalQuantity::TimesFaster => method.figures.clone(),
+        GoalQuantity::TimesLonger | GoalQuantity::Seconds => method.net_seconds.clone(),
+        GoalQuantity::TimesFewerBytes => travelled(method),
+        GoalQuantity::BytesRead => read(method).unwrap_or_default(),
+        GoalQuantity::SecondsRepeated => {
             repeated(method).unwrap_or_default().iter().map(|round| round.bytes).collect()
         }
-        Judged::Bytes => Vec::new(),
+        GoalQuantity::Bytes => Vec::new(),
     }
 }
 
@@ -186,23 +187,24 @@ fn travelled(method: &MethodResult) -> Vec<f64> {
 
 /// Returns the bytes read in each round, at the end with more of them, or `None` if an end is not a disk.
 fn read(method: &MethodResult) -> Option<Vec<f64>> {
-    let most = |counted: &Counted| Some(counted.source_read_bytes?.max(counted.target_read_bytes?) as f64);
+    let most =
+        |counted: &RunCounters| Some(counted.source_read_bytes?.max(counted.target_read_bytes?) as f64);
     method.counted.iter().map(most).collect()
 }
 
 /// The bytes read again after a kill, and the speed before the kill.
-struct Repeated {
+struct RepeatedWork {
     bytes: f64,
     bytes_per_second: f64,
 }
 
-fn repeated(method: &MethodResult) -> Option<Vec<Repeated>> {
+fn repeated(method: &MethodResult) -> Option<Vec<RepeatedWork>> {
     let baseline = median(&method.baseline_seconds)?;
-    let round = |counted: &Counted| {
+    let round = |counted: &RunCounters| {
         let killed = counted.killed?;
         let bytes = counted.source_read_bytes?.saturating_sub(method.kind.bytes()) as f64;
         let seconds = (killed.seconds - baseline).max(NET_LEAST_SECONDS);
-        Some(Repeated { bytes, bytes_per_second: killed.source_read_bytes as f64 / seconds })
+        Some(RepeatedWork { bytes, bytes_per_second: killed.source_read_bytes as f64 / seconds })
     };
     method.counted.iter().map(round).collect()
 }
@@ -266,7 +268,7 @@ pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResu
             unit: Unit::Bytes,
             ours: near,
             theirs: far,
-            judged: Judged::Bytes,
+            judged: GoalQuantity::Bytes,
             value,
             min: None,
             max: None,
@@ -301,7 +303,7 @@ impl TableResults {
 #[cfg(test)]
 mod tests {
     use super::super::groups::TABLES;
-    use super::super::runs::Killed;
+    use super::super::runs::KilledRun;
     use super::*;
 
     /// Returns the group of the row `key`, in which our method takes `ours` net seconds and every other one `theirs`.
@@ -406,9 +408,9 @@ mod tests {
         assert!(!runs_there("hakobu copy --transport sftp $SOURCE $HOST:$TARGET"));
     }
 
-    fn counted(travelled_bytes: u64, source: u64, target: u64) -> Counted {
+    fn counted(travelled_bytes: u64, source: u64, target: u64) -> RunCounters {
         let (source_read_bytes, target_read_bytes) = (Some(source), Some(target));
-        Counted { travelled_bytes, source_read_bytes, target_read_bytes, killed: None }
+        RunCounters { travelled_bytes, source_read_bytes, target_read_bytes, killed: None }
     }
 
     #[test]
@@ -424,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_judged_by_the_side_or_the_way_that_had_more() {
+    fn bytes_are_judged_by_the_host_or_the_method_that_had_more() {
         let (group, spec, mut methods) = measured("delta-read", &[1.0; 2], &[2.0; 2]);
         let size = group.source.bytes();
         let mut judged = |source, target| {
@@ -452,9 +454,9 @@ mod tests {
         let index = methods.iter().position(|method| method.name == spec.method).unwrap();
         let size = group.source.bytes();
         // Baselines are 0.5 s: half of the source in one second of work.
-        let killed = Some(Killed { seconds: 1.5, source_read_bytes: size / 2 });
+        let killed = Some(KilledRun { seconds: 1.5, source_read_bytes: size / 2 });
         let mut judged = |again| {
-            methods[index].counted = vec![Counted { killed, ..counted(0, size + again, 0) }; 3];
+            methods[index].counted = vec![RunCounters { killed, ..counted(0, size + again, 0) }; 3];
             let mut result = row(group, spec, spec.goals, &methods);
             let goal = result.goals.remove(0);
             (goal.value.unwrap(), goal.at_least.unwrap(), goal.verdict)
@@ -463,8 +465,8 @@ mod tests {
         assert_eq!(judged(size).2, GoalVerdict::Enough);
         assert_eq!(judged(size + size / 8).2, GoalVerdict::Below);
         // So slow that 2 % of the source take longer than two seconds.
-        let killed = Some(Killed { seconds: 100.5, source_read_bytes: size / 2 });
-        methods[index].counted = vec![Counted { killed, ..counted(0, size + size / 60, 0) }; 3];
+        let killed = Some(KilledRun { seconds: 100.5, source_read_bytes: size / 2 });
+        methods[index].counted = vec![RunCounters { killed, ..counted(0, size + size / 60, 0) }; 3];
         let goal = &row(group, spec, spec.goals, &methods).goals[0];
         assert!((goal.at_least.unwrap() - 4.0).abs() < 1e-6 && goal.verdict == GoalVerdict::Enough);
     }

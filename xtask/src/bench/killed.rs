@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::group_data::RunPaths;
 use super::group_hosts::GroupHosts;
-use super::runs::{Counted, Killed, LIMIT, Lines, MethodFailure, MethodTiming, complete, once};
+use super::runs::{KilledRun, LIMIT, Lines, MethodFailure, MethodTiming, RunCounters, complete, once};
 use super::scratch_space::ScratchSpace;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -28,13 +28,13 @@ pub fn killed(
     paths: RunPaths<'_>,
 ) -> Result<MethodTiming, MethodFailure> {
     let command = complete(hosts.near(&lines.near), paths, hosts.free_port()?);
-    let before = Counted::now(hosts, paths)?;
+    let before = RunCounters::now(hosts, paths)?;
     let started = Instant::now();
     let near = CommandGroup::start(command, &scratch.tools().join("killed.log"))?;
     let read_bytes = half(scratch, &near, paths)?;
     let victim = find(program, near.pid()).context("the process to be killed is not there")?;
     kill_process(victim, Signal::KILL)?;
-    let first = Killed { seconds: started.elapsed().as_secs_f64(), source_read_bytes: read_bytes };
+    let first = KilledRun { seconds: started.elapsed().as_secs_f64(), source_read_bytes: read_bytes };
     if !near.ended_within(END_LIMIT)? {
         return Err(MethodFailure::Failed(format!(
             "still running {} s after it was killed",
@@ -44,7 +44,7 @@ pub fn killed(
     drop(near);
     hosts.wait_for_sessions()?;
     let again = once(scratch, hosts, lines, paths)?;
-    let mut counted = Counted::now(hosts, paths)?.since(before);
+    let mut counted = RunCounters::now(hosts, paths)?.since(before);
     counted.killed = Some(first);
     Ok(MethodTiming { seconds: again.seconds, counted })
 }

@@ -97,7 +97,7 @@ struct LargeRun {
 }
 
 /// A requirement and the measured value.
-struct Demand {
+struct LimitCheck {
     what: &'static str,
     found: f64,
     at_most: f64,
@@ -125,7 +125,7 @@ pub fn run(args: &LargeArgs) -> Result<()> {
     let output = prepared.output(args.output.as_deref(), !args.quick);
     write(&output, "large", &results, &[("md", results.page(&demands, &prepared.hakobu))])?;
     println!("{}", table(&demands));
-    ensure!(!args.check || demands.iter().all(Demand::is_met), "not all is as it must be");
+    ensure!(!args.check || demands.iter().all(LimitCheck::is_met), "not all is as it must be");
     Ok(())
 }
 
@@ -221,7 +221,7 @@ fn slashed(path: &Path) -> PathBuf {
     path.join("")
 }
 
-impl Demand {
+impl LimitCheck {
     fn is_met(&self) -> bool {
         self.found <= self.at_most
     }
@@ -245,7 +245,7 @@ impl LargeTreeResult {
 }
 
 impl LargeResults {
-    fn demands(&self) -> Result<Vec<Demand>> {
+    fn demands(&self) -> Result<Vec<LimitCheck>> {
         let tree = |key| self.trees.iter().find(|tree| tree.key == key);
         let (Some(small), Some(million), Some(large)) = (tree("small"), tree("million"), tree("large"))
         else {
@@ -257,35 +257,35 @@ impl LargeResults {
         let [small, larger] = [small, large].map(|tree| tree.medians(|run| run.processor_us));
         let (growth, at_most) = (|index: usize| larger[index] / small[index], PROCESSOR_GROWTH_MAX);
         Ok(vec![
-            Demand {
+            LimitCheck {
                 what: "the most memory",
                 found: most(&|tree| tree.most(memory)),
                 at_most: MEMORY_MAX_MIB,
                 unit: "MiB",
             },
-            Demand {
+            LimitCheck {
                 what: "memory of the large tree, against the one of a million",
                 found: large.most(memory) / million.most(memory),
                 at_most: MEMORY_GROWTH_MAX,
                 unit: "times",
             },
-            Demand {
+            LimitCheck {
                 what: "until the first file is at the target, the longest",
                 found: most(&LargeTreeResult::first_seconds),
                 at_most: FIRST_MAX_SECONDS,
                 unit: "s",
             },
-            Demand {
+            LimitCheck {
                 what: "processor time for each entry of the large tree, against the small one: first copy",
                 found: growth(0),
                 at_most,
                 unit: "times",
             },
-            Demand { what: "the same, nothing changed", found: growth(1), at_most, unit: "times" },
+            LimitCheck { what: "the same, nothing changed", found: growth(1), at_most, unit: "times" },
         ])
     }
 
-    fn page(&self, demands: &[Demand], hakobu: &str) -> String {
+    fn page(&self, demands: &[LimitCheck], hakobu: &str) -> String {
         let mut trees = MarkdownTable::new([
             "files",
             "directories",
@@ -329,10 +329,10 @@ and divided by all entries; a figure is the median of the rounds, memory the mos
 compared.
 ";
 
-fn table(demands: &[Demand]) -> MarkdownTable {
+fn table(demands: &[LimitCheck]) -> MarkdownTable {
     let mut table = MarkdownTable::new(["what", "found", "at most", "verdict"]);
     for demand in demands {
-        let Demand { what, found, at_most, unit } = demand;
+        let LimitCheck { what, found, at_most, unit } = demand;
         let verdict = if demand.is_met() { "met" } else { "**missed**" };
         table.push([
             (*what).to_owned(),

@@ -3,7 +3,7 @@
 use hakobu_measure::statistics::median;
 
 use super::judge::{GoalResult, GoalVerdict};
-use super::judged::Judged;
+use super::judged::GoalQuantity;
 use super::machine::Machine;
 use super::peers::Presence;
 use super::results::{GroupResult, MethodResult, TableResults};
@@ -65,7 +65,7 @@ pub fn table(results: &TableResults) -> String {
         }
     }
     let mut text = table.to_string();
-    if results.rows.iter().any(|row| row.goals.iter().any(|goal| goal.judged == Judged::Bytes)) {
+    if results.rows.iter().any(|row| row.goals.iter().any(|goal| goal.judged == GoalQuantity::Bytes)) {
         text.push_str("\nMemory: hakobu is the near process, the other the far one; the larger counts.\n");
     }
     text

@@ -43,9 +43,9 @@ pub fn run(args: &MeasuredArgs) -> Result<()> {
     std::process::exit(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
 }
 
-/// The entries `hakobu` on both PATHs, which can be replaced by scripts that measure memory.
+/// Measures the memory of hakobu processes: the entries `hakobu` on both PATHs can be replaced by scripts that do so.
 #[derive(Debug)]
-pub struct Stand<'a> {
+pub struct MemoryMeter<'a> {
     scratch: &'a ScratchSpace,
     program: &'a Path,
 }
@@ -62,15 +62,15 @@ const FAR_FIGURES: &str = "peaks-far";
 /// The time that the remote process has to exit after the local one.
 const FAR_END_LIMIT: Duration = Duration::from_secs(3);
 
-impl<'a> Stand<'a> {
+impl<'a> MemoryMeter<'a> {
     /// Puts the program itself on both PATHs.
     ///
     /// # Errors
     /// Returns an error if that fails.
     pub fn new(scratch: &'a ScratchSpace, program: &'a Path) -> Result<Self> {
-        let stand = Self { scratch, program };
-        stand.plain()?;
-        Ok(stand)
+        let meter = Self { scratch, program };
+        meter.plain()?;
+        Ok(meter)
     }
 
     /// Returns the program that is measured.

@@ -44,7 +44,7 @@ use clap::{Args, Subcommand};
 
 use group_hosts::GroupHosts;
 use judge::RowResult;
-use measured::Stand;
+use measured::MemoryMeter;
 use peers::Peers;
 use preparation::{Preparation, write};
 use proof::SourceDigests;
@@ -145,7 +145,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
 }
 
 /// A group, and the methods and rows of it that were selected.
-struct Chosen {
+struct GroupSelection {
     group: &'static Group,
     methods: Vec<&'static BenchMethod>,
     rows: Vec<(&'static TableRow, Vec<Goal>)>,
@@ -167,8 +167,8 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
         .map(|method| method.tool)
         .filter(|tool| *tool != OURS);
     let peers = Peers::ensure(tools.collect::<BTreeSet<_>>(), scratch.installed());
-    let stand = Stand::new(scratch, &prepared.program)?;
-    let groups = measure_all(scratch, &stand, &peers, &chosen, args.quick, rounds)?;
+    let meter = MemoryMeter::new(scratch, &prepared.program)?;
+    let groups = measure_all(scratch, &meter, &peers, &chosen, args.quick, rounds)?;
     let mut rows: Vec<RowResult> = Vec::new();
     for (chosen, measured) in chosen.iter().zip(&groups) {
         let judged =
@@ -200,7 +200,7 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
 }
 
 /// Returns the selected rows and the methods that they need.
-fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
+fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<GroupSelection> {
     let wanted = |row: &TableRow| {
         let text = format!("{} {}", row.key, row.title).to_lowercase();
         substring.is_none_or(|substring| text.contains(&substring.to_lowercase()))
@@ -226,7 +226,7 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
         let methods: Vec<&'static BenchMethod> =
             group.methods.iter().filter(|method| names.contains(method.name)).collect();
         if !methods.is_empty() {
-            chosen.push(Chosen { group, methods, rows });
+            chosen.push(GroupSelection { group, methods, rows });
         }
     }
     chosen
@@ -235,16 +235,16 @@ fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
 /// Measures group after group, and sets up new hosts when their topology differs from that of the last group.
 fn measure_all(
     scratch: &ScratchSpace,
-    stand: &Stand<'_>,
+    meter: &MemoryMeter<'_>,
     peers: &Peers,
-    chosen: &[Chosen],
+    chosen: &[GroupSelection],
     quick: bool,
     rounds: usize,
 ) -> Result<Vec<GroupResult>> {
     let mut hosts: Option<GroupHosts> = None;
     let digests = SourceDigests::default();
     let mut measured = Vec::new();
-    for (index, Chosen { group, methods, .. }) in chosen.iter().enumerate() {
+    for (index, GroupSelection { group, methods, .. }) in chosen.iter().enumerate() {
         if hosts.as_ref().is_none_or(|hosts| hosts.topology() != group.topology) {
             // Drop the old one first: both write the same tools.
             drop(hosts.take());
@@ -254,7 +254,7 @@ fn measure_all(
         let Some(hosts) = &hosts else { bail!("no hosts") };
         let divisor = if quick { QUICK_DIVISOR } else { 1 };
         let rounds = if group.extra { rounds.min(FEW_ROUNDS) } else { rounds };
-        let session = Session { scratch, stand, peers, rounds, divisor, digests: &digests };
+        let session = Session { scratch, meter, peers, rounds, divisor, digests: &digests };
         measured.push(session.measure(hosts, group, methods)?);
         let next = chosen.get(index + 1).map(|next| next.group.sources()).unwrap_or_default();
         let over = group.sources().into_iter().filter(|source| !next.contains(source));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_brings_its_ways_and_no_others() {
+    fn a_row_selects_its_methods_and_no_others() {
         let names = |substring, extra| {
             let chosen = choose(&copy::TABLE, Some(substring), extra);
             chosen.iter().flat_map(|chosen| &chosen.methods).map(|method| method.name).collect::<Vec<_>>()

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::group_data::RunPaths;
 use super::rows::{BenchMethod, RunMode};
-use super::runs::Counted;
+use super::runs::RunCounters;
 use super::sources::{BenchSource, GIB};
 
 /// The share of the bytes that must have been sent. iperf3 exits when the kernel still has a little to send.
@@ -114,7 +114,7 @@ fn is_content(what: &EntryDifference) -> bool {
 ///
 /// # Errors
 /// Returns an error if too few bytes did.
-pub fn travelled(counted: &Counted, bytes: u64) -> Result<()> {
+pub fn travelled(counted: &RunCounters, bytes: u64) -> Result<()> {
     let needed = (bytes as f64 * TRAVELLED_SHARE) as u64;
     let seen = counted.travelled_bytes;
     ensure!(seen >= needed, "only {seen} of {bytes} bytes crossed the network");
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn bytes_that_stay_at_home_are_noticed() {
-        let counted = |travelled_bytes| Counted {
+        let counted = |travelled_bytes| RunCounters {
             travelled_bytes,
             source_read_bytes: None,
             target_read_bytes: None,

@@ -8,9 +8,9 @@ use super::machine::Machine;
 use super::measured::Peaks;
 use super::peers::Peers;
 use super::rows::{BenchMethod, Table};
-use super::runs::Counted;
+use super::runs::RunCounters;
 use super::sources::BenchSource;
-use super::tuning::Tried;
+use super::tuning::DdTrial;
 use crate::table::Unit;
 
 /// The minimum net time in seconds. Noise may leave zero or less of a run that is little more than its start.
@@ -68,7 +68,7 @@ pub struct MethodResult {
     pub kind: BenchSource,
     /// The settings that were tried first, if the best had to be found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tried: Vec<Tried>,
+    pub tried: Vec<DdTrial>,
     /// The times of the same command on next to nothing.
     pub baseline_seconds: Vec<f64>,
     /// The wall-clock time of each round.
@@ -76,7 +76,7 @@ pub struct MethodResult {
     /// The wall-clock times less the median of the baseline.
     pub net_seconds: Vec<f64>,
     /// The kernel's counters of each round.
-    pub counted: Vec<Counted>,
+    pub counted: Vec<RunCounters>,
     pub unit: Unit,
     /// The amount moved per net second, in `unit`.
     pub figures: Vec<f64>,

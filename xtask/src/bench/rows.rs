@@ -5,7 +5,7 @@
 //! source), `$HOST` (the remote host's name for ssh), `$ADDRESS` (its IP address), `$PORT` (a port that is free there)
 //! and `$URL` (the target on the remote host's rsync daemon). Ciphers are named as in ssh.
 
-use super::judged::Judged;
+use super::judged::GoalQuantity;
 use super::sources::{BenchSource, MIB};
 
 /// One bench: a subcommand, its rows and its page.
@@ -192,7 +192,7 @@ impl BenchMethod {
 /// A requirement of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Goal {
-    pub judged: Judged,
+    pub judged: GoalQuantity,
     /// The name of the method that ours is compared with.
     pub peer: Option<&'static str>,
     /// The required value and the aim, or `None` if the value is for information only. Work that is done again after a

@@ -43,12 +43,12 @@ pub struct Lines {
 pub struct MethodTiming {
     pub seconds: f64,
     /// The kernel's counters over the run.
-    pub counted: Counted,
+    pub counted: RunCounters,
 }
 
 /// The kernel's counters over one run, including what other programs caused.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Counted {
+pub struct RunCounters {
     /// Bytes that crossed the network.
     pub travelled_bytes: u64,
     /// Bytes read from the source's disk.
@@ -59,17 +59,17 @@ pub struct Counted {
     pub target_read_bytes: Option<u64>,
     /// If the run was killed and repeated, the part before the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub killed: Option<Killed>,
+    pub killed: Option<KilledRun>,
 }
 
 /// A run up to its kill.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Killed {
+pub struct KilledRun {
     pub seconds: f64,
     pub source_read_bytes: u64,
 }
 
-impl Counted {
+impl RunCounters {
     /// Returns the current state of the counters.
     pub fn now(hosts: &GroupHosts, paths: RunPaths<'_>) -> Result<Self> {
         Ok(Self {
@@ -105,11 +105,11 @@ pub fn once(
     if let Some(url) = hosts.url(paths.target.path()) {
         near.env("URL", url);
     }
-    let before = Counted::now(hosts, paths)?;
+    let before = RunCounters::now(hosts, paths)?;
     let log = scratch.tools().join("near.log");
     let run = PairedRun { near, listener, limit: LIMIT, log: &log };
     let seconds = run.run(&mut RunWatch { scratch, port, listener: None })?.wall.as_secs_f64();
-    Ok(MethodTiming { seconds, counted: Counted::now(hosts, paths)?.since(before) })
+    Ok(MethodTiming { seconds, counted: RunCounters::now(hosts, paths)?.since(before) })
 }
 
 /// Ends a run when the user interrupts.

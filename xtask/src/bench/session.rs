@@ -10,7 +10,7 @@ use super::group_data::GroupData;
 use super::group_hosts::GroupHosts;
 use super::killed::killed;
 use super::machine::load;
-use super::measured::Stand;
+use super::measured::MemoryMeter;
 use super::peers::Peers;
 use super::proof::{self, SourceDigests};
 use super::results::{GroupResult, MethodResult};
@@ -31,7 +31,7 @@ const TUNING_DIVISOR: u64 = 8;
 #[derive(Debug)]
 pub struct Session<'a> {
     pub scratch: &'a ScratchSpace,
-    pub stand: &'a Stand<'a>,
+    pub meter: &'a MemoryMeter<'a>,
     pub peers: &'a Peers,
     pub rounds: usize,
     /// The divisor of the groups' source sizes.
@@ -186,7 +186,7 @@ impl Session<'_> {
         let method_run = MethodRun { lines: &lines, check: true, ..runner.method_run() };
         let far = lines.near.contains("$HOST");
         let work = || self.run(hosts, group, method_run, data);
-        let (outcome, peaks) = self.stand.measured(far, work)?;
+        let (outcome, peaks) = self.meter.measured(far, work)?;
         outcome?;
         if reported.is_some() {
             runner.result.peaks = Some(peaks);
@@ -269,7 +269,7 @@ impl Session<'_> {
         let paths = data.paths(source)?;
         let outcome = match mode {
             RunMode::Whole => once(self.scratch, hosts, lines, paths),
-            RunMode::Killed => killed(self.scratch, hosts, self.stand.program(), lines, paths),
+            RunMode::Killed => killed(self.scratch, hosts, self.meter.program(), lines, paths),
         };
         // Not timed: processes that the local command does not wait for must not disturb the next run.
         hosts.wait_for_sessions()?;

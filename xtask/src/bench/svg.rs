@@ -144,11 +144,11 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judged::Judged;
+    use super::super::judged::GoalQuantity;
     use super::*;
     use crate::table::Unit;
 
-    fn goal(judged: Judged) -> GoalResult {
+    fn goal(judged: GoalQuantity) -> GoalResult {
         GoalResult {
             peer: Some("a <b> & c".to_owned()),
             unit: Unit::Bytes,
@@ -167,17 +167,17 @@ mod tests {
 
     #[test]
     fn a_bar_at_its_aim_ends_at_the_line() {
-        assert_eq!(share(&goal(Judged::TimesFaster), 3.0), AIM_AT);
-        assert_eq!(share(&goal(Judged::Seconds), 3.0), AIM_AT);
-        assert!(share(&goal(Judged::Seconds), 6.0) < AIM_AT);
-        assert!(share(&goal(Judged::TimesFaster), 1.5) < AIM_AT);
-        assert_eq!(share(&goal(Judged::TimesFaster), 300.0), 1.0);
+        assert_eq!(share(&goal(GoalQuantity::TimesFaster), 3.0), AIM_AT);
+        assert_eq!(share(&goal(GoalQuantity::Seconds), 3.0), AIM_AT);
+        assert!(share(&goal(GoalQuantity::Seconds), 6.0) < AIM_AT);
+        assert!(share(&goal(GoalQuantity::TimesFaster), 1.5) < AIM_AT);
+        assert_eq!(share(&goal(GoalQuantity::TimesFaster), 300.0), 1.0);
     }
 
     #[test]
     fn names_cannot_break_the_document() {
         let bar = ChartBar {
-            label: label("key", &goal(Judged::Seconds)),
+            label: label("key", &goal(GoalQuantity::Seconds)),
             value: None,
             colour: colour(false, true),
             tick: None,

@@ -12,7 +12,7 @@ const BLOCKS: [&str; 3] = ["64k", "512k", "4M"];
 
 /// The result of a pipeline with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Tried {
+pub struct DdTrial {
     /// The block size, and where `dd` bypasses the page cache.
     pub settings: String,
     pub seconds: f64,
@@ -54,7 +54,7 @@ impl DdSetting {
 pub fn tune(
     method: &BenchMethod,
     mut run: impl FnMut(&Lines) -> Result<MethodTiming, MethodFailure>,
-) -> Result<(Lines, Vec<Tried>), MethodFailure> {
+) -> Result<(Lines, Vec<DdTrial>), MethodFailure> {
     let mut tried = Vec::new();
     let mut best: Option<(f64, Lines)> = None;
     let mut failed = None;
@@ -69,7 +69,7 @@ pub fn tune(
                 continue;
             }
         };
-        tried.push(Tried { settings: setting.words(), seconds: (seconds * 1e3).round() / 1e3 });
+        tried.push(DdTrial { settings: setting.words(), seconds: (seconds * 1e3).round() / 1e3 });
         if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
             best = Some((seconds, lines));
         }
@@ -83,15 +83,19 @@ pub fn tune(
 
 #[cfg(test)]
 mod tests {
-    use super::super::runs::Counted;
+    use super::super::runs::RunCounters;
     use super::*;
 
     const METHOD: BenchMethod =
         BenchMethod::new("w", "dd", "dd if=a bs={bs}{in} | nc").far("nc | dd of=b bs={bs}{out}").tuned();
 
     fn timing(seconds: f64) -> MethodTiming {
-        let counted =
-            Counted { travelled_bytes: 0, source_read_bytes: None, target_read_bytes: None, killed: None };
+        let counted = RunCounters {
+            travelled_bytes: 0,
+            source_read_bytes: None,
+            target_read_bytes: None,
+            killed: None,
+        };
         MethodTiming { seconds, counted }
     }
 
@@ -113,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_works_the_way_has_failed() {
+    fn where_nothing_works_the_method_has_failed() {
         let outcome = tune(&METHOD, |_| Err(MethodFailure::Failed("no".to_owned())));
         assert!(matches!(outcome, Err(MethodFailure::Failed(why)) if why == "no"));
     }

@@ -10,7 +10,7 @@ use super::layout::resolve;
 
 /// The numbers of pages and links that were checked.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Checked {
+pub(super) struct CheckedCounts {
     pub pages: usize,
     pub links: usize,
 }
@@ -26,7 +26,7 @@ struct CheckedPage {
 ///
 /// # Errors
 /// Returns an error that lists the links that lead nowhere.
-pub(super) fn check(site: &Path) -> Result<Checked> {
+pub(super) fn check(site: &Path) -> Result<CheckedCounts> {
     let mut files = BTreeSet::new();
     list(site, "", &mut files)?;
     let mut pages = BTreeMap::new();
@@ -37,7 +37,7 @@ pub(super) fn check(site: &Path) -> Result<Checked> {
     let broken = broken(&files, &pages);
     ensure!(broken.is_empty(), "links of the site that lead nowhere:\n{}", broken.join("\n"));
     let links = pages.values().map(|page| page.links.len()).sum();
-    Ok(Checked { pages: pages.len(), links })
+    Ok(CheckedCounts { pages: pages.len(), links })
 }
 
 /// Adds the files below a directory, by their paths from the site's root.

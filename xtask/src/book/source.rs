@@ -30,7 +30,7 @@ pub(super) struct Sources {
 
 /// A page as mdBook reads it, and the other files that it links to.
 #[derive(Debug, PartialEq, Eq)]
-struct Rendered {
+struct RenderedPage {
     text: String,
     files: BTreeSet<String>,
 }
@@ -99,7 +99,7 @@ impl Sources {
     }
 
     /// Returns a page with links for the site, among them one to the other language.
-    fn page(&self, document: &str) -> Rendered {
+    fn page(&self, document: &str) -> RenderedPage {
         let text = self.pages.get(document).map(String::as_str).unwrap_or_default();
         let mut rendered = self.linked(document, text);
         let path = site_path(document);
@@ -121,7 +121,7 @@ impl Sources {
 
     /// Returns the text of a document with its links rewritten. A link to a page of the site leads there, and one to a figure or chart to
     /// its copy. Any other link within the repository becomes its text, since the site does not have the file.
-    fn linked(&self, document: &str, text: &str) -> Rendered {
+    fn linked(&self, document: &str, text: &str) -> RenderedPage {
         let mut files = BTreeSet::new();
         let from = site_path(document);
         let text = links::rewrite(text, |link| {
@@ -142,7 +142,7 @@ impl Sources {
             }
             Some(format!("{}{anchor}", relative(&from, &site_path(&file))))
         });
-        Rendered { text, files }
+        RenderedPage { text, files }
     }
 }
 

@@ -37,11 +37,11 @@ impl LinkedPackage {
 
 /// All packages whose code is in the program.
 #[derive(Debug)]
-pub(super) struct Linked {
+pub(super) struct LinkedPackages {
     packages: BTreeMap<String, LinkedPackage>,
 }
 
-impl Linked {
+impl LinkedPackages {
     /// Asks cargo for the packages of the program for `machine`.
     pub(super) fn read(environment: &BuildEnvironment, machine: &TargetMachine) -> Result<Self> {
         let mut cargo = environment.cargo();
@@ -123,7 +123,7 @@ struct DependencyKind {
 
 impl CargoMetadata {
     /// Follows the dependencies from the program, without build scripts, procedural macros and test dependencies.
-    fn linked(self) -> Result<Linked> {
+    fn linked(self) -> Result<LinkedPackages> {
         let packages: HashMap<_, _> =
             self.packages.iter().map(|package| (package.id.as_str(), package)).collect();
         let nodes: HashMap<_, _> = self.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
@@ -141,7 +141,7 @@ impl CargoMetadata {
                 open.extend(used);
             }
         }
-        Ok(Linked { packages: linked })
+        Ok(LinkedPackages { packages: linked })
     }
 }
 
@@ -194,7 +194,7 @@ pub(super) mod tests {
     }
 
     /// Returns `hakobu`, which uses `zip`, which uses `sum`, and packages that are not linked.
-    pub(in crate::dist) fn example() -> Linked {
+    pub(in crate::dist) fn example() -> LinkedPackages {
         let registry = Some("registry");
         let metadata = json!({
             "packages": [
@@ -209,7 +209,7 @@ pub(super) mod tests {
                 node("other", &[("cc", None)]),
             ]},
         });
-        Linked::parse(&metadata.to_string()).unwrap()
+        LinkedPackages::parse(&metadata.to_string()).unwrap()
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use contents::{Contents, TARBALL_LAYOUT};
-use linked::Linked;
+use linked::LinkedPackages;
 use program::{BuildEnvironment, MACHINES, Profile, TargetMachine};
 use release::Release;
 use sums::DistResults;
@@ -50,7 +50,7 @@ pub fn run(arguments: DistArgs) -> Result<()> {
     let environment = BuildEnvironment::open(&arguments.target_dir)?;
     let mut results = DistResults::open(&environment.workspace().join(arguments.output))?;
     let here = TargetMachine::here()?;
-    let linked = Linked::read(&environment, here)?;
+    let linked = LinkedPackages::read(&environment, here)?;
     if arguments.program_only {
         let program = environment.build(here, Profile::Release, &linked)?;
         add_program(&mut results, here, &program)?;
@@ -67,7 +67,7 @@ pub fn run(arguments: DistArgs) -> Result<()> {
             println!("{}: left out, since this machine lacks {lacking}", machine.name);
             continue;
         }
-        let linked = Linked::read(&environment, machine)?;
+        let linked = LinkedPackages::read(&environment, machine)?;
         let program = environment.build(machine, Profile::Dist, &linked)?;
         add_program(&mut results, machine, &program)?;
         add_packages(&mut results, &release, machine, &contents, &program)?;
@@ -117,7 +117,7 @@ fn add_bill(
     environment: &BuildEnvironment,
     release: &Release,
     machine: &TargetMachine,
-    linked: &Linked,
+    linked: &LinkedPackages,
     program: &[u8],
 ) -> Result<()> {
     let bill = sbom::bill(release, linked, &environment.libraries(machine), program)?;

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::elf;
-use super::linked::Linked;
+use super::linked::LinkedPackages;
 
 /// The maximum size of a released program, because it is uploaded to hosts that lack it before each transfer.
 const PROGRAM_BYTES_MAX: usize = 14_000_000;
@@ -140,7 +140,7 @@ impl BuildEnvironment {
         &self,
         machine: &TargetMachine,
         profile: Profile,
-        linked: &Linked,
+        linked: &LinkedPackages,
     ) -> Result<Vec<u8>> {
         let remaps = self.remaps(linked);
         self.run_cargo(machine, profile, &remaps)?;
@@ -187,7 +187,7 @@ impl BuildEnvironment {
 
     /// Returns the paths of this machine that panic messages would contain, with their replacements. The last one
     /// that matches is used.
-    fn remaps(&self, linked: &Linked) -> Vec<(PathBuf, String)> {
+    fn remaps(&self, linked: &LinkedPackages) -> Vec<(PathBuf, String)> {
         let mut remaps = vec![
             (self.workspace.clone(), "/hakobu".to_owned()),
             (self.target_dir.clone(), "/target".to_owned()),

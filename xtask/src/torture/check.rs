@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::generate::is_draft;
 use super::model::{Name, Time};
-use super::promise::{Abilities, Expected, Promise};
+use super::promise::{Abilities, ExpectedEntry, Promise};
 use super::select::Selection;
 use super::step::Step;
 use super::walk::{SeenEntry, SeenKind, Snapshot};
@@ -106,7 +106,7 @@ pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
 
 fn entry_as_promised(
     path: &Name,
-    expected: &Expected,
+    expected: &ExpectedEntry,
     found: &SeenEntry,
     proof: &Proof,
     wrong: &mut Vec<Violation>,

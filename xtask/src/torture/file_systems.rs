@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::environment::file_system::{FileSystemKind, Mounted, mount, mount_read_only_of};
+use super::environment::file_system::{FileSystemKind, MountedFileSystem, mount, mount_read_only_of};
 use super::environment::fuse::Lies;
 use super::environment::holds;
 use super::environment::hosts::TestHosts;
@@ -317,7 +317,7 @@ impl HistorySetting {
 pub struct Pool {
     scratch: PathBuf,
     program: PathBuf,
-    mounts: HashMap<(bool, String), Mounted>,
+    mounts: HashMap<(bool, String), MountedFileSystem>,
     hosts: Option<TestHosts>,
     number: u64,
 }
@@ -344,7 +344,7 @@ impl Pool {
     }
 
     /// Returns the hosts, and the mount of a target.
-    pub fn both(&mut self, target: &str) -> (Option<&TestHosts>, Option<&mut Mounted>) {
+    pub fn both(&mut self, target: &str) -> (Option<&TestHosts>, Option<&mut MountedFileSystem>) {
         (self.hosts.as_ref(), self.mounts.get_mut(&(false, target.to_owned())))
     }
 
@@ -402,7 +402,7 @@ pub struct HistoryDirectories {
     pub true_target: PathBuf,
     /// The directory of reports, lists and outputs.
     pub notes: PathBuf,
-    image: Option<Mounted>,
+    image: Option<MountedFileSystem>,
     keep: bool,
 }
 
@@ -431,12 +431,12 @@ impl HistoryDirectories {
 
     /// Returns the path of the source for hakobu.
     pub fn shown_source(&self) -> PathBuf {
-        self.image.as_ref().map_or(self.source.as_path(), Mounted::path).join("source")
+        self.image.as_ref().map_or(self.source.as_path(), MountedFileSystem::path).join("source")
     }
 
     /// Returns the path of the source for the oracle, as it is for this step.
     pub fn seen_source(&self) -> PathBuf {
-        self.image.as_ref().map_or(self.true_source.as_path(), Mounted::path).join("source")
+        self.image.as_ref().map_or(self.true_source.as_path(), MountedFileSystem::path).join("source")
     }
 }
 

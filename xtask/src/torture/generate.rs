@@ -70,7 +70,7 @@ pub struct Limits {
 
 /// Returns a random tree.
 pub fn tree(rng: &mut Rng, limits: Limits) -> ModelTree {
-    let mut maker = Maker { rng, limits, data_left: limits.data_bytes, nodes: Vec::new() };
+    let mut maker = TreeGenerator { rng, limits, data_left: limits.data_bytes, nodes: Vec::new() };
     let root = maker.node(Name::default(), NodeKind::Directory);
     maker.nodes.push(root);
     let count = maker.rng.between(1, limits.entries);
@@ -82,19 +82,19 @@ pub fn tree(rng: &mut Rng, limits: Limits) -> ModelTree {
 
 /// Returns another random entry for a tree, with an unused name.
 pub fn further(rng: &mut Rng, limits: Limits, tree: &ModelTree) -> TreeNode {
-    let mut maker = Maker { rng, limits, data_left: limits.data_bytes, nodes: tree.nodes.clone() };
+    let mut maker = TreeGenerator { rng, limits, data_left: limits.data_bytes, nodes: tree.nodes.clone() };
     maker.add();
     maker.nodes.pop().unwrap_or_else(|| maker.node(Name(b"further".to_vec()), NodeKind::Directory))
 }
 
-struct Maker<'a> {
+struct TreeGenerator<'a> {
     rng: &'a mut Rng,
     limits: Limits,
     data_left: u64,
     nodes: Vec<TreeNode>,
 }
 
-impl Maker<'_> {
+impl TreeGenerator<'_> {
     fn add(&mut self) {
         let directories: Vec<&TreeNode> =
             self.nodes.iter().filter(|node| node.kind == NodeKind::Directory).collect();

@@ -30,8 +30,8 @@
 //! ([`script`]), with `history.json` for `--replay`, next to the same of the whole history (`whole-…`).
 //!
 //! The oracle is written from README.md, the book and the design notes only. Where they leave something open, the
-//! expectation allows any result ([`promise::Free`], `vague`, `loose`), with a comment. Violations that are passed over
-//! are in [`known`], each with its reason.
+//! expectation allows any result ([`promise::UnpromisedProperties`], `vague`, `loose`), with a comment. Violations that
+//! are passed over are in [`known`], each with its reason.
 //!
 //! # Extending it
 //!

@@ -170,7 +170,7 @@ impl Promise {
 
 /// The properties of an entry that are not promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Free {
+pub struct UnpromisedProperties {
     /// The owner.
     pub owner: bool,
     /// All of the mode.
@@ -191,13 +191,13 @@ pub struct Free {
 
 /// An entry that the target must have.
 #[derive(Clone, Debug)]
-pub struct Expected {
+pub struct ExpectedEntry {
     /// The entry. Its inode, change time and allocated space are meaningless unless `kept` is true.
     pub entry: SeenEntry,
     /// Contents that it may have instead.
     pub or: Vec<SeenKind>,
     /// The properties that are not promised.
-    pub free: Free,
+    pub free: UnpromisedProperties,
     /// True if it must be the inode that was there before.
     pub kept: bool,
 }
@@ -208,7 +208,7 @@ pub struct Promise {
     /// The permitted exit codes; only one if the documents leave nothing open.
     pub codes: BTreeSet<i32>,
     /// The whole target.
-    pub entries: BTreeMap<Name, Expected>,
+    pub entries: BTreeMap<Name, ExpectedEntry>,
     /// Groups of names that must be one file.
     pub links: Vec<Vec<Name>>,
     /// The source's file for each name. Names of different files must not be one file.
@@ -312,8 +312,9 @@ impl PromiseBuilder<'_> {
     }
 
     /// Returns the expected state of one entry.
-    fn expected(&self, path: &Name, entry: &SeenEntry, there: Option<&SeenEntry>) -> Expected {
-        let mut expected = Expected { entry: entry.clone(), or: Vec::new(), free: self.free(), kept: false };
+    fn expected(&self, path: &Name, entry: &SeenEntry, there: Option<&SeenEntry>) -> ExpectedEntry {
+        let mut expected =
+            ExpectedEntry { entry: entry.clone(), or: Vec::new(), free: self.free(), kept: false };
         expected.entry.mtime = self.able.time(entry.mtime);
         expected.entry.xattrs.retain(|name, _| self.able.has_attribute(name));
         // Without its access control list an entry may grant fewer permissions, but never more.
@@ -362,7 +363,7 @@ impl PromiseBuilder<'_> {
         if self.tainted.contains(path) {
             // Names are one file at the target and several at the source, or the reverse. The target may have further
             // names elsewhere, so a change of one name reaches others, in no particular order.
-            expected.free = Free {
+            expected.free = UnpromisedProperties {
                 owner: true,
                 mode: true,
                 set_id: true,
@@ -378,10 +379,10 @@ impl PromiseBuilder<'_> {
         expected
     }
 
-    fn free(&self) -> Free {
+    fn free(&self) -> UnpromisedProperties {
         let without = |what: &str| self.step.is_without(what);
         if self.able.loose {
-            return Free {
+            return UnpromisedProperties {
                 owner: true,
                 mode: true,
                 set_id: true,
@@ -392,7 +393,7 @@ impl PromiseBuilder<'_> {
                 all: false,
             };
         }
-        Free {
+        UnpromisedProperties {
             owner: without("owner") || !self.able.owners,
             narrower: false,
             // A set-ID bit without its owner would grant another user's privileges.
@@ -449,8 +450,12 @@ impl PromiseBuilder<'_> {
             if self.promise.entries.contains_key(path) || removes && gone.contains(path) {
                 continue;
             }
-            let mut expected =
-                Expected { entry: entry.clone(), or: Vec::new(), free: Free::default(), kept: true };
+            let mut expected = ExpectedEntry {
+                entry: entry.clone(),
+                or: Vec::new(),
+                free: UnpromisedProperties::default(),
+                kept: true,
+            };
             // Deletions in a directory change its time.
             expected.free.mtime = entry.is_directory();
             // Another name of the same file takes part, and a change of it shows here too.

@@ -1,6 +1,6 @@
 //! The groups, rows and requirements of `bench copy`.
 
-use super::super::judged::Judged;
+use super::super::judged::GoalQuantity;
 use super::super::rows::{BenchMethod, Goal, Group, Table, TableRow, Target, Topology};
 use super::super::sources::BenchSource;
 use super::goals::{alone, beside, times};
@@ -256,7 +256,7 @@ const LINK_TREE: Group = Group {
         key: "link-tree",
         title: "RTT 100 ms: 10 000 × 4 KiB, after login",
         method: "hakobu",
-        goals: &[alone(Judged::Seconds, 2.0, 1.0), beside("rsync over ssh"), beside("tar | ssh | tar")],
+        goals: &[alone(GoalQuantity::Seconds, 2.0, 1.0), beside("rsync over ssh"), beside("tar | ssh | tar")],
     }],
     ..Group::USUAL
 };

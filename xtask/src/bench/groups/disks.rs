@@ -1,6 +1,6 @@
 //! The groups, rows and requirements of `bench disks`.
 
-use super::super::judged::Judged;
+use super::super::judged::GoalQuantity;
 use super::super::rows::{BenchMethod, Group, Table, TableRow, Target};
 use super::super::sources::BenchSource;
 use super::goals::{against, alone, beside, times};
@@ -74,13 +74,13 @@ const DISKS: Group = Group {
             key: "medium",
             title: "the same as the first with --verify medium: times as long",
             method: "hakobu, verifying",
-            goals: &[against(Judged::TimesLonger, "hakobu", 1.5, 1.15)],
+            goals: &[against(GoalQuantity::TimesLonger, "hakobu", 1.5, 1.15)],
         },
         TableRow {
             key: "resume",
             title: "killed half way, then the same command: work done again",
             method: "hakobu, killed and again",
-            goals: &[alone(Judged::SecondsRepeated, 2.0, 1.0)],
+            goals: &[alone(GoalQuantity::SecondsRepeated, 2.0, 1.0)],
         },
         TableRow {
             key: "variants",
@@ -128,7 +128,7 @@ const DELTA: Group = Group {
             key: "delta-read",
             title: "bytes read for that on either side, for each byte there is",
             method: "hakobu sync",
-            goals: &[alone(Judged::BytesRead, 1.01, 1.01)],
+            goals: &[alone(GoalQuantity::BytesRead, 1.01, 1.01)],
         },
     ],
     ..Group::USUAL
@@ -179,7 +179,7 @@ const HOLES: Group = Group {
         method: "hakobu, holes",
         goals: &[
             times("hakobu", 4.0, 4.0),
-            against(Judged::TimesFewerBytes, "hakobu", 8.0, 8.0),
+            against(GoalQuantity::TimesFewerBytes, "hakobu", 8.0, 8.0),
             beside("hakobu, holes hashed"),
         ],
     }],
@@ -194,7 +194,7 @@ const SPARSE: Group = Group {
         key: "sparse",
         title: "2 TiB image of which 1 GiB is used, to the ssh host's tmpfs",
         method: "hakobu",
-        goals: &[alone(Judged::Seconds, 60.0, 60.0)],
+        goals: &[alone(GoalQuantity::Seconds, 60.0, 60.0)],
     }],
     ..Group::USUAL
 };

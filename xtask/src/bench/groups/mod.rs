@@ -24,7 +24,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_that_is_named_exists_and_every_way_is_named() {
+    fn every_named_method_exists_and_every_method_is_named() {
         for group in groups() {
             let mut named = BTreeSet::new();
             for row in group.rows {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ground_can_be_made_of_the_sources_of_each_group() {
+    fn the_sources_of_each_group_fit_its_target() {
         for group in groups() {
             let sources = group.sources();
             let disks = sources.iter().filter(|source| matches!(source, BenchSource::Disk { .. })).count();

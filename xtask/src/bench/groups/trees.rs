@@ -1,6 +1,6 @@
 //! The groups, rows and requirements of `bench trees`.
 
-use super::super::judged::Judged;
+use super::super::judged::GoalQuantity;
 use super::super::rows::{BenchMethod, Group, Table, TableRow, Target, Topology};
 use super::super::sources::BenchSource;
 use super::goals::{against, beside, times};
@@ -181,7 +181,7 @@ const PAGES: Group = Group {
             key: "pages-bytes",
             title: "bytes on the wire for that: times fewer",
             method: "hakobu",
-            goals: &[against(Judged::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
+            goals: &[against(GoalQuantity::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
         },
     ],
     ..AGAIN
@@ -201,7 +201,7 @@ const SHIFTED: Group = Group {
             key: "shifted-bytes",
             title: "bytes on the wire for that: times fewer",
             method: "hakobu",
-            goals: &[against(Judged::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
+            goals: &[against(GoalQuantity::TimesFewerBytes, "rsync -a", 0.91, 1.0)],
         },
     ],
     ..PAGES

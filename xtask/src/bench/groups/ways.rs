@@ -1,6 +1,6 @@
 //! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run on the other host.
 
-use super::super::judged::Judged;
+use super::super::judged::GoalQuantity;
 use super::super::rows::{BenchMethod, Group, Table, TableRow, Topology};
 use super::super::sources::BenchSource;
 use super::goals::{alone, beside, times};
@@ -99,7 +99,7 @@ const SFTP_LINK_SMALL: Group = Group {
         key: "sftp-link-small",
         title: "SFTP, RTT 100 ms: 10 000 × 4 KiB, after login",
         method: "hakobu",
-        goals: &[alone(Judged::Seconds, 20.0, 5.0)],
+        goals: &[alone(GoalQuantity::Seconds, 20.0, 5.0)],
     }],
     ..SFTP_LARGE
 };

@@ -57,7 +57,7 @@ impl CellRun {
 
 /// A fixed setting with the result of its first run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Fixed {
+pub struct FixedSettingRun {
     pub setting: CellSetting,
     pub run: CellRun,
 }
@@ -69,7 +69,7 @@ pub struct CellResult {
     pub commit: Option<String>,
     pub measured_at: String,
     /// One run of each fixed setting.
-    pub fixed: Vec<Fixed>,
+    pub fixed: Vec<FixedSettingRun>,
     /// The best of the fixed settings, and its repetitions.
     pub best: CellSetting,
     pub best_runs: Vec<CellRun>,
@@ -102,7 +102,7 @@ pub fn measure(context: &CellContext<'_>, cell: &Cell, commit: Option<String>) -
     let (began, used) = (Instant::now(), processor_time());
     let mut fixed = Vec::new();
     for setting in CellSetting::fixed() {
-        fixed.push(Fixed { setting, run: cell_hosts.run(setting)? });
+        fixed.push(FixedSettingRun { setting, run: cell_hosts.run(setting)? });
     }
     let best = fixed.iter().max_by(|one, other| one.run.goodput().total_cmp(&other.run.goodput()));
     let best = best.context("there are no settings")?.setting;
@@ -268,7 +268,7 @@ mod tests {
             cell: Cell::all().remove(0),
             commit: None,
             measured_at: String::new(),
-            fixed: vec![Fixed { setting: CellSetting::DEFAULT, run: run(1000) }],
+            fixed: vec![FixedSettingRun { setting: CellSetting::DEFAULT, run: run(1000) }],
             best: CellSetting::DEFAULT,
             best_runs: vec![run(80), run(120)],
             default_runs: vec![run(80), run(100)],

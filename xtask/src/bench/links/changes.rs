@@ -36,15 +36,15 @@ const AT_LEAST: f64 = 0.85;
 
 /// The results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Changes {
+pub struct ChangeResults {
     pub commit: Option<String>,
-    pub crowded: Crowded,
-    pub stepped: Vec<Stepped>,
+    pub crowded: CrowdedLinkResult,
+    pub stepped: Vec<RateChangeResult>,
 }
 
 /// A link of 100 Mbit/s that loses a tenth of its rate with each connection beyond four.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Crowded {
+pub struct CrowdedLinkResult {
     /// The goodput in bytes per second for each number of lanes.
     pub fixed: Vec<(u16, f64)>,
     /// The number of lanes that the default ended with, and its messages about lanes.
@@ -54,7 +54,7 @@ pub struct Crowded {
 
 /// A link whose rate falls to a quarter and recovers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Stepped {
+pub struct RateChangeResult {
     pub round_trip_ms: u64,
     /// Bytes per second from 10 s to 15 s after the fall, and after the recovery.
     pub default: [f64; 2],
@@ -62,7 +62,7 @@ pub struct Stepped {
     pub fixed: Vec<(CellSetting, [f64; 2])>,
 }
 
-impl Crowded {
+impl CrowdedLinkResult {
     fn best(&self) -> u16 {
         let best = self.fixed.iter().max_by(|one, other| one.1.total_cmp(&other.1));
         best.map_or(0, |(count, _)| *count)
@@ -75,7 +75,7 @@ impl Crowded {
     }
 }
 
-impl Stepped {
+impl RateChangeResult {
     /// Returns the goodput of the default relative to the best fixed setting after each change.
     fn ratios(&self) -> [f64; 2] {
         [0, 1].map(|window| {
@@ -85,11 +85,11 @@ impl Stepped {
     }
 }
 
-impl Changes {
+impl ChangeResults {
     /// Returns true if all requirements are met.
     pub fn is_enough(&self) -> bool {
         self.crowded.steps().is_some_and(|steps| steps <= 1)
-            && self.stepped.iter().flat_map(Stepped::ratios).all(|ratio| ratio >= AT_LEAST)
+            && self.stepped.iter().flat_map(RateChangeResult::ratios).all(|ratio| ratio >= AT_LEAST)
     }
 
     /// Renders the results as a section of the page.
@@ -151,7 +151,7 @@ impl Changes {
 ///
 /// # Errors
 /// Returns an error for the same reasons as the measurement of a cell.
-pub fn measure(context: &CellContext<'_>, commit: Option<String>) -> Result<Changes> {
+pub fn measure(context: &CellContext<'_>, commit: Option<String>) -> Result<ChangeResults> {
     let crowded = crowded(context)?;
     say(&format!("crowded: ended with {}, best {}", crowded.ended_with, crowded.best()));
     let mut stepped = Vec::new();
@@ -161,10 +161,10 @@ pub fn measure(context: &CellContext<'_>, commit: Option<String>) -> Result<Chan
         say(&format!("{round_trip_ms} ms, rate falls and comes back: {fallen:.2}, {back:.2}"));
         stepped.push(measured);
     }
-    Ok(Changes { commit, crowded, stepped })
+    Ok(ChangeResults { commit, crowded, stepped })
 }
 
-fn crowded(context: &CellContext<'_>) -> Result<Crowded> {
+fn crowded(context: &CellContext<'_>) -> Result<CrowdedLinkResult> {
     let settings = LinkSettings {
         rate_bits_per_second: Some(100_000_000),
         crowding: Some(Crowding { free: 4, share: 0.1 }),
@@ -181,7 +181,7 @@ fn crowded(context: &CellContext<'_>) -> Result<Crowded> {
     let run = cell_hosts.run_for(setting, Duration::from_secs_f64(CROWDED_S), |_| Ok(()))?;
     let ended_with = run.told.iter().rev().find_map(|line| lanes_told(line));
     let ended_with = ended_with.context("the default told nothing of its lanes")?;
-    Ok(Crowded { fixed, ended_with, told: run.told })
+    Ok(CrowdedLinkResult { fixed, ended_with, told: run.told })
 }
 
 /// Parses the number of lanes from `why: lanes: 4 instead of 5: …` or `why: lanes: 4, as before: …`.
@@ -191,7 +191,7 @@ fn lanes_told(line: &str) -> Option<u16> {
     digits.parse().ok()
 }
 
-fn step(context: &CellContext<'_>, round_trip_ms: u64) -> Result<Stepped> {
+fn step(context: &CellContext<'_>, round_trip_ms: u64) -> Result<RateChangeResult> {
     let settings = |mbit: u64| LinkSettings {
         rate_bits_per_second: Some(mbit * 1_000_000),
         // Keep the queue length of the full rate: a router's queue does not change with the rate.
@@ -231,7 +231,7 @@ fn step(context: &CellContext<'_>, round_trip_ms: u64) -> Result<Stepped> {
         fixed.push((setting, rates(setting)?.0));
     }
     let (default, told) = rates(CellSetting::DEFAULT)?;
-    Ok(Stepped { round_trip_ms, default, told, fixed })
+    Ok(RateChangeResult { round_trip_ms, default, told, fixed })
 }
 
 #[cfg(test)]
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn one_step_off_is_enough_and_two_are_not() {
-        let crowded = |ended_with| Crowded {
+        let crowded = |ended_with| CrowdedLinkResult {
             fixed: vec![(1, 1.0), (3, 9.0), (4, 12.0), (5, 11.0)],
             ended_with,
             told: Vec::new(),
@@ -256,14 +256,14 @@ mod tests {
             [3, 4, 5, 6, 7].map(|count| crowded(count).steps()),
             [Some(1), Some(0), Some(1), Some(2), None]
         );
-        let stepped = Stepped {
+        let stepped = RateChangeResult {
             round_trip_ms: 20,
             default: [9.0, 40.0],
             told: Vec::new(),
             fixed: vec![(CellSetting::DEFAULT, [10.0, 20.0]), (CellSetting::DEFAULT, [1.0, 50.0])],
         };
         assert_eq!(stepped.ratios(), [0.9, 0.8]);
-        let changes = Changes { commit: None, crowded: crowded(4), stepped: vec![stepped] };
+        let changes = ChangeResults { commit: None, crowded: crowded(4), stepped: vec![stepped] };
         assert!(!changes.is_enough());
     }
 }

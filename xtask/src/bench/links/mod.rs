@@ -22,7 +22,7 @@ use super::preparation::{Preparation, write};
 use super::session::say;
 use super::sources::GIB;
 use cell::{CellContext, CellResult, measure};
-use changes::Changes;
+use changes::ChangeResults;
 use grid::Cell;
 use results::LinksResults;
 
@@ -73,7 +73,7 @@ pub fn run(args: &LinksArgs) -> Result<()> {
     let prepared = Preparation::new(args.program.as_deref())?;
     let scratch = &prepared.scratch;
     let output = prepared.output(args.output.as_deref(), false);
-    let store = Store::open(&output, prepared.machine.clone())?;
+    let store = ResultStore::open(&output, prepared.machine.clone())?;
     let mut context = CellContext {
         scratch,
         program: &prepared.program,
@@ -125,7 +125,7 @@ fn make_sources(context: &CellContext<'_>) -> Result<()> {
 }
 
 /// Measures cells, as many at once as requested.
-fn measure_all(context: &CellContext<'_>, cells: &[Cell], store: &Store) -> Result<()> {
+fn measure_all(context: &CellContext<'_>, cells: &[Cell], store: &ResultStore) -> Result<()> {
     let waiting = Mutex::new(cells.iter());
     let next = || waiting.lock().ok().and_then(|mut cells| cells.next());
     let work = || -> Result<()> {
@@ -145,13 +145,13 @@ fn measure_all(context: &CellContext<'_>, cells: &[Cell], store: &Store) -> Resu
 }
 
 /// The results, written after each cell because a grid takes long.
-struct Store {
+struct ResultStore {
     output: PathBuf,
     machine: Machine,
-    measured: Mutex<(Vec<CellResult>, Option<Changes>)>,
+    measured: Mutex<(Vec<CellResult>, Option<ChangeResults>)>,
 }
 
-impl Store {
+impl ResultStore {
     /// Loads the earlier results.
     fn open(output: &Path, machine: Machine) -> Result<Self> {
         let path = output.join(format!("{KEY}.json"));
@@ -175,7 +175,7 @@ impl Store {
         self.write()
     }
 
-    fn add_changes(&self, changes: Changes) -> Result<()> {
+    fn add_changes(&self, changes: ChangeResults) -> Result<()> {
         if let Ok(mut all) = self.measured.lock() {
             all.1 = Some(changes);
         }

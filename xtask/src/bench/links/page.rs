@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hakobu_measure::statistics::median;
 
 use super::cell::{CellResult, mean};
-use super::changes::Changes;
+use super::changes::ChangeResults;
 use super::grid::{CellLoad, CellSetting};
 use super::results::LinksResults;
 use crate::bench::svg::{BarChart, ChartBar, colour};
@@ -64,7 +64,7 @@ pub fn is_enough(results: &LinksResults) -> bool {
     let ratios: Vec<f64> = results.cells.iter().map(CellResult::ratio).collect();
     ratios.iter().all(|ratio| *ratio >= EACH_AT_LEAST)
         && median(&ratios).is_none_or(|middle| middle >= MEDIAN_AT_LEAST)
-        && results.changes.as_ref().is_none_or(Changes::is_enough)
+        && results.changes.as_ref().is_none_or(ChangeResults::is_enough)
 }
 
 /// Summarizes minimum and median for each congestion control, and the accuracy of the emulator.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::machine::Machine;
 use super::cell::CellResult;
-use super::changes::Changes;
+use super::changes::ChangeResults;
 
 /// All results, of this run and earlier ones.
 #[derive(Debug, Serialize, Deserialize)]
@@ -15,5 +15,5 @@ pub struct LinksResults {
     /// The cells in the order of the grid.
     pub cells: Vec<CellResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changes: Option<Changes>,
+    pub changes: Option<ChangeResults>,
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::fuse::Lies;
-use super::holds::{self, Holds};
+use super::holds::{self, FileSystemCapabilities};
 use super::leftovers;
 
 /// A kind of file system.
@@ -97,7 +97,7 @@ impl FileSystemKind {
         matches!(self, Self::Erofs | Self::Squashfs)
     }
 
-    /// Returns true if [`Mounted::power_cut`] works.
+    /// Returns true if [`MountedFileSystem::power_cut`] works.
     #[must_use]
     pub fn can_lose_power(&self) -> bool {
         matches!(self, Self::Ext4 | Self::Xfs | Self::Ext4Small)
@@ -118,9 +118,9 @@ fn told(lies: &Lies) -> String {
 
 /// A mounted file system. Dropping it unmounts it, frees its loop device and removes its image.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct MountedFileSystem {
     kind: FileSystemKind,
-    holds: Holds,
+    holds: FileSystemCapabilities,
     /// The directory of everything that belongs to it. Its name identifies the process that created it.
     folder: PathBuf,
     /// The mount point.
@@ -137,9 +137,9 @@ pub struct Mounted {
 ///
 /// # Errors
 /// Returns an error if a tool is missing (the text names its package), or creating or mounting fails.
-pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Mounted> {
+pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<MountedFileSystem> {
     ensure!(!kind.is_read_only(), "{} is made of a tree: mount_read_only_of", kind.name());
-    let mut new = Mounted::new(kind, scratch)?;
+    let mut new = MountedFileSystem::new(kind, scratch)?;
     match kind {
         FileSystemKind::Ext4 => {
             new.image(
@@ -206,8 +206,12 @@ pub fn mount(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Mounted> {
 ///
 /// # Errors
 /// Returns an error if a tool is missing (the text names its package), or creating or mounting fails.
-pub fn mount_read_only_of(kind: &FileSystemKind, from: &Path, scratch: &Path) -> anyhow::Result<Mounted> {
-    let mut new = Mounted::new(kind, scratch)?;
+pub fn mount_read_only_of(
+    kind: &FileSystemKind,
+    from: &Path,
+    scratch: &Path,
+) -> anyhow::Result<MountedFileSystem> {
+    let mut new = MountedFileSystem::new(kind, scratch)?;
     let image = new.folder.join("image");
     match kind {
         FileSystemKind::Erofs => {
@@ -230,7 +234,7 @@ pub fn mount_read_only_of(kind: &FileSystemKind, from: &Path, scratch: &Path) ->
     Ok(new)
 }
 
-impl Mounted {
+impl MountedFileSystem {
     fn new(kind: &FileSystemKind, scratch: &Path) -> anyhow::Result<Self> {
         let scratch =
             scratch.canonicalize().with_context(|| format!("scratch folder {}", scratch.display()))?;
@@ -265,7 +269,7 @@ impl Mounted {
 
     /// Returns the capabilities.
     #[must_use]
-    pub fn holds(&self) -> &Holds {
+    pub fn holds(&self) -> &FileSystemCapabilities {
         &self.holds
     }
 
@@ -376,7 +380,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedFileSystem {
     fn drop(&mut self) {
         leftovers::unmount(&self.point);
         if let Some(below) = &self.below {

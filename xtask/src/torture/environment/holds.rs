@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, Timespec, Timestamps, XattrFlags};
 
-use super::file_system::{FileSystemKind, Mounted};
+use super::file_system::{FileSystemKind, MountedFileSystem};
 
 /// The capabilities of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holds {
+pub struct FileSystemCapabilities {
     /// Owners and groups.
     pub owners: bool,
     /// All bits of the mode.
@@ -52,7 +52,7 @@ pub struct Holds {
 }
 
 /// A file system that keeps everything exactly.
-const FULL: Holds = Holds {
+const FULL: FileSystemCapabilities = FileSystemCapabilities {
     owners: true,
     modes: true,
     symlinks: true,
@@ -77,17 +77,23 @@ const FULL: Holds = Holds {
 const EXT4_RANGE_S: (i64, i64) = (i32::MIN as i64, (1 << 34) - 1 + i32::MIN as i64);
 /// Unsigned nanoseconds since 1901, in 64 bits.
 const XFS_RANGE_S: (i64, i64) = (i32::MIN as i64, (u64::MAX / 1_000_000_000) as i64 + i32::MIN as i64);
-const EXT4: Holds =
-    Holds { mtime_range_s: EXT4_RANGE_S, xattr_bytes_max: 3_900, links_max: Some(65_000), ..FULL };
+const EXT4: FileSystemCapabilities = FileSystemCapabilities {
+    mtime_range_s: EXT4_RANGE_S,
+    xattr_bytes_max: 3_900,
+    links_max: Some(65_000),
+    ..FULL
+};
 
 /// Returns the capabilities of a kind of file system.
 #[must_use]
-pub fn of(kind: &FileSystemKind) -> Holds {
+pub fn of(kind: &FileSystemKind) -> FileSystemCapabilities {
     match kind {
         FileSystemKind::Ext4 => EXT4,
         // The image is small, so blocks have 1 KiB.
-        FileSystemKind::FullBytes => Holds { xattr_bytes_max: 900, link_bytes_max: 1_023, ..EXT4 },
-        FileSystemKind::Ext4Small => Holds {
+        FileSystemKind::FullBytes => {
+            FileSystemCapabilities { xattr_bytes_max: 900, link_bytes_max: 1_023, ..EXT4 }
+        }
+        FileSystemKind::Ext4Small => FileSystemCapabilities {
             mtime_step_ns: 1_000_000_000,
             mtime_range_s: (i64::from(i32::MIN), i64::from(i32::MAX)),
             xattr_bytes_max: 900,
@@ -95,22 +101,24 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             ..EXT4
         },
         FileSystemKind::Xfs | FileSystemKind::SmallXfs => {
-            Holds { mtime_range_s: XFS_RANGE_S, link_bytes_max: 1_023, ..FULL }
+            FileSystemCapabilities { mtime_range_s: XFS_RANGE_S, link_bytes_max: 1_023, ..FULL }
         }
-        FileSystemKind::Btrfs => Holds { xattr_bytes_max: 16_000, links_max: Some(65_535), ..FULL },
+        FileSystemKind::Btrfs => {
+            FileSystemCapabilities { xattr_bytes_max: 16_000, links_max: Some(65_535), ..FULL }
+        }
         FileSystemKind::Tmpfs
         | FileSystemKind::FullInodes
         | FileSystemKind::SmallTmpfs
         | FileSystemKind::Overlay => FULL,
-        FileSystemKind::Erofs => Holds { writable: false, ..FULL },
-        FileSystemKind::Squashfs => Holds {
+        FileSystemKind::Erofs => FileSystemCapabilities { writable: false, ..FULL },
+        FileSystemKind::Squashfs => FileSystemCapabilities {
             writable: false,
             acls: false,
             mtime_step_ns: 1_000_000_000,
             mtime_range_s: (0, u32::MAX as i64),
             ..FULL
         },
-        FileSystemKind::Fuse(lies) => Holds {
+        FileSystemKind::Fuse(lies) => FileSystemCapabilities {
             owners: !lies.no_owners,
             modes: !lies.no_owners,
             hard_links: !lies.no_hard_links,
@@ -122,7 +130,7 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             // The rest depends on the file system below, which is assumed to be ext4.
             ..EXT4
         },
-        FileSystemKind::Ntfs3g => Holds {
+        FileSystemKind::Ntfs3g => FileSystemCapabilities {
             acls: false,
             any_names: false,
             mtime_step_ns: 100,
@@ -131,7 +139,7 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             links_max: Some(1_024),
             ..FULL
         },
-        FileSystemKind::ExfatFuse => Holds {
+        FileSystemKind::ExfatFuse => FileSystemCapabilities {
             owners: false,
             modes: false,
             symlinks: false,
@@ -181,7 +189,7 @@ const TRIED_S: [i64; 19] = [
 ///
 /// # Errors
 /// Returns an error if not even a file can be created.
-pub fn differences(mounted: &mut Mounted) -> anyhow::Result<Vec<String>> {
+pub fn differences(mounted: &mut MountedFileSystem) -> anyhow::Result<Vec<String>> {
     let at = mounted.path().join(".environment-try");
     fs::create_dir(&at).with_context(|| format!("make {}", at.display()))?;
     let holds = mounted.holds().clone();
@@ -196,7 +204,7 @@ pub fn differences(mounted: &mut Mounted) -> anyhow::Result<Vec<String>> {
     Ok(wrong)
 }
 
-fn tried(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
+fn tried(holds: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<String>> {
     let file = at.join("file");
     fs::write(&file, b"content")?;
     let mut wrong = Vec::new();
@@ -269,7 +277,7 @@ fn set_times(at: &Path) -> anyhow::Result<()> {
 }
 
 /// Checks that each tested time is kept exactly if it is within the range, and not otherwise.
-fn kept_times(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
+fn kept_times(holds: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<String>> {
     let mut wrong = Vec::new();
     let (first, last) = holds.mtime_range_s;
     let step_s = (holds.mtime_step_ns / 1_000_000_000).max(1) as i64;

@@ -123,7 +123,7 @@ fn change(path: &Path, kind: usize, outside: &Path, random: &mut SplitMix64) -> 
 
 /// The change of a directory of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum DirectoryChange {
     /// Renames it, and puts a symbolic link to `outside` in its place.
     Swap,
     /// Renames it.
@@ -133,14 +133,14 @@ pub(super) enum Deed {
 }
 
 /// Changes one directory below the target. Returns its path, or `None` if there is none or the change fails.
-pub(super) fn tamper(target: &Path, outside: &Path, seed: u64, deed: Deed) -> Option<PathBuf> {
+pub(super) fn tamper(target: &Path, outside: &Path, seed: u64, deed: DirectoryChange) -> Option<PathBuf> {
     let directory = SplitMix64::new(seed).pick(&entries(target).1)?.clone();
     let beside = directory.with_extension("tampered");
     let done = match deed {
         // A new entry may stop the removal, but what was removed before is gone.
-        Deed::Remove => fs::remove_dir_all(&directory).or(Ok(())),
-        Deed::Rename => fs::rename(&directory, beside),
-        Deed::Swap => fs::create_dir_all(outside)
+        DirectoryChange::Remove => fs::remove_dir_all(&directory).or(Ok(())),
+        DirectoryChange::Rename => fs::rename(&directory, beside),
+        DirectoryChange::Swap => fs::create_dir_all(outside)
             .and_then(|()| fs::rename(&directory, beside))
             .and_then(|()| symlink(outside, &directory)),
     };

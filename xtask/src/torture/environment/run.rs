@@ -14,9 +14,9 @@ use anyhow::{Context, bail, ensure};
 use rustix::process::Signal;
 
 use super::faults::{Fault, Process, Trigger};
-use super::file_system::Mounted;
+use super::file_system::MountedFileSystem;
 use super::hosts::{TestHost, TestHosts};
-use super::meddling::{self, Deed};
+use super::meddling::{self, DirectoryChange};
 use super::{leftovers, processes};
 
 /// The time that processes have to exit once hakobu has ended.
@@ -41,7 +41,7 @@ pub struct Surroundings<'a> {
     /// The target's tree as this machine sees it. It need not exist yet.
     pub target: Option<&'a Path>,
     /// The file system of the target, for a power cut.
-    pub mounted: Option<&'a mut Mounted>,
+    pub mounted: Option<&'a mut MountedFileSystem>,
     /// The file for standard input; empty if `None`.
     pub input: Option<&'a Path>,
     /// The time after which the run counts as hung and is killed.
@@ -264,12 +264,12 @@ impl<'f> FaultyRun<'f> {
                 self.kill_all(around);
                 return Ok(true);
             }
-            Fault::TargetDirectorySwapped { seed, .. } => (Deed::Swap, *seed),
-            Fault::TargetDirectoryRenamed { seed, .. } => (Deed::Rename, *seed),
-            Fault::TargetDirectoryRemoved { seed, .. } => (Deed::Remove, *seed),
+            Fault::TargetDirectorySwapped { seed, .. } => (DirectoryChange::Swap, *seed),
+            Fault::TargetDirectoryRenamed { seed, .. } => (DirectoryChange::Rename, *seed),
+            Fault::TargetDirectoryRemoved { seed, .. } => (DirectoryChange::Remove, *seed),
         };
         let done = meddling::tamper(target()?, &outside, seed, deed);
-        if done.is_some() && deed == Deed::Swap {
+        if done.is_some() && deed == DirectoryChange::Swap {
             self.ran.outside = Some(outside);
         }
         self.ran.changed.extend(done.clone());

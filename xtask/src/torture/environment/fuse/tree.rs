@@ -10,7 +10,7 @@ use fuser::{FileHandle, FopenFlags, INodeNo, Request, TimeOrNow};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno as E;
 
-use super::content::{OpenDirectory, OpenFile, Opened};
+use super::content::{HandleTable, OpenDirectory, OpenFile};
 use super::lies::Lies;
 use super::nodes::{self, Nodes};
 
@@ -18,8 +18,8 @@ use super::nodes::{self, Nodes};
 pub struct LyingServer {
     pub(super) nodes: Nodes,
     pub(super) lies: Lies,
-    pub(super) files: Opened<OpenFile>,
-    pub(super) directories: Opened<OpenDirectory>,
+    pub(super) files: HandleTable<OpenFile>,
+    pub(super) directories: HandleTable<OpenDirectory>,
 }
 
 impl LyingServer {
@@ -28,7 +28,12 @@ impl LyingServer {
     /// # Errors
     /// Returns an error if the tree cannot be opened.
     pub fn new(root: &Path, lies: Lies) -> io::Result<Self> {
-        Ok(Self { nodes: Nodes::new(root)?, lies, files: Opened::default(), directories: Opened::default() })
+        Ok(Self {
+            nodes: Nodes::new(root)?,
+            lies,
+            files: HandleTable::default(),
+            directories: HandleTable::default(),
+        })
     }
 
     pub(super) fn open_flags(&self) -> FopenFlags {
