@@ -3,8 +3,8 @@
 use hakobu_measure::statistics::{median, paired_ratios};
 use serde::Serialize;
 
-use super::judged::GoalQuantity;
-use super::measured::Peaks;
+use super::goal_quantity::GoalQuantity;
+use super::memory_meter::Peaks;
 use super::results::{GroupResult, MethodResult, NET_LEAST_SECONDS, TableResults};
 use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, TableRow};
 use super::runs::RunCounters;

@@ -2,8 +2,8 @@
 
 use hakobu_measure::statistics::median;
 
+use super::goal_quantity::GoalQuantity;
 use super::judge::{GoalResult, GoalVerdict};
-use super::judged::GoalQuantity;
 use super::machine::Machine;
 use super::peers::Presence;
 use super::results::{GroupResult, MethodResult, TableResults};

@@ -3,23 +3,23 @@
 //! The net time of a run is the wall-clock time of the whole process less that of the same command on next to nothing.
 //! A row's value is the median of the ratios within each round. The methods of a group take turns within a round.
 
-mod before;
 mod content;
 mod doctor;
+mod earlier_build;
 mod ext4_disk;
+mod goal_quantity;
 mod group_data;
 mod group_hosts;
 mod groups;
 mod hosts;
 mod judge;
-mod judged;
-mod killed;
+mod killed_run;
 mod large;
 mod links;
 mod loops;
 mod machine;
 mod markdown;
-mod measured;
+mod memory_meter;
 mod peers;
 mod preparation;
 mod probe;
@@ -44,7 +44,7 @@ use clap::{Args, Subcommand};
 
 use group_hosts::GroupHosts;
 use judge::RowResult;
-use measured::MemoryMeter;
+use memory_meter::MemoryMeter;
 use peers::Peers;
 use preparation::{Preparation, write};
 use proof::SourceDigests;
@@ -91,7 +91,7 @@ enum BenchCommand {
     /// minutes)
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
-    Measured(measured::MeasuredArgs),
+    Measured(memory_meter::MeasuredArgs),
 }
 
 /// The arguments that every table takes.
@@ -140,7 +140,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         BenchCommand::Verdicts(args) => verdicts::run(&args),
         BenchCommand::Probe(args) => probe::run(&args),
         BenchCommand::Doctor(args) => doctor::run(&args),
-        BenchCommand::Measured(args) => measured::run(&args),
+        BenchCommand::Measured(args) => memory_meter::run(&args),
     }
 }
 
@@ -159,7 +159,7 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     let prepared = Preparation::new(args.program.as_deref())?;
     let scratch = &prepared.scratch;
     if let Some(earlier) = &args.before {
-        chosen = before::beside(&chosen, &scratch.take(earlier, "hakobu-before")?);
+        chosen = earlier_build::beside(&chosen, &scratch.take(earlier, "hakobu-before")?);
     }
     let tools = chosen
         .iter()

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::judge::RowResult;
 use super::machine::Machine;
-use super::measured::Peaks;
+use super::memory_meter::Peaks;
 use super::peers::Peers;
 use super::rows::{BenchMethod, Table};
 use super::runs::RunCounters;

@@ -5,7 +5,7 @@
 //! source), `$HOST` (the remote host's name for ssh), `$ADDRESS` (its IP address), `$PORT` (a port that is free there)
 //! and `$URL` (the target on the remote host's rsync daemon). Ciphers are named as in ssh.
 
-use super::judged::GoalQuantity;
+use super::goal_quantity::GoalQuantity;
 use super::sources::{BenchSource, MIB};
 
 /// One bench: a subcommand, its rows and its page.

@@ -8,9 +8,9 @@ use hakobu_core::shell::quote;
 
 use super::group_data::GroupData;
 use super::group_hosts::GroupHosts;
-use super::killed::killed;
+use super::killed_run::killed;
 use super::machine::load;
-use super::measured::MemoryMeter;
+use super::memory_meter::MemoryMeter;
 use super::peers::Peers;
 use super::proof::{self, SourceDigests};
 use super::results::{GroupResult, MethodResult};

@@ -144,7 +144,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judged::GoalQuantity;
+    use super::super::goal_quantity::GoalQuantity;
     use super::*;
     use crate::table::Unit;
 

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::environment::capabilities;
 use super::environment::file_system::{FileSystemKind, MountedFileSystem, mount, mount_read_only_of};
 use super::environment::fuse::Lies;
-use super::environment::holds;
 use super::environment::hosts::TestHosts;
 use super::generate::Limits;
 use super::promise::Abilities;
@@ -256,35 +256,35 @@ impl HistorySetting {
     pub fn abilities(&self) -> Abilities {
         let able = match Self::kind(&self.target) {
             Some(kind) => {
-                let holds = holds::of(&kind);
+                let capabilities = capabilities::of(&kind);
                 Abilities {
-                    owners: holds.owners,
-                    modes: holds.modes,
-                    symlinks: holds.symlinks,
-                    link_bytes_max: holds.link_bytes_max,
-                    hard_links: holds.hard_links,
+                    owners: capabilities.owners,
+                    modes: capabilities.modes,
+                    symlinks: capabilities.symlinks,
+                    link_bytes_max: capabilities.link_bytes_max,
+                    hard_links: capabilities.hard_links,
                     tells_inodes: true,
                     inode_numbers: u64::MAX,
                     remembers_names: Self::lies(&self.target).inode_numbers_lie,
                     cuts_times: false,
-                    special_files: holds.special_files,
-                    user_xattrs: holds.user_xattrs,
-                    trusted_xattrs: holds.trusted_xattrs,
-                    acls: holds.acls,
-                    any_names: holds.any_names,
-                    case_sensitive: holds.case_sensitive,
+                    special_files: capabilities.special_files,
+                    user_xattrs: capabilities.user_xattrs,
+                    trusted_xattrs: capabilities.trusted_xattrs,
+                    acls: capabilities.acls,
+                    any_names: capabilities.any_names,
+                    case_sensitive: capabilities.case_sensitive,
                     loose: matches!(kind, FileSystemKind::Ntfs3g | FileSystemKind::ExfatFuse),
-                    mtime_step_ns: holds.mtime_step_ns,
+                    mtime_step_ns: capabilities.mtime_step_ns,
                     seen_step_ns: 1,
                     seen_early_step_ns: 1,
-                    mtime_range_s: holds.mtime_range_s,
+                    mtime_range_s: capabilities.mtime_range_s,
                     // A full file system has no space for attributes either, and tmpfs counts them as inodes.
                     xattr_bytes_max: if self.has_little_space() {
                         0
-                    } else if holds.xattr_bytes_max >= 65_536 {
+                    } else if capabilities.xattr_bytes_max >= 65_536 {
                         usize::MAX
                     } else {
-                        holds.xattr_bytes_max
+                        capabilities.xattr_bytes_max
                     },
                 }
             }
@@ -300,7 +300,7 @@ impl HistorySetting {
         if self.route != Route::PullSftp {
             able.inode_numbers = Self::lies(&self.source).inode_numbers();
         }
-        able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| holds::of(&kind).mtime_step_ns);
+        able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| capabilities::of(&kind).mtime_step_ns);
         // Over SFTP both sides show whole seconds, and entries that are equal in these are left alone.
         if self.route.is_sftp() {
             able.seen_step_ns = able.seen_step_ns.max(1_000_000_000);

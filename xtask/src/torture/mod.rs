@@ -31,7 +31,7 @@
 //!
 //! The oracle is written from README.md, the book and the design notes only. Where they leave something open, the
 //! expectation allows any result ([`promise::UnpromisedProperties`], `vague`, `loose`), with a comment. Violations that
-//! are passed over are in [`known`], each with its reason.
+//! are passed over are in [`known_violations`], each with its reason.
 //!
 //! # Extending it
 //!
@@ -82,7 +82,7 @@ mod generate;
 mod headroom;
 mod history;
 mod itemization;
-mod known;
+mod known_violations;
 mod misfortune;
 mod model;
 mod mutate;

@@ -23,7 +23,7 @@ use super::select::Selection;
 use super::space::SpaceOutlook;
 use super::step::{Shape, Step, StepVerb};
 use super::walk::{self, SeenEntry, Snapshot, walk};
-use super::{generate, known, mutate};
+use super::{generate, known_violations, mutate};
 use lists::ListPromise;
 
 /// The context that all histories share.
@@ -643,7 +643,7 @@ impl PlayState<'_> {
     }
 
     fn unknown(&self, wrong: Vec<Violation>) -> Vec<Violation> {
-        let is_unknown = |violation: &Violation| match known::reason(violation) {
+        let is_unknown = |violation: &Violation| match known_violations::reason(violation) {
             Some(reason) => {
                 self.counts.known.fetch_add(1, Ordering::Relaxed);
                 self.counts.note(&format!("known {reason}"));

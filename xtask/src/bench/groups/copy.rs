@@ -1,6 +1,6 @@
 //! The groups, rows and requirements of `bench copy`.
 
-use super::super::judged::GoalQuantity;
+use super::super::goal_quantity::GoalQuantity;
 use super::super::rows::{BenchMethod, Goal, Group, Table, TableRow, Target, Topology};
 use super::super::sources::BenchSource;
 use super::goals::{alone, beside, times};

@@ -1,6 +1,6 @@
 //! Constructors for goals.
 
-use super::super::judged::GoalQuantity;
+use super::super::goal_quantity::GoalQuantity;
 use super::super::rows::Goal;
 
 /// Returns a goal of speed as a multiple of a peer's.

@@ -1,6 +1,6 @@
 //! The groups, rows and requirements of `bench ways`: only ssh gets through, or no hakobu may run on the other host.
 
-use super::super::judged::GoalQuantity;
+use super::super::goal_quantity::GoalQuantity;
 use super::super::rows::{BenchMethod, Group, Table, TableRow, Topology};
 use super::super::sources::BenchSource;
 use super::goals::{alone, beside, times};

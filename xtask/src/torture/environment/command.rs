@@ -14,7 +14,7 @@ use super::faults::Fault;
 use super::file_system::{FileSystemKind, mount, mount_read_only_of};
 use super::hosts::{TestHost, TestHosts};
 use super::run::{Surroundings, run_with};
-use super::{fuse, holds, leftovers};
+use super::{capabilities, fuse, leftovers};
 
 /// The test environment of the torture harness, by hand
 #[derive(Debug, Args)]
@@ -115,7 +115,7 @@ pub fn run(args: EnvironmentArgs) -> anyhow::Result<()> {
             let mut wrong = 0;
             for name in kinds {
                 let mut mounted = mount(&FileSystemKind::parse(&name)?, &scratch)?;
-                for line in holds::differences(&mut mounted)? {
+                for line in capabilities::differences(&mut mounted)? {
                     println!("{name}: {line}");
                     wrong += 1;
                 }

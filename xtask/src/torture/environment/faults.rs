@@ -1,7 +1,7 @@
 //! The faults that can happen while hakobu runs. `run.rs` carries them out.
 //!
 //! To add a fault, add a variant here, and its effect in `act` of `run.rs`. Changes of trees that continue for a while
-//! belong in `meddling.rs`.
+//! belong in `tree_changes.rs`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! File systems to copy from and to: real ones in images, full ones, read-only ones, and one that lies.
 //!
 //! To add one, add a variant of [`FileSystemKind`], its creation and mounting in [`mount`], and its capabilities in
-//! `holds.rs`. Then `cargo xtask environment holds KIND` checks these.
+//! `capabilities.rs`. Then `cargo xtask environment holds KIND` checks these.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::capabilities::{self, FileSystemCapabilities};
 use super::fuse::Lies;
-use super::holds::{self, FileSystemCapabilities};
 use super::leftovers;
 
 /// A kind of file system.
@@ -120,7 +120,7 @@ fn told(lies: &Lies) -> String {
 #[derive(Debug)]
 pub struct MountedFileSystem {
     kind: FileSystemKind,
-    holds: FileSystemCapabilities,
+    capabilities: FileSystemCapabilities,
     /// The directory of everything that belongs to it. Its name identifies the process that created it.
     folder: PathBuf,
     /// The mount point.
@@ -241,11 +241,11 @@ impl MountedFileSystem {
         let folder = scratch.join(leftovers::new_name());
         let point = folder.join("mount");
         fs::create_dir_all(&point).with_context(|| format!("make {}", point.display()))?;
-        let holds = holds::of(kind);
+        let capabilities = capabilities::of(kind);
         let kind = kind.clone();
         Ok(Self {
             kind,
-            holds,
+            capabilities,
             folder,
             point,
             below: None,
@@ -269,8 +269,8 @@ impl MountedFileSystem {
 
     /// Returns the capabilities.
     #[must_use]
-    pub fn holds(&self) -> &FileSystemCapabilities {
-        &self.holds
+    pub fn capabilities(&self) -> &FileSystemCapabilities {
+        &self.capabilities
     }
 
     /// Returns the directory behind the lying file system, with the true state, or `None` for other kinds.

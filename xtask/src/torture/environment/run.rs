@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use super::faults::{Fault, Process, Trigger};
 use super::file_system::MountedFileSystem;
 use super::hosts::{TestHost, TestHosts};
-use super::meddling::{self, DirectoryChange};
+use super::tree_changes::{self, DirectoryChange};
 use super::{leftovers, processes};
 
 /// The time that processes have to exit once hakobu has ended.
@@ -255,7 +255,7 @@ impl<'f> FaultyRun<'f> {
                 let (enough, seed) = (Arc::new(AtomicBool::new(false)), *seed);
                 self.ran.outside = Some(outside.clone());
                 let told = Arc::clone(&enough);
-                let meddler = thread::spawn(move || meddling::meddle(&source, &outside, seed, &told));
+                let meddler = thread::spawn(move || tree_changes::meddle(&source, &outside, seed, &told));
                 self.meddler = Some((enough, meddler));
                 return Ok(true);
             }
@@ -268,7 +268,7 @@ impl<'f> FaultyRun<'f> {
             Fault::TargetDirectoryRenamed { seed, .. } => (DirectoryChange::Rename, *seed),
             Fault::TargetDirectoryRemoved { seed, .. } => (DirectoryChange::Remove, *seed),
         };
-        let done = meddling::tamper(target()?, &outside, seed, deed);
+        let done = tree_changes::tamper(target()?, &outside, seed, deed);
         if done.is_some() && deed == DirectoryChange::Swap {
             self.ran.outside = Some(outside);
         }

@@ -192,19 +192,19 @@ const TRIED_S: [i64; 19] = [
 pub fn differences(mounted: &mut MountedFileSystem) -> anyhow::Result<Vec<String>> {
     let at = mounted.path().join(".environment-try");
     fs::create_dir(&at).with_context(|| format!("make {}", at.display()))?;
-    let holds = mounted.holds().clone();
-    let mut wrong = tried(&holds, &at)?;
+    let capabilities = mounted.capabilities().clone();
+    let mut wrong = tried(&capabilities, &at)?;
     set_times(&at)?;
     if mounted.can_remount() {
         // The cache may hold more than the file system keeps.
         mounted.remount()?;
     }
-    wrong.extend(kept_times(&holds, &at)?);
+    wrong.extend(kept_times(&capabilities, &at)?);
     fs::remove_dir_all(&at)?;
     Ok(wrong)
 }
 
-fn tried(holds: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<String>> {
+fn tried(capabilities: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<String>> {
     let file = at.join("file");
     fs::write(&file, b"content")?;
     let mut wrong = Vec::new();
@@ -215,47 +215,51 @@ fn tried(holds: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<String
     };
     let owner = std::os::unix::fs::chown(&file, Some(12_345), Some(54_321)).is_ok();
     let seen = fs::metadata(&file)?;
-    check("owners", holds.owners, owner && (seen.uid(), seen.gid()) == (12_345, 54_321));
+    check("owners", capabilities.owners, owner && (seen.uid(), seen.gid()) == (12_345, 54_321));
     let modes = [0o4751, 0o2640, 0o1000, 0o007].into_iter().all(|mode| {
         let set = fs::set_permissions(&file, fs::Permissions::from_mode(mode));
         set.is_ok() && fs::metadata(&file).is_ok_and(|seen| seen.mode() & 0o7777 == mode)
     });
-    check("modes", holds.modes, modes);
-    check("symlinks", holds.symlinks, std::os::unix::fs::symlink("nowhere", at.join("link")).is_ok());
-    check("hard_links", holds.hard_links, fs::hard_link(&file, at.join("name")).is_ok());
+    check("modes", capabilities.modes, modes);
+    check("symlinks", capabilities.symlinks, std::os::unix::fs::symlink("nowhere", at.join("link")).is_ok());
+    check("hard_links", capabilities.hard_links, fs::hard_link(&file, at.join("name")).is_ok());
     let pipe = rustix::fs::mknodat(CWD, at.join("pipe"), FileType::Fifo, Mode::RWXU, 0);
     let device = rustix::fs::mknodat(CWD, at.join("device"), FileType::CharacterDevice, Mode::RWXU, 0x103);
-    check("special_files", holds.special_files, pipe.is_ok() && device.is_ok());
+    check("special_files", capabilities.special_files, pipe.is_ok() && device.is_ok());
     let sparse = File::create(at.join("sparse"))?;
     sparse.set_len(8 << 20)?;
     let _ = rustix::fs::fallocate(&sparse, FallocateFlags::KEEP_SIZE, 4 << 20, 4_096);
-    check("holes", holds.holes, sparse.metadata()?.blocks() < 8 << 11);
+    check("holes", capabilities.holes, sparse.metadata()?.blocks() < 8 << 11);
     drop(sparse);
     let set = |name: &str, value: &[u8]| rustix::fs::setxattr(&file, name, value, XattrFlags::empty());
-    check("user_xattrs", holds.user_xattrs, set("user.a", b"1").is_ok());
-    check("trusted_xattrs", holds.trusted_xattrs, set("trusted.a", b"1").is_ok());
+    check("user_xattrs", capabilities.user_xattrs, set("user.a", b"1").is_ok());
+    check("trusted_xattrs", capabilities.trusted_xattrs, set("trusted.a", b"1").is_ok());
     let _ = rustix::fs::removexattr(&file, "trusted.a");
-    check("acls", holds.acls, set("system.posix_acl_access", &acl()).is_ok());
-    if holds.user_xattrs {
-        check("xattr_bytes_max", true, set("user.a", &vec![7; holds.xattr_bytes_max]).is_ok());
+    check("acls", capabilities.acls, set("system.posix_acl_access", &acl()).is_ok());
+    if capabilities.user_xattrs {
+        check("xattr_bytes_max", true, set("user.a", &vec![7; capabilities.xattr_bytes_max]).is_ok());
         check(
             "xattr_bytes_max + 8 KiB",
             false,
-            set("user.a", &vec![7; holds.xattr_bytes_max + 8_192]).is_ok(),
+            set("user.a", &vec![7; capabilities.xattr_bytes_max + 8_192]).is_ok(),
         );
     }
     fs::write(at.join("Case"), b"")?;
-    check("case_sensitive", holds.case_sensitive, fs::symlink_metadata(at.join("cASE")).is_err());
+    check("case_sensitive", capabilities.case_sensitive, fs::symlink_metadata(at.join("cASE")).is_err());
     let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff\xfe\n");
-    check("any_names", holds.any_names, fs::write(at.join(odd), b"").is_ok());
-    check("name_bytes_max", true, fs::write(at.join("n".repeat(holds.name_bytes_max)), b"").is_ok());
-    if holds.symlinks {
+    check("any_names", capabilities.any_names, fs::write(at.join(odd), b"").is_ok());
+    check("name_bytes_max", true, fs::write(at.join("n".repeat(capabilities.name_bytes_max)), b"").is_ok());
+    if capabilities.symlinks {
         let link =
             |length: usize| std::os::unix::fs::symlink("t".repeat(length), at.join(format!("link {length}")));
-        check("link_bytes_max", true, link(holds.link_bytes_max).is_ok());
-        check("link_bytes_max + 1", false, link(holds.link_bytes_max + 1).is_ok());
+        check("link_bytes_max", true, link(capabilities.link_bytes_max).is_ok());
+        check("link_bytes_max + 1", false, link(capabilities.link_bytes_max + 1).is_ok());
     }
-    check("name_bytes_max + 1", false, fs::write(at.join("n".repeat(holds.name_bytes_max + 1)), b"").is_ok());
+    check(
+        "name_bytes_max + 1",
+        false,
+        fs::write(at.join("n".repeat(capabilities.name_bytes_max + 1)), b"").is_ok(),
+    );
     Ok(wrong)
 }
 
@@ -277,10 +281,10 @@ fn set_times(at: &Path) -> anyhow::Result<()> {
 }
 
 /// Checks that each tested time is kept exactly if it is within the range, and not otherwise.
-fn kept_times(holds: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<String>> {
+fn kept_times(capabilities: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<String>> {
     let mut wrong = Vec::new();
-    let (first, last) = holds.mtime_range_s;
-    let step_s = (holds.mtime_step_ns / 1_000_000_000).max(1) as i64;
+    let (first, last) = capabilities.mtime_range_s;
+    let step_s = (capabilities.mtime_step_ns / 1_000_000_000).max(1) as i64;
     for second in TRIED_S.into_iter().filter(|second| second % step_s == 0) {
         let kept = fs::metadata(at.join(format!("time{second}")))?.mtime() == second;
         if kept != (first..=last).contains(&second) {
@@ -290,7 +294,7 @@ fn kept_times(holds: &FileSystemCapabilities, at: &Path) -> anyhow::Result<Vec<S
     let (second, nanosecond) = STEP_TRIED;
     let seen = fs::metadata(at.join(format!("time{second}")))?;
     let all = i128::from(second) * 1_000_000_000 + i128::from(nanosecond);
-    let step = i128::from(holds.mtime_step_ns);
+    let step = i128::from(capabilities.mtime_step_ns);
     let (expected, found) =
         (all / step * step, i128::from(seen.mtime()) * 1_000_000_000 + i128::from(seen.mtime_nsec()));
     if expected != found {

@@ -6,7 +6,7 @@ use std::path::Path;
 use hakobu_core::shell::quote;
 
 use super::GroupSelection;
-use super::judged::GoalQuantity;
+use super::goal_quantity::GoalQuantity;
 use super::rows::{BenchMethod, Goal, Group, RunMode, TableRow};
 
 /// The required and the aimed-for speed of each row, as a multiple of the earlier build's speed.
