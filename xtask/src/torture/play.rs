@@ -103,7 +103,7 @@ fn play_in(
                 state.stale = true;
             }
             HistoryEvent::Target(mutation) => {
-                mutate::apply(mutation, &state.directories.true_target.join("target"))?
+                mutate::apply(mutation, &state.directories.true_target.join("target"))?;
             }
             HistoryEvent::Space(headroom) => headroom.make(&state.directories.true_target)?,
             HistoryEvent::Run(step) | HistoryEvent::Interrupted(step) => {
