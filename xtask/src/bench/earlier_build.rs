@@ -28,14 +28,14 @@ fn beside_group(chosen: &GroupSelection, program: &Path) -> GroupSelection {
         if is_there || method.extra || method.mode != RunMode::Whole {
             continue;
         }
-        let Some(near) = earlier(method.near, program) else { continue };
+        let Some(local) = earlier(method.local, program) else { continue };
         let name: &'static str = leak(format!("{} before", method.name));
         let goals: &'static [Goal] = Vec::leak(vec![Goal {
             judged: GoalQuantity::TimesFaster,
             peer: Some(name),
             marks: Some((AT_LEAST, AIM)),
         }]);
-        methods.extend([**method, BenchMethod { name, near: leak(near), ..**method }]);
+        methods.extend([**method, BenchMethod { name, local: leak(local), ..**method }]);
         rows.push(TableRow { goals, ..**row });
     }
     let (methods, rows): (&'static [BenchMethod], &'static [TableRow]) =
@@ -75,7 +75,7 @@ mod tests {
                 assert_eq!(methods.len(), 2 * rows.len(), "{}", group.name);
                 for (row, goals) in rows {
                     let peer = group.method(goals[0].peer.unwrap()).unwrap();
-                    assert!(group.method(row.method).unwrap().is_ours() && peer.near.starts_with("/old "));
+                    assert!(group.method(row.method).unwrap().is_ours() && peer.local.starts_with("/old "));
                 }
             }
         }

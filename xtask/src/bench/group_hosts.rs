@@ -19,10 +19,10 @@ use super::hosts::{BenchHosts, HostNetwork};
 use super::rows::Topology;
 use super::scratch_space::ScratchSpace;
 
-/// The directory of tools that comes first on the near PATH.
-pub const NEAR_BIN: &str = "near-bin";
+/// The directory of tools that comes first on the local PATH.
+pub const LOCAL_BIN: &str = "local-bin";
 /// The directory of tools on the PATH of ssh sessions.
-pub const FAR_BIN: &str = "far-bin";
+pub const REMOTE_BIN: &str = "remote-bin";
 /// The directory of installed tools, on both PATHs.
 pub const INSTALLED_BIN: &str = "bin";
 
@@ -83,12 +83,12 @@ impl GroupHosts {
     }
 
     /// Returns a command line on the local host, with its environment except for the paths.
-    pub fn near(&self, line: &str) -> Command {
+    pub fn local_command(&self, line: &str) -> Command {
         self.shell(self.hosts.netns().map(|(near, _)| near), line)
     }
 
     /// Returns a command line on the remote host, started without ssh.
-    pub fn far(&self, line: &str) -> Command {
+    pub fn remote_command(&self, line: &str) -> Command {
         self.shell(self.hosts.netns().map(|(_, far)| far), line)
     }
 
@@ -166,7 +166,7 @@ fn network(topology: Topology) -> HostNetwork {
     }
 }
 
-/// Puts ssh, scp and sftp that know the server on the near PATH, so that command lines are as users type them. Returns
+/// Puts ssh, scp and sftp that know the server on the local PATH, so that command lines are as users type them. Returns
 /// that PATH.
 fn add_ssh_tools(scratch: &ScratchSpace, sshd: &Sshd) -> Result<OsString> {
     let usual = std::env::var_os("PATH").unwrap_or_default();
@@ -175,9 +175,9 @@ fn add_ssh_tools(scratch: &ScratchSpace, sshd: &Sshd) -> Result<OsString> {
         let found = found.with_context(|| format!("there is no {tool}"))?;
         let config = sshd.client_config();
         let line = format!("exec {} -F {} \"$@\"", quote(&found), quote(&config));
-        scratch.script(NEAR_BIN, tool, &line)?;
+        scratch.script(LOCAL_BIN, tool, &line)?;
     }
-    let first = [scratch.tools().join(NEAR_BIN), scratch.installed().join(INSTALLED_BIN)];
+    let first = [scratch.tools().join(LOCAL_BIN), scratch.installed().join(INSTALLED_BIN)];
     std::env::join_paths(first.into_iter().chain(std::env::split_paths(&usual))).context("making the PATH")
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
-use super::group_hosts::{FAR_BIN, INSTALLED_BIN};
+use super::group_hosts::{INSTALLED_BIN, REMOTE_BIN};
 use super::scratch_space::ScratchSpace;
 use super::veth::Veth;
 
@@ -57,7 +57,7 @@ impl BenchHosts {
         let sshd = Sshd::start(&SshdOptions {
             address: far.as_ref().map_or(Ipv4Addr::LOCALHOST, |far| far.1).into(),
             netns: far.map(|far| far.0),
-            path_dirs: vec![scratch.tools().join(FAR_BIN), scratch.installed().join(INSTALLED_BIN)],
+            path_dirs: vec![scratch.tools().join(REMOTE_BIN), scratch.installed().join(INSTALLED_BIN)],
             ..SshdOptions::default()
         });
         Ok(Self { sshd: sshd.context("starting sshd")?, link, veth })

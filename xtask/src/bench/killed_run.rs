@@ -27,7 +27,7 @@ pub fn killed(
     lines: &Lines,
     paths: RunPaths<'_>,
 ) -> Result<MethodTiming, MethodFailure> {
-    let command = complete(hosts.near(&lines.near), paths, hosts.free_port()?);
+    let command = complete(hosts.local_command(&lines.local), paths, hosts.free_port()?);
     let before = RunCounters::now(hosts, paths)?;
     let started = Instant::now();
     let near = CommandGroup::start(command, &scratch.tools().join("killed.log"))?;

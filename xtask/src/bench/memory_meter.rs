@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use hakobu_core::shell::quote;
 use hakobu_measure::process::measure;
 
-use super::group_hosts::{FAR_BIN, NEAR_BIN};
+use super::group_hosts::{LOCAL_BIN, REMOTE_BIN};
 use super::scratch_space::{ScratchSpace, remove};
 
 /// Run a program and note its peak memory
@@ -57,10 +57,10 @@ pub struct Peaks {
     pub far_bytes: Option<u64>,
 }
 
-const NEAR_FIGURES: &str = "peaks-near";
-const FAR_FIGURES: &str = "peaks-far";
+const LOCAL_FIGURES: &str = "peaks-local";
+const REMOTE_FIGURES: &str = "peaks-remote";
 /// The time that the remote process has to exit after the local one.
-const FAR_END_LIMIT: Duration = Duration::from_secs(3);
+const REMOTE_END_LIMIT: Duration = Duration::from_secs(3);
 
 impl<'a> MemoryMeter<'a> {
     /// Puts the program itself on both PATHs.
@@ -80,19 +80,19 @@ impl<'a> MemoryMeter<'a> {
 
     fn plain(&self) -> Result<()> {
         let own = std::env::current_exe().context("finding this program")?;
-        self.scratch.link(NEAR_BIN, "xtask", &own)?;
-        self.scratch.link(NEAR_BIN, "hakobu", self.program)?;
-        self.scratch.link(FAR_BIN, "hakobu", self.program)
+        self.scratch.link(LOCAL_BIN, "xtask", &own)?;
+        self.scratch.link(LOCAL_BIN, "hakobu", self.program)?;
+        self.scratch.link(REMOTE_BIN, "hakobu", self.program)
     }
 
     /// Calls `work` and measures the peak memory of the hakobu processes that it runs, also on the remote host if
-    /// `far`.
-    pub fn measured<T>(&self, far: bool, work: impl FnOnce() -> T) -> Result<(T, Peaks)> {
+    /// `is_remote`.
+    pub fn measured<T>(&self, is_remote: bool, work: impl FnOnce() -> T) -> Result<(T, Peaks)> {
         self.exchange()?;
         let result = work();
         let peaks = Peaks {
-            near_bytes: self.most(NEAR_FIGURES, Duration::ZERO),
-            far_bytes: self.most(FAR_FIGURES, if far { FAR_END_LIMIT } else { Duration::ZERO }),
+            near_bytes: self.most(LOCAL_FIGURES, Duration::ZERO),
+            far_bytes: self.most(REMOTE_FIGURES, if is_remote { REMOTE_END_LIMIT } else { Duration::ZERO }),
         };
         self.plain()?;
         Ok((result, peaks))
@@ -100,7 +100,7 @@ impl<'a> MemoryMeter<'a> {
 
     fn exchange(&self) -> Result<()> {
         let own = std::env::current_exe().context("finding this program")?;
-        for (bin, figures) in [(NEAR_BIN, NEAR_FIGURES), (FAR_BIN, FAR_FIGURES)] {
+        for (bin, figures) in [(LOCAL_BIN, LOCAL_FIGURES), (REMOTE_BIN, REMOTE_FIGURES)] {
             let into = self.scratch.tools().join(figures);
             remove(&into);
             fs::create_dir(&into).with_context(|| format!("making {}", into.display()))?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use super::group_hosts::FAR_BIN;
+use super::group_hosts::REMOTE_BIN;
 use super::machine::Machine;
 use super::peers::version;
 use super::scratch_space::ScratchSpace;
@@ -48,7 +48,7 @@ impl Preparation {
         };
         let scratch = ScratchSpace::open(&target_dir)?;
         let program = scratch.take(&built, "hakobu-measured")?;
-        scratch.link(FAR_BIN, "hakobu", &program)?;
+        scratch.link(REMOTE_BIN, "hakobu", &program)?;
         let hakobu = version(&[&program.to_string_lossy(), "--version"], Path::new("")).unwrap_or_default();
         let machine = Machine::look(&workspace);
         if machine.load_at_start > BUSY_LOAD {

@@ -173,13 +173,13 @@ pub fn reported(
         ensure!(report["resumed"] == true, "the report says resumed {}", report["resumed"]);
     }
     let verified = &report["verified"];
-    if method.near.contains("--verify medium") {
+    if method.local.contains("--verify medium") {
         ensure!(verified == "medium", "the report says that {verified} was verified");
     }
     // Nothing computes digests on the remote host over SFTP.
     let Some(digests) = digests.filter(|_| !method.is_over_sftp()) else { return Ok(()) };
     ensure!(verified != "none", "the report says that nothing was verified");
-    let asked_for = method.near.contains("--verify wire");
+    let asked_for = method.local.contains("--verify wire");
     let single = !paths.kind.is_tree() && (paths.kind.hole_bytes() < HOLES_WITHOUT_DIGEST_BYTES || asked_for);
     if single {
         let digest = digests.of(paths.source.content())?;

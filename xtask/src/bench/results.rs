@@ -96,8 +96,8 @@ impl MethodResult {
     pub fn new(method: &BenchMethod, kind: BenchSource) -> Self {
         Self {
             name: method.name,
-            command: method.near.to_owned(),
-            far_command: method.far.map(str::to_owned),
+            command: method.local.to_owned(),
+            far_command: method.remote.map(str::to_owned),
             source: method.source.map(|_| kind.describe()),
             kind,
             tried: Vec::new(),

@@ -102,10 +102,10 @@ pub enum RunMode {
 pub struct BenchMethod {
     pub name: &'static str,
     /// The command line on the local host.
-    pub near: &'static str,
+    pub local: &'static str,
     /// The command that listens on `$PORT` on the remote host from before the clock starts. The clock stops when both
     /// ended.
-    pub far: Option<&'static str>,
+    pub remote: Option<&'static str>,
     /// True if it leaves nothing at `$TARGET` although others of its group do. Such a method shows the ceiling.
     pub discards: bool,
     /// The program without which the method is skipped.
@@ -124,11 +124,11 @@ pub const OURS: &str = "hakobu";
 
 impl BenchMethod {
     /// Returns a method with a command on the local host only.
-    pub const fn new(name: &'static str, tool: &'static str, near: &'static str) -> Self {
+    pub const fn new(name: &'static str, tool: &'static str, local: &'static str) -> Self {
         Self {
             name,
-            near,
-            far: None,
+            local,
+            remote: None,
             discards: false,
             tool,
             extra: false,
@@ -139,18 +139,18 @@ impl BenchMethod {
     }
 
     /// Returns a method of hakobu's own.
-    pub const fn ours(name: &'static str, near: &'static str) -> Self {
-        Self::new(name, OURS, near)
+    pub const fn ours(name: &'static str, local: &'static str) -> Self {
+        Self::new(name, OURS, local)
     }
 
     /// Returns true if it is hakobu over SFTP, which has times in whole seconds and no digests.
     pub fn is_over_sftp(&self) -> bool {
-        self.near.contains("--transport sftp")
+        self.local.contains("--transport sftp")
     }
 
     /// Returns the method with `line` listening on the remote host.
-    pub const fn far(mut self, line: &'static str) -> Self {
-        self.far = Some(line);
+    pub const fn remote(mut self, line: &'static str) -> Self {
+        self.remote = Some(line);
         self
     }
 

@@ -34,8 +34,8 @@ impl<E: std::fmt::Display> From<E> for MethodFailure {
 /// The command lines of both hosts.
 #[derive(Debug, Clone)]
 pub struct Lines {
-    pub near: String,
-    pub far: Option<String>,
+    pub local: String,
+    pub remote: Option<String>,
 }
 
 /// The result of one run.
@@ -100,8 +100,8 @@ pub fn once(
     paths: RunPaths<'_>,
 ) -> Result<MethodTiming, MethodFailure> {
     let port = hosts.free_port()?;
-    let listener = lines.far.as_ref().map(|line| complete(hosts.far(line), paths, port));
-    let mut near = complete(hosts.near(&lines.near), paths, port);
+    let listener = lines.remote.as_ref().map(|line| complete(hosts.remote_command(line), paths, port));
+    let mut near = complete(hosts.local_command(&lines.local), paths, port);
     if let Some(url) = hosts.url(paths.target.path()) {
         near.env("URL", url);
     }

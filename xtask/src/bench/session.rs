@@ -95,7 +95,7 @@ impl Session<'_> {
         let mut runners: Vec<Runner<'_>> = Vec::new();
         for (method, result) in methods.iter().zip(&mut results) {
             result.absent = self.peers.absent(method.tool).map(str::to_owned);
-            let lines = Lines { near: method.near.to_owned(), far: method.far.map(str::to_owned) };
+            let lines = Lines { local: method.local.to_owned(), remote: method.remote.map(str::to_owned) };
             runners.push(Runner { method, source: source_of(method), lines, result });
         }
         self.tune_all(hosts, group, &mut runners)?;
@@ -137,8 +137,8 @@ impl Session<'_> {
             self.scratch.forget(source);
             if let Some((lines, tried)) = self.note(runner, outcome)? {
                 runner.lines = lines;
-                runner.result.command.clone_from(&runner.lines.near);
-                runner.result.far_command.clone_from(&runner.lines.far);
+                runner.result.command.clone_from(&runner.lines.local);
+                runner.result.far_command.clone_from(&runner.lines.remote);
                 runner.result.tried = tried;
             }
         }
@@ -180,13 +180,13 @@ impl Session<'_> {
         data: &GroupData<'_>,
     ) -> Result<(), MethodFailure> {
         let report = self.scratch.tools().join("report.json");
-        let reported = with_report(&runner.lines.near, &report);
-        let near = reported.clone().unwrap_or_else(|| runner.lines.near.clone());
-        let lines = Lines { near, far: runner.lines.far.clone() };
+        let reported = with_report(&runner.lines.local, &report);
+        let local = reported.clone().unwrap_or_else(|| runner.lines.local.clone());
+        let lines = Lines { local, remote: runner.lines.remote.clone() };
         let method_run = MethodRun { lines: &lines, check: true, ..runner.method_run() };
-        let far = lines.near.contains("$HOST");
+        let is_remote = lines.local.contains("$HOST");
         let work = || self.run(hosts, group, method_run, data);
-        let (outcome, peaks) = self.meter.measured(far, work)?;
+        let (outcome, peaks) = self.meter.measured(is_remote, work)?;
         outcome?;
         if reported.is_some() {
             runner.result.peaks = Some(peaks);

@@ -122,8 +122,8 @@ pub struct SlowHosts<'a> {
     // Fields are dropped in this order.
     server: Option<MountedServer>,
     disk: Option<Ext4Disk>,
-    near: Option<Throttle>,
-    _far: Option<Throttle>,
+    local_throttle: Option<Throttle>,
+    _remote_throttle: Option<Throttle>,
     hosts: BenchHosts,
 }
 
@@ -159,8 +159,8 @@ impl<'a> SlowHosts<'a> {
             target_behind,
             server: None,
             disk: None,
-            near: None,
-            _far: None,
+            local_throttle: None,
+            _remote_throttle: None,
             hosts,
         };
         if let SlowPart::SourceDisk(rate) = slow {
@@ -168,30 +168,30 @@ impl<'a> SlowHosts<'a> {
             both.source = disk.at().join("content");
             content::make(source, &both.source)?;
             rustix::fs::syncfs(File::open(disk.at())?)?;
-            both.near = Some(disk.throttle(ThrottledAccess::Read, rate)?);
+            both.local_throttle = Some(disk.throttle(ThrottledAccess::Read, rate)?);
             both.disk = Some(disk);
             return Ok(both);
         }
         both.source = scratch.source(source)?;
-        let mut far = None;
+        let mut remote_throttle = None;
         match slow {
             SlowPart::Network | SlowPart::SourceDisk(_) => {}
-            SlowPart::SourceProcessor(percent) => both.near = Some(Throttle::processor(percent)?),
-            SlowPart::TargetProcessor(percent) => far = Some(Throttle::processor(percent)?),
+            SlowPart::SourceProcessor(percent) => both.local_throttle = Some(Throttle::processor(percent)?),
+            SlowPart::TargetProcessor(percent) => remote_throttle = Some(Throttle::processor(percent)?),
             SlowPart::TargetDisk(rate) => {
                 let disk = disk()?;
                 both.target = disk.at().join("copy");
                 both.target_behind.clone_from(&both.target);
-                far = Some(disk.throttle(ThrottledAccess::Write, rate)?);
+                remote_throttle = Some(disk.throttle(ThrottledAccess::Write, rate)?);
                 both.disk = Some(disk);
             }
             SlowPart::SourceServer => both.source = both.serve(&both.source.clone())?,
             SlowPart::TargetServer => both.target = both.serve(&both.target.clone())?,
         }
-        if let Some(far) = &far {
-            far.add(both.hosts.sshd().id()).context("slowing down sshd")?;
+        if let Some(throttle) = &remote_throttle {
+            throttle.add(both.hosts.sshd().id()).context("slowing down sshd")?;
         }
-        both._far = far;
+        both._remote_throttle = remote_throttle;
         Ok(both)
     }
 
@@ -253,7 +253,7 @@ impl<'a> SlowHosts<'a> {
 
     /// Runs hakobu with these arguments, followed by source and target. Its standard output goes to a file.
     fn run(&self, arguments: &[&str], log: &str) -> Result<f64> {
-        let mut command = match &self.near {
+        let mut command = match &self.local_throttle {
             Some(throttle) => throttle.command("sh"),
             None if self.is_local => Command::new("sh"),
             None => self.hosts.command(Path::new("sh")),

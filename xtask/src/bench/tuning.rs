@@ -59,8 +59,10 @@ pub fn tune(
     let mut best: Option<(f64, Lines)> = None;
     let mut failed = None;
     for setting in DdSetting::all() {
-        let lines =
-            Lines { near: setting.put_into(method.near), far: method.far.map(|line| setting.put_into(line)) };
+        let lines = Lines {
+            local: setting.put_into(method.local),
+            remote: method.remote.map(|line| setting.put_into(line)),
+        };
         let seconds = match run(&lines) {
             Ok(timing) => timing.seconds,
             Err(MethodFailure::Interrupted) => return Err(MethodFailure::Interrupted),
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     const METHOD: BenchMethod =
-        BenchMethod::new("w", "dd", "dd if=a bs={bs}{in} | nc").far("nc | dd of=b bs={bs}{out}").tuned();
+        BenchMethod::new("w", "dd", "dd if=a bs={bs}{in} | nc").remote("nc | dd of=b bs={bs}{out}").tuned();
 
     fn timing(seconds: f64) -> MethodTiming {
         let counted = RunCounters {
@@ -104,14 +106,14 @@ mod tests {
         let mut count = 0;
         let (lines, tried) = tune(&METHOD, |lines| {
             count += 1;
-            match (lines.near.contains("bs=512k iflag=direct"), count) {
+            match (lines.local.contains("bs=512k iflag=direct"), count) {
                 (_, 1) => Err(MethodFailure::Failed("no".to_owned())),
                 (fast, _) => Ok(timing(if fast { 0.5 - f64::from(count) / 100.0 } else { 1.0 })),
             }
         })
         .unwrap();
-        assert_eq!(lines.near, "dd if=a bs=512k iflag=direct | nc");
-        assert_eq!(lines.far.as_deref(), Some("nc | dd of=b bs=512k oflag=direct"));
+        assert_eq!(lines.local, "dd if=a bs=512k iflag=direct | nc");
+        assert_eq!(lines.remote.as_deref(), Some("nc | dd of=b bs=512k oflag=direct"));
         assert_eq!((count, tried.len()), (12, 11));
         assert_eq!(tried[0].settings, "bs=64k iflag=direct");
     }

@@ -32,7 +32,8 @@ const DD_SSH: BenchMethod = BenchMethod::new(
 );
 const SCP: BenchMethod = BenchMethod::new("scp", "scp", "scp -q $SOURCE $HOST:/dev/null");
 const IPERF_2: BenchMethod =
-    BenchMethod::new("iperf3 -P 2", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 2 -n $BYTES").far(IPERF_SERVER);
+    BenchMethod::new("iperf3 -P 2", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 2 -n $BYTES")
+        .remote(IPERF_SERVER);
 
 const TREE_PUSH: BenchMethod = BenchMethod::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/");
 const RSYNC_SSH: BenchMethod = BenchMethod::new(
@@ -75,8 +76,8 @@ const LARGE_FILE: Group = Group {
         BenchMethod::ours("hakobu pull", "hakobu copy $HOST:$SOURCE /dev/null"),
         BenchMethod::ours("hakobu plain", "hakobu copy --cipher none $SOURCE $HOST:/dev/null"),
         BenchMethod::new("mbuffer", "mbuffer", "mbuffer -q -s 128k -m 128M -i $SOURCE -O $ADDRESS:$PORT")
-            .far("exec mbuffer -q -s 128k -m 128M -I $PORT -o /dev/null"),
-        BenchMethod::new("nc", "nc", "nc -N $ADDRESS $PORT <$SOURCE").far("exec nc -l $PORT >/dev/null"),
+            .remote("exec mbuffer -q -s 128k -m 128M -I $PORT -o /dev/null"),
+        BenchMethod::new("nc", "nc", "nc -N $ADDRESS $PORT <$SOURCE").remote("exec nc -l $PORT >/dev/null"),
         BenchMethod::new("scp aes128-gcm", "scp", "scp -q -c aes128-gcm@openssh.com $SOURCE $HOST:/dev/null")
             .extra(),
         BenchMethod::ours("hakobu, 1 lane", "hakobu copy --lanes 1 $SOURCE $HOST:/dev/null").extra(),
@@ -234,7 +235,7 @@ const LINK_FILE: Group = Group {
     methods: &[
         BenchMethod::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
         BenchMethod::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
-            .far(IPERF_SERVER)
+            .remote(IPERF_SERVER)
             .discarding(),
         BenchMethod::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET").extra(),
     ],

@@ -50,7 +50,7 @@ const DISKS: Group = Group {
             "nc",
             "dd if=$SOURCE bs={bs}{in} status=none | nc -N $ADDRESS $PORT",
         )
-        .far("nc -l $PORT | dd of=$TARGET bs={bs} iflag=fullblock{out} conv=fsync status=none")
+        .remote("nc -l $PORT | dd of=$TARGET bs={bs} iflag=fullblock{out} conv=fsync status=none")
         .tuned(),
         BenchMethod::ours("hakobu, killed and again", "hakobu copy $SOURCE $HOST:$TARGET").killed(),
         BenchMethod::ours("hakobu pull", "hakobu copy $HOST:$SOURCE $TARGET").extra(),
@@ -135,7 +135,7 @@ const DELTA: Group = Group {
 };
 
 const ZEROS_METHODS: &[BenchMethod] =
-    &[PUSH, BenchMethod::ours("hakobu, zeros", PUSH.near).of(BenchSource::ZEROS_DISK)];
+    &[PUSH, BenchMethod::ours("hakobu, zeros", PUSH.local).of(BenchSource::ZEROS_DISK)];
 
 const ZEROS: Group = Group {
     name: "disk with zeros",
@@ -168,7 +168,7 @@ const HOLES: Group = Group {
     source: BenchSource::IMAGE,
     methods: &[
         PUSH,
-        BenchMethod::ours("hakobu, holes", PUSH.near).of(BenchSource::HOLES_IMAGE),
+        BenchMethod::ours("hakobu, holes", PUSH.local).of(BenchSource::HOLES_IMAGE),
         BenchMethod::ours("hakobu, holes hashed", "hakobu copy --verify wire $SOURCE $HOST:$TARGET")
             .of(BenchSource::HOLES_IMAGE)
             .extra(),

@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn lines_have_places_for_settings_where_these_are_looked_for() {
         for method in groups().flat_map(|group| group.methods) {
-            let lines = [Some(method.near), method.far];
+            let lines = [Some(method.local), method.remote];
             let has = |place: &str| lines.into_iter().flatten().any(|line| line.contains(place));
             assert_eq!(["{bs}", "{in}", "{out}"].map(has), [method.tuned; 3], "{}", method.name);
         }

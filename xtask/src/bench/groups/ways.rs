@@ -48,7 +48,7 @@ const DD_SSH: BenchMethod = BenchMethod::new(
 );
 const IPERF_8: BenchMethod =
     BenchMethod::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
-        .far("exec iperf3 -s -1 -p $PORT")
+        .remote("exec iperf3 -s -1 -p $PORT")
         .discarding();
 
 const SFTP_LARGE: Group = Group {
@@ -67,7 +67,7 @@ const SFTP_LARGE: Group = Group {
 const SSH_LARGE: Group = Group {
     name: "agent through ssh",
     source: BenchSource::MIDDLE,
-    methods: &[DD_SSH, SSH_FILE, BenchMethod::ours("hakobu, sftp", SFTP_FILE.near)],
+    methods: &[DD_SSH, SSH_FILE, BenchMethod::ours("hakobu, sftp", SFTP_FILE.local)],
     rows: &[TableRow {
         key: "ssh-large",
         title: "data through ssh: 2 GiB to a file on the ssh host's tmpfs",
@@ -121,7 +121,7 @@ const SFTP_LINK_FEW: Group = Group {
 const LINK_FILE: Group = Group {
     name: "long link, one file",
     source: BenchSource::LINK_FILE,
-    methods: &[SCP, SFTP_FILE, BenchMethod::ours("hakobu, ssh", SSH_FILE.near), DD_SSH, IPERF_8],
+    methods: &[SCP, SFTP_FILE, BenchMethod::ours("hakobu, ssh", SSH_FILE.local), DD_SSH, IPERF_8],
     rows: &[
         TableRow {
             key: "sftp-link",
