@@ -94,7 +94,7 @@ fn play_in(
         had_kill: false,
         killed_at: BTreeSet::new(),
         before_cut: Snapshot::new(),
-        cut_place: PathBuf::new(),
+        cut_target_path: PathBuf::new(),
     };
     for (event, happens) in history.events.iter().enumerate() {
         match happens {
@@ -139,8 +139,8 @@ struct PlayState<'a> {
     out_of_reach: BTreeSet<Name>,
     /// The target before the last power cut.
     before_cut: Snapshot,
-    /// The place of the run during which the power was cut.
-    cut_place: PathBuf,
+    /// The target of the run during which the power was cut.
+    cut_target_path: PathBuf,
     /// True if the power was cut after the last successful run.
     cut: bool,
     /// True if the power was ever cut.
@@ -149,7 +149,7 @@ struct PlayState<'a> {
     took_place: bool,
     /// True if a run was ever killed.
     had_kill: bool,
-    /// The places of runs with a fault or with too little space.
+    /// The targets of runs with a fault or with too little space.
     killed_at: BTreeSet<PathBuf>,
 }
 
@@ -193,11 +193,11 @@ fn step_ended_well(scope: &StepScope<'_>, ran: &CommandResult) -> bool {
     scope.step.writes() && ran.code == Some(0)
 }
 
-/// A step, the part of the source that it is about, and the place of that part at the target.
+/// A step, the part of the source that it is about, and the path of that part at the target.
 struct StepScope<'s> {
     step: &'s Step,
     source: Snapshot,
-    place: PathBuf,
+    target_path: PathBuf,
     /// The target before the step, without leftovers of interrupted runs.
     before: Snapshot,
     /// Leftovers of interrupted runs. They do not take part, and the next run that writes deletes them.
@@ -237,9 +237,9 @@ impl PlayState<'_> {
         let names: BTreeSet<Name> = scope.before.keys().chain(scope.source.keys()).cloned().collect();
         let is_draft = |path: &Name| generate::is_draft(path.base()) && !names.contains(path);
         if step.fault.is_none() {
-            // A power cut casts doubt only on the place that its run wrote to. Over SFTP it casts none, since each file
+            // A power cut casts doubt only on the path that its run wrote to. Over SFTP it casts none, since each file
             // is brought to stable storage before it gets its name.
-            let was_cut = std::mem::take(&mut self.cut) && self.cut_place == scope.place;
+            let was_cut = std::mem::take(&mut self.cut) && self.cut_target_path == scope.target_path;
             let trusting = !was_cut || setting.route.is_sftp();
             let outlook = self.outlook(&scope)?;
             let has_enough = outlook == Some(SpaceOutlook::Enough) && !setting.spoils_reading();
@@ -247,18 +247,18 @@ impl PlayState<'_> {
                 return self.step(&scope, trusting);
             }
             let wrong = self.spoiled(&scope, outlook)?;
-            self.drafts.extend(self.at(&scope.place)?.into_keys().filter(is_draft));
+            self.drafts.extend(self.at(&scope.target_path)?.into_keys().filter(is_draft));
             return Ok(wrong);
         }
         if let Some(wrong) = self.with_fault(&scope)? {
             return Ok(Some(wrong));
         }
-        self.drafts.extend(self.at(&scope.place)?.into_keys().filter(is_draft));
+        self.drafts.extend(self.at(&scope.target_path)?.into_keys().filter(is_draft));
         if matches!(step.fault, Some(Fault::PowerCut { .. })) && self.took_place {
             // A run that flushes nothing leaves no mark, so the next run trusts size and time.
             let is_undurable = step.manner.iter().any(|option| option.starts_with("--durable"));
             (self.cut, self.had_cut) = (!is_undurable, true);
-            (self.before_cut, self.cut_place) = (scope.before.clone(), scope.place.clone());
+            (self.before_cut, self.cut_target_path) = (scope.before.clone(), scope.target_path.clone());
         }
         if !again {
             return Ok(None);
@@ -269,7 +269,7 @@ impl PlayState<'_> {
     fn scope<'s>(&self, step: &'s Step) -> anyhow::Result<Option<StepScope<'s>>> {
         let whole = self.seen()?;
         let side = &self.directories.true_target;
-        let (source, place) = match &step.shape {
+        let (source, target_path) = match &step.shape {
             Shape::OneFile(path) => match whole.get(path) {
                 Some(entry) if entry.is_file() => (
                     Snapshot::from([(Name::default(), SeenEntry { links: 1, ..entry.clone() })]),
@@ -283,17 +283,17 @@ impl PlayState<'_> {
         if Selection::of(step).is_vague(&source) {
             return Ok(None);
         }
-        let before = self.at(&place)?;
+        let before = self.at(&target_path)?;
         // The documents leave open what happens if the target itself is of the wrong kind.
         let odd = before
             .get(&Name::default())
             .is_some_and(|entry| entry.is_directory() == matches!(step.shape, Shape::OneFile(_)));
-        Ok((!odd).then_some(StepScope { step, source, place, before, left: Snapshot::new() }))
+        Ok((!odd).then_some(StepScope { step, source, target_path, before, left: Snapshot::new() }))
     }
 
-    /// Returns a snapshot of a place at the target.
-    fn at(&self, place: &Path) -> anyhow::Result<Snapshot> {
-        let mut seen = self.history.setting.target_as_seen(walk(place)?);
+    /// Returns a snapshot of a path at the target.
+    fn at(&self, target_path: &Path) -> anyhow::Result<Snapshot> {
+        let mut seen = self.history.setting.target_as_seen(walk(target_path)?);
         // A mark stays until its job has inspected everything, and is not part of the tree (design 0014). A mark whose
         // run was killed before it named its job stays until any job has. If nothing is flushed, no run settles it.
         let is_undurable = |event: &HistoryEvent| {
@@ -302,19 +302,19 @@ impl PlayState<'_> {
         };
         let unsettled = self.had_cut || self.had_kill && self.history.events.iter().any(is_undurable);
         let stays = |path: &Path| unsettled && is_mark(path) || self.had_kill && is_blank_mark(path);
-        seen.retain(|path, _| !stays(&path.below(place)) && !self.out_of_reach.contains(path));
-        if self.had_kill && !self.killed_at.contains(place) {
-            // Any run removes drafts of other places' runs from the directories that it writes to.
+        seen.retain(|path, _| !stays(&path.below(target_path)) && !self.out_of_reach.contains(path));
+        if self.had_kill && !self.killed_at.contains(target_path) {
+            // Any run removes drafts of runs to other paths from the directories that it writes to.
             seen.retain(|path, _| !generate::is_draft(path.base()));
         }
-        // Drafts in a place within this one may stay or go: a run looks through directories that only the target has
+        // Drafts below a path within this one may stay or go: a run looks through directories that only the target has
         // where listings are asked for ahead, as over a network.
         let within = |path: &Path| {
-            self.killed_at
-                .iter()
-                .any(|other| other != place && other.starts_with(place) && path.starts_with(other))
+            self.killed_at.iter().any(|other| {
+                other != target_path && other.starts_with(target_path) && path.starts_with(other)
+            })
         };
-        seen.retain(|path, _| !(generate::is_draft(path.base()) && within(&path.below(place))));
+        seen.retain(|path, _| !(generate::is_draft(path.base()) && within(&path.below(target_path))));
         if self.history.setting.route == Route::PushSftp {
             // Over SFTP a draft with its final attributes cannot be recognized as one until it is renamed.
             seen.retain(|path, entry| {
@@ -322,8 +322,8 @@ impl PlayState<'_> {
             });
         }
         if self.history.setting.keeps_young_leftovers() {
-            // A killed run may also have left a probe file next to its place, which is not a draft of a later run's
-            // place.
+            // A killed run may also have left a probe file next to its target, which is not a draft of a later run's
+            // target.
             let stays =
                 |path: &Name| self.drafts.contains(path) || self.had_kill && generate::is_draft(path.base());
             seen.retain(|path, _| !stays(path));
@@ -341,14 +341,14 @@ impl PlayState<'_> {
         if !(self.had_kill && is_whole && is_durable && is_tree && ran.code == Some(0)) {
             return Ok(Vec::new());
         }
-        let mut found = walk(&scope.place)?;
+        let mut found = walk(&scope.target_path)?;
         // A directory that the source lacks is not listed.
         let is_looked_into =
             |path: &Name| path.parent().is_some_and(|directory| scope.source.contains_key(&directory));
         found.retain(|path, _| {
             !scope.source.contains_key(path)
                 && is_looked_into(path)
-                && is_blank_mark(&path.below(&scope.place))
+                && is_blank_mark(&path.below(&scope.target_path))
         });
         let words = "a mark without content, after a run that looked at everything";
         Ok(found.keys().map(|path| Violation::at("leftover", path, words, Proof::Absent)).collect())
@@ -385,7 +385,7 @@ impl PlayState<'_> {
         let around = self.around(step)?;
         let ran = self.run(step)?;
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
-        let after = self.at(&scope.place)?;
+        let after = self.at(&scope.target_path)?;
         let mut wrong = ran.wrong();
         wrong.extend(self.beside(scope, &around)?);
         match step.verb {
@@ -447,7 +447,7 @@ impl PlayState<'_> {
         let codes = promise::of(step, &scope.source, after, &self.able, ran.code).codes;
         let mut wrong = ran.wrong();
         wrong.extend(code_as_promised(&ran, &codes));
-        let mut now = self.at(&scope.place)?;
+        let mut now = self.at(&scope.target_path)?;
         wrong.extend(self.lists(step, (after, &now), &ran, ListPromise::Complete)?);
         if matches!(step.shape, Shape::OneFile(_)) {
             // `sync` opens a single file for writing and sets its time again, so the inode's change time is not
@@ -480,12 +480,12 @@ impl PlayState<'_> {
         };
         let ran = self.run(scope.step)?;
         // A run that ends for lack of space keeps the drafts of large files.
-        self.killed_at.insert(scope.place.clone());
+        self.killed_at.insert(scope.target_path.clone());
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
         let mut wrong = ran.wrong();
         wrong.extend(self.survived(scope, &ran, &[])?);
-        let after = self.at(&scope.place)?;
+        let after = self.at(&scope.target_path)?;
         let lists = (&scope.before, &after);
         wrong.extend(self.lists(scope.step, lists, &ran, ListPromise::Truthful)?);
         if let Some((outlook, around)) = around {
@@ -516,7 +516,7 @@ impl PlayState<'_> {
             );
         }
         // A run may survive a kill, or a mark that it could not remove, and exit with 0.
-        self.killed_at.insert(scope.place.clone());
+        self.killed_at.insert(scope.target_path.clone());
         self.had_kill |= fault.kills() || matches!(fault, Fault::Inject { calls, .. } if keeps_marks(calls));
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         self.took_place = ran.took_place;
@@ -541,11 +541,11 @@ impl PlayState<'_> {
         // After a power cut, files under final names may be wrong until the same command has run again.
         if !matches!(fault, Fault::PowerCut { .. }) {
             wrong.extend(self.survived(scope, &ran, &touched)?);
-            let after = self.at(&scope.place)?;
+            let after = self.at(&scope.target_path)?;
             let lists = ListPromise::Disturbed(&touched);
             wrong.extend(self.lists(scope.step, (&scope.before, &after), &ran, lists)?);
         }
-        if step_ended_well(scope, &ran) && self.cut_place == scope.place {
+        if step_ended_well(scope, &ran) && self.cut_target_path == scope.target_path {
             // It has compared the content. The next run trusts size and time again.
             self.cut = false;
         }
@@ -562,11 +562,11 @@ impl PlayState<'_> {
     ) -> anyhow::Result<Vec<Violation>> {
         let step = scope.step;
         if !step.writes() {
-            return Ok(scope.changed(&self.at(&scope.place)?, "verify wrote"));
+            return Ok(scope.changed(&self.at(&scope.target_path)?, "verify wrote"));
         }
-        let after = self.at(&scope.place)?;
+        let after = self.at(&scope.target_path)?;
         // A power cut before this run makes doubtful what a run that ends well has to have compared.
-        let is_doubtful = self.cut && self.cut_place == scope.place && ran.code == Some(0);
+        let is_doubtful = self.cut && self.cut_target_path == scope.target_path && ran.code == Some(0);
         let trusting = !is_doubtful || self.history.setting.route.is_sftp();
         let promise = self.promise(scope, ran, trusting);
         let in_place =
@@ -597,7 +597,7 @@ impl PlayState<'_> {
         Ok(wrong)
     }
 
-    /// Returns the violations outside of the place that the step writes to.
+    /// Returns the violations outside of the path that the step writes to.
     fn beside(&self, scope: &StepScope<'_>, around: &Snapshot) -> anyhow::Result<Vec<Violation>> {
         let mut wrong = Vec::new();
         if !matches!(scope.step.shape, Shape::OneFile(_)) {
@@ -626,17 +626,17 @@ impl PlayState<'_> {
         Ok(wrong)
     }
 
-    /// Returns a snapshot of the target's side without the place that the step writes to.
+    /// Returns a snapshot of the target's side without the path that the step writes to.
     fn around(&self, step: &Step) -> anyhow::Result<Snapshot> {
         let mut side = walk(&self.directories.true_target)?;
-        let place = Name(match &step.shape {
+        let target_path = Name(match &step.shape {
             Shape::OneFile(_) => b"one".to_vec(),
             Shape::Directory => b"target/source".to_vec(),
             _ => b"target".to_vec(),
         });
-        // An inode that also has a name in that place may change.
+        // An inode that also has a name below that path may change.
         side.retain(|path, entry| {
-            let inside = *path == place || path.is_below(&place) || place.is_below(path);
+            let inside = *path == target_path || path.is_below(&target_path) || target_path.is_below(path);
             !inside && (entry.links <= 1 || entry.is_directory())
         });
         Ok(side)

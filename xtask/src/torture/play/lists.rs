@@ -129,7 +129,7 @@ impl PlayState<'_> {
     }
 }
 
-/// Returns a listed change with its path below the place of the step, or `None` if it is beside.
+/// Returns a listed change with its path below the target of the step, or `None` if it is beside.
 fn within(step: &Step, change: &ListedChange) -> Option<ListedChange> {
     match &step.shape {
         Shape::Contents => Some(change.clone()),
